@@ -44,7 +44,10 @@ def test_golden_r2gen_scores_of_the_corpus() -> None:
 
 def test_an_empty_reply_lowers_the_scores_of_the_corpus() -> None:
     pairs = [("The heart is of normal size.", "The heart is of normal size.")]
-    alone, beside = r2gen_report.corpus_scores(pairs), r2gen_report.corpus_scores([*pairs, ("The lungs are clear.", "")])
+    alone, beside = (
+        r2gen_report.corpus_scores(pairs),
+        r2gen_report.corpus_scores([*pairs, ("The lungs are clear.", "")]),
+    )
     assert alone["ROUGE_L"] == 1
     assert beside["ROUGE_L"] == 0.5
     assert beside["BLEU_4"] < alone["BLEU_4"]

@@ -1,0 +1,107 @@
+"""Makes the tables of IU X-ray: published rows by R2Gen's rule, one constant report, and repeated reports."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from medtune.benchmarks import published
+from medtune.benchmarks.iu_xray.report_text import FINDINGS
+from medtune.benchmarks.iu_xray.rules import RULES, by_r2gen
+from medtune.benchmarks.iu_xray.studies import R2GEN
+from medtune.data.types import Question
+from medtune.eval.benchmark import Evidence
+from medtune.eval.scoring.tables import Cell, Table, beside_published
+
+_COLUMNS = ("bleu1", "bleu2", "bleu3", "bleu4", "meteor", "rouge_l")
+
+
+def tables(evidence: Evidence) -> Sequence[Table]:
+    """Returns the tables; that of the published rows is only made where findings were asked for."""
+    replies = [
+        (row.question, (row.prediction.text or "") if row.prediction is not None else "")
+        for row in evidence.rows("image")
+    ]
+    return (
+        *_beside_published(evidence, replies),
+        *_constant_report(evidence),
+        _repeats(evidence, [reply for _, reply in replies]),
+    )
+
+
+def missing(questions: Sequence[Question]) -> str:
+    """Returns in what way the questions are not R2Gen's 590 test studies; "" if they are."""
+    releases = sorted({question.facets["release"] for question in questions})
+    if releases != [R2GEN]:
+        return f"of another release, {' and '.join(releases)}, and not R2Gen's"
+    wanted = published("iu_xray")["counts"]["studies"]["test"]
+    return "" if len(questions) == wanted else f"{len(questions):,} of the {wanted:,} test studies of R2Gen"
+
+
+def _beside_published(evidence: Evidence, replies: Sequence[tuple[Question, str]]) -> Sequence[Table]:
+    if not any(question.facets["task"] == FINDINGS for question in evidence.questions):
+        return ()
+    printed = published("iu_xray")["main"]
+    table = Table(
+        title="IU X-ray, R2Gen's split: findings by R2Gen's rule",
+        columns=tuple(printed["columns"]),
+        rows=tuple(tuple(row) for row in printed["rows"]),
+        notes=(RULES["r2gen"].differs, "METEOR of our rows is not computed: its reference program needs Java."),
+    )
+    ours: list[tuple[Cell, ...]] = [("ours", *_cells(replies))]
+    if constant := _constant(evidence):
+        ours.append(("one constant report", *_cells([(question, constant) for question, _ in replies])))
+    return beside_published(table, ours, unlike_published=evidence.unlike_published)
+
+
+def _cells(replies: Sequence[tuple[Question, str]]) -> tuple[Cell, ...]:
+    found = by_r2gen(replies)
+    return tuple(found.get(column) for column in _COLUMNS)
+
+
+def _constant_report(evidence: Evidence) -> Sequence[Table]:
+    """Returns what the most frequent report gets by each rule if it is the reply to every question."""
+    constant = _constant(evidence)
+    if not constant:
+        return ()
+    replies = [(question, constant) for question in evidence.questions]
+    found = {rule.title: rule.score(replies) for rule in RULES.values()}
+    columns = [*dict.fromkeys(column for numbers in found.values() for column in numbers)]
+    return (
+        Table(
+            title="IU X-ray: one constant report as the answer to every question",
+            columns=("rule", *columns),
+            rows=tuple(
+                (title, *(numbers.get(name) for name in columns)) for title, numbers in found.items() if numbers
+            ),
+            notes=(f"The report, the most frequent one of {_from(evidence)}: {constant}",),
+        ),
+    )
+
+
+def _constant(evidence: Evidence) -> str:
+    """Returns the most frequent report of train, or of the questions themselves where there is no train split."""
+    counts = Counter(question.answer for question in evidence.train or evidence.questions)
+    return counts.most_common(1)[0][0] if counts else ""
+
+
+def _from(evidence: Evidence) -> str:
+    return "train" if evidence.train else "these questions themselves, which flatters it"
+
+
+def _repeats(evidence: Evidence, replies: Sequence[str]) -> Table:
+    """Returns how many of the true reports, and of the replies, are no new text."""
+    true, learnt = [question.answer for question in evidence.questions], {each.answer for each in evidence.train}
+    rows: list[tuple[Cell, ...]] = [("true reports", len(true), len(set(true)), _in(true, learnt))]
+    if replies:
+        rows.append(("replies", len(replies), len(set(replies)), _in(replies, learnt)))
+    return Table(
+        title="IU X-ray: reports that repeat word for word",
+        columns=("texts", "number", "different ones", "stand in train"),
+        rows=tuple(rows),
+        notes=("A true report that stands in train can be remembered; few different replies can still score high.",),
+    )
+
+
+def _in(texts: Iterable[str], learnt: set[str]) -> int | None:
+    return sum(text.strip() in learnt for text in texts) if learnt else None
