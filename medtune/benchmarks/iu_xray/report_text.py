@@ -26,7 +26,9 @@ from medtune.eval.scoring.parsers.think_blocks import after_thoughts
 FINDINGS, IMPRESSION, REPORT = "findings", "impression", "report"
 REMOVED = "xxxx"
 """What stands for a removed word. Source: Demner-Fushman et al. 2016, doi:10.1093/jamia/ocv080."""
-_HEADING = re.compile(r"[*#_]*\b(findings?|impressions?)\b[ *_]*:[*_]*", re.IGNORECASE)
+_PART = "(findings?|impressions?)"
+# A heading ends with a colon, or it is a line of its own.
+_HEADING = re.compile(rf"^[#*_ ]*{_PART}[ *_]*$|[#*_ ]*\b{_PART}\b[ *_]*:[*_]*", re.IGNORECASE | re.MULTILINE)
 
 
 def asked_part(text: str, task: str) -> str:
@@ -39,9 +41,13 @@ def asked_part(text: str, task: str) -> str:
         'Clear lungs. Normal chest.'
     """
     first, *pieces = _HEADING.split(text)
-    headed = zip(pieces[::2], pieces[1::2], strict=True)
-    wanted = [first, *(part for name, part in headed if task == REPORT or name.lower().rstrip("s") == task.rstrip("s"))]
+    headed = zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True)
+    wanted = [first, *(part for alone, inline, part in headed if task in (REPORT, _task_of(alone or inline)))]
     return " ".join(part.strip() for part in wanted if part.strip())
+
+
+def _task_of(heading: str) -> str:
+    return IMPRESSION if heading.lower().startswith(IMPRESSION) else FINDINGS
 
 
 def parse_report(reply: str, question: Question) -> str | None:

@@ -1,11 +1,11 @@
-"""Makes the tables of IU X-ray: published rows by R2Gen's rule, one constant report, and repeated reports."""
+"""Makes the tables of IU X-ray: published rows by R2Gen's rule, constant reports, and repeated reports."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from medtune.benchmarks import published
+from medtune.benchmarks.iu_xray.constant_reports import constant_reports
 from medtune.benchmarks.iu_xray.report_text import FINDINGS
 from medtune.benchmarks.iu_xray.rules import RULES, by_r2gen
 from medtune.benchmarks.iu_xray.studies import R2GEN
@@ -24,7 +24,7 @@ def tables(evidence: Evidence) -> Sequence[Table]:
     ]
     return (
         *_beside_published(evidence, replies),
-        *_constant_report(evidence),
+        *_constant_reports(evidence),
         _repeats(evidence, [reply for _, reply in replies]),
     )
 
@@ -48,10 +48,11 @@ def _beside_published(evidence: Evidence, replies: Sequence[tuple[Question, str]
         rows=tuple(tuple(row) for row in printed["rows"]),
         notes=(RULES["r2gen"].differs, "METEOR of our rows is not computed: its reference program needs Java."),
     )
-    ours: list[tuple[Cell, ...]] = [("ours", *_cells(replies))]
-    if constant := _constant(evidence):
-        ours.append(("one constant report", *_cells([(question, constant) for question, _ in replies])))
-    return beside_published(table, ours, unlike_published=evidence.unlike_published)
+    constant = [
+        (f"always {name}", *_cells([(question, report) for question, _ in replies]))
+        for name, report in _constant(evidence).items()
+    ]
+    return beside_published(table, [("ours", *_cells(replies)), *constant], unlike_published=evidence.unlike_published)
 
 
 def _cells(replies: Sequence[tuple[Question, str]]) -> tuple[Cell, ...]:
@@ -59,34 +60,25 @@ def _cells(replies: Sequence[tuple[Question, str]]) -> tuple[Cell, ...]:
     return tuple(found.get(column) for column in _COLUMNS)
 
 
-def _constant_report(evidence: Evidence) -> Sequence[Table]:
-    """Returns what the most frequent report gets by each rule if it is the reply to every question."""
-    constant = _constant(evidence)
-    if not constant:
-        return ()
-    replies = [(question, constant) for question in evidence.questions]
-    found = {rule.title: rule.score(replies) for rule in RULES.values()}
+def _constant_reports(evidence: Evidence) -> Sequence[Table]:
+    """Returns what constant reports get by each rule if they are the reply to every question."""
+    chosen = _constant(evidence)
+    found = {
+        (name, rule.title): rule.score([(question, report) for question in evidence.questions])
+        for name, report in chosen.items()
+        for rule in RULES.values()
+    }
     columns = [*dict.fromkeys(column for numbers in found.values() for column in numbers)]
-    return (
-        Table(
-            title="IU X-ray: one constant report as the answer to every question",
-            columns=("rule", *columns),
-            rows=tuple(
-                (title, *(numbers.get(name) for name in columns)) for title, numbers in found.items() if numbers
-            ),
-            notes=(f"The report, the most frequent one of {_from(evidence)}: {constant}",),
-        ),
-    )
+    rows = [(*key, *(numbers.get(name) for name in columns)) for key, numbers in found.items() if numbers]
+    origin = "train" if evidence.train else "these questions themselves, which flatters it"
+    notes = [f"{name[0].upper()}{name[1:]} of {origin}: {report}" for name, report in chosen.items()]
+    title = "IU X-ray: a constant report as the answer to every question"
+    return (Table(title, ("always", "rule", *columns), tuple(rows), tuple(notes)),) if rows else ()
 
 
-def _constant(evidence: Evidence) -> str:
-    """Returns the most frequent report of train, or of the questions themselves where there is no train split."""
-    counts = Counter(question.answer for question in evidence.train or evidence.questions)
-    return counts.most_common(1)[0][0] if counts else ""
-
-
-def _from(evidence: Evidence) -> str:
-    return "train" if evidence.train else "these questions themselves, which flatters it"
+def _constant(evidence: Evidence) -> Mapping[str, str]:
+    """Returns the constant reports of train, or of the questions themselves where there is no train split."""
+    return constant_reports([question.answer for question in evidence.train or evidence.questions])
 
 
 def _repeats(evidence: Evidence, replies: Sequence[str]) -> Table:
