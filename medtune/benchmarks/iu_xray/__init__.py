@@ -7,14 +7,7 @@ Source: Demner-Fushman et al. 2016, doi:10.1093/jamia/ocv080; the split: Chen et
 
 from __future__ import annotations
 
-from medtune.benchmarks.iu_xray.report_text import (
-    FINDINGS,
-    IMPRESSION,
-    REPORT,
-    parse_report,
-    report_bleu,
-    report_rouge_l,
-)
+from medtune.benchmarks.iu_xray.report_text import FINDINGS, IMPRESSION, REPORT, metrics, parse_report
 from medtune.benchmarks.iu_xray.rules import RULES
 from medtune.benchmarks.iu_xray.studies import IN_TRAIN, LICENCE, MEDEVALKIT, OPEN_I, OPEN_I_FILES, R2GEN, TEXTS
 from medtune.benchmarks.iu_xray.tables import missing, tables
@@ -42,10 +35,7 @@ def benchmark() -> Benchmark:
         facets=("task", "release", IN_TRAIN, "finding"),
         render=_render,
         parsers={"report": parse_report},
-        metrics={
-            "rouge_l": report_rouge_l(),
-            **{f"bleu{order}": report_bleu(order) for order in range(1, 5)},
-        },
+        metrics=metrics(),
         examples=_EXAMPLES,
         tables=tables,
         missing=missing,

@@ -1,9 +1,10 @@
 """Reads the asked part of a report from a reply, and compares reports word by word, whatever their layout.
 
-Two reports are compared after these steps, which both undergo:
+A reply and the true report are compared after these steps:
 
-1. Only the part that is asked for counts: a headed part that was not asked for is left out, and so are headings.
-2. The text is normalised (`medtune/eval/scoring/normalised_text.py`): no case, punctuation or articles.
+1. Of the reply, only the part that is asked for counts: a headed part that was not asked for is left out. Headings are
+   left out of both.
+2. The texts are normalised (`medtune/eval/scoring/normalised_text.py`): no case, punctuation or articles.
 3. "XXXX" is left out. It stands for a word that the release has removed, which no model can know from an image.
 
 BLEU is counted over all reports together and ROUGE-L is the mean of the reports, both with the formulas of
@@ -13,13 +14,12 @@ pycocoevalcap.
 from __future__ import annotations
 
 import re
-from functools import partial
+from collections.abc import Mapping
 
 from medtune.data.types import Question
-from medtune.eval.metric import Metric, mean_of_rows, sums_of_rows
-from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
-from medtune.eval.metrics.rouge_l import rouge_l
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import Metric
+from medtune.eval.metrics.bleu4 import corpus_bleu
+from medtune.eval.metrics.rouge_l import mean_rouge_l
 from medtune.eval.scoring.normalised_text import normalised
 from medtune.eval.scoring.parsers.think_blocks import after_thoughts
 
@@ -56,35 +56,17 @@ def parse_report(reply: str, question: Question) -> str | None:
     return said if normalised(said) else None
 
 
-def compared(text: str, question: Question) -> str:
+def compared(text: str) -> str:
     """Returns the words of a report in the form in which they are compared, with single blanks.
 
     Example:
-        >>> asked = Question("q", "m", "?", (), "", "text", "p", {"task": "findings"})
-        >>> compared("Findings: The heart is XXXX; lungs are clear.", asked)
+        >>> compared("Findings: The heart is XXXX; lungs are clear.")
         'heart is lungs are clear'
     """
-    plain = normalised(asked_part(text, question.facets["task"]))
-    return " ".join(word for word in plain.split() if word != REMOVED)
+    return " ".join(word for word in normalised(asked_part(text, REPORT)).split() if word != REMOVED)
 
 
-def report_rouge_l() -> Metric:
-    """Returns the mean ROUGE-L of the compared words, 0 to 1; an unparsable reply is an empty text.
-
-    Source:
-        Lin 2004, https://aclanthology.org/W04-1013; pycocoevalcap 1.2, rouge.py.
-    """
-    return Metric(mean_of_rows(lambda row: rouge_l(*_both(row))))
-
-
-def report_bleu(order: int) -> Metric:
-    """Returns BLEU with n-grams up to `order` of the compared words, 0 to 1; an unparsable reply is an empty text.
-
-    Source:
-        Papineni et al. 2002, doi:10.3115/1073083.1073135; pycocoevalcap 1.2, bleu_scorer.py.
-    """
-    return Metric(sums_of_rows(lambda row: bleu_counts(*_both(row)), partial(bleu_of_counts, order=order)))
-
-
-def _both(row: ParsedReply) -> tuple[str, str]:
-    return compared(row.parsed or "", row.question), compared(row.question.answer, row.question)
+def metrics() -> Mapping[str, Metric]:
+    """Returns ROUGE-L and BLEU-1 to 4 of the compared words, by name; an unparsable reply is an empty text."""
+    bleu = {f"bleu{order}": corpus_bleu(order, form=compared) for order in range(1, 5)}
+    return {"rouge_l": mean_rouge_l(form=compared), **bleu}

@@ -1,4 +1,4 @@
-"""The rules of R2Gen and MedEvalKit for reports, which stand beside our scores, and the best constant answer's row."""
+"""The rules of R2Gen and MedEvalKit for reports, which stand beside our scores."""
 
 from __future__ import annotations
 
@@ -45,3 +45,5 @@ RULES: Mapping[str, ReplyRule] = {
     ),
 }
 """The rules by name."""
+TASK_OF: Mapping[str, str] = {"r2gen": FINDINGS, "medevalkit": REPORT}
+"""The part of a report that each rule is about."""

@@ -95,16 +95,11 @@ def study_table(
     lost = (*rejects, *kept.rejects)
     return SourceTable(
         [_question(study, release, learnt) for study in kept.taken],
-        {study.id: shown(study.images) for study in kept.taken},
+        {study.id: tuple(map(MediaRef, study.images)) for study in kept.taken},
         (*notes, *repeat_notes(kept.taken)),
         lost,
         missing_media(lost, folder, fetch=OPEN_I),
     )
-
-
-def shown(images: Sequence[Path]) -> MediaRef:
-    """Returns the media of a study, which are shown together."""
-    return MediaRef(images[0])
 
 
 def repeat_notes(studies: Sequence[Study]) -> tuple[str, ...]:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from medtune.benchmarks import published
 from medtune.benchmarks.iu_xray.constant_reports import constant_reports
 from medtune.benchmarks.iu_xray.report_text import FINDINGS
-from medtune.benchmarks.iu_xray.rules import RULES, by_r2gen
+from medtune.benchmarks.iu_xray.rules import RULES, TASK_OF, by_r2gen
 from medtune.benchmarks.iu_xray.studies import R2GEN
 from medtune.data.types import Question
 from medtune.eval.benchmark import Evidence
+from medtune.eval.scoring.bertscore import bert_scores
 from medtune.eval.scoring.tables import Cell, Table, beside_published
 
 _COLUMNS = ("bleu1", "bleu2", "bleu3", "bleu4", "meteor", "rouge_l")
@@ -26,6 +27,7 @@ def tables(evidence: Evidence) -> Sequence[Table]:
         *_beside_published(evidence, replies),
         *_constant_reports(evidence),
         _repeats(evidence, [reply for _, reply in replies]),
+        *_bertscore(evidence),
     )
 
 
@@ -50,7 +52,7 @@ def _beside_published(evidence: Evidence, replies: Sequence[tuple[Question, str]
     )
     constant = [
         (f"always {name}", *_cells([(question, report) for question, _ in replies]))
-        for name, report in _constant(evidence).items()
+        for name, report in _constant(evidence, FINDINGS).items()
     ]
     return beside_published(table, [("ours", *_cells(replies)), *constant], unlike_published=evidence.unlike_published)
 
@@ -61,24 +63,26 @@ def _cells(replies: Sequence[tuple[Question, str]]) -> tuple[Cell, ...]:
 
 
 def _constant_reports(evidence: Evidence) -> Sequence[Table]:
-    """Returns what constant reports get by each rule if they are the reply to every question."""
-    chosen = _constant(evidence)
-    found = {
-        (name, rule.title): rule.score([(question, report) for question in evidence.questions])
-        for name, report in chosen.items()
-        for rule in RULES.values()
-    }
-    columns = [*dict.fromkeys(column for numbers in found.values() for column in numbers)]
-    rows = [(*key, *(numbers.get(name) for name in columns)) for key, numbers in found.items() if numbers]
+    """Returns what constant reports get by each rule, as the reply to every question that the rule is about."""
+    rows: list[tuple[str, str, Mapping[str, float]]] = []
+    notes: list[str] = []
     origin = "train" if evidence.train else "these questions themselves, which flatters it"
-    notes = [f"{name[0].upper()}{name[1:]} of {origin}: {report}" for name, report in chosen.items()]
+    for name, rule in RULES.items():
+        for called, report in _constant(evidence, TASK_OF[name]).items():
+            rows.append((called, rule.title, rule.score([(question, report) for question in evidence.questions])))
+            notes.append(f"{called[0].upper()}{called[1:]} of {origin}: {report}")
+    columns = [*dict.fromkeys(column for *_, numbers in rows for column in numbers)]
+    cells = [(called, rule, *(numbers.get(name) for name in columns)) for called, rule, numbers in rows]
     title = "IU X-ray: a constant report as the answer to every question"
-    return (Table(title, ("always", "rule", *columns), tuple(rows), tuple(notes)),) if rows else ()
+    return (Table(title, ("always", "rule", *columns), tuple(cells), tuple(notes)),) if rows else ()
 
 
-def _constant(evidence: Evidence) -> Mapping[str, str]:
+def _constant(evidence: Evidence, task: str) -> Mapping[str, str]:
     """Returns the constant reports of train, or of the questions themselves where there is no train split."""
-    return constant_reports([question.answer for question in evidence.train or evidence.questions])
+    if not any(question.facets["task"] == task for question in evidence.questions):
+        return {}
+    known = evidence.train or evidence.questions
+    return constant_reports([question.answer for question in known if question.facets["task"] == task])
 
 
 def _repeats(evidence: Evidence, replies: Sequence[str]) -> Table:
@@ -92,6 +96,22 @@ def _repeats(evidence: Evidence, replies: Sequence[str]) -> Table:
         columns=("texts", "number", "different ones", "stand in train"),
         rows=tuple(rows),
         notes=("A true report that stands in train can be remembered; few different replies can still score high.",),
+    )
+
+
+def _bertscore(evidence: Evidence) -> Sequence[Table]:
+    """Returns the mean BERTScore of what was read from the replies, where a model for it was named."""
+    model, rows = evidence.text_model, evidence.rows("image")
+    if model is None or not rows:
+        return ()
+    found = bert_scores([row.parsed or "" for row in rows], [row.question.answer for row in rows], model)
+    means = (sum(column) / len(rows) for column in zip(*found, strict=True))
+    return (
+        Table(
+            title=f"IU X-ray: BERTScore with {model.name}",
+            columns=("texts", "number", "precision", "recall", "F1"),
+            rows=(("replies", len(rows), *means),),
+        ),
     )
 
 

@@ -85,6 +85,8 @@ class Source:
             place of a folder. It is None for a source that is not on the hub in a form that it reads.
         keeps_leaks: Whether the release's own splits share patients or images. They are then kept as they are, and
             every output states how many test questions are concerned; else such splits are refused.
+        text_unit: What a free answer is where it is a whole text, as a noun, e.g. "report". Where leaks are kept, the
+            test questions whose text stands word for word in train are then counted among them; "" for short answers.
         name: The name of the module that defines the source; filled in when the source is found by its name.
     """
 
@@ -101,4 +103,5 @@ class Source:
     answer_in: Callable[[Mapping[str, str], Question], str | None] | None = None
     read_hub: Callable[[HubId, int, Path], SourceTable] | None = None
     keeps_leaks: bool = False
+    text_unit: str = ""
     name: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from medtune.benchmarks.iu_xray.rules import by_medevalkit, by_r2gen
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.data_label import DataLabel
 from medtune.eval.published_protocol import why_unlike_published
+from medtune.eval.scoring.bertscore import BertModel, BertScore
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import Table
 
@@ -89,7 +91,7 @@ def test_other_words_lower_the_score_by_hand() -> None:
 
 def test_removed_words_need_not_be_guessed() -> None:
     asked = study(1, "There are XXXX opacities in the XXXX lung.")
-    assert compared(asked.answer, asked) == "there are opacities in lung"
+    assert compared(asked.answer) == "there are opacities in lung"
     assert scored([asked], ["There are opacities in the lung."]).overall.score.value == pytest.approx(1)
 
 
@@ -148,8 +150,27 @@ def test_constant_training_reports_are_scored_beside_every_score() -> None:
 
 def test_without_train_a_constant_report_says_that_it_was_chosen_on_the_questions() -> None:
     found = scored([FINDINGS, REPORT], ["a", "b"])
-    assert all("these questions themselves" in note for note in table(found, "constant report as the answer").notes)
+    constant = table(found, "constant report as the answer")
+    assert all("these questions themselves" in note for note in constant.notes)
+    # Each rule has the constant report of the part that it is about.
+    assert [(row[1], row[2]) for row in constant.rows] == [
+        ("R2Gen, findings", pytest.approx(1)),
+        ("MedEvalKit, findings and impression", pytest.approx(by_medevalkit([(REPORT, REPORT.answer)])["bleu1"])),
+    ]
     assert table(found, "repeat word for word").rows[0][-1] is None
+
+
+def test_bertscore_is_shown_where_a_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scores(texts: Sequence[str], references: Sequence[str], model: BertModel) -> list[BertScore]:
+        assert (texts, references) == (["Clear lungs."], [FINDINGS.answer])
+        return [BertScore(0.25, 0.5, 0.75)]
+
+    # The package has a function of the module's name, so that the module is only found by its full name.
+    monkeypatch.setattr(sys.modules["medtune.benchmarks.iu_xray.tables"], "bert_scores", scores)
+    said = [Prediction(PredictionKey(FINDINGS.id, "image", "generation", 0), text="**Findings:** Clear lungs.")]
+    found = score_phase([FINDINGS], said, IU_XRAY, text_model=BertModel("a model"))
+    assert table(found, "BERTScore with a model").rows == (("replies", 1, 0.25, 0.5, 0.75),)
+    assert not any("BERTScore" in each.title for each in scored([FINDINGS], ["Clear lungs."]).tables)
 
 
 def test_scores_stand_among_published_ones_for_r2gens_590_alone() -> None:

@@ -12,6 +12,7 @@ import pytest
 from medtune.benchmarks import find_source
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import SourceTable
+from medtune.eval.data_label import label_of
 from tests.benchmarks.iu_xray.released_files import annotation, medevalkit, splits, written
 
 
@@ -56,17 +57,29 @@ def test_r2gens_parts_and_repeated_reports_are_counted(shared_real: Path, tmp_pa
     assert {q.id for q in test if q.facets["report_in_train"] == "yes"} == set(*told.values())
 
 
-def test_prepare_keeps_every_study_in_its_part(shared_real: Path, tmp_path: Path) -> None:
+def test_prepare_keeps_every_study_in_its_part_and_states_the_leak(shared_real: Path, tmp_path: Path) -> None:
     said = annotation(shared_real)
-    root = written(tmp_path / "raw", "annotation.json", {split: rows[:30] for split, rows in said.items()})
+    root = written(tmp_path / "raw", "annotation.json", said)
     prepared = prepare(
         find_source("iu_xray"), benchmark="iu_xray", root=root, out=tmp_path / "prepared", without_media=True
     )
-    assert {split: sum(counts.values()) for split, counts in prepared.manifest.counts.items()} == dict.fromkeys(
-        said, 30
-    )
     for split in ("train", "val", "test"):
-        assert sorted(q.answer for q in prepared.questions(split)) == sorted(str(r["report"]) for r in said[split][:30])
+        assert sorted(q.answer for q in prepared.questions(split)) == sorted(str(r["report"]) for r in said[split])
+    assert prepared.manifest.split_leaks == {"report": 274}
+    assert (
+        "Leaks of the data's own split: of 590 test questions 274 about a shared report."
+        in label_of(prepared.manifest, prompts="ours").notes()
+    )
+
+
+def test_the_images_of_a_study_are_shown_together(shared_real: Path, tmp_path: Path) -> None:
+    table = questions_of("iu_xray", example("iu_xray", tmp_path / "r2gen"))
+    first = table.media[table.questions[0].media_id]
+    assert [ref.path.name for ref in first] == ["0.png", "1.png"]
+    kit = questions_of("iu_xray_medevalkit", written(tmp_path / "kit", "test.json", medevalkit(shared_real)))
+    assert Counter(map(len, kit.media.values())) == {2: 282, 3: 13, 4: 1}
+    open_i = questions_of("iu_xray_open_i", example("iu_xray_open_i", tmp_path / "open_i"))
+    assert {len(shown) for shown in open_i.media.values()} == {2}
 
 
 def test_a_part_that_is_named_by_blanks_is_test(shared_real: Path, tmp_path: Path) -> None:

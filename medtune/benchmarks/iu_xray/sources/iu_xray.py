@@ -61,6 +61,8 @@ def source() -> Source:
         read=_read,
         read_questions=_read_questions,
         write_example=_write_example,
+        keeps_leaks=True,
+        text_unit="report",
     )
 
 
