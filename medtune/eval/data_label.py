@@ -35,8 +35,8 @@ class DataLabel:
         provenance: Origin of the data that the questions are about: "released", "reconstruction", "synthetic" or
             "unknown".
         prompts: The author of the prompts: "ours", the name of official prompts, or "not recorded".
-        unofficial_split: The unit by which a benchmark for evaluation alone was divided into splits of our own, e.g.
-            "patient"; "" if the official split was used.
+        unofficial_split: The unit by which a benchmark was divided into splits of our own, because it is for evaluation
+            alone or shares images between its splits, e.g. "patient"; "" if the official split was used.
         unofficial_training: The sets for evaluation alone that the model was trained on, in the form of
             `unofficial_sets`; "" if there are none.
         stands_for_patient: The unit that is kept in one split, and a cluster of intervals: "patient" if the data say
@@ -68,8 +68,8 @@ class DataLabel:
         found = []
         if self.unofficial_split:
             meaning = (
-                f"The benchmark is for evaluation alone; here it was divided by {self.unofficial_split} so that it can "
-                "train. The numbers are about a part of it, and are not comparable with published ones."
+                "The benchmark is for evaluation alone, or its own split was not kept; here it was divided by "
+                f"{self.unofficial_split}. The numbers are about a part of it and not comparable with published ones."
             )
             found.append(("Unofficial split", meaning))
         if self.unofficial_training:

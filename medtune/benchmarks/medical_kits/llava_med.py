@@ -19,10 +19,8 @@ from medtune.benchmarks.medical_kits.sentence_bleu import sentence_bleu
 
 _MARKS = ';/[]"{}()=+\\_-><@`,?!'
 _ARTICLES = frozenset({"a", "an", "the"})
-_NUMBERS = {
-    word: str(value)
-    for value, word in enumerate(("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"))
-} | {"none": "0"}
+_DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_NUMBERS = {word: str(value) for value, word in enumerate(_DIGITS)} | {"none": "0"}
 _COMMA_IN_NUMBER = re.compile(r"\d,\d")
 _FULL_STOP = re.compile(r"\.(?!\d)")
 _MOST_STOPS = 32

@@ -1,7 +1,7 @@
 """lmms-eval's rule for SLAKE: equality after a normalisation that knows words for yes and no in two languages.
 
-Text in round brackets is removed. As single words only, 正常 (normal) is yes and 异常 (abnormal) is no, so that the reply
-是 (yes) to the truth 正常 is right.
+Text in round brackets is removed. As single words only, 正常 (normal) is yes and 异常 (abnormal) is no, so that
+the reply 是 (yes) to the truth 正常 is right.
 
 Source: EvolvingLMMs-Lab/lmms-eval@75571cf, lmms_eval/tasks/slake/utils.py (normalize_answer).
 """

@@ -29,7 +29,7 @@ Source: MedEvalKit@9b12e3b, utils/utils.py (parse_response).
 
 
 def answer_part(reply: str) -> str:
-    r"""Returns the part of a reply that the kit compares, in lower case; a blank after the phrase is left in front of it.
+    r"""Returns the part of a reply that the kit compares, in lower case; a blank after the phrase stays in front.
 
     A reply with the word "boxed" but without a closed \boxed{} becomes the text "None", whatever it says.
 
@@ -48,7 +48,7 @@ def answer_part(reply: str) -> str:
 
 
 def handed_over(reply: str) -> str:
-    """Returns the part of a reply that the kit's sets hand to the comparison: the box's content or the tags', or all."""
+    """Returns the part of a reply that the kit's sets hand on: what is in the box or in the tags, or all of it."""
     found = boxed(reply)
     if found != _NO_BOX:
         return found

@@ -43,7 +43,7 @@ def counted_by_words(row: SetRow) -> Counted:
 
 
 def counted_by_type(row: SetRow) -> Counted:
-    """Returns how SLAKE counts a row: by its type, blanks stay, and only a "yes" in small letters is a yes/no answer."""
+    """Returns how SLAKE counts a row: by its type, blanks stay, and only "yes" in small letters is yes or no."""
     said = handed_over(row.reply)
     if row.answer_type == "OPEN":
         return _open(row.truth, said)
@@ -78,9 +78,7 @@ def printed_totals(rows: Sequence[Counted]) -> Mapping[str, Mapping[str, float]]
     if "acc" in free:
         free["acc"] /= free["total"]
         scored = [row.scores for row in parts["open"] if row.scores]
-        free |= {
-            name: sum(getattr(scores, name) for scores in scored) / free["total"] for name in OpenScores._fields
-        }
+        free |= {name: sum(getattr(scores, name) for scores in scored) / free["total"] for name in OpenScores._fields}
     return totals
 
 

@@ -32,9 +32,7 @@ def sentence_bleu(tokens: Sequence[str], reference: Sequence[str], weights: Sequ
     if not matches[0]:
         return 0.0
     guesses = [max(1, len(tokens) - order + 1) for order in range(1, len(weights) + 1)]
-    precisions = [
-        match / guess if match else sys.float_info.min for match, guess in zip(matches, guesses, strict=True)
-    ]
+    precisions = [match / guess if match else sys.float_info.min for match, guess in zip(matches, guesses, strict=True)]
     brevity = 1.0 if len(tokens) > len(reference) else math.exp(1 - len(reference) / len(tokens))
     logarithms = (weight * math.log(precision) for weight, precision in zip(weights, precisions, strict=True))
     return brevity * math.exp(math.fsum(logarithms))

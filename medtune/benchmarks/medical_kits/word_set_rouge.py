@@ -1,4 +1,4 @@
-"""ROUGE of one reply as the package `rouge` 1.0.1 computes it: over sets of n-grams, with sentences split at full stops.
+"""ROUGE of one reply as the package `rouge` 1.0.1 computes it: over sets of n-grams, with sentences cut at stops.
 
 Repeated words count once, and a constant in the denominator keeps equal texts just below 1 (0.999999995).
 """

@@ -51,7 +51,8 @@ class Manifest:
         prompts: "ours", or the name of the official prompts in prompts.json and the scenarios that they leave to our
             wording; every run on this folder uses them.
         without_media: Whether the folder holds questions alone, which can be scored but not shown to a model.
-        unofficial_split: How a set that is meant for evaluation only was divided; None where it was not divided.
+        unofficial_split: How a set was divided that is meant for evaluation only, or whose own split was not kept; None
+            where nothing was divided against the release.
         split_leaks: The number of test questions about a "patient", an "image" or a "look-alike" that another split
             holds too, or whose text train holds too (`Source.text_unit`, e.g. "report"), by kind, where a split of the
             data was kept although it shares them; empty where splits share nothing.
@@ -87,10 +88,16 @@ class Manifest:
 
     @property
     def leaks(self) -> str:
-        """Says how many test questions are about what another split holds too; "" if splits share nothing."""
+        """Says how many test questions are about what another split holds too; "" if splits share nothing.
+
+        Where an image stands for a patient, its number is stated once.
+        """
         total = sum(self.counts["test"].values())
-        found = (f"{count} about a shared {what}" for what, count in self.split_leaks.items())
-        return f"of {total} test questions {', '.join(found)}" if self.split_leaks else ""
+        told = dict(self.split_leaks)
+        if self.stands_for_patient != "patient" and told.get("image") == told.get("patient"):
+            told.pop("patient", None)
+        found = (f"{count} about a shared {what}" for what, count in told.items())
+        return f"of {total} test questions {', '.join(found)}" if told else ""
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -79,7 +79,8 @@ def prepare(
         max_rejected: The highest share of questions that may be rejected.
         without_media: Takes the questions alone, whose media files need not be there; the folder can then be scored but
             not run.
-        unofficial_split: Divides a source for evaluation only by patient; the manifest says so.
+        unofficial_split: Divides by patient a source that is for evaluation only or brings its own split, which is
+            then not kept; the manifest says so.
         split_lookalikes: Assigns splits by patient alone, so that images that look alike may be in two splits.
         keep_leaks: Keeps a split of the data that puts a patient or an image into two splits; the manifest counts the
             test questions that it concerns, and every output states them.
@@ -94,8 +95,6 @@ def prepare(
     """
     splits.check_fractions(fractions)
     _check_folders(source, root, out)
-    if unofficial_split is not None and not source.test_only:
-        raise ValueError(f"the source {source.name!r} is not for evaluation alone: leave --unofficial-split out.")
     if source.test_only and unofficial_split is None:
         fractions = splits.TEST_ONLY
     with new_folder(out) as draft:
@@ -108,6 +107,8 @@ def prepare(
         rejected, notes = taken.rejected, taken.table.notes
         stands_for_patient = taken.table.stands_for_patient
         questions = _pseudonymous(source, taken, media, draft)
+        if unofficial_split is not None:
+            questions = _without_its_split(source, questions)
         # Each list of 800,000 questions takes a third of a gigabyte, so that none may outlive the next.
         del taken
         # Questions that show nothing share no image with others; their media id stands for one.
@@ -281,6 +282,16 @@ def _pseudonymous(source: Source, taken: _Taken, media: _Media, draft: Path) -> 
     questions = content_ids.with_content_ids(raw, media.ids, question_rows.hash_patients(raw, source.name))
     question_origins.write_origins(draft, source.name, [question.id for question in raw], questions)
     return questions
+
+
+def _without_its_split(source: Source, questions: Sequence[Question]) -> Sequence[Question]:
+    """Returns the questions without the splits that the source brings."""
+    if not source.test_only and all(question.split is None for question in questions):
+        raise ValueError(
+            f"the source {source.name!r} brings no split and is divided by patient anyway: leave --unofficial-split "
+            "out."
+        )
+    return [replace(question, split=None) for question in questions]
 
 
 def _looks(media: _Media) -> dict[str, int]:

@@ -338,8 +338,8 @@ def test_a_source_for_evaluation_alone_is_all_test_unless_the_user_divides_it(tm
     assert own.data_hash != official.data_hash
 
 
-def test_an_unofficial_split_is_for_sources_for_evaluation_alone(tiny_busi: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="'busi' is not for evaluation alone: leave --unofficial-split out"):
+def test_an_unofficial_split_is_for_sources_that_bring_one(tiny_busi: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="'busi' brings no split and is divided by patient anyway: leave"):
         prepare(find_source("busi"), benchmark="x", root=tiny_busi, out=tmp_path / "out", unofficial_split="patient")
 
 

@@ -10,7 +10,7 @@ from medtune.eval.scoring.parsers.think_blocks import after_thoughts
 
 _STATED = re.compile(
     r"\banswer(?:\s+(?:to|for)\s+(?:the|this|your)\s+question)?\s*(?::|=|\bis\b(?!\s*\?)\s*:?|\bwould be\b\s*:?)\s*|"
-    r"答案\s*(?:是|为|:|：)+\s*",
+    r"答案\s*(?:(?:是|为)\s*[:：]?|[:：])\s*",
     re.I,
 )
 _SENTENCE_END = re.compile(r"(?<=[^\W\d]{2}[.!?])\s+(?=[A-Z])|[。！？](?=.)|\n")
@@ -28,6 +28,8 @@ def read_answer(reply: str) -> str | None:
     Example:
         >>> [read_answer(reply) for reply in ("Liver.", "It lies low. The answer is: the liver. It is large.", "")]
         ['Liver.', 'the liver.', None]
+        >>> read_answer("答案：是的"), read_answer("答案是肝脏")
+        ('是的', '肝脏')
         >>> read_answer(r"<think>Spleen?</think> \boxed{\text{liver}}"), read_answer("The answer is not liver")
         ('liver', 'not liver')
     """

@@ -63,8 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--unofficial-split",
         choices=("patient",),
-        help="Divides a benchmark that has only test questions into train, val and test by patient; every result is "
-        "then marked as unofficial (default: the benchmark's own split).",
+        help="Divides a benchmark into train, val and test by patient although it has only test questions, or a split "
+        "of its own; every result is then marked as unofficial (default: the benchmark's own split).",
     )
     parser.add_argument(
         "--without-media",
@@ -151,7 +151,7 @@ def prepare_folder(
         limit: The largest number of patients; None takes all.
         seed: The seed of splits, of the order of options and of simulations.
         max_rejected: The largest share of unusable rows, from 0 to 1.
-        unofficial_split: How to divide a benchmark that has only test questions; None leaves it undivided.
+        unofficial_split: How to divide a benchmark against its own split; None keeps that.
         without_media: Takes the questions alone, whose media files need not be there.
         split_lookalikes: Whether images that look alike may lie in two splits.
         keep_leaks: Whether a split of the data is kept that has a patient or an image in two splits.
@@ -183,7 +183,7 @@ def prepare_folder(
         tasks = ", ".join(f"{task} {count}" for task, count in manifest.counts[split].items())
         print(f"  {split:<6}{prepared.num_questions(split):>7} questions  {tasks}")
     if manifest.unofficial_split:
-        print(f"unofficial split by {manifest.unofficial_split}: the benchmark itself is for evaluation alone")
+        print(f"unofficial split by {manifest.unofficial_split}: not the benchmark's own")
     print(f"prompts: {manifest.prompts}")
     if manifest.without_media:
         print("without media: these questions can be scored, but no model can be run on them")

@@ -1,0 +1,75 @@
+"""PathVQA, questions on pathology images that were made from the captions of textbooks: about half of them yes or no.
+
+Source: He et al. 2020, arXiv 2003.10286; UCSD-AI4H/PathVQA@dd51804.
+"""
+
+from __future__ import annotations
+
+from medtune.benchmarks.medical_kits.medevalkit_sets import counted_by_words
+from medtune.benchmarks.short_answers.judge_task import judge_task
+from medtune.benchmarks.short_answers.kit_rules import llava_med_rules, medevalkit_rules, pathvqa_rule
+from medtune.benchmarks.short_answers.metrics import metrics
+from medtune.benchmarks.short_answers.parser import parse
+from medtune.benchmarks.short_answers.published_tables import part_of, published_tables
+from medtune.benchmarks.short_answers.wording import render
+from medtune.data.types import Question
+from medtune.eval.asking.answer_protocol import AnswerProtocol
+from medtune.eval.benchmark import Benchmark
+
+TEST_QUESTIONS = (6719, 6761)
+"""The official test questions on the hub, without repeated ones, and in the repository's files."""
+
+
+def benchmark() -> Benchmark:
+    """Returns the benchmark, whose primary metric is the accuracy of yes/no questions."""
+    rules = {
+        **medevalkit_rules("path_vqa", counted_by_words, "utils/PATH_VQA/PATH_VQA.py", _MEDEVALKIT),
+        **llava_med_rules(),
+        **pathvqa_rule(),
+    }
+    return Benchmark(
+        title="PathVQA",
+        version="1.0",
+        licence="MIT (questions); images and captions belong to the publishers of two textbooks and to PEIR",
+        url="https://github.com/UCSD-AI4H/PathVQA",
+        citation=(
+            "He X, Zhang Y, Mou L, Xing E, Xie P. PathVQA: 30000+ questions for medical visual question answering. "
+            "arXiv:2003.10286 (2020)."
+        ),
+        sources=("path_vqa",),
+        facets=("task", "asks"),
+        render=render,
+        parsers={"stated": parse},
+        metrics=metrics(),
+        examples=_EXAMPLES,
+        rules=rules,
+        tables=published_tables("path_vqa", rules),
+        judging=judge_task(),
+        protocol=AnswerProtocol(
+            0.0, repeats=1, max_new_tokens=8192, source="alibaba-damo-academy/MedEvalKit@9b12e3b, eval.sh"
+        ),
+        missing=part_of(TEST_QUESTIONS),
+    )
+
+
+_MEDEVALKIT = "the letters of yes and no count, so that normal is a no"
+
+
+def _example(number: int, task: str, text: str, answer: str, *options: str, asks: str) -> Question:
+    return Question(
+        id=f"example-{number}",
+        media_id=f"example-image-{number}",
+        text=text,
+        options=options,
+        answer=answer,
+        answer_kind="yes_no" if options else "text",
+        patient_id=f"example-image-{number}",
+        facets={"task": task, "asks": asks},
+    )
+
+
+_EXAMPLES = (
+    _example(1, "yes_no", "Is necrosis seen?", "yes", "yes", "no", asks="is"),
+    _example(2, "yes_no", "Does the section show fat?", "no", "yes", "no", asks="does"),
+    _example(3, "open", "What do the arrows mark?", "giant cells", asks="what"),
+)

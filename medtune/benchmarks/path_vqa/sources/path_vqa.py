@@ -1,0 +1,171 @@
+"""PathVQA in the JSON form of its own repository, or a copy of the hub's parquet repository.
+
+Layout: pvqa_train.json, pvqa_val.json and pvqa_test.json ({"img_id", "sentf": {"pvqa": [questions]}, "labelf": {"pvqa":
+[{answer: 1}]}}), and the images as images/PART/IMG_ID.jpg or images/IMG_ID.jpg. The original pickle files are not read,
+because unpickling runs code.
+
+Source: UCSD-AI4H/PathVQA@dd51804, baselines/method1/saved/lxmert; hub card of flaviagiammarino/path-vqa.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from medtune.benchmarks.short_answers.drawn_images import write_drawn_images
+from medtune.benchmarks.short_answers.hub_form import hub_form_table, is_hub_copy
+from medtune.benchmarks.short_answers.json_rows import ReleasedRow, released_rows
+from medtune.benchmarks.short_answers.released_answers import RELEASED, released_answer, tidy
+from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.row_errors import ReadRows, read_rows
+from medtune.data.raw.source import Source, SourceTable, missing_media
+from medtune.data.types import MediaRef, Question, Split
+
+FILES: Sequence[tuple[str, Split]] = (
+    ("pvqa_train.json", "train"),
+    ("pvqa_val.json", "val"),
+    ("pvqa_test.json", "test"),
+)
+IMAGES, SUFFIX, KEY = "images", ".jpg", "pvqa"
+URL = "https://github.com/UCSD-AI4H/PathVQA"
+
+
+def source() -> Source:
+    """Returns the source."""
+    return Source(
+        title="PathVQA",
+        licence="MIT (repository); images and captions belong to the publishers of two textbooks and to PEIR",
+        url=URL,
+        provenance="released",
+        patient_unit="an image: the release names no patients, and figures of one case may be several images",
+        read=_read,
+        read_questions=partial(_read, needs_media=False),
+        read_hub=_read_hub,
+        write_example=_write_example,
+    )
+
+
+class _Asked(NamedTuple):
+    row: ReleasedRow
+    number: int
+    text: object
+    answer: object
+
+
+def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
+    """Returns the questions of the release.
+
+    Raises:
+        FileNotFoundError: The folder or a file of the release is missing.
+        ValueError: A file is broken.
+    """
+    folder = raw_folder(root, holds=f"{', '.join(name for name, _ in FILES)} and the folder {IMAGES}")
+    if is_hub_copy(folder):
+        return _read_hub(folder, seed, scratch)
+    rows = [row for name, split in FILES for row in released_rows(folder / name, split)]
+    read = read_rows(rows, lambda row: list(_asked(row)))
+    asked = [each for listed in read.taken for each in listed]
+    images = folder / IMAGES
+    taken: ReadRows[_Read] = read_rows(asked, lambda each: _question(each, images, needs_media=needs_media))
+    rejects = (*read.rejects, *taken.rejects)
+    repaired = sum(each.is_repaired for each in taken.taken)
+    notes = [f"questions by the release's files: {len(asked):,} about {len(read.taken):,} listed images"]
+    if repaired:
+        notes.append(f"answers repaired (tabs and blanks at the ends): {repaired}")
+    return SourceTable(
+        [each.question for each in taken.taken],
+        {each.question.media_id: (each.media,) for each in taken.taken},
+        tuple(notes),
+        rejects,
+        missing_media(rejects, folder, fetch=URL),
+        stands_for_patient="image",
+    )
+
+
+def _read_hub(origin: HubId | Path, seed: int, scratch: Path) -> SourceTable:
+    """Returns the questions of the hub's form, from which the release's repeated rows were removed."""
+    return hub_form_table(
+        origin,
+        scratch,
+        facets=lambda text: {"asks": first_word(text)},
+        notes=lambda counts: (f"questions as on the hub: {sum(counts.values()):,}, without repeated rows",),
+    )
+
+
+class _Read(NamedTuple):
+    question: Question
+    media: MediaRef
+    is_repaired: bool
+
+
+def _asked(row: ReleasedRow) -> Iterator[_Asked]:
+    texts, answers = _listed(row, "sentf"), _listed(row, "labelf")
+    if len(texts) != len(answers):
+        raise row.place.error(f"there are {len(texts)} questions and {len(answers)} answers.", field="labelf")
+    for number, (text, answer) in enumerate(zip(texts, answers, strict=True), start=1):
+        yield _Asked(row, number, text, next(iter(answer), None) if isinstance(answer, dict) else answer)
+
+
+def _listed(row: ReleasedRow, column: str) -> Sequence[object]:
+    held = row.cells.get(column)
+    listed = held.get(KEY) if isinstance(held, Mapping) else None
+    if not isinstance(listed, list):
+        raise row.place.error(f'wanted an object with a list "{KEY}".', field=column)
+    return listed
+
+
+def _question(asked: _Asked, images: Path, *, needs_media: bool) -> _Read:
+    name, place = asked.row.text("img_id"), asked.row.place
+    if not tidy(asked.text):
+        raise place.error("wanted a question, got an empty one.", field="sentf")
+    if Path(name).name != name:
+        raise place.error("wanted the name of an image in the folder of images.", field="img_id")
+    paths = [images / name.partition("_")[0] / f"{name}{SUFFIX}", images / f"{name}{SUFFIX}"]
+    path = next((each for each in paths if each.is_file()), paths[0])
+    if needs_media and not path.is_file():
+        raise place.error("there is no such image file. Copy it.", field="img_id", media=path)
+    answer = released_answer(asked.answer, is_closed=None, place=place, field="labelf")
+    question = Question(
+        id=f"{place.file}, row {place.row}, question {asked.number}",
+        media_id=name,
+        text=tidy(asked.text),
+        options=answer.options,
+        answer=answer.text,
+        answer_kind=answer.kind,
+        patient_id=name,
+        facets={"task": answer.task, "asks": first_word(tidy(asked.text))},
+        split=asked.row.split,
+        printed={RELEASED: str(asked.answer)},
+    )
+    return _Read(question, MediaRef(path), asked.answer != tidy(asked.answer))
+
+
+def first_word(text: str) -> str:
+    """Returns the first word of a question, which tells its kind, or "other" if few questions begin with it.
+
+    Example:
+        >>> first_word("What is shown?"), first_word("Does this show it?"), first_word("By which way?")
+        ('what', 'does', 'other')
+    """
+    word = text.partition(" ")[0].lower()
+    return word if word in ("what", "where", "how", "when", "why", "is", "are", "does", "do") else "other"
+
+
+def _write_example(folder: Path) -> None:
+    """Writes a release of 14 invented images."""
+    for start, (name, _) in zip((0, 8, 11), FILES, strict=True):
+        part = name.removeprefix("pvqa_").removesuffix(".json")
+        number_of = range(start, {0: 8, 8: 11, 11: 14}[start])
+        ids = [f"{part}_{number:04}" for number in number_of]
+        write_drawn_images(folder / IMAGES / part, [f"{each}{SUFFIX}" for each in ids], first=start)
+        rows = []
+        for number, image in zip(number_of, ids, strict=True):
+            shape = "square" if number % 2 else "disc"
+            texts = ["What is shown?", "Is a square shown?", "Where is the shape?"]
+            answers = [shape, "yes" if number % 2 else "no", "in the dark "]
+            rows.append({"img_id": image, "sentf": {KEY: texts}, "labelf": {KEY: [{each: 1} for each in answers]}})
+        (folder / name).write_text(json.dumps(rows), "utf-8")

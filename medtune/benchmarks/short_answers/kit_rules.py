@@ -1,0 +1,223 @@
+"""The rules of other kits for short answers, as rows that stand beside medtune's own scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from medtune.benchmarks.medical_kits import llava_med, lmms_slake, pathvqa_official
+from medtune.benchmarks.medical_kits.medevalkit_sets import (
+    JUDGE_COUNTINGS,
+    Counted,
+    CountRow,
+    JudgeCounting,
+    SetRow,
+    judged_totals,
+    printed_totals,
+)
+from medtune.benchmarks.short_answers.released_answers import is_closed, truth_as_released
+from medtune.data.types import Question
+from medtune.eval.scoring.reply_rules import ReplyRule
+
+Replies = Sequence[tuple[Question, str]]
+_KIT = "alibaba-damo-academy/MedEvalKit@9b12e3b"
+_COPIES = {
+    "damo": _KIT,
+    "blackkiring": "blackkiring/MedEvalKit@9c443c2",
+    "chenz53": "chenz53/MedEvalKit@9f20061",
+    "ceilingFan456": "ceilingFan456/MedEvalKit@b4c80aa",
+}
+_LLAVA = "microsoft/LLaVA-Med@b9a98a7, llava/eval"
+
+
+def medevalkit_rules(set_name: str, count: CountRow, file: str, errs: str) -> dict[str, ReplyRule]:
+    """Returns MedEvalKit's rule without a judge, and what it and its copies would print with one.
+
+    Args:
+        set_name: The kit's set, by its name in `JUDGE_COUNTINGS`.
+        count: How the kit counts a row of the set.
+        file: The kit's file.
+        errs: The end of the sentence that says how the rule differs, for this set.
+    """
+
+    def counted(replies: Replies) -> list[Counted]:
+        return [count(_row(question, reply)) for question, reply in replies]
+
+    rules = {
+        "medevalkit": ReplyRule(
+            title="MedEvalKit, no judge",
+            source=f"{_KIT}, {file} and utils/utils.py",
+            differs=(
+                "An open answer has to equal the truth to the last full stop, the printed open acc is divided by the "
+                "number of questions twice, the printed recall is the precision, an empty reply stops the kit, and "
+                f"{errs}."
+            ),
+            score=lambda replies: _medevalkit(counted(replies)),
+        )
+    }
+    for copy, countings in JUDGE_COUNTINGS.items():
+        rules[f"medevalkit_judged_{copy}"] = ReplyRule(
+            title=f"MedEvalKit with a judge, {copy}",
+            source=f"{_COPIES[copy]}, {file}",
+            differs=_of_counting(countings[set_name]),
+            score=_judged(counted, countings[set_name]),
+        )
+    return rules
+
+
+def llava_med_rules() -> dict[str, ReplyRule]:
+    """Returns the rules of LLaVA-Med's two scripts."""
+    return {
+        "llava_med_run_eval": ReplyRule(
+            title="LLaVA-Med, run_eval",
+            source=f"{_LLAVA}/run_eval.py",
+            differs=(
+                "A closed answer is right if it stands anywhere in a reply that also holds the letters yes or no, so "
+                "that left or MRI is never right and normal is a no; open accuracy asks for the nearest candidate, and "
+                "the candidates, which are not released, are here the true open answers."
+            ),
+            score=lambda replies: _llava_med(replies, llava_med.has_truth_and_yes_or_no, _nearest(replies)),
+        ),
+        "llava_med_batch": ReplyRule(
+            title="LLaVA-Med, run_eval_batch",
+            source=f"{_LLAVA}/run_eval_batch.py",
+            differs=(
+                "An answer, closed or open, is right if the truth stands anywhere in the reply, so that normal is a no "
+                "and yes and no is right for both; the recall of open answers rewards long replies."
+            ),
+            score=lambda replies: _llava_med(replies, llava_med.has_truth, llava_med.has_truth),
+        ),
+    }
+
+
+def lmms_rule() -> dict[str, ReplyRule]:
+    """Returns lmms-eval's rule for SLAKE."""
+    return {
+        "lmms_eval": ReplyRule(
+            title="lmms-eval",
+            source="EvolvingLMMs-Lab/lmms-eval@75571cf, lmms_eval/tasks/slake/utils.py",
+            differs=(
+                "The whole reply has to equal the truth, so that a sentence is wrong, text in round brackets does not "
+                "count, and 正常 (normal) equals 是 (yes)."
+            ),
+            score=lambda replies: (
+                _shares(replies, lmms_slake.is_right, lmms_slake.is_right)
+                | {"accuracy": _mean([lmms_slake.is_right(*_pair(question, said)) for question, said in replies])}
+            ),
+        )
+    }
+
+
+def pathvqa_rule() -> dict[str, ReplyRule]:
+    """Returns the functions of PathVQA's own repository."""
+    return {
+        "pathvqa_official": ReplyRule(
+            title="PathVQA's own functions",
+            source="UCSD-AI4H/PathVQA@dd51804, Evaluation script/evaluation_script.py",
+            differs=(
+                "Only letters count, so that 3 is no answer, exact match is in truth a precision of words, and a reply "
+                "without letters, for which the code returns a sentence or stops, counts 0 here."
+            ),
+            score=_pathvqa,
+        )
+    }
+
+
+def _medevalkit(rows: Sequence[Counted]) -> dict[str, float]:
+    totals = printed_totals(rows)
+    free, closed = totals["open"], totals["close"]
+    found = {"accuracy": totals["total metrics"]["acc"]} if rows else {}
+    if "acc" in closed:
+        found["closed_accuracy"] = closed["acc"]
+    if "acc" in free:
+        found |= {
+            "exact_match": free["em"],
+            "printed_open_acc": free["acc"],
+            "printed_recall": free["recall"],
+            "rouge_l": free["rougel"],
+        }
+    return found | {"stopping_replies": float(sum(row.stops for row in rows))}
+
+
+def _judged(
+    counted: Callable[[Replies], list[Counted]], counting: JudgeCounting | None
+) -> Callable[[Replies], Mapping[str, float]]:
+    def score(replies: Replies) -> Mapping[str, float]:
+        rows = counted(replies)
+        if counting is None or not rows:
+            return {}
+        found = {}
+        for name, verdict in (("if_judge_rejects_all", False), ("if_judge_accepts_all", True)):
+            found[name] = judged_totals(rows, counting, [verdict] * len(rows)).total_right / len(rows)
+        return found
+
+    return score
+
+
+def _of_counting(counting: JudgeCounting | None) -> str:
+    if counting is None:
+        return "With a judge it stops with TypeError."
+    if counting.keeps_total:
+        return "It adds the judge's hits to a total that it does not reset, so that an answer can count twice."
+    if counting.judges_closed and counting.keeps_closed:
+        return "It judges closed answers too and adds their hits to the exact ones, so that they can count twice."
+    if counting.judges_closed:
+        return "It has the judge decide closed answers as well as open ones."
+    if not counting.keeps_closed:
+        return "It sets the right closed answers to 0 before the judge's hits are added, so that they are lost."
+    return "The judge decides open answers, and closed ones are counted as without it."
+
+
+def _llava_med(
+    replies: Replies, closed_rule: Callable[[str, str], bool], open_rule: Callable[[str, str], bool]
+) -> dict[str, float]:
+    free = [_pair(question, reply) for question, reply in replies if not is_closed(question)]
+    closed = [_pair(question, reply) for question, reply in replies if is_closed(question)]
+    found = {"closed_accuracy": _mean([closed_rule(*pair) for pair in closed])} if closed else {}
+    if free:
+        scores = [llava_med.open_scores(*pair) for pair in free]
+        found |= {
+            "open_recall": _mean([each.recall for each in scores]),
+            "token_f1": _mean([each.f1 for each in scores]),
+            "word_precision": _mean([each.exact_match for each in scores]),
+            "open_accuracy": _mean([open_rule(*pair) for pair in free]),
+            "bleu1": _mean([llava_med.bleus(*pair)[1] for pair in free]),
+        }
+    return found
+
+
+def _nearest(replies: Replies) -> Callable[[str, str], bool]:
+    candidates = [*dict.fromkeys(truth_as_released(question) for question, _ in replies if not is_closed(question))]
+    return lambda truth, reply: llava_med.is_nearest_candidate(truth, reply, candidates)
+
+
+def _shares(
+    replies: Replies, closed_rule: Callable[[str, str], bool], open_rule: Callable[[str, str], bool]
+) -> dict[str, float]:
+    parts = {
+        "closed_accuracy": [closed_rule(*_pair(question, said)) for question, said in replies if is_closed(question)],
+        "exact_match": [open_rule(*_pair(question, said)) for question, said in replies if not is_closed(question)],
+    }
+    return {name: _mean(hits) for name, hits in parts.items() if hits}
+
+
+def _pathvqa(replies: Replies) -> dict[str, float]:
+    free = [_pair(question, reply) for question, reply in replies if not is_closed(question)]
+    if not free:
+        return {}
+    return {
+        "word_precision": _mean([pathvqa_official.exact_match(*pair) or 0.0 for pair in free]),
+        "token_f1": _mean([pathvqa_official.f1(*pair) or 0.0 for pair in free]),
+        "bleu1": _mean([pathvqa_official.bleu1(*pair) or 0.0 for pair in free]),
+    }
+
+
+def _pair(question: Question, reply: str) -> tuple[str, str]:
+    return truth_as_released(question), reply
+
+
+def _row(question: Question, reply: str) -> SetRow:
+    return SetRow(truth_as_released(question), reply, "CLOSED" if is_closed(question) else "OPEN")
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return sum(numbers) / len(numbers)

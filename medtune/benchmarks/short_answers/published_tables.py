@@ -1,0 +1,74 @@
+"""Makes the tables of printed numbers: each names its rule, and ours stands beside it only if it has the same rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from medtune.benchmarks import published
+from medtune.benchmarks.short_answers.judge_task import judge_task
+from medtune.data.types import Question
+from medtune.eval.benchmark import Evidence, Tables
+from medtune.eval.judge.extra_verdicts import verdict_table
+from medtune.eval.scoring.reply_rules import ReplyRule
+from medtune.eval.scoring.tables import Cell, Table, beside_published
+
+MISSING_SHARE = 0.01
+"""The share of the questions that may be missing, because `prepare` could not read them."""
+
+
+def published_tables(benchmark: str, rules: Mapping[str, ReplyRule]) -> Tables:
+    """Returns the maker of the benchmark's tables of printed numbers, from its published.json.
+
+    A table there has a title, its source, the rule, judge or denominator in words, columns and rows. If it has a field
+    "same_rule", the name of one of `rules`, our row is scored by that rule, and "our_columns" names the rule's columns.
+    """
+
+    def tables(evidence: Evidence) -> Sequence[Table]:
+        printed = [table for each in published(benchmark)["tables"] for table in _tables(each, evidence, rules)]
+        return [*printed, *verdict_table(evidence, judge_task(), by="task", title="Open answers, by a judge")]
+
+    return tables
+
+
+def part_of(sizes: Sequence[int]) -> Callable[[Sequence[Question]], str]:
+    """Returns a function that says how many of the official test questions are asked, "" if all of one of the sizes."""
+
+    def missing(questions: Sequence[Question]) -> str:
+        if any((1 - MISSING_SHARE) * size <= len(questions) <= size for size in sizes):
+            return ""
+        whole = " or ".join(f"{size:,}" for size in sizes)
+        return f"{len(questions):,}, where the official test has {whole}"
+
+    return missing
+
+
+def _tables(printed: Mapping[str, object], evidence: Evidence, rules: Mapping[str, ReplyRule]) -> Sequence[Table]:
+    columns, rows = printed["columns"], printed["rows"]
+    assert isinstance(columns, list)
+    assert isinstance(rows, list)
+    rule = rules.get(str(printed.get("same_rule")))
+    table = Table(
+        title=str(printed["title"]),
+        columns=tuple(columns),
+        rows=tuple(tuple(row) for row in rows),
+        notes=(f"Rule: {printed['rule']}. Source: {printed['source']}.",),
+        digits=2,
+    )
+    if rule is None:
+        note = "Made by another rule than any of our numbers, so that ours must not be compared with it."
+        return [Table(table.title, table.columns, table.rows, (*table.notes, note), 2)]
+    names = printed["our_columns"]
+    assert isinstance(names, list)
+    return beside_published(table, _ours(rule, names, evidence), unlike_published=evidence.unlike_published)
+
+
+def _ours(rule: ReplyRule, names: Sequence[str], evidence: Evidence) -> list[tuple[Cell, ...]]:
+    """Returns our row in percent by a rule; none without replies."""
+    replies = [
+        (row.question, row.prediction.text or "")
+        for row in evidence.rows("image")
+        if row.prediction is not None and row.prediction.text is not None
+    ]
+    found = rule.score(replies) if replies else {}
+    percent = [100 * found[name] if name in found else None for name in names]
+    return [(f"ours, by {rule.title}", *percent)] if found else []

@@ -1,0 +1,108 @@
+"""Turns the answers of released tables into those of questions: yes or no with its options, and short texts.
+
+Cells are brought into one form first: numbers become texts, and tabs, line breaks and repeated blanks a single blank.
+How many cells this changed is counted. What a cell held stays with the question, for the rules of other kits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from medtune.data.raw.row_errors import Place
+from medtune.data.types import AnswerKind, Question
+
+YES_NO, CLOSED, OPEN = "yes_no", "closed", "open"
+"""The tasks: a question that is answered by yes or no, another closed one, and an open one."""
+RELEASED = "answer"
+"""The name under which `Question.printed` holds the answer as the release has it."""
+_WORDS: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(("yes", "no"), ("yes", "no")),
+    **dict.fromkeys(("是", "否"), ("是", "否")),
+    **dict.fromkeys(("是的", "不是"), ("是的", "不是")),
+    **dict.fromkeys(("有", "没有"), ("有", "没有")),
+    **dict.fromkeys(("包含", "不包含"), ("包含", "不包含")),
+    **dict.fromkeys(("包括", "不包括"), ("包括", "不包括")),
+    **dict.fromkeys(("可以", "不可以"), ("可以", "不可以")),
+    **dict.fromkeys(("存在", "不存在"), ("存在", "不存在")),
+    **dict.fromkeys(("正常", "不正常"), ("正常", "不正常")),
+    **dict.fromkeys(("健康", "不健康"), ("健康", "不健康")),
+}
+"""The two answers of a yes/no question, yes first, by either of them in small letters.
+
+Source: the closed questions of SLAKE 1.0 in English and Chinese, and of VQA-RAD.
+"""
+
+
+class ReleasedAnswer(NamedTuple):
+    """An answer as it is asked for.
+
+    Attributes:
+        text: The answer; "yes" or "no" in small letters.
+        options: The two answers of a yes/no question; empty for a text.
+        task: One of the tasks of this module.
+        kind: The form of the answer.
+    """
+
+    text: str
+    options: tuple[str, ...]
+    task: str
+    kind: AnswerKind
+
+
+def tidy(cell: object) -> str:
+    r"""Returns a cell as a text without blanks at its ends and with single blanks inside.
+
+    Example:
+        >>> tidy("Skull \tcartilage "), tidy(2), tidy(None)
+        ('Skull cartilage', '2', '')
+    """
+    return "" if cell is None else " ".join(str(cell).split())
+
+
+def released_answer(cell: object, *, is_closed: bool | None, place: Place, field: str = "answer") -> ReleasedAnswer:
+    """Returns the answer of a table's cell.
+
+    Args:
+        cell: The cell.
+        is_closed: Whether the release calls the question closed; None where it does not say, so that yes and no alone
+            are closed.
+        place: The place of the row.
+        field: The name of the cell's column.
+
+    Raises:
+        RowError: The cell is empty, or holds neither a text nor a number.
+
+    Example:
+        >>> released_answer("Yes ", is_closed=True, place=Place("test.json", 1)).options
+        ('yes', 'no')
+        >>> released_answer("Left", is_closed=True, place=Place("test.json", 1)).task
+        'closed'
+    """
+    if not isinstance(cell, str | int | float) or isinstance(cell, bool) or not tidy(cell):
+        raise place.error(f"wanted a text or a number, got {str(cell)[:40]!r}.", field=field)
+    text = tidy(cell)
+    options = _WORDS.get(text.lower(), ())
+    if is_closed is not False and options:
+        return ReleasedAnswer(text.lower(), options, YES_NO, "yes_no")
+    return ReleasedAnswer(text, (), CLOSED if is_closed else OPEN, "text")
+
+
+def truth_as_released(question: Question) -> str:
+    """Returns the true answer as the release has it, with its capitals and blanks."""
+    return question.printed.get(RELEASED, question.answer)
+
+
+def is_closed(question: Question) -> bool:
+    """Returns whether the question is closed."""
+    return question.facets["task"] != OPEN
+
+
+def is_open(question: Question) -> bool:
+    """Returns whether the question is open."""
+    return not is_closed(question)
+
+
+def is_chinese(question: Question) -> bool:
+    """Returns whether the question is asked in Chinese."""
+    return any("一" <= character <= "鿿" for character in question.text)

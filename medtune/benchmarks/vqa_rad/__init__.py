@@ -1,0 +1,87 @@
+"""VQA-RAD, questions on radiology images by clinicians: closed and open ones, about 315 images of head, chest, abdomen.
+
+Closed and open questions are scored apart. All test images of the official split are training images too; every output
+says so.
+
+Source: Lau et al. 2018, doi:10.1038/sdata.2018.251.
+"""
+
+from __future__ import annotations
+
+from medtune.benchmarks.medical_kits.medevalkit_sets import counted_by_words
+from medtune.benchmarks.short_answers.judge_task import judge_task
+from medtune.benchmarks.short_answers.kit_rules import llava_med_rules, medevalkit_rules
+from medtune.benchmarks.short_answers.metrics import metrics
+from medtune.benchmarks.short_answers.parser import parse
+from medtune.benchmarks.short_answers.published_tables import part_of, published_tables
+from medtune.benchmarks.short_answers.wording import render
+from medtune.data.types import Question
+from medtune.eval.asking.answer_protocol import AnswerProtocol
+from medtune.eval.benchmark import Benchmark
+
+TEST_QUESTIONS = 451
+
+
+def benchmark() -> Benchmark:
+    """Returns the benchmark, whose primary metric is the accuracy of closed questions."""
+    rules = {
+        **medevalkit_rules("vqa_rad", counted_by_words, "utils/VQA_RAD/VQA_RAD.py", _MEDEVALKIT),
+        **llava_med_rules(),
+    }
+    return Benchmark(
+        title="VQA-RAD",
+        version="1.0",
+        licence="CC0-1.0",
+        url="https://osf.io/89kps",
+        citation=(
+            "Lau JJ, Gayen S, Ben Abacha A, Demner-Fushman D. A dataset of clinically generated visual questions and "
+            "answers about radiology images. Scientific Data 5, 180251 (2018)."
+        ),
+        sources=("vqa_rad",),
+        facets=("task", "question_type", "organ", "phrase"),
+        render=render,
+        parsers={"stated": parse},
+        metrics=metrics(),
+        examples=_EXAMPLES,
+        rules=rules,
+        tables=published_tables("vqa_rad", rules),
+        judging=judge_task(),
+        protocol=AnswerProtocol(
+            0.0, repeats=1, max_new_tokens=8192, source="alibaba-damo-academy/MedEvalKit@9b12e3b, eval.sh"
+        ),
+        missing=part_of((TEST_QUESTIONS,)),
+    )
+
+
+_MEDEVALKIT = "only answers that are yes or no are closed, of which the letters count, so that normal is a no"
+
+
+def _example(number: int, task: str, text: str, answer: str, **facets: str) -> Question:
+    options = ("yes", "no") if task == "yes_no" else ()
+    return Question(
+        id=f"example-{number}",
+        media_id=f"example-image-{number}",
+        text=text,
+        options=options,
+        answer=answer,
+        answer_kind="yes_no" if options else "text",
+        patient_id=f"example-image-{number}",
+        facets={"task": task, **facets},
+    )
+
+
+_EXAMPLES = (
+    _example(1, "yes_no", "Is the heart enlarged?", "no", question_type="size", organ="chest", phrase="freeform"),
+    _example(
+        2, "closed", "Is it the left or the right lung?", "Left", question_type="position", organ="chest", phrase="para"
+    ),
+    _example(
+        3,
+        "open",
+        "Where is the bleeding?",
+        "right temporal lobe",
+        question_type="position",
+        organ="head",
+        phrase="frame",
+    ),
+)

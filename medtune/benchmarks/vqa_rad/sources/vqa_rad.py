@@ -1,0 +1,216 @@
+"""VQA-RAD as released: the JSON of OSF, the enlarged JSON pair, or the hub's parquet without ids and types.
+
+Layouts: "VQA_RAD Dataset Public.json" with the images beside it or in "VQA_RAD Image Folder" (a test row has a
+phrase_type that begins with "test_"); trainset.json and testset.json with the folder images; or a copy of the hub's
+repository flaviagiammarino/vqa-rad. The official split is kept, although all its test images are training images too.
+
+Source: Lau et al. 2018, doi:10.1038/sdata.2018.251; OSF 89kps; hub card of flaviagiammarino/vqa-rad.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from medtune.benchmarks.short_answers.drawn_images import write_drawn_images
+from medtune.benchmarks.short_answers.hub_form import hub_form_table, is_hub_copy
+from medtune.benchmarks.short_answers.json_rows import ReleasedRow, released_rows
+from medtune.benchmarks.short_answers.released_answers import RELEASED, released_answer, tidy
+from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.row_errors import read_rows
+from medtune.data.raw.source import Source, SourceTable, missing_media
+from medtune.data.types import MediaRef, Question, Split
+
+PUBLIC = "VQA_RAD Dataset Public.json"
+PAIR: tuple[tuple[str, Split], ...] = (("trainset.json", "train"), ("testset.json", "test"))
+IMAGES = ("VQA_RAD Image Folder", "images")
+RELEASES = {
+    (1797, 451): "2,248 questions, as first released (OSF)",
+    (1793, 451): "2,244 questions, as on the hub: without 3 repeated rows and a train row that equals a test row",
+    (3064, 451): "3,515 questions, enlarged by 1,267 re-framed train questions",
+}
+"""The known releases by their numbers of train and test rows.
+
+Source: ../shared/specs/medical_vqa.md, section 2, counted in the files and quoted from the hub card.
+"""
+TYPES = {
+    "MODALITY": "modality",
+    "PLANE": "plane",
+    "ORGAN": "organ",
+    "ABN": "abnormality",
+    "PRES": "presence",
+    "PRSE": "presence",
+    "POS": "position",
+    "COLOR": "color",
+    "SIZE": "size",
+    "ATTRIB": "attribute",
+    "ATRIB": "attribute",
+    "COUNT": "count",
+    "OTHER": "other",
+}
+_MISSPELT = frozenset({"PRSE", "ATRIB"})
+_ORGANS = {"HEAD": "head", "CHEST": "chest", "ABD": "abdomen"}
+_TEST = "test_"
+
+
+def source() -> Source:
+    """Returns the source."""
+    return Source(
+        title="VQA-RAD",
+        licence="CC0-1.0",
+        url="https://osf.io/89kps",
+        provenance="released",
+        patient_unit="an image: the release names no patients, and one patient may have several images",
+        read=_read,
+        read_questions=partial(_read, needs_media=False),
+        read_hub=_read_hub,
+        keeps_leaks=True,
+        write_example=_write_example,
+    )
+
+
+class _Read(NamedTuple):
+    question: Question
+    media: MediaRef
+    repairs: int
+
+
+def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
+    """Returns the questions of a folder in one of the layouts of this module.
+
+    Raises:
+        FileNotFoundError: The folder or a file of the release is missing.
+        ValueError: A file is broken, or no row could be read.
+    """
+    folder = raw_folder(root, holds=f"{PUBLIC}, or {' and '.join(name for name, _ in PAIR)}, and the images")
+    if not (folder / PUBLIC).is_file() and is_hub_copy(folder):
+        return _read_hub(folder, seed, scratch)
+    rows = _rows(folder)
+    images = next((folder / name for name in IMAGES if (folder / name).is_dir()), folder)
+    taken, rejects = read_rows(rows, lambda row: _question(row, images, needs_media=needs_media))
+    missing = missing_media(rejects, folder, fetch="https://osf.io/89kps")
+    media = {each.question.media_id: (each.media,) for each in taken}
+    questions = [each.question for each in taken]
+    notes = _notes(rows, sum(each.repairs for each in taken))
+    return SourceTable(questions, media, notes, rejects, missing, stands_for_patient="image")
+
+
+def _read_hub(origin: HubId | Path, seed: int, scratch: Path) -> SourceTable:
+    """Returns the questions of the hub's form, which has neither ids nor types."""
+    return hub_form_table(
+        origin,
+        scratch,
+        facets=lambda text: {},
+        notes=lambda counts: (release_note(counts.get("train", 0), counts.get("test", 0)),),
+    )
+
+
+def _rows(folder: Path) -> list[ReleasedRow]:
+    if not (folder / PUBLIC).is_file():
+        return [row for name, split in PAIR for row in released_rows(folder / name, split)]
+    rows = released_rows(folder / PUBLIC, "train")
+    return [row._replace(split="test") if tidy(row.cells.get("phrase_type")).startswith(_TEST) else row for row in rows]
+
+
+def release_note(num_train: int, num_test: int) -> str:
+    """Returns which release the numbers of rows are those of.
+
+    Example:
+        >>> release_note(1793, 451)[:38], release_note(10, 2)
+        ('release: 2,244 questions, as on the hub', 'release: unknown, with 10 train and 2 test rows')
+    """
+    known = RELEASES.get((num_train, num_test))
+    return f"release: {known or f'unknown, with {num_train:,} train and {num_test:,} test rows'}"
+
+
+def _notes(rows: Sequence[ReleasedRow], repairs: int) -> tuple[str, ...]:
+    counts = Counter(row.split for row in rows)
+    notes = [release_note(counts["train"], counts["test"])]
+    if repairs:
+        notes.append(f"cells repaired (numbers as texts, tabs and blanks, spellings of types): {repairs}")
+    return tuple(notes)
+
+
+def _question(row: ReleasedRow, images: Path, *, needs_media: bool) -> _Read:
+    name, kind = row.text("image_name"), row.text("answer_type")
+    path = images / name
+    if path.parent != images:
+        raise row.place.error("wanted the name of a file in the folder of images.", field="image_name")
+    if needs_media and not path.is_file():
+        raise row.place.error("there is no such image file. Copy it.", field="image_name", media=path)
+    if kind not in ("OPEN", "CLOSED"):
+        raise row.place.error(f"wanted OPEN or CLOSED, got {kind!r}.", field="answer_type")
+    cell = row.cells.get("answer")
+    answer = released_answer(cell, is_closed=kind == "CLOSED", place=row.place)
+    question = Question(
+        id=f"{row.place.file}, row {row.place.row}",
+        media_id=name,
+        text=row.text("question"),
+        options=answer.options,
+        answer=answer.text,
+        answer_kind=answer.kind,
+        patient_id=name,
+        facets={
+            "task": answer.task,
+            "question_type": _types(row),
+            "organ": _ORGANS.get(row.text("image_organ"), row.text("image_organ").lower()),
+            "phrase": row.text("phrase_type").removeprefix(_TEST),
+        },
+        split=row.split,
+        printed={RELEASED: str(cell)},
+    )
+    return _Read(question, MediaRef(path), _repairs(row))
+
+
+def _types(row: ReleasedRow) -> str:
+    """Returns the types of a question in alphabetical order, joined by "+"."""
+    codes = [code.strip().upper() for code in row.text("question_type").split(",")]
+    unknown = [code for code in codes if code not in TYPES]
+    if unknown:
+        raise row.place.error(f"wanted types among {', '.join(TYPES)}, got {unknown[0]!r}.", field="question_type")
+    return "+".join(sorted({TYPES[code] for code in codes}))
+
+
+def _repairs(row: ReleasedRow) -> int:
+    """Returns how many cells of a row had to be repaired."""
+    answer, kind = row.cells.get("answer"), row.cells.get("answer_type")
+    types = str(row.cells.get("question_type"))
+    return sum(
+        (
+            not isinstance(answer, str) or answer != tidy(answer),
+            kind != tidy(kind),
+            types != tidy(types).upper() or any(code.strip() in _MISSPELT for code in types.split(",")),
+        )
+    )
+
+
+def _write_example(folder: Path) -> None:
+    """Writes a release of 14 invented images in the layout of two files; its test questions share images with train."""
+    write_drawn_images(folder / "images", [f"synpic{number}.jpg" for number in range(14)])
+    rows: dict[str, list[dict[str, object]]] = {name: [] for name, _ in PAIR}
+    for number in range(14):
+        said = [("Is a square shown?", "Yes" if number % 2 else "no", "CLOSED", "PRES")]
+        said.append(("Which shape is shown?", "square \t" if number % 2 else "disc", "OPEN", "ATRIB, POS"))
+        said.append(("How many shapes are shown?", 1, "OPEN", "COUNT"))
+        said.append(("Is it a square or a disc?", "Square" if number % 2 else "Disc", "CLOSED ", "ORGAN"))
+        for place, (text, answer, kind, types) in enumerate(said):
+            split = PAIR[number % 5 == 0 and place < 2][0]
+            rows[split].append(
+                {
+                    "qid": 4 * number + place,
+                    "image_name": f"synpic{number}.jpg",
+                    "image_organ": ("HEAD", "CHEST", "ABD")[number % 3],
+                    "answer": answer,
+                    "answer_type": kind,
+                    "question_type": types,
+                    "question": text,
+                    "phrase_type": "freeform" if split == PAIR[0][0] else "test_freeform",
+                }
+            )
+    for name, listed in rows.items():
+        (folder / name).write_text(json.dumps(listed), "utf-8")

@@ -1,0 +1,42 @@
+"""Words right answers to real questions in many ways, as models do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from medtune.benchmarks.short_answers.released_answers import is_chinese
+from medtune.data.types import Question
+
+ANY = (
+    "{}", "{}.", "{}!", " {} \n", "**{}**", "`{}`", "({})", "“{}”", "{}。", "The answer is {}.", "The answer is: {}",
+    "Answer: {}", "**Answer:** {}", "Final answer: {}", 'The correct answer is "{}".', "I think the answer is {}.",
+    "Based on the image, the answer is {}.", "So, the answer to this question is {}.", "\\boxed{{{}}}",
+    "$\\boxed{{\\text{{{}}}}}$", "<answer>{}</answer>", "<think>Maybe no, maybe yes?</think>{}", '{{"answer": "{}"}}',
+    "{}\n\nThis can be seen in the picture.", "Answer: {}\nExplanation: the picture shows it clearly.",
+    "答案：{}", "答案是{}。", "最终答案：{}。", "Ａｎｓｗｅｒ：{}",
+)  # fmt: skip
+YES_NO = (
+    "{}, it is.", "{}, that can be seen.", "I think {}.", "I would say {}.", "{} - clearly.", "{}; see the image.",
+    "{}, because of the picture.",
+)  # fmt: skip
+OPEN = (
+    "It is {}.", "It's {}.", "This is {}.", "There is {}.", "The {}.", "It is the {}.", "The image shows {}.",
+    "{} is shown in the image.", "In this image, it is {}.", "I think it is {}.", "It appears to be {}.",
+    "It is most likely {}.",
+)  # fmt: skip
+CHINESE_OPEN = ("这是{}。", "图像显示{}。", "图中显示的是{}。", "它是{}", "是{}", "该图像是{}。", "这张图片是{}。")
+CHINESE_YES = ("是的", "是", "对", "Yes", "是的，图像显示如此。", "Ｙｅｓ。")
+CHINESE_NO = ("不是", "否", "不", "No", "不是，图中没有。", "Ｎｏ。")
+ENGLISH_YES = ("True", "YES", "Yes, there is", "Yes, the image shows that.")
+ENGLISH_NO = ("False", "NO", "No, there is not", "No, the image does not show that.")
+
+
+def right_replies(question: Question) -> Iterator[str]:
+    """Yields the true answer in every wording that fits the question."""
+    chinese, answer = is_chinese(question), question.answer
+    frames = [*ANY, *((() if chinese else YES_NO) if question.options else CHINESE_OPEN if chinese else OPEN)]
+    yield from (frame.format(answer) for frame in frames)
+    yield answer.upper()
+    if question.options:
+        words = ((CHINESE_YES, CHINESE_NO), (ENGLISH_YES, ENGLISH_NO))[not chinese]
+        yield from words[question.options.index(answer)]

@@ -1,0 +1,157 @@
+"""Tests reading SLAKE: the real questions, the languages and their leaks, the archive of images, and bad files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from medtune.benchmarks import find_source
+from medtune.data.prepared.write import prepare
+from medtune.data.raw.source import SourceTable
+from medtune.data.types import Question
+from tests.benchmarks.short_answers.real_questions import real_questions
+
+
+def example(folder: Path) -> Path:
+    write = find_source("slake").write_example
+    assert write is not None
+    write(folder)
+    return folder
+
+
+def read(name: str, folder: Path, scratch: Path) -> SourceTable:
+    scratch.mkdir(exist_ok=True)
+    return find_source(name).read(folder, 0, scratch)
+
+
+@pytest.fixture(scope="module")
+def both(shared_real: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Question]:
+    return real_questions(shared_real, "slake", tmp_path_factory.mktemp("scratch"))
+
+
+def test_the_real_release_has_the_official_counts_and_splits(both: list[Question]) -> None:
+    counts = Counter((q.split, q.facets["language"]) for q in both)
+    # One train row of the release has no answer.
+    assert counts == {
+        ("train", "en"): 4918,
+        ("train", "zh"): 4916,
+        ("val", "en"): 1053,
+        ("val", "zh"): 1046,
+        ("test", "en"): 1061,
+        ("test", "zh"): 1033,
+    }
+    test = Counter((q.facets["language"], q.facets["task"]) for q in both if q.split == "test")
+    assert test == {
+        ("en", "yes_no"): 355,
+        ("en", "closed"): 61,
+        ("en", "open"): 645,
+        ("zh", "yes_no"): 356,
+        ("zh", "closed"): 64,
+        ("zh", "open"): 613,
+    }
+    contents = Counter(q.facets["content"] for q in both if q.split == "test")
+    assert (contents["organ"], contents["kg"], contents["shape"]) == (507, 267, 12)
+
+
+def test_the_real_languages_share_images_between_their_splits_and_each_alone_does_not(
+    both: list[Question],
+) -> None:
+    images = {
+        (language, split): {q.media_id for q in both if (q.facets["language"], q.split) == (language, split)}
+        for language in ("en", "zh")
+        for split in ("train", "val", "test")
+    }
+    assert {key: len(found) for key, found in images.items() if key[1] == "test"} == {
+        ("en", "test"): 96,
+        ("zh", "test"): 96,
+    }
+    assert len(images["en", "train"] & images["zh", "test"]) == 70
+    assert len(images["zh", "train"] & images["en", "test"]) == 72
+    all_of = {split: images["en", split] | images["zh", split] for split in ("train", "val", "test")}
+    assert len(all_of["test"]) == 180
+    assert len(all_of["train"] & all_of["test"]) == 142
+    assert len(all_of["val"] & all_of["test"]) == 26
+    for language in ("en", "zh"):
+        assert not images[language, "train"] & images[language, "test"]
+
+
+@pytest.mark.slow
+def test_both_languages_together_state_their_leaks_and_one_alone_has_none(shared_real: Path, tmp_path: Path) -> None:
+    leaks = {}
+    for name in ("slake", "slake_en", "slake_zh"):
+        prepared = prepare(
+            find_source(name), benchmark="slake", root=shared_real / "slake", out=tmp_path / name, without_media=True
+        )
+        leaks[name] = prepared.manifest.split_leaks.get("image")
+    assert leaks == {"slake": 1805, "slake_en": None, "slake_zh": None}
+
+
+def test_the_example_states_its_leaks(tmp_path: Path) -> None:
+    folder = example(tmp_path / "raw")
+    both = prepare(find_source("slake"), benchmark="slake", root=folder, out=tmp_path / "both")
+    one = prepare(find_source("slake_en"), benchmark="slake", root=folder, out=tmp_path / "one")
+    assert both.manifest.split_leaks["image"] == 8
+    assert one.manifest.split_leaks == {}
+
+
+def test_a_language_of_its_own_leaves_the_other_out_and_says_so(tmp_path: Path) -> None:
+    folder = example(tmp_path / "raw")
+    both = read("slake", folder, tmp_path / "a")
+    english = read("slake_en", folder, tmp_path / "b")
+    assert {q.facets["language"] for q in english.questions} == {"en"}
+    assert len(english.questions) * 2 == len(both.questions)
+    assert english.notes[0] == f"languages: en; {len(english.questions)} questions in another were left out"
+
+
+def test_images_are_unpacked_from_the_archive(tmp_path: Path) -> None:
+    folder = example(tmp_path / "raw")
+    plain = read("slake_zh", folder, tmp_path / "a")
+    with zipfile.ZipFile(folder / "imgs.zip", "w") as archive:
+        for path in sorted((folder / "imgs").rglob("*.jpg")):
+            archive.write(path, path.relative_to(folder))
+        archive.writestr("../outside.txt", "not an image")
+    shutil.rmtree(folder / "imgs")
+    packed = read("slake_zh", folder, tmp_path / "b")
+    assert packed.questions == plain.questions
+    assert all(ref.path.is_file() for items in packed.media.values() for ref in items)
+    assert not (tmp_path / "outside.txt").exists()
+
+
+def test_validation_may_have_either_name(tmp_path: Path) -> None:
+    folder = example(tmp_path / "raw")
+    before = read("slake", folder, tmp_path / "a").questions
+    (folder / "validate.json").rename(folder / "validation.json")
+    assert [q.text for q in read("slake", folder, tmp_path / "b").questions] == [q.text for q in before]
+    (folder / "validation.json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"validate\.json: this file of the release is missing"):
+        read("slake", folder, tmp_path / "c")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"q_lang": "fr"}, "field 'q_lang': wanted en or zh, got 'fr'"),
+        ({"answer": ""}, "field 'answer': wanted a text or a number"),
+        ({"img_name": "../../x.jpg"}, "field 'img_name': wanted the path of a file in the folder"),
+        ({"img_name": "xmlab99/source.jpg"}, "field 'img_name': there is no such image file"),
+        ({"answer_type": "Closed"}, "field 'answer_type': wanted OPEN or CLOSED"),
+    ],
+)
+def test_a_bad_row_is_rejected_by_name(tmp_path: Path, change: dict[str, str], said: str) -> None:
+    folder = example(tmp_path / "raw")
+    rows = json.loads((folder / "test.json").read_text("utf-8"))
+    (folder / "test.json").write_text(json.dumps([{**rows[0], **change}, *rows[1:]]), "utf-8")
+    assert f"test.json, number 1, {said}" in str(read("slake", folder, tmp_path / "s").rejects[0])
+
+
+def test_a_broken_archive_is_an_error(tmp_path: Path) -> None:
+    folder = example(tmp_path / "raw")
+    shutil.rmtree(folder / "imgs")
+    (folder / "imgs.zip").write_bytes(b"no archive")
+    with pytest.raises(ValueError, match=r"imgs\.zip: broken archive"):
+        read("slake", folder, tmp_path / "s")

@@ -1,0 +1,191 @@
+"""Tests reading VQA-RAD: the real release, the other releases' forms, what is repaired, and bad files."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import datasets
+import pytest
+
+from medtune.benchmarks import find_source
+from medtune.benchmarks.short_answers.drawn_images import drawn_image
+from medtune.benchmarks.vqa_rad.sources.vqa_rad import PAIR, PUBLIC, release_note
+from medtune.data.prepared.write import prepare
+from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.source import SourceTable
+from medtune.eval.data_label import label_of
+from tests.benchmarks.short_answers.real_questions import real_questions
+
+Cells = dict[str, object]
+
+
+def read(folder: Path, scratch: Path) -> SourceTable:
+    scratch.mkdir(exist_ok=True)
+    return find_source("vqa_rad").read(folder, 0, scratch)
+
+
+def example(folder: Path) -> Path:
+    write = find_source("vqa_rad").write_example
+    assert write is not None
+    write(folder)
+    return folder
+
+
+def rows_of(folder: Path, name: str) -> list[Cells]:
+    found: list[Cells] = json.loads((folder / name).read_text("utf-8"))
+    return found
+
+
+def test_the_real_release_has_the_official_counts_and_split(shared_real: Path, tmp_path: Path) -> None:
+    questions = real_questions(shared_real, "vqa_rad", tmp_path)
+    assert Counter(q.split for q in questions) == {"train": 3064, "test": 451}
+    test = [question for question in questions if question.split == "test"]
+    assert Counter(question.facets["task"] for question in test) == {"yes_no": 251, "closed": 21, "open": 179}
+    images = {split: {q.media_id for q in questions if q.split == split} for split in ("train", "test")}
+    assert (len(images["train"] | images["test"]), len(images["test"])) == (314, 203)
+    assert images["test"] <= images["train"]
+    for file, split in PAIR:
+        raw = json.loads((shared_real / "vqa_rad" / file).read_text("utf-8"))
+        kept = [(q.text, q.answer.lower(), q.media_id) for q in questions if q.split == split]
+        tidied = [(" ".join(r["question"].split()), " ".join(str(r["answer"]).split()).lower()) for r in raw]
+        assert kept == [(*each, row["image_name"]) for each, row in zip(tidied, raw, strict=True)]
+
+
+def test_the_notes_tell_the_release_and_count_the_repairs(shared_real: Path, tmp_path: Path) -> None:
+    found = find_source("vqa_rad")
+    assert found.read_questions is not None
+    notes = found.read_questions(shared_real / "vqa_rad", 0, tmp_path).notes
+    assert notes[0] == "release: 3,515 questions, enlarged by 1,267 re-framed train questions"
+    # 10 numbers as answers, 11 blanks or tabs in answers, 2 types with a blank, 2 misspelt and 2 in small letters; less
+    # those in one row counted apart.
+    assert notes[1].startswith("cells repaired")
+    assert int(notes[1].rpartition(" ")[2]) == 25
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "said"), [(1797, 451, "2,248"), (1793, 451, "2,244"), (3064, 451, "3,515"), (9, 3, "unknown")]
+)
+def test_releases_are_told_apart_by_their_rows(train: int, test: int, said: str) -> None:
+    assert said in release_note(train, test)
+
+
+def test_types_and_answers_are_repaired_and_the_released_answer_is_kept(tmp_path: Path) -> None:
+    table = read(example(tmp_path / "raw"), tmp_path / "scratch")
+    by_text = {(q.text, q.media_id): q for q in table.questions}
+    square = by_text["Which shape is shown?", "synpic1.jpg"]
+    assert (square.answer, square.printed["answer"]) == ("square", "square \t")
+    assert square.facets["question_type"] == "attribute+position"
+    assert by_text["Is it a square or a disc?", "synpic1.jpg"].facets["task"] == "closed"
+    assert by_text["How many shapes are shown?", "synpic1.jpg"].answer == "1"
+    assert by_text["Is a square shown?", "synpic1.jpg"].printed["answer"] == "Yes"
+
+
+def test_the_single_file_of_osf_has_its_split_in_the_phrase_type(tmp_path: Path) -> None:
+    folder = example(tmp_path / "raw")
+    pair = read(folder, tmp_path / "a")
+    rows = [row for name, _ in PAIR for row in rows_of(folder, name)]
+    for name, _ in PAIR:
+        (folder / name).unlink()
+    (folder / PUBLIC).write_text(json.dumps(rows), "utf-8")
+    (folder / "images").rename(folder / "VQA_RAD Image Folder")
+    single = read(folder, tmp_path / "b")
+    assert [(q.text, q.answer, q.split) for q in single.questions] == [
+        (q.text, q.answer, q.split) for q in pair.questions
+    ]
+    assert {q.facets["phrase"] for q in single.questions} == {"freeform"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"answer_type": "BOTH"}, "field 'answer_type': wanted OPEN or CLOSED, got 'BOTH'"),
+        ({"question_type": "PRES, XYZ"}, "field 'question_type': wanted types among"),
+        ({"answer": None}, "field 'answer': wanted a text or a number"),
+        ({"image_name": "no.jpg"}, "field 'image_name': there is no such image file"),
+        ({"image_name": "../testset.json"}, "field 'image_name': wanted the name of a file"),
+        ({"question": " "}, "field 'question': wanted a text"),
+    ],
+)
+def test_a_bad_row_is_rejected_by_name_and_the_others_stay(tmp_path: Path, change: Cells, said: str) -> None:
+    folder = example(tmp_path / "raw")
+    rows = rows_of(folder, "trainset.json")
+    whole = len(read(folder, tmp_path / "a").questions)
+    (folder / "trainset.json").write_text(json.dumps([{**rows[0], **change}, *rows[1:]]), "utf-8")
+    table = read(folder, tmp_path / "b")
+    assert len(table.questions) == whole - 1
+    assert f"trainset.json, number 1, {said}" in str(table.rejects[0])
+
+
+def test_a_row_without_a_column_names_those_that_are_there(tmp_path: Path) -> None:
+    folder = example(tmp_path / "raw")
+    rows = rows_of(folder, "testset.json")
+    del rows[0]["image_name"]
+    (folder / "testset.json").write_text(json.dumps(rows), "utf-8")
+    assert "there is no such column, only answer, answer_type" in str(read(folder, tmp_path / "s").rejects[0])
+
+
+@pytest.mark.parametrize(("text", "said"), [("{", "broken JSON"), ('{"a": 1}', "wanted a JSON list of rows, got dict")])
+def test_a_broken_file_is_an_error(tmp_path: Path, text: str, said: str) -> None:
+    folder = example(tmp_path / "raw")
+    (folder / "testset.json").write_text(text)
+    with pytest.raises(ValueError, match=said):
+        read(folder, tmp_path / "s")
+    (folder / "testset.json").unlink()
+    with pytest.raises(FileNotFoundError, match="this file of the release is missing"):
+        read(folder, tmp_path / "s")
+
+
+def test_the_shared_images_are_measured_and_stated_with_every_score(tmp_path: Path) -> None:
+    prepared = prepare(
+        find_source("vqa_rad"), benchmark="vqa_rad", root=example(tmp_path / "raw"), out=tmp_path / "out"
+    )
+    num_test = prepared.num_questions("test")
+    assert prepared.manifest.split_leaks["image"] == num_test == 6
+    label = label_of(prepared.manifest, prompts="ours")
+    assert f"of {num_test} test questions {num_test} about a shared image" in " ".join(label.notes())
+    assert any("Training holds what the test asks about" in name for name, _ in label.banners())
+
+
+def test_a_clean_test_by_image_is_marked_as_unofficial(tmp_path: Path) -> None:
+    root = example(tmp_path / "raw")
+    prepared = prepare(
+        find_source("vqa_rad"), benchmark="vqa_rad", root=root, out=tmp_path / "out", unofficial_split="patient"
+    )
+    assert prepared.manifest.split_leaks == {}
+    groups = {split: {group.media_id for group in prepared.groups(split)} for split in ("train", "val", "test")}
+    assert not groups["train"] & groups["test"]
+    assert any("Unofficial split by patient" in note for note in label_of(prepared.manifest, prompts="ours").notes())
+
+
+def mirror(folder: Path) -> Path:
+    """Writes a copy of the hub's repository with invented rows: parquet files with images inside, no ids, no types."""
+    features = datasets.Features(
+        {"image": datasets.Image(), "question": datasets.Value("string"), "answer": datasets.Value("string")}
+    )
+    (folder / "data").mkdir(parents=True)
+    for split, numbers in (("train", range(12)), ("test", range(4))):
+        stored = [{"bytes": drawn_image(number), "path": None} for number in numbers for _ in range(2)]
+        texts = [text for _ in numbers for text in ("Is a square shown?", "Which shape is it?")]
+        answers = [a for n in numbers for a in (("yes", "square\t") if n % 2 else ("No", "disc"))]
+        rows = {"image": stored, "question": texts, "answer": answers}
+        part = datasets.Dataset.from_dict(rows, features=features)
+        part.to_parquet(folder / "data" / f"{split}-00000-of-00001.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("by_id", [True, False])
+def test_the_hubs_form_is_read_from_a_mirror(tmp_path: Path, by_id: bool) -> None:
+    folder = mirror(tmp_path / "mirror")
+    origin = HubId(str(folder)) if by_id else folder
+    prepared = prepare(find_source("vqa_rad"), benchmark="vqa_rad", root=origin, out=tmp_path / "out")
+    assert prepared.num_questions("test") == 8
+    assert prepared.num_questions("train") + prepared.num_questions("val") == 24
+    asked = prepared.questions("test")
+    assert Counter(question.facets["task"] for question in asked) == {"yes_no": 4, "open": 4}
+    assert {question.answer for question in asked} == {"yes", "no", "square", "disc"}
+    assert prepared.manifest.split_leaks["image"] == 8
+    notes = " ".join(prepared.manifest.notes)
+    assert "release: unknown, with 24 train and 8 test rows" in notes
+    assert "closed questions: those with the answer yes or no" in notes
