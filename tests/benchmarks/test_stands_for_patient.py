@@ -19,8 +19,20 @@ NOT_PATIENTS = {
     "fetal_heads": "file number",
     "llama_factory": "media file",
     "m3d_vqa": "case",
+    "medxpertqa_mm": "question",
+    "mmmu_med": "question",
+    "mmmu_med_test": "question",
     "ms_swift": "media file",
+    "omnimedvqa": "image",
+    "path_vqa": "image",
+    "pmc_vqa": "article",
+    "pmc_vqa_2": "article",
+    "pmc_vqa_clean": "article",
     "rexsonovqa": "video",
+    "slake": "image",
+    "slake_en": "image",
+    "slake_zh": "image",
+    "vqa_rad": "image",
 }
 
 

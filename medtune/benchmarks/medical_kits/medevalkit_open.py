@@ -66,14 +66,6 @@ def open_scores(truth: str, reply: str) -> OpenScores:
     return OpenScores(float(said == wanted), *_bleus(said, wanted), *rouge, *_overlap(said, wanted))
 
 
-def open_scores_or_nothing(truth: str, reply: str) -> OpenScores:
-    """Returns the kit's numbers of one reply, or zeros where the kit stops."""
-    try:
-        return open_scores(truth, reply)
-    except (ValueError, TypeError):
-        return NOTHING
-
-
 def _bleus(said: str, wanted: str) -> list[float]:
     tokens, reference = _tokens(said), _tokens(wanted)
     return [sentence_bleu(tokens, reference, [1 / order] * order) for order in range(1, 5)]

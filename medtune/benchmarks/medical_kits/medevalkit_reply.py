@@ -41,9 +41,10 @@ def answer_part(reply: str) -> str:
     if "boxed" in said:
         said = boxed(said)
     elif "<answer>" in said:
-        said = _tagged(said)
+        said = tagged(said)
     for phrase in _PHRASES:
-        said = said.rpartition(phrase)[2] if phrase in said else said
+        # Not rpartition: of two phrases that share their stars, the first counts.
+        said = said.split(phrase)[-1]
     return said
 
 
@@ -52,7 +53,7 @@ def handed_over(reply: str) -> str:
     found = boxed(reply)
     if found != _NO_BOX:
         return found
-    return _tagged(reply) if "<answer>" in reply else reply
+    return tagged(reply) if "<answer>" in reply else reply
 
 
 def boxed(text: str) -> str:
@@ -67,6 +68,6 @@ def boxed(text: str) -> str:
     return _NO_BOX
 
 
-def _tagged(text: str) -> str:
+def tagged(text: str) -> str:
     """Returns the texts inside of all <answer> tags, joined by blanks; the whole text if they hold nothing."""
     return "".join(f"{part} " for part in _TAGGED.findall(text)).strip() or text

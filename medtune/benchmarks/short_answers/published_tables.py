@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from medtune.benchmarks import published
 from medtune.benchmarks.short_answers.judge_task import judge_task
@@ -17,15 +18,35 @@ MISSING_SHARE = 0.01
 
 
 def published_tables(benchmark: str, rules: Mapping[str, ReplyRule]) -> Tables:
+    """Returns the maker of the benchmark's tables: those of printed numbers, and one of a judge's verdicts."""
+    printed = printed_tables(benchmark, rules)
+
+    def tables(evidence: Evidence) -> Sequence[Table]:
+        judged = verdict_table(evidence, judge_task(), by="task", title="Open answers, by a judge")
+        return [*printed(evidence), *judged]
+
+    return tables
+
+
+def printed_tables(benchmark: str, rules: Mapping[str, ReplyRule], *, facet: str | None = None) -> Tables:
     """Returns the maker of the benchmark's tables of printed numbers, from its published.json.
 
     A table there has a title, its source, the rule, judge or denominator in words, columns and rows. If it has a field
     "same_rule", the name of one of `rules`, our row is scored by that rule, and "our_columns" names the rule's columns.
+
+    Args:
+        benchmark: Name of the benchmark.
+        rules: The rules by name.
+        facet: The facet that names the release of a question. Ours then stands beside the numbers of a table if all
+            questions are of the release in the table's field "release".
     """
 
     def tables(evidence: Evidence) -> Sequence[Table]:
-        printed = [table for each in published(benchmark)["tables"] for table in _tables(each, evidence, rules)]
-        return [*printed, *verdict_table(evidence, judge_task(), by="task", title="Open answers, by a judge")]
+        return [
+            table
+            for each in published(benchmark)["tables"]
+            for table in _tables(each, _of_release(evidence, each, facet), rules)
+        ]
 
     return tables
 
@@ -40,6 +61,14 @@ def part_of(sizes: Sequence[int]) -> Callable[[Sequence[Question]], str]:
         return f"{len(questions):,}, where the official test has {whole}"
 
     return missing
+
+
+def _of_release(evidence: Evidence, printed: Mapping[str, object], facet: str | None) -> Evidence:
+    """Returns the evidence, which says where its questions are of another release than a table."""
+    others = {question.facets[facet] for question in evidence.questions} - {printed.get("release")} if facet else set()
+    if not others or evidence.unlike_published:
+        return evidence
+    return replace(evidence, unlike_published=f"the questions are those of {' and '.join(sorted(others))}")
 
 
 def _tables(printed: Mapping[str, object], evidence: Evidence, rules: Mapping[str, ReplyRule]) -> Sequence[Table]:

@@ -99,10 +99,14 @@ def chance_of_agreement(
 def shown(row: ToolRow, question: Question) -> tuple[str, ...]:
     """Returns the question's options in the order that the tool showed; empty if the row states none or others.
 
-    The last option may be followed by more text, because it is often read from a prompt that goes on after it.
+    The last option may be followed by more text, because it is often read from a prompt that goes on after it. Where a
+    question has equal options, only its own order can be told.
     """
-    own = {words_of_text(option) or (option.strip(),): option for option in question.options}
+    listed = [words_of_text(option) or (option.strip(),) for option in question.options]
+    own = dict(zip(listed, question.options, strict=True))
     said = [words_of_text(option) or (option.strip(),) for option in row.options]
+    if said == listed:
+        return question.options
     if len(own) != len(question.options) or len(said) != len(own):
         return ()
     found = [own.get(words) for words in said[:-1]]
@@ -113,6 +117,8 @@ def shown(row: ToolRow, question: Question) -> tuple[str, ...]:
 
 def _agrees(truth: str, row: ToolRow, question: Question) -> bool:
     """Returns whether a stated true answer is that of the question: its words, its number or an option's letter."""
+    if truth.strip() == question.answer:
+        return True
     said = truth.strip().strip("[]'\"")
     if question.answer_kind == "number":
         try:

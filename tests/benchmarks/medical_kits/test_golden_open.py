@@ -9,6 +9,7 @@ import pytest
 from medtune.benchmarks.medical_kits import llava_med, medevalkit_open, pathvqa_official
 from medtune.benchmarks.medical_kits.medevalkit_closed import is_right_word
 from medtune.benchmarks.medical_kits.medevalkit_reply import answer_part
+from medtune.benchmarks.medical_kits.medevalkit_sets import SetRow, counted_by_type
 from tests.eval.golden import close, near, recorded
 
 FOLDER = "medical_vqa"
@@ -32,7 +33,9 @@ def test_golden_medevalkit_open_rows() -> None:
 def test_golden_medevalkit_forks_that_do_not_stop_count_nothing() -> None:
     rows = [row for row in recorded("medevalkit_open.json", FOLDER)["rows"] if "open_blackkiring" in row]
     for row in rows:
-        found = medevalkit_open.open_scores_or_nothing(row["answer"], row["response"])
+        counted = counted_by_type(SetRow(row["answer"], row["response"], "OPEN"))
+        found = counted.scores
+        assert counted.stops
         assert all(close(getattr(found, name), value) for name, value in row["open_blackkiring"].items()), row["id"]
 
 

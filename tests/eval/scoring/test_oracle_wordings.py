@@ -95,7 +95,13 @@ def test_the_right_option_scores_1_and_another_0(organs: list[str], size: int, d
 def test_yes_and_no_are_read_in_any_wording(said: str, truth: str, frame: str, data: st.DataObject) -> None:
     letter = "A" if said == "Yes" else "B"
     whole = {
-        "Yes": ("Yes, there is.", "Yes, there is a fracture.", "yes there is", "There is a fracture of the rib."),
+        "Yes": (
+            "Yes. No other finding",
+            "Yes, there is.",
+            "Yes, there is a fracture.",
+            "yes there is",
+            "There is a fracture of the rib.",
+        ),
         "No": ("No, there is not.", "No evidence of a fracture.", "There is no fracture.", "No fracture is seen."),
     }[said]
     ways = (said, said.upper(), said.lower(), letter, f"{letter}. {said}", f"({letter}) {said}", *whole)

@@ -20,8 +20,8 @@ Thoughts before the answer (<think> blocks) do not count. The first of these rul
    denies the option elsewhere or cannot answer names none.
 
 Within a rule all statements have to agree, and where an option's words follow a letter directly, they have to be that
-letter's option. A question ("is the answer B?") is no statement. A hyphen inside a word counts as a space everywhere:
-"upper-left" is "upper left".
+letter's option. Words of an option that look like letters ("E. coli", "A,B") are read as its words. A question ("is the
+answer B?") is no statement. A hyphen inside a word counts as a space everywhere: "upper-left" is "upper left".
 
 A reply that is ambiguous, contradictory or negated gives None, which counts as wrong and as unparsable.
 """
@@ -115,16 +115,38 @@ def _stated(pattern: re.Pattern[str], text: str, options: tuple[str, ...]) -> _T
         if statements.is_asked(text, statement.start()):
             continue
         letters = statements.letters_at(text, statement.end(), len(options))
-        if letters:
-            is_negated = statements.is_negated(text, statement.start(), letters[1])
-            told = set() if is_negated else letters[0]
-            found.append(_unless_contradicted(told, text, letters[1], options))
+        spelled = _spelled(text, statement.end(), options) if letters else set()
+        if spelled:
+            found.append(set() if _is_denied(text, statement.start()) else spelled)
+        elif letters:
+            told = letters[0]
+            words = begins_with(statements.words_after(text, letters[1]), options)
+            if len(told) == 1 and words == options[min(told)]:
+                # The option's own words may sound like doubts.
+                is_negated = _is_denied(text, statement.start())
+            else:
+                is_negated = statements.is_negated(text, statement.start(), letters[1])
+            found.append(_unless_contradicted(set() if is_negated else told, text, letters[1], options))
         elif statement["says"]:
             sentence = statements.sentence_after(text, statement.end())
             if names_any(sentence, options) or statements.NEGATION.search(sentence):
                 clause = statements.clause_before(text, statement.start())
                 found.append(worded(f"{clause} {sentence}", options) or set())
     return set[str]().union(*found) if found else None
+
+
+def _spelled(text: str, start: int, options: tuple[str, ...]) -> set[str]:
+    """Returns the option whose words begin with what looks like letters ("E. coli", "A,B"), with others on the line."""
+    line = text[start:].partition("\n")[0]
+    option = begins_with(line, options)
+    if option is None or len(plain_words(option)) == 1:
+        return set()
+    rest = plain_words(line)[len(plain_words(option)) :]
+    return {option} | {other for other in options if names_any(rest, (other,))}
+
+
+def _is_denied(text: str, start: int) -> bool:
+    return statements.NEGATION.search(statements.clause_before(text, start)) is not None
 
 
 def _unless_contradicted(told: set[int], text: str, end: int, options: tuple[str, ...]) -> set[str]:

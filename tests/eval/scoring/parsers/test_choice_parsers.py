@@ -220,3 +220,23 @@ def test_every_letter_parses_to_its_option(options: list[str], before: str, afte
     assume(all(len(option) > 1 for option in options))
     place = data.draw(st.integers(0, len(options) - 1))
     assert parse_choice(f"{before}{'ABCDEF'[place]}{after}", asked(*options)) == options[place]
+
+
+@pytest.mark.parametrize(
+    ("options", "reply", "meant"),
+    [
+        (("cysts", "E. coli", "E. coli and yeast"), "The answer is E. coli and yeast.", "E. coli and yeast"),
+        (("x,y", "A,B", "B,C"), "Because of the sign, the answer is A,B.", "A,B"),
+        (("b,x", "b,d", "b,b"), "Answer: b,d", "b,d"),
+        (("B lines", "A lines", "none"), "The answer is B lines.", "B lines"),
+        (("x,y", "A,B", "B,C"), "The answer is A,B or B,C.", None),
+        (("clear", "may be cloudy", "has a rim"), "The answer is (B) may be cloudy.", "may be cloudy"),
+        (("clear", "may be cloudy", "has a rim"), "The answer is (A) may be cloudy.", None),
+        (("clear", "may be cloudy", "has a rim"), "The answer is not (B) may be cloudy.", None),
+        (("clear", "cloudy", "has a rim"), "The answer A may be wrong.", None),
+    ],
+)
+def test_a_statement_whose_words_look_like_letters_or_doubt_is_read_by_the_words(
+    options: tuple[str, ...], reply: str, meant: str | None
+) -> None:
+    assert parse_choice(reply, Question("q", "m", "Which?", options, options[0], "choice", "p")) == meant

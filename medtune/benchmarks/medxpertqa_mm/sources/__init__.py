@@ -1,0 +1,1 @@
+"""The source that reads MedXpertQA's multimodal part."""

@@ -1,0 +1,210 @@
+r"""MedXpertQA MM: the hub's JSON lines or the authors' own file, and one to six images for each question.
+
+    MM/test.jsonl                the hub's layout: id, question, options {"A": text, ...}, label (a letter), images
+                                 [file name], medical_task, body_system, question_type
+    medxpertqa_mm_input.jsonl    the layout of the authors' code: options [{letter, content}], label [letter], images
+                                 [{image_path}]; it may also lie in eval/data/medxpertqa/input
+    images/ or images.zip        the images
+
+Every question of the release ends with its options ("Answer Choices: (A) ... (E) ..."). They are taken off, because
+every prompt lists the options, and a kit that does not take them off shows them twice. The five questions of
+MM/dev.jsonl are examples for prompts and are left out.
+
+Source: Zuo et al., MedXpertQA, arXiv 2501.18362; hub data set TsinghuaC3I/MedXpertQA, configuration MM;
+TsinghuaC3I/MedXpertQA@f21247d, eval/data/prepare_medxpertqa.ipynb.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from string import ascii_uppercase
+
+from medtune.benchmarks.medxpertqa_mm.example import write_example
+from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.hub_folder import hub_folder
+from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.hub_rows import Row
+from medtune.data.raw.row_errors import Place, read_rows
+from medtune.data.raw.source import Source, SourceTable, missing_media
+from medtune.data.raw.stored_files import StoredFiles, stored_files
+from medtune.data.types import MediaRef, Question
+
+URL = "https://huggingface.co/datasets/TsinghuaC3I/MedXpertQA"
+CONFIG = "MM"
+TEST = "MM/test.jsonl"
+FILES = (
+    TEST,
+    "test.jsonl",
+    "medxpertqa_mm_input.jsonl",
+    "eval/data/medxpertqa/input/medxpertqa_mm_input.jsonl",
+)
+"""The files that hold the test questions; the first that is there is read."""
+ARCHIVE = "images.zip"
+CHOICES = "Answer Choices:"
+
+
+def source() -> Source:
+    """Returns the source."""
+    return Source(
+        title="MedXpertQA MM",
+        licence="MIT",
+        url=URL,
+        provenance="released",
+        patient_unit="the question, because each is about a patient of its own",
+        read=_read,
+        read_questions=_read_questions,
+        read_hub=_read_hub,
+        write_example=write_example,
+        test_only=True,
+        answer_in=_answer_in,
+    )
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads rows of both layouts, and counts what a user has to know about them."""
+
+    images: StoredFiles
+    needs_media: bool
+    media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def question(self, row: Row) -> Question:
+        number, options = _text(row, "id"), _options(row)
+        label = row.values.get("label")
+        letter = label[0] if isinstance(label, list) and len(label) == 1 else label
+        if not isinstance(letter, str) or letter not in options:
+            raise row.place.error(f"wanted one of the letters {', '.join(options)}, got {label!r}", field="label")
+        names = _image_names(row)
+        if number in self.media:
+            raise row.place.error("an earlier row has this id too", field="id")
+        self.media[number] = tuple(MediaRef(self._image(row.place, name)) for name in names)
+        return Question(
+            id=number,
+            media_id=number,
+            text=self._asked(row, options),
+            options=tuple(options.values()),
+            answer=options[letter],
+            answer_kind="choice",
+            patient_id=number,
+            facets={
+                "task": _text(row, "medical_task"),
+                "question_type": _text(row, "question_type"),
+                "body_system": _text(row, "body_system"),
+                "images": str(len(names)),
+            },
+        )
+
+    def _asked(self, row: Row, options: Mapping[str, str]) -> str:
+        """Returns the question without its options, where these are what follows the words in front of them."""
+        said = _text(row, "question")
+        asked, mark, listed = said.rpartition(CHOICES)
+        wanted = " ".join(f"({letter}) {text}" for letter, text in options.items())
+        if mark and asked.strip() and " ".join(listed.split()) == " ".join(wanted.split()):
+            self.counts["questions end with their options, which were taken off: prompts list them"] += 1
+            return asked.strip()
+        self.counts["questions do not end with their options, and were taken as they are"] += 1
+        return said
+
+    def _image(self, place: Place, name: str) -> Path:
+        try:
+            found = self.images.find(name)
+        except ValueError as error:
+            raise place.error(str(error), field="images") from error
+        path = self.images.root / self.images.folders[0] / name
+        if found is None and self.needs_media:
+            raise place.error("there is no image", field="images", media=path)
+        return found or path
+
+
+def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
+    """Returns the true answer of another tool's row, which states its letter."""
+    said = (fields.get("label") or fields.get("answer") or "").strip()
+    place = ascii_uppercase.find(said) if len(said) == 1 else -1
+    return question.options[place] if 0 <= place < len(question.options) else said or None
+
+
+def _read_hub(hub: HubId, seed: int, scratch: Path) -> SourceTable:
+    if hub.config not in (None, CONFIG):
+        raise ValueError(f"{hub}: wanted the configuration {CONFIG}, the other has no images.")
+    return _read(hub_folder(hub._replace(config=None), (TEST, ARCHIVE)), seed, scratch)
+
+
+def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    """Returns the questions whether or not their images are there."""
+    return _read(root, seed, scratch, needs_media=False)
+
+
+def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
+    """Returns the test questions. The options keep the order of the files.
+
+    Raises:
+        FileNotFoundError: There is no such folder, or no file with the test questions in it.
+        ValueError: The file or the archive is broken.
+    """
+    folder = raw_folder(root, holds=f"MedXpertQA's {TEST} and images")
+    name = next((name for name in FILES if (folder / name).is_file()), None)
+    if name is None:
+        raise FileNotFoundError(f"{folder}: wanted one of {', '.join(FILES)}, found none. See {URL}.")
+    reader = _Reader(stored_files(folder, ("images", "MM/images", ""), (ARCHIVE,), scratch), needs_media)
+    read = read_rows(_rows(folder / name, name), reader.question)
+    return SourceTable(
+        read.taken,
+        {question.media_id: reader.media[question.media_id] for question in read.taken},
+        tuple(f"{count:,} {what}" for what, count in sorted(reader.counts.items())),
+        read.rejects,
+        missing_media(read.rejects, folder, fetch=URL),
+        stands_for_patient="question",
+    )
+
+
+def _rows(path: Path, name: str) -> Iterator[Row]:
+    """Yields the rows of JSON lines.
+
+    Raises:
+        ValueError: A line is broken.
+    """
+    for number, line in enumerate(path.read_text("utf-8").split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            values = json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: broken JSON ({error}). Download the file again.") from error
+        yield Row(Place(name, number), values if isinstance(values, Mapping) else {})
+
+
+def _options(row: Row) -> dict[str, str]:
+    """Returns the options by their letters, from an object or a list of objects."""
+    said = row.values.get("options")
+    if isinstance(said, list):
+        said = {each.get("letter"): each.get("content") for each in said if isinstance(each, Mapping)}
+    letters = list(said) if isinstance(said, Mapping) else []
+    if not isinstance(said, Mapping) or len(letters) < 2 or letters != list(ascii_uppercase[: len(letters)]):
+        raise row.place.error(f"wanted two or more options with the letters A, B, ..., got {said!r}", field="options")
+    if not all(isinstance(text, str) and text.strip() for text in said.values()):
+        raise row.place.error("wanted a text for each option", field="options")
+    return {letter: text.strip() for letter, text in said.items()}
+
+
+def _image_names(row: Row) -> list[str]:
+    said = row.values.get("images")
+    names = (
+        [each.get("image_path") if isinstance(each, Mapping) else each for each in said]
+        if isinstance(said, list)
+        else []
+    )
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise row.place.error(f"wanted a list of one or more images, got {said!r}", field="images")
+    return [str(name) for name in names]
+
+
+def _text(row: Row, column: str) -> str:
+    said = row.values.get(column)
+    if not isinstance(said, str) or not said.strip():
+        raise row.place.error(f"wanted a text, got {said!r}", field=column)
+    return said.strip()

@@ -1,0 +1,248 @@
+"""Reads MMMU's five medical subjects from the hub or from a copy of its Parquet files.
+
+    <Subject>/validation-00000-of-00001.parquet    30 questions of each subject, with answers
+    <Subject>/test-00000-of-00001.parquet          1,752 questions in all; their answers are "?"
+    <Subject>/dev-00000-of-00001.parquet           5 of each, examples for prompts, which are left out
+    answer_dict_test.json                          the answers of the test part, if the user has them, in the form of
+                                                   answer_dict_val.json: {id: {"question_type", "ground_truth"}}
+
+Columns: id, question, options (a text that holds a Python list), explanation, image_1 to image_7, img_type, answer,
+topic_difficulty, question_type, subfield. The explanation is never read into a question.
+
+Source: Yue et al., MMMU, arXiv 2311.16502; hub data set MMMU/MMMU; MMMU-Benchmark/MMMU@bb0b95a,
+mmmu/answer_dict_val.json.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Literal
+
+from medtune.benchmarks.mmmu_med.placeholders import placed_images
+from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.hub_rows import Row, file_rows, hub_rows
+from medtune.data.raw.media_bytes import write_media_bytes
+from medtune.data.raw.row_errors import read_rows
+from medtune.data.raw.source import Source, SourceTable
+from medtune.data.types import MediaRef, Question
+
+Part = Literal["validation", "test"]
+
+URL = "https://huggingface.co/datasets/MMMU/MMMU"
+LICENCE = "Apache-2.0"
+SUBJECTS = (
+    "Basic_Medical_Science",
+    "Clinical_Medicine",
+    "Diagnostics_and_Laboratory_Medicine",
+    "Pharmacy",
+    "Public_Health",
+)
+TEST_ANSWERS = "answer_dict_test.json"
+PART, FORM = "part", "form"
+LETTER, OTHERS = "letter", "other answers"
+"""The names under which a question keeps the letter of its answer, and further right answers as a JSON list."""
+_CHOICE = "multiple-choice"
+_WITHHELD = ("?", "")
+
+
+def source_of(part: Part, *, write_example: Callable[[Path], None]) -> Source:
+    """Returns the source of one part of the release."""
+    return Source(
+        title=f"MMMU, medical subjects, {part}",
+        licence=LICENCE,
+        url=URL,
+        provenance="released",
+        patient_unit="the question, because no patients are named",
+        read=lambda root, seed, scratch: _read(part, root, scratch),
+        read_hub=lambda hub, seed, scratch: _read_hub(part, hub, scratch),
+        write_example=write_example,
+        test_only=True,
+        answer_in=_answer_in,
+    )
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads rows, and counts what a user has to know about them."""
+
+    part: Part
+    root: Path
+    scratch: Path
+    answers: Mapping[str, object]
+    media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def question(self, row: tuple[str, Row]) -> Question:
+        subject, read = row
+        number = _text(read, "id")
+        is_choice = _text(read, "question_type") == _CHOICE
+        options = _options(read) if is_choice else ()
+        placed = placed_images(_text(read, "question"), options)
+        answer, printed = self._answer(read, number, placed.options)
+        self.media[number] = self._images(read, placed.images)
+        return Question(
+            id=number,
+            media_id=number,
+            text=placed.text,
+            options=placed.options,
+            answer=answer,
+            answer_kind="choice" if is_choice else "text",
+            patient_id=number,
+            facets={
+                "task": subject,
+                PART: self.part,
+                FORM: "choice" if is_choice else "open",
+                "difficulty": str(read.values.get("topic_difficulty") or "not stated"),
+                "images": str(len(self.media[number])),
+            },
+            printed=printed,
+        )
+
+    def _answer(self, row: Row, number: str, options: Sequence[str]) -> tuple[str, dict[str, str]]:
+        """Returns the true answer, and what else has to be known about it."""
+        said = self.answers.get(number, row.values.get("answer"))
+        truths = _truths(said)
+        if not truths or truths[0] in _WITHHELD:
+            raise row.place.error("the answer is withheld", field="answer")
+        if not options:
+            return truths[0], ({OTHERS: json.dumps(truths[1:])} if len(truths) > 1 else {})
+        place = ascii_uppercase.find(truths[0]) if len(truths[0]) == 1 else -1
+        if not 0 <= place < len(options):
+            letters = ", ".join(ascii_uppercase[: len(options)])
+            raise row.place.error(f"wanted one of the letters {letters}, got {said!r}", field="answer")
+        if len(set(options)) == len(options):
+            return options[place], {}
+        self.counts["questions have two equal options; either counts as right where it is the answer"] += 1
+        return options[place], {LETTER: truths[0]}
+
+    def _images(self, row: Row, spoken: Sequence[int]) -> tuple[MediaRef, ...]:
+        """Returns the images of which the question speaks, or the first where it speaks of none."""
+        there = [n for n in range(1, 8) if row.values.get(f"image_{n}") is not None]
+        numbers = spoken or there[:1]
+        if unused := set(there) - set(numbers):
+            self.counts["images are left out, because their questions do not speak of them"] += len(unused)
+        return tuple(MediaRef(self._file(row, f"image_{number}")) for number in numbers)
+
+    def _file(self, row: Row, column: str) -> Path:
+        cell = row.values.get(column)
+        content = cell.get("bytes") if isinstance(cell, Mapping) else None
+        stored = cell.get("path") if isinstance(cell, Mapping) else None
+        if isinstance(content, bytes):
+            with row.place.reject_broken(self.scratch):
+                return write_media_bytes(content, self.scratch)
+        if isinstance(stored, str) and (self.root / stored).is_file():
+            return self.root / stored
+        raise row.place.error("there is no image", field=column)
+
+
+def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
+    """Returns the true answer of another tool's row, which states the letter of an option or the answer itself."""
+    said = fields.get("answer", "").strip()
+    place = ascii_uppercase.find(said) if len(said) == 1 else -1
+    return question.options[place] if 0 <= place < len(question.options) else said or None
+
+
+def _read_hub(part: Part, hub: HubId, scratch: Path) -> SourceTable:
+    """Returns the questions of all subjects, or of the one that the id names as its configuration.
+
+    Raises:
+        FileNotFoundError: The hub has no such data set, or it has no such part.
+        ValueError: The configuration is no medical subject, or the data set cannot be read.
+    """
+    if hub.config not in (None, *SUBJECTS):
+        raise ValueError(f"{hub}: wanted one of the medical subjects {', '.join(SUBJECTS)}, or none for all of them.")
+    # Streamed, because the test part is many times larger than the others and would be downloaded with them.
+    rows = (
+        (subject, row)
+        for subject in ((hub.config,) if hub.config else SUBJECTS)
+        for rows in hub_rows(hub._replace(config=subject), stream=True)
+        if rows.split == part
+        for row in rows.rows()
+    )
+    folder = Path(hub.id)
+    answers = _answers(folder) if folder.is_dir() else {}
+    return _table(_Reader(part, scratch, scratch, answers), rows, str(hub))
+
+
+def _read(part: Part, root: Path | None, scratch: Path) -> SourceTable:
+    """Returns the questions of the subjects that the folder holds. The options keep the order of the files.
+
+    Raises:
+        FileNotFoundError: There is no such folder, or no file of this part in it.
+        ValueError: A file cannot be read.
+    """
+    folder = raw_folder(root, holds=f"MMMU's Parquet files, such as {SUBJECTS[3]}/{part}-00000-of-00001.parquet")
+    files = [(subject, path) for subject in SUBJECTS for path in sorted((folder / subject).glob(f"{part}-*.parquet"))]
+    if not files:
+        raise FileNotFoundError(f"{folder}: wanted {SUBJECTS[3]}/{part}-*.parquet and the like, found none. See {URL}.")
+    rows = ((subject, row) for subject, path in files for row in file_rows(path, name=f"{subject}/{path.name}").rows())
+    table = _table(_Reader(part, folder, scratch, _answers(folder)), rows, str(folder))
+    lacking = [subject for subject in SUBJECTS if subject not in {found for found, _ in files}]
+    note = (f"not in this folder: {', '.join(lacking)}",) if lacking else ()
+    return replace(table, notes=(*table.notes, *note))
+
+
+def _table(reader: _Reader, rows: Iterator[tuple[str, Row]], where: str) -> SourceTable:
+    read = read_rows(rows, reader.question)
+    withheld = [reject for reject in read.rejects if reject.reason == "the answer is withheld"]
+    if withheld and not read.taken:
+        raise ValueError(
+            f"{where}: the answers of all {len(withheld)} questions are withheld by MMMU's authors, so nothing could "
+            f"be scored. Put {TEST_ANSWERS} beside the subjects if you have the answers, or take the validation part."
+        )
+    notes = tuple(f"{count:,} {what}" for what, count in sorted(reader.counts.items()))
+    media = {question.media_id: reader.media[question.media_id] for question in read.taken}
+    return SourceTable(read.taken, media, notes, read.rejects, stands_for_patient="question")
+
+
+def _answers(folder: Path) -> dict[str, object]:
+    """Returns the answers of the user's own file by the ids of questions; nothing where there is no such file."""
+    file = folder / TEST_ANSWERS
+    if not file.is_file():
+        return {}
+    try:
+        said = json.loads(file.read_text("utf-8"))
+        return {number: each["ground_truth"] for number, each in said.items()}
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f'{file}: wanted {{id: {{"ground_truth": answer}}}} ({type(error).__name__}).') from error
+
+
+def _options(row: Row) -> tuple[str, ...]:
+    """Returns the options, which the column holds as the text of a Python list, or as a list."""
+    said = row.values.get("options")
+    try:
+        read = ast.literal_eval(said) if isinstance(said, str) else said
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        read = None
+    if not isinstance(read, list) or len(read) < 2 or not all(isinstance(option, str | int | float) for option in read):
+        raise row.place.error(
+            f"wanted the text of a Python list with two or more options, got {said!r}", field="options"
+        )
+    options = tuple(str(option).strip() for option in read)
+    if not all(options):
+        raise row.place.error("an option is empty", field="options")
+    return options
+
+
+def _truths(said: object) -> list[str]:
+    """Returns the true answers of a cell, which is a text, a list or the text of a Python list."""
+    if isinstance(said, str) and said.startswith("["):
+        try:
+            said = ast.literal_eval(said)
+        except (ValueError, SyntaxError):
+            return [str(said).strip()]
+    return [str(each).strip() for each in said] if isinstance(said, list) else [str(said or "").strip()]
+
+
+def _text(row: Row, column: str) -> str:
+    said = row.values.get(column)
+    if not isinstance(said, str) or not said.strip():
+        raise row.place.error(f"wanted a text, got {said!r}", field=column)
+    return said.strip()

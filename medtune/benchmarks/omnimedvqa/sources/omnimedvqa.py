@@ -1,0 +1,191 @@
+"""OmniMedVQA: the JSON files of the open-access part, one for each source set, and the images at their paths.
+
+    QA_information/Open-access/<set>.json    a list of rows: dataset, question_id, question_type, question, gt_answer
+                                             (the text of an option), image_path, option_A to option_D, modality_type
+    Images/<set>/...                         the images, at the rows' image_path
+    OmniMedVQA.zip                           or the archive that holds both
+
+A row has two to four options. One row of the release says `modality` for `modality_type`, and both are read. The folder
+Restricted-access is left out: its images are not part of the release. The release has no training questions.
+
+Source: Hu et al., OmniMedVQA, arXiv 2402.09181; hub data set foreverbeliever/OmniMedVQA; MedEvalKit@9b12e3b,
+utils/OmniMedVQA/OmniMedVQA.py:77-113.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from string import ascii_uppercase
+
+from medtune.benchmarks.omnimedvqa.example import write_example
+from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.hub_folder import hub_folder
+from medtune.data.raw.hub_rows import Row
+from medtune.data.raw.row_errors import Place, read_rows
+from medtune.data.raw.source import Source, SourceTable, missing_media
+from medtune.data.raw.stored_files import StoredFiles, stored_files
+from medtune.data.types import MediaRef, Question
+
+URL = "https://huggingface.co/datasets/foreverbeliever/OmniMedVQA"
+ARCHIVE = "OmniMedVQA.zip"
+TABLES = "QA_information/Open-access"
+RESTRICTED = "QA_information/Restricted-access"
+STATED = "gt_answer"
+"""The name under which a question keeps the stated answer where it is not an option character by character."""
+_INSIDE = "OmniMedVQA"
+_LETTERS = ascii_uppercase[:4]
+_MODALITIES = ("modality_type", "modality")
+_WORDS = re.compile(r"[\W_]+")
+
+
+def source() -> Source:
+    """Returns the source."""
+    return Source(
+        title="OmniMedVQA, open-access part",
+        licence="of each of its source sets; the release states none of its own",
+        url=URL,
+        provenance="released",
+        patient_unit="the image, because the release names no patients",
+        read=_read,
+        read_questions=_read_questions,
+        read_hub=lambda hub, seed, scratch: _read(hub_folder(hub, (ARCHIVE,)), seed, scratch),
+        write_example=write_example,
+        test_only=True,
+    )
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads rows, and counts what a user has to know about them."""
+
+    images: StoredFiles
+    needs_media: bool
+    media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
+    ids: set[str] = field(default_factory=set)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def question(self, row: Row) -> Question:
+        options = _options(row)
+        answer = self._answer(row, options)
+        image = _text(row, "image_path")
+        if image not in self.media:
+            self.media[image] = (MediaRef(self._image(row.place, image)),)
+        said = row.values.get(STATED)
+        return Question(
+            id=self._id(row),
+            media_id=image,
+            text=_text(row, "question"),
+            options=options,
+            answer=answer,
+            answer_kind="choice",
+            patient_id=image,
+            facets={
+                "task": _text(row, "question_type"),
+                "modality": self._modality(row),
+                "set": _text(row, "dataset"),
+            },
+            printed={} if said in options else {STATED: str(said)},
+        )
+
+    def _id(self, row: Row) -> str:
+        """Returns the row's own id, with its place behind where another row has the same."""
+        said = _text(row, "question_id")
+        if said in self.ids:
+            self.counts["rows have an id that an earlier row has too"] += 1
+            said = f"{said} {row.place.file} {row.place.row}"
+        self.ids.add(said)
+        return said
+
+    def _answer(self, row: Row, options: Sequence[str]) -> str:
+        stated = _text(row, STATED)
+        if len(set(options)) < len(options):
+            self.counts["questions have two equal options; either counts as right where it is the answer"] += 1
+        if stated in options:
+            return stated
+        alike = {option for option in options if _plain(option) == _plain(stated)}
+        if len(alike) != 1:
+            raise row.place.error(f"{stated!r} is none of the options {', '.join(map(repr, options))}", field=STATED)
+        self.counts["answers are an option but for capitals and punctuation, which is taken"] += 1
+        return alike.pop()
+
+    def _modality(self, row: Row) -> str:
+        name = next((name for name in _MODALITIES if name in row.values), _MODALITIES[0])
+        self.counts["rows state their modality in the field 'modality'"] += name == _MODALITIES[1]
+        return _text(row, name)
+
+    def _image(self, place: Place, name: str) -> Path:
+        try:
+            found = self.images.find(name)
+        except ValueError as error:
+            raise place.error(str(error), field="image_path") from error
+        if found is None and self.needs_media:
+            raise place.error("there is no image", field="image_path", media=self.images.root / name)
+        return found or self.images.root / name
+
+
+def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    """Returns the questions whether or not their images are there."""
+    return _read(root, seed, scratch, needs_media=False)
+
+
+def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
+    """Returns the questions of the open-access part. The options keep the order of the files.
+
+    Raises:
+        FileNotFoundError: There is no such folder, or no JSON file of the open-access part in it.
+        ValueError: A file or archive is broken.
+    """
+    folder = raw_folder(root, holds=f"OmniMedVQA's {TABLES} and Images, or {ARCHIVE}")
+    if (folder / _INSIDE / TABLES).is_dir():
+        folder /= _INSIDE
+    images = stored_files(folder, ("",), (ARCHIVE,), scratch)
+    tables = images.listed(TABLES, ".json")
+    if not tables:
+        raise FileNotFoundError(f"{folder}: wanted {TABLES}/*.json or {ARCHIVE}, found neither. See {URL}.")
+    reader = _Reader(images, needs_media)
+    read = read_rows((row for name in tables for row in _rows(images, name)), reader.question)
+    notes = [f"{count:,} {what}" for what, count in sorted(reader.counts.items()) if count]
+    if (folder / RESTRICTED).is_dir():
+        notes.append("the restricted-access part is left out: the release does not hold its images")
+    missing = missing_media(read.rejects, folder, fetch=URL)
+    return SourceTable(read.taken, reader.media, tuple(notes), read.rejects, missing, stands_for_patient="image")
+
+
+def _rows(images: StoredFiles, name: str) -> Iterator[Row]:
+    path = images.find(name)
+    if path is None:
+        raise FileNotFoundError(f"{images.root / name}: this table is missing.")
+    try:
+        rows = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{name}: broken JSON ({error}). Download the archive again.") from error
+    if not isinstance(rows, list):
+        raise ValueError(f"{name}: wanted a JSON list of questions, got {type(rows).__name__}.")
+    for number, values in enumerate(rows, start=1):
+        yield Row(Place(path.name, number), values if isinstance(values, Mapping) else {})
+
+
+def _options(row: Row) -> tuple[str, ...]:
+    """Returns the options of a row, of which C and D may be absent or empty."""
+    found = [str(row.values.get(f"option_{letter}") or "").strip() for letter in _LETTERS]
+    while found and not found[-1]:
+        found.pop()
+    if len(found) < 2 or not all(found):
+        raise row.place.error("wanted two to four options, without gaps between them", field=f"option_{_LETTERS[0]}")
+    return tuple(found)
+
+
+def _text(row: Row, column: str) -> str:
+    said = row.values.get(column)
+    if isinstance(said, bool) or not isinstance(said, str | int | float) or not str(said).strip():
+        raise row.place.error(f"wanted a text, got {said!r}", field=column)
+    return str(said).strip()
+
+
+def _plain(text: str) -> str:
+    return _WORDS.sub("", text.casefold())

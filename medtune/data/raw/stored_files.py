@@ -1,0 +1,89 @@
+"""Finds the media files of a release by the names that its tables use: in its folders, or inside its zip archives."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+
+class _Member(NamedTuple):
+    """A file inside of an archive: the open archive, and the file's path in it."""
+
+    archive: zipfile.ZipFile
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFiles:
+    """The media files of a release, which were unpacked or still lie in archives.
+
+    Attributes:
+        root: The folder of the release.
+        folders: The folders in it that may hold the files, relative to it, in the order in which they are searched.
+        scratch: The folder into which a file of an archive is unpacked.
+        members: The files in archives by their own names, without folders.
+    """
+
+    root: Path
+    folders: Sequence[str]
+    scratch: Path
+    members: Mapping[str, Sequence[_Member]]
+
+    def find(self, name: str) -> Path | None:
+        """Returns the file of a name, unpacked if need be; None where neither folders nor archives hold it.
+
+        Raises:
+            ValueError: The name leads out of the release.
+        """
+        said = PurePosixPath(name)
+        if said.is_absolute() or ".." in said.parts or not said.parts:
+            raise ValueError(f"wanted a path inside of the release, got {name!r}.")
+        for folder in self.folders:
+            if (path := self.root / folder / said).is_file():
+                return path
+        for archive, member in self.members.get(said.name, ()):
+            if PurePosixPath(member).parts[-len(said.parts) :] == said.parts:
+                place = self.scratch / Path(str(archive.filename)).stem
+                return place / member if (place / member).is_file() else Path(archive.extract(member, place))
+        return None
+
+    def listed(self, folder: str, suffix: str) -> list[str]:
+        """Returns the names of the files with a suffix that lie directly in a folder, unpacked or packed, sorted."""
+        names = {f"{folder}/{path.name}" for path in (self.root / folder).glob(f"*{suffix}")}
+        wanted = PurePosixPath(folder).parts
+        for name, members in self.members.items():
+            parents = (PurePosixPath(member.path).parent.parts for member in members)
+            if name.endswith(suffix) and any(parent[-len(wanted) :] == wanted for parent in parents):
+                names.add(f"{folder}/{name}")
+        return sorted(names)
+
+
+def stored_files(root: Path, folders: Sequence[str], archives: Sequence[str], scratch: Path) -> StoredFiles:
+    """Returns the files of a release.
+
+    Args:
+        root: The folder of the release.
+        folders: The folders in it that may hold the files, relative to it, in the order in which they are searched.
+        archives: The names of the zip archives in it that may hold the files; those that are missing are left out.
+        scratch: The folder into which a file of an archive is unpacked.
+
+    Raises:
+        ValueError: An archive is broken.
+    """
+    found: dict[str, list[_Member]] = {}
+    for archive in (root / name for name in archives):
+        if archive.is_file():
+            packed = _opened(archive)
+            for member in packed.namelist():
+                found.setdefault(PurePosixPath(member).name, []).append(_Member(packed, member))
+    return StoredFiles(root, folders, scratch, found)
+
+
+def _opened(archive: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(archive)
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"{archive}: broken or cut-off zip archive ({error}). Download it again.") from error

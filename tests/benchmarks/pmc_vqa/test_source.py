@@ -1,0 +1,183 @@
+"""Tests the reader of PMC-VQA: both versions and three test files, articles, letters, archives and wrong rows."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from medtune.benchmarks import find_benchmark, find_source
+from medtune.benchmarks.medical_kits.medevalkit_choice import is_right
+from medtune.benchmarks.pmc_vqa.release import article_of
+from medtune.data.prepared.read import open_prepared
+from medtune.data.raw.source import SourceTable
+from medtune.data.types import SPLITS, Prediction, PredictionKey
+from medtune.eval.scoring.reply_rules import ReplyRule
+from medtune.eval.scoring.score import score_phase
+from medtune.trainer.commands.cli import main
+from tests.eval.golden import recorded
+
+SOURCES = ("pmc_vqa", "pmc_vqa_clean", "pmc_vqa_2")
+Rows = list[list[str]]
+
+
+def example(root: Path, name: str) -> Path:
+    write_example = find_source(name).write_example
+    assert write_example is not None
+    write_example(root)
+    return root
+
+
+def read(name: str, root: Path) -> SourceTable:
+    return find_source(name).read(root, 0, root.parent)
+
+
+def change(file: Path, number: int, cells: Mapping[str, str]) -> None:
+    """Changes cells of a row of a table."""
+    with file.open(encoding="utf-8", newline="") as opened:
+        rows: Rows = list(csv.reader(opened))
+    for column, value in cells.items():
+        rows[number][rows[0].index(column)] = value
+    with file.open("w", encoding="utf-8", newline="") as opened:
+        csv.writer(opened).writerows(rows)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_version_gives_questions_without_letters_and_keeps_its_split(name: str, tmp_path: Path) -> None:
+    table = read(name, example(tmp_path / "raw", name))
+    assert Counter(question.split for question in table.questions) == {"train": 24, "test": 24}
+    assert not table.rejects
+    for question in table.questions:
+        assert sorted(question.options) == ["a cyst", "a nodule", "a normal gland", "an infarct"]
+        assert question.patient_id == article_of(question.media_id)
+        assert (
+            question.printed[f"Choice {question.printed['letter']}"]
+            == f" {question.printed['letter']}:{question.answer} "
+        )
+    assert table.stands_for_patient == "article"
+
+
+def test_the_caption_of_version_2_is_in_no_question(tmp_path: Path) -> None:
+    root = example(tmp_path / "raw", "pmc_vqa_2")
+    assert "Invented caption" in (root / "test_2.csv").read_text("utf-8")
+    assert "Invented caption" not in str(read("pmc_vqa_2", root).questions)
+
+
+def test_a_table_of_the_other_version_is_refused(tmp_path: Path) -> None:
+    root = example(tmp_path / "raw", "pmc_vqa")
+    (root / "test.csv").rename(root / "test_2.csv")
+    (root / "train.csv").unlink()
+    table = find_source("pmc_vqa_2")
+    with pytest.raises(FileNotFoundError, match=r"test\.csv: this table is missing; there is test_2\.csv"):
+        read("pmc_vqa", root)
+    assert all(reject.field == "Answer" for reject in table.read(root, 0, tmp_path).rejects)
+    root = example(tmp_path / "other", "pmc_vqa_2")
+    (root / "test_2.csv").rename(root / "test.csv")
+    with pytest.raises(ValueError, match=r"there is no .Answer_label. among index, Figure_path.*the other version"):
+        read("pmc_vqa", root)
+
+
+def test_options_without_letters_keep_what_looks_like_one(tmp_path: Path) -> None:
+    root = example(tmp_path / "raw", "pmc_vqa")
+    plain = {"Choice A": "E. coli", "Choice B": "C. difficile", "Choice C": " yeast ", "Choice D": ""}
+    change(root / "test.csv", 1, {**plain, "Answer": "C. difficile", "Answer_label": "B"})
+    question = next(question for question in read("pmc_vqa", root).questions if question.id == "test.csv 2")
+    assert question.options == ("E. coli", "C. difficile", "yeast")
+    assert question.answer == "C. difficile"
+
+
+def test_what_a_row_states_twice_is_compared_and_counted(tmp_path: Path) -> None:
+    root = example(tmp_path / "raw", "pmc_vqa")
+    change(root / "test.csv", 1, {"Answer": "a nodule", "Answer_label": "A"})
+    change(root / "test.csv", 2, {"Answer": "an infarct", "Answer_label": ""})
+    change(root / "test.csv", 3, {"Answer": "a nodule", "Answer_label": "?"})
+    change(
+        root / "test.csv",
+        4,
+        {"Choice A": " A:a cyst ", "Choice B": " B:a cyst ", "Answer_label": "B", "Answer": "a cyst"},
+    )
+    table = read("pmc_vqa", root)
+    found = {question.id: question.answer for question in table.questions}
+    assert (found["test.csv 2"], found["test.csv 4"], found["test.csv 5"]) == ("a cyst", "a nodule", "a cyst")
+    assert table.notes == (
+        "1 questions have an answer in words that is not the option of its letter, which counts",
+        "1 questions have two equal options; either counts as right where it is the answer",
+        "1 questions state no letter of an option, and their answer's text counts",
+    )
+    assert [(reject.row, reject.field) for reject in table.rejects] == [(3, "Answer_label")]
+
+
+@pytest.mark.parametrize(
+    ("cells", "field", "reason"),
+    [
+        ({"Answer": "E"}, "Answer", "'E' is the letter of none of the options"),
+        ({"Question": " "}, "Question", "wanted a text, the cell is empty"),
+        ({"Choice B": ""}, "Choice A", "wanted two or more options, without gaps"),
+        ({"Figure_path": "../secret.jpg"}, "Figure_path", "wanted a path inside of the release"),
+        ({"Figure_path": "PMC1_F1.jpg"}, "Figure_path", "there is no image"),
+    ],
+)
+def test_a_wrong_row_is_rejected_with_its_place(
+    cells: Mapping[str, str], field: str, reason: str, tmp_path: Path
+) -> None:
+    root = example(tmp_path / "raw", "pmc_vqa_2")
+    change(root / "test_2.csv", 3, cells)
+    table = read("pmc_vqa_2", root)
+    (reject,) = table.rejects
+    assert (reject.file, reject.row) == ("test_2.csv", 4)
+    assert reason in reject.reason
+    assert reject.field is not None
+    assert len(table.questions) == 47
+    assert len(table.missing) == (reason == "there is no image")
+
+
+def test_images_are_taken_from_the_archive_and_a_copy_of_the_hub_is_read(tmp_path: Path) -> None:
+    root = example(tmp_path / "raw", "pmc_vqa_2")
+    shutil.make_archive(str(root / "images_2"), "zip", root, "images_2")
+    shutil.rmtree(root / "images_2")
+    out = tmp_path / "prepared"
+    assert main(["prepare", "pmc_vqa", "--from", f"hf:{root}", "--out", str(out)]) == 0
+    prepared = open_prepared(out)
+    assert {split: prepared.num_questions(split) for split in SPLITS} == {"train": 20, "val": 4, "test": 24}
+    (root / "images_2.zip").write_bytes(b"PK cut off")
+    with pytest.raises(ValueError, match="broken or cut-off zip archive"):
+        read("pmc_vqa_2", root)
+
+
+def test_articles_that_train_and_test_share_are_kept_and_counted(tmp_path: Path) -> None:
+    root = example(tmp_path / "raw", "pmc_vqa")
+    shutil.copy(root / "images" / "PMC110000_F1.jpg", root / "images" / "PMC100000_F9.jpg")
+    change(root / "test.csv", 1, {"Figure_path": "PMC100000_F9.jpg"})
+    out = tmp_path / "prepared"
+    assert main(["prepare", "pmc_vqa", "--source", "pmc_vqa", "--from", str(root), "--out", str(out)]) == 0
+    manifest = open_prepared(out).manifest
+    assert open_prepared(out).num_questions("test") == 24
+    assert manifest.split_leaks["patient"] == 1
+    assert manifest.stands_for_patient == "article"
+
+
+def test_golden_rule_of_medevalkit_counts_questions_of_the_release_as_the_kit_does(tmp_path: Path) -> None:
+    expected = recorded("medevalkit_sets.json", "medical_vqa")
+    questions = read("pmc_vqa_2", example(tmp_path / "raw", "pmc_vqa_2")).questions
+    rule: ReplyRule = find_benchmark("pmc_vqa").rules["medevalkit"]
+    replies = [row["response"] for row in expected["rows"][0]["mcq"]]
+    pairs = list(zip(questions, replies, strict=False))
+    cells: Sequence[Sequence[str]] = [[q.printed[f"Choice {letter}"] for letter in "ABCD"] for q, _ in pairs]
+    right = [is_right(each, q.printed["letter"], reply) for each, (q, reply) in zip(cells, pairs, strict=True)]
+    assert rule.score(pairs) == {"accuracy": sum(right) / len(right)}
+    assert 0 < sum(right) < len(right)
+
+
+@pytest.mark.parametrize(("name", "stands_there"), [("pmc_vqa_2", True), ("pmc_vqa", False)])
+def test_our_row_stands_beside_numbers_of_its_own_release_alone(name: str, stands_there: bool, tmp_path: Path) -> None:
+    test = [q for q in read(name, example(tmp_path / "raw", name)).questions if q.split == "test"]
+    said = [Prediction(PredictionKey(question.id, "image", "generation", 0), text=question.answer) for question in test]
+    tables = {table.title: table for table in score_phase(test, said, find_benchmark("pmc_vqa")).tables}
+    assert ("PMC-VQA v2, MedEvalKit" in tables) == stands_there
+    shown = tables["PMC-VQA v2, MedEvalKit" + ("" if stands_there else "; this model alone")]
+    assert shown.rows[-1] == ("ours, by MedEvalKit", 100.0)
+    assert any("Qwen2.5-VL-7B" in row for table in tables.values() for row in table.rows)

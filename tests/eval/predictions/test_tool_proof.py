@@ -1,0 +1,33 @@
+"""Tests in which order a tool's row shows the options of a question."""
+
+from __future__ import annotations
+
+import pytest
+
+from medtune.data.types import Question
+from medtune.eval.predictions.question_texts import QuestionTexts
+from medtune.eval.predictions.tool_files import ToolRow
+from medtune.eval.predictions.tool_proof import Proof, shown
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs", "wanted"),
+    [
+        (("a cyst", "a stone"), ("a stone", "A cyst."), ("a stone", "a cyst")),
+        (("a cyst", "a stone"), ("a cyst", "a stone and more of the prompt"), ("a cyst", "a stone")),
+        (("a cyst", "a stone"), ("a cyst", "a clip"), ()),
+        (("a cyst", "a stone", "a stone"), ("a cyst", "a stone", "a stone"), ("a cyst", "a stone", "a stone")),
+        (("a cyst", "a stone", "a stone"), ("a stone", "a cyst", "a stone"), ()),
+    ],
+)
+def test_options_that_a_row_shows(own: tuple[str, ...], theirs: tuple[str, ...], wanted: tuple[str, ...]) -> None:
+    question = Question("q", "m", "What is shown?", own, own[0], "choice", "p")
+    assert shown(ToolRow({}, ("A",), theirs, "row 1"), question) == wanted
+
+
+def test_an_answer_in_brackets_is_the_answer_that_a_row_states() -> None:
+    question = Question("q", "m", "Which ion?", ("[H+]", "[K+]"), "[H+]", "choice", "p")
+    proof = Proof(QuestionTexts([question.text]), None)
+    assert proof.has_truth(ToolRow({"answer": "[H+]"}, ("A",), (), "row 1"), question)
+    assert proof.has_truth(ToolRow({"answer": "['A']"}, ("A",), (), "row 1"), question)
+    assert not proof.has_truth(ToolRow({"answer": "[K+]"}, ("A",), (), "row 1"), question)
