@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from medtune.benchmarks.iu_xray.report_text import FINDINGS, REPORT
-from medtune.benchmarks.medical_kits import medevalkit_report, r2gen_report
+from medtune.benchmarks.medical_kits.reports import medevalkit_report, r2gen_report
 from medtune.data.types import Question
 from medtune.eval.scoring.reply_rules import ReplyRule
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from medtune.benchmarks.medical_kits import medevalkit_report, r2gen_report
+from medtune.benchmarks.medical_kits.reports import medevalkit_report, r2gen_report
 from tests.eval.golden import near, recorded
 
 
