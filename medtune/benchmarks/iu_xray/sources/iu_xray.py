@@ -155,6 +155,6 @@ def _write_example(folder: Path) -> None:
                 (folder / "images" / name).mkdir(parents=True, exist_ok=True)
                 grey_HW = draw.integers(0, 256, (32, 28), dtype=np.uint8)
                 PIL.Image.fromarray(grey_HW).save(folder / "images" / path)
-            row = {"id": name, "report": reports[text], "image_path": paths, "split": split}
+            row: dict[str, object] = {"id": name, "report": reports[text], "image_path": paths, "split": split}
             parts.setdefault(split, []).append(row)
     (folder / FILE).write_text(json.dumps(parts), "utf-8")
