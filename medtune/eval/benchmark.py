@@ -40,6 +40,7 @@ class Evidence:
         parser: Name of the primary parser.
         text_model: The model for the BERTScore of free text; None leaves it out.
         unlike_published: Why the numbers must not stand among published ones, as a clause; "" if they may.
+        train: The train split of the same folder; empty where there is none.
     """
 
     questions: Sequence[Question]
@@ -48,6 +49,7 @@ class Evidence:
     parser: str
     text_model: BertModel | None = None
     unlike_published: str = ""
+    train: Sequence[Question] = ()
 
     def rows(self, condition: Condition) -> Sequence[ParsedReply]:
         """Returns one parsed reply per question under a condition, read by the primary parser.

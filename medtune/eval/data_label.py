@@ -46,8 +46,8 @@ class DataLabel:
             `Lookalikes.across`; "" if look-alikes were kept together.
         learnt_lookalikes: The images of other folders that the model learnt from although they look like evaluated
             ones, with their numbers; "" if there are none.
-        split_leaks: The number of test questions about a patient or image that another split holds too, in the words of
-            `Manifest.leaks`; "" if the splits share none.
+        split_leaks: The number of test questions about a patient, an image or a text that another split holds too, in
+            the words of `Manifest.leaks`; "" if the splits share none.
     """
 
     provenance: str

@@ -1,4 +1,4 @@
-"""Finds patients and images that are in two splits, and refuses them or counts the test questions that they concern."""
+"""Finds what is in two splits: patients and images, which are refused or counted, and texts, which are counted."""
 
 from __future__ import annotations
 
@@ -50,6 +50,19 @@ def split_leaks(
         what, leak = next(iter(found.items()))
         raise ValueError(_refusal(what, leak, sum(question.split == "test" for question in questions)))
     return {what: leak.num_test for what, leak in found.items()}
+
+
+def repeated_texts(questions: Sequence[Question]) -> int:
+    """Returns the number of test questions in free words whose answer stands in train as well, word for word.
+
+    Example:
+        >>> def question(split: Split, answer: str) -> Question:
+        ...     return Question(f"{split} {answer}", "m", "Report?", (), answer, "text", "p", split=split)
+        >>> repeated_texts([question("train", "Clear lungs."), question("test", "Clear lungs."), question("test", "?")])
+        1
+    """
+    learnt = {question.answer for question in questions if question.split == "train" and not question.options}
+    return sum(q.split == "test" and not q.options and q.answer in learnt for q in questions)
 
 
 def _leak(questions: Sequence[Question], names: Sequence[tuple[str, ...]]) -> Leak | None:

@@ -18,6 +18,7 @@ from medtune.data.prepared.lookalikes.perceptual_hash import MAX_DISTANCE
 from medtune.data.prepared.manifest import FORMAT_VERSION, MEDIA_FOLDER, Manifest, write_manifest
 from medtune.data.prepared.prompts_file import write_prompts
 from medtune.data.prepared.read import Prepared, open_prepared
+from medtune.data.prepared.split_leaks import repeated_texts
 from medtune.data.prepared.splits import DEFAULT_FRACTIONS, Fractions
 from medtune.data.prepared.tables import StoredMedia, data_hash, write_tables
 from medtune.data.raw.hub_id import HubId
@@ -127,6 +128,8 @@ def prepare(
         questions = question_rows.sort_questions(questions, list(media.files))
         if twins := sum(q.split == "test" and q.facets.get(TRAIN_TWIN) == "yes" for q in questions):
             leaks |= {"look-alike": twins} if keep_leaks else {}
+        if keep_leaks and source.text_unit and (repeated := repeated_texts(questions)):
+            leaks |= {source.text_unit: repeated}
         official = prompts(questions) if prompts else None
         manifest = _manifest(
             source,

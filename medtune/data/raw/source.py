@@ -93,6 +93,8 @@ class Source:
             source that knows its own files.
         keeps_leaks: Whether the release's own splits share patients or images. They are then kept as they are, and
             every output states how many test questions are concerned; else such splits are refused.
+        text_unit: What a free answer is where it is a whole text, as a noun, e.g. "report". Where leaks are kept, the
+            test questions whose text stands word for word in train are then counted among them; "" for short answers.
         name: The name of the module that defines the source; filled in when the source is found by its name.
     """
 
@@ -111,4 +113,5 @@ class Source:
     recognises: Callable[[Path | HubId], bool] | None = None
     with_options: Callable[[TableOptions], Source] | None = None
     keeps_leaks: bool = False
+    text_unit: str = ""
     name: str = ""

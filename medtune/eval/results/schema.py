@@ -162,8 +162,8 @@ class Labelled:
             look-alikes were kept together.
         learnt_lookalikes: Images of other folders that the model learnt from although they look like evaluated ones;
             left out if there are none.
-        split_leaks: Number of test questions about a patient or image that another split of the data holds too; left
-            out if the splits share none.
+        split_leaks: Number of test questions about a patient, an image or a text that another split of the data holds
+            too; left out if the splits share none.
     """
 
     provenance: Fact = ""
@@ -209,8 +209,8 @@ class ResultsFile:
             look-alikes were kept together.
         learnt_lookalikes: Images of other folders that the model learnt from although they look like evaluated ones;
             left out if there are none.
-        split_leaks: Number of test questions about a patient or image that another split of the data holds too; left
-            out if the splits share none.
+        split_leaks: Number of test questions about a patient, an image or a text that another split of the data holds
+            too; left out if the splits share none.
         trained_on: Description of the prepared folders that the model was trained on; left out without training.
         patient_unit: What stands for a patient, in the words of the source; left out if it is not recorded.
         weights_commit: Hub id and commit of the weights that the run began with; left out if they are not from the hub.

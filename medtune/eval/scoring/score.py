@@ -139,7 +139,7 @@ def score_phase(
             ),
         )
 
-    evidence = Evidence(questions, predictions, replies, parser, text_model, unlike_published)
+    evidence = Evidence(questions, predictions, replies, parser, text_model, unlike_published, train)
     return PhaseScores(
         parser=parser,
         rows=tuple(rows),

@@ -1,0 +1,110 @@
+"""IU X-ray as MedEvalKit scores it: test.json with findings and impression, and the folder images.
+
+    test.json      [{"id": "open_i_1020", "image": ["CXR1020_IM-0017-1001.png", ...], "findings": "...",
+                   "impression": "..."}]
+    images/        the files of NLMCXR_png.tgz
+
+Its 296 studies are those of R2Gen's validation part, and none of R2Gen's test part. The title, a note and a facet of
+every question say so.
+
+Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/IU_XRAY/IU_XRAY.py and datas/IU_XRAY/test.json.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+
+from medtune.benchmarks.iu_xray.studies import (
+    LICENCE,
+    MEDEVALKIT,
+    OTHER_FILE,
+    PATIENT_UNIT,
+    Study,
+    listed_images,
+    patient_of,
+    study_table,
+    told,
+)
+from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.row_errors import Place, read_rows
+from medtune.data.raw.source import Source, SourceTable
+
+FILE = "test.json"
+NUM_STUDIES = 296
+"""The number of studies. Source: counted in datas/IU_XRAY/test.json of MedEvalKit@9b12e3b."""
+
+
+def source() -> Source:
+    """Returns the source, which is for evaluation alone."""
+    return Source(
+        title="IU X-ray, MedEvalKit's test set, which is R2Gen's validation part",
+        licence=LICENCE,
+        url="https://github.com/alibaba-damo-academy/MedEvalKit",
+        provenance="released",
+        patient_unit=PATIENT_UNIT,
+        read=_read,
+        read_questions=_read_questions,
+        write_example=_write_example,
+        test_only=True,
+    )
+
+
+def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    """Returns the questions whether or not their images are there."""
+    return _read(root, seed, scratch, needs_media=False)
+
+
+def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
+    """Returns a question for each study of test.json.
+
+    Raises:
+        FileNotFoundError: There is no test.json.
+        ValueError: The file is no list of studies.
+    """
+    folder = raw_folder(root, holds=f"{FILE} and the folder images")
+    path = folder / FILE
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: wanted MedEvalKit's {FILE}, there is none. Give the folder that holds it.")
+    try:
+        listed = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: this is no JSON file ({error}). Download it again.") from None
+    if not isinstance(listed, list):
+        raise ValueError(f"{path}: wanted a list of studies, found {type(listed).__name__}. Download it again.")
+    rows = read_rows(enumerate(listed, start=1), lambda row: _study(row[1], Place(FILE, row[0]), folder / "images"))
+    if len(listed) == NUM_STUDIES:
+        release = MEDEVALKIT
+        note = "the studies are R2Gen's validation part: no score stands beside those of R2Gen's 590 test studies"
+    else:
+        release, note = OTHER_FILE, f"{len(listed):,} studies, which are not the {NUM_STUDIES} of MedEvalKit"
+    return study_table(
+        rows.taken, folder=folder, release=release, notes=(note,), rejects=rows.rejects, needs_media=needs_media
+    )
+
+
+def _study(value: object, place: Place, images: Path) -> Study:
+    study_id, findings, impression = (told(value, field, place) for field in ("id", "findings", "impression"))
+    files = listed_images(images, value.get("image") if isinstance(value, dict) else None, place, "image")
+    patients = {patient_of(file.name, place, "image") for file in files}
+    if len(patients) > 1:
+        raise place.error("the images belong to several patients", field="image")
+    if not findings and not impression:
+        raise place.error("wanted findings or an impression, both are empty", field="findings")
+    return Study(study_id, min(patients), files, findings, impression, place)
+
+
+def _write_example(folder: Path) -> None:
+    """Writes five studies of two to four drawn images."""
+    (folder / "images").mkdir(parents=True)
+    draw, rows = np.random.default_rng(1), []
+    for number, views in enumerate((2, 2, 3, 4, 2), start=1101):
+        names = [f"CXR{number}_IM-{number:04}-{1 + view}001.png" for view in range(views)]
+        for name in names:
+            PIL.Image.fromarray(draw.integers(0, 256, (32, 28), dtype=np.uint8)).save(folder / "images" / name)
+        findings, impression = f"The heart is of size {number}. The lungs are clear.", "No acute disease."
+        rows.append({"id": f"open_i_{number}", "image": names, "findings": findings, "impression": impression})
+    (folder / FILE).write_text(json.dumps(rows), "utf-8")

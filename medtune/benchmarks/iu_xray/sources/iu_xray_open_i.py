@@ -1,0 +1,147 @@
+"""IU X-ray as the National Library of Medicine gives it: one XML file for each report, and the PNG files.
+
+    NLMCXR_reports/ecgen-radiology/*.xml     the reports, also directly in one of the two folders or in ecgen-radiology
+    NLMCXR_png/*.png                         the images, named after the ids of the parentImage elements
+
+The files bring no split, so that medtune divides them by patient. A report without findings and impression, or without
+images, is left out and counted.
+
+Source: Open-i, NLMCXR_reports.tgz and NLMCXR_png.tgz; Demner-Fushman et al. 2016, doi:10.1093/jamia/ocv080.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import PIL.Image
+
+from medtune.benchmarks.iu_xray.studies import (
+    LICENCE,
+    OPEN_I,
+    OPEN_I_FILES,
+    PATIENT_UNIT,
+    Study,
+    image_file,
+    patient_of,
+    study_table,
+)
+from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.row_errors import Place, read_rows
+from medtune.data.raw.source import Source, SourceTable
+
+_REPORTS = ("NLMCXR_reports/ecgen-radiology", "NLMCXR_reports", "ecgen-radiology")
+_IMAGES = "NLMCXR_png"
+_NORMAL, _NOT_INDEXED = "normal", "no indexing"
+
+
+def source() -> Source:
+    """Returns the source."""
+    return Source(
+        title="IU X-ray, the files of Open-i",
+        licence=LICENCE,
+        url=OPEN_I,
+        provenance="released",
+        patient_unit=PATIENT_UNIT,
+        read=_read,
+        read_questions=_read_questions,
+        write_example=_write_example,
+    )
+
+
+def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    """Returns the questions whether or not their images are there."""
+    return _read(root, seed, scratch, needs_media=False)
+
+
+def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
+    """Returns a question for each report that has a text and images.
+
+    Raises:
+        FileNotFoundError: There is no folder with *.xml files.
+    """
+    folder = raw_folder(root, holds=f"{_REPORTS[0]} and {_IMAGES}")
+    reports = next((folder / name for name in _REPORTS if any((folder / name).glob("*.xml"))), None)
+    if reports is None:
+        raise FileNotFoundError(
+            f"{folder}: wanted reports (*.xml) in {', '.join(_REPORTS)}; there are none. Unpack NLMCXR_reports.tgz."
+        )
+    files = sorted(reports.glob("*.xml"), key=lambda path: (len(path.stem), path.stem))
+    numbered = ((file, Place(str(reports.relative_to(folder)), number)) for number, file in enumerate(files, start=1))
+    rows = read_rows(numbered, lambda row: _study(row[0], row[1], folder / _IMAGES))
+    left_out = Counter(_lack(study) for study in rows.taken)
+    notes = [f"{n:,} of {len(files):,} reports {lack} are left out" for lack, n in left_out.items() if lack]
+    return study_table(
+        [study for study in rows.taken if not _lack(study)],
+        folder=folder,
+        release=OPEN_I_FILES,
+        notes=notes,
+        rejects=rows.rejects,
+        needs_media=needs_media,
+    )
+
+
+def _lack(study: Study) -> str:
+    """Returns what a study lacks to be asked about, as a phrase; "" if it lacks nothing."""
+    if not study.images:
+        return "without images"
+    return "" if study.findings or study.impression else "without findings and impression"
+
+
+def _study(file: Path, place: Place, images: Path) -> Study:
+    try:
+        root = ElementTree.parse(file).getroot()
+    except ElementTree.ParseError as error:
+        raise place.error(f"this is no XML file ({error}). Unpack it again.") from None
+    named = root.find(".//uId")
+    study_id = (named.get("id") if named is not None else None) or f"CXR{file.stem}"
+    parts = {
+        (part.get("Label") or "").upper(): " ".join("".join(part.itertext()).split())
+        for part in root.iter("AbstractText")
+    }
+    shown = [image_file(images, f"{image.get('id')}.png", place, "parentImage") for image in root.iter("parentImage")]
+    return Study(
+        id=study_id,
+        patient=patient_of(study_id, place, "uId"),
+        images=tuple(shown),
+        findings=parts.get("FINDINGS", ""),
+        impression=parts.get("IMPRESSION", ""),
+        place=place,
+        finding=_finding(root),
+    )
+
+
+def _finding(root: ElementTree.Element) -> str | None:
+    """Returns whether the indexers found the study normal; None where it was not indexed."""
+    terms = {re.sub(r"\s+", " ", term.text or "").strip().lower() for term in root.iterfind(".//MeSH/major")} - {""}
+    if not terms or terms == {_NOT_INDEXED}:
+        return None
+    return _NORMAL if terms == {_NORMAL} else "abnormal"
+
+
+def _write_example(folder: Path) -> None:
+    """Writes ten studies of two drawn images, one report without images, and one without findings and impression."""
+    reports = folder / _REPORTS[0]
+    reports.mkdir(parents=True)
+    (folder / _IMAGES).mkdir()
+    draw = np.random.default_rng(2)
+    for number in range(2101, 2113):
+        names = [f"CXR{number}_IM-{number:04}-{view}001" for view in (1, 2)] if number != 2111 else []
+        for name in names:
+            grey_HW = draw.integers(0, 256, (32, 28), dtype=np.uint8)
+            PIL.Image.fromarray(grey_HW).save(folder / _IMAGES / f"{name}.png")
+        findings = f"The heart is of size {number}. The lungs are clear." if number != 2112 else ""
+        impression = "No acute disease." if number % 2 and findings else ""
+        term = "normal" if number % 3 else "Cardiomegaly/mild"
+        (reports / f"{number - 2100}.xml").write_text(
+            f'<eCitation><uId id="CXR{number}"/><MedlineCitation><Article><Abstract>'
+            f'<AbstractText Label="FINDINGS">{findings}</AbstractText>'
+            f'<AbstractText Label="IMPRESSION">{impression}</AbstractText>'
+            f"</Abstract></Article></MedlineCitation><MeSH><major>{term}</major></MeSH>"
+            + "".join(f'<parentImage id="{name}"/>' for name in names)
+            + "</eCitation>",
+            "utf-8",
+        )

@@ -1,0 +1,119 @@
+"""Makes the tables of IU X-ray: published rows by R2Gen's rule, constant reports, and repeated reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from medtune.benchmarks import published
+from medtune.benchmarks.iu_xray.constant_reports import constant_reports
+from medtune.benchmarks.iu_xray.report_text import FINDINGS
+from medtune.benchmarks.iu_xray.rules import RULES, TASK_OF, by_r2gen
+from medtune.benchmarks.iu_xray.studies import R2GEN
+from medtune.data.types import Question
+from medtune.eval.benchmark import Evidence
+from medtune.eval.scoring.bertscore import bert_scores
+from medtune.eval.scoring.tables import Cell, Table, beside_published
+
+_COLUMNS = ("bleu1", "bleu2", "bleu3", "bleu4", "meteor", "rouge_l")
+
+
+def tables(evidence: Evidence) -> Sequence[Table]:
+    """Returns the tables; that of the published rows is only made where findings were asked for."""
+    replies = [
+        (row.question, (row.prediction.text or "") if row.prediction is not None else "")
+        for row in evidence.rows("image")
+    ]
+    return (
+        *_beside_published(evidence, replies),
+        *_constant_reports(evidence),
+        _repeats(evidence, [reply for _, reply in replies]),
+        *_bertscore(evidence),
+    )
+
+
+def missing(questions: Sequence[Question]) -> str:
+    """Returns in what way the questions are not R2Gen's 590 test studies; "" if they are."""
+    releases = sorted({question.facets["release"] for question in questions})
+    if releases != [R2GEN]:
+        return f"of another release, {' and '.join(releases)}, and not R2Gen's"
+    wanted = published("iu_xray")["counts"]["studies"]["test"]
+    return "" if len(questions) == wanted else f"{len(questions):,} of the {wanted:,} test studies of R2Gen"
+
+
+def _beside_published(evidence: Evidence, replies: Sequence[tuple[Question, str]]) -> Sequence[Table]:
+    if not any(question.facets["task"] == FINDINGS for question in evidence.questions):
+        return ()
+    printed = published("iu_xray")["main"]
+    table = Table(
+        title="IU X-ray, R2Gen's split: findings by R2Gen's rule",
+        columns=tuple(printed["columns"]),
+        rows=tuple(tuple(row) for row in printed["rows"]),
+        notes=(RULES["r2gen"].differs, "METEOR of our rows is not computed: its reference program needs Java."),
+    )
+    constant = [
+        (f"always {name}", *_cells([(question, report) for question, _ in replies]))
+        for name, report in _constant(evidence, FINDINGS).items()
+    ]
+    return beside_published(table, [("ours", *_cells(replies)), *constant], unlike_published=evidence.unlike_published)
+
+
+def _cells(replies: Sequence[tuple[Question, str]]) -> tuple[Cell, ...]:
+    found = by_r2gen(replies)
+    return tuple(found.get(column) for column in _COLUMNS)
+
+
+def _constant_reports(evidence: Evidence) -> Sequence[Table]:
+    """Returns what constant reports get by each rule, as the reply to every question that the rule is about."""
+    rows: list[tuple[str, str, Mapping[str, float]]] = []
+    notes: list[str] = []
+    origin = "train" if evidence.train else "these questions themselves, which flatters it"
+    for name, rule in RULES.items():
+        for called, report in _constant(evidence, TASK_OF[name]).items():
+            rows.append((called, rule.title, rule.score([(question, report) for question in evidence.questions])))
+            notes.append(f"{called[0].upper()}{called[1:]} of {origin}: {report}")
+    columns = [*dict.fromkeys(column for *_, numbers in rows for column in numbers)]
+    cells = [(called, rule, *(numbers.get(name) for name in columns)) for called, rule, numbers in rows]
+    title = "IU X-ray: a constant report as the answer to every question"
+    return (Table(title, ("always", "rule", *columns), tuple(cells), tuple(notes)),) if rows else ()
+
+
+def _constant(evidence: Evidence, task: str) -> Mapping[str, str]:
+    """Returns the constant reports of train, or of the questions themselves where there is no train split."""
+    if not any(question.facets["task"] == task for question in evidence.questions):
+        return {}
+    known = evidence.train or evidence.questions
+    return constant_reports([question.answer for question in known if question.facets["task"] == task])
+
+
+def _repeats(evidence: Evidence, replies: Sequence[str]) -> Table:
+    """Returns how many of the true reports, and of the replies, are no new text."""
+    true, learnt = [question.answer for question in evidence.questions], {each.answer for each in evidence.train}
+    rows: list[tuple[Cell, ...]] = [("true reports", len(true), len(set(true)), _in(true, learnt))]
+    if replies:
+        rows.append(("replies", len(replies), len(set(replies)), _in(replies, learnt)))
+    return Table(
+        title="IU X-ray: reports that repeat word for word",
+        columns=("texts", "number", "different ones", "stand in train"),
+        rows=tuple(rows),
+        notes=("A true report that stands in train can be remembered; few different replies can still score high.",),
+    )
+
+
+def _bertscore(evidence: Evidence) -> Sequence[Table]:
+    """Returns the mean BERTScore of what was read from the replies, where a model for it was named."""
+    model, rows = evidence.text_model, evidence.rows("image")
+    if model is None or not rows:
+        return ()
+    found = bert_scores([row.parsed or "" for row in rows], [row.question.answer for row in rows], model)
+    means = (sum(column) / len(rows) for column in zip(*found, strict=True))
+    return (
+        Table(
+            title=f"IU X-ray: BERTScore with {model.name}",
+            columns=("texts", "number", "precision", "recall", "F1"),
+            rows=(("replies", len(rows), *means),),
+        ),
+    )
+
+
+def _in(texts: Iterable[str], learnt: set[str]) -> int | None:
+    return sum(text.strip() in learnt for text in texts) if learnt else None

@@ -1,0 +1,1 @@
+"""How MedEvalKit and R2Gen turn written reports into numbers."""

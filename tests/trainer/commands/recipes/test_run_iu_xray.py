@@ -1,0 +1,28 @@
+"""Tests that a model trains and answers on reports of studies with two images, and that the run states the leak."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from medtune.benchmarks import find_source
+from medtune.trainer.commands.cli import main
+from tests.trainer.conftest import Nano
+
+
+@pytest.mark.slow
+def test_reports_on_two_images_train_and_are_scored(nano: Nano, tmp_path: Path) -> None:
+    raw, out = tmp_path / "raw", tmp_path / "prepared"
+    write = find_source("iu_xray").write_example
+    assert write is not None
+    write(raw)
+    assert main(["prepare", "iu_xray", "--from", str(raw), "--out", str(out)]) == 0
+    settings = ("data.benchmark=iu_xray", f"data.root={out}", "train.max_steps=1", "eval.readings=[generation]")
+    assert nano.here("run", tmp_path / "run", *settings, "eval.conditions=[image]") == 0
+    results = json.loads((tmp_path / "run" / "results.json").read_text("utf-8"))
+    assert results["primary"]["name"] == "rouge_l"
+    assert "2 about a shared report" in json.dumps(results)
+    scores = json.loads((tmp_path / "run" / "final" / "scores.json").read_text("utf-8"))
+    assert any("constant report as the answer" in table["title"] for table in scores["tables"])
