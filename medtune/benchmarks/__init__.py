@@ -15,6 +15,9 @@ from medtune.data.raw.source import Source
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.published_numbers import Paper
 
+OWN_QUESTIONS = "conversations"
+"""The benchmark for anybody's own questions."""
+
 
 def names() -> list[str]:
     """Returns the names of all benchmarks, sorted."""

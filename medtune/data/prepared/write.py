@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-import medtune
 from medtune.data.prepared import content_ids, question_origins, question_rows, rejects, splits
 from medtune.data.prepared.atomic_folder import check_replaceable, new_folder
 from medtune.data.prepared.copy_media import CopiedFile, copy_media
@@ -23,6 +22,7 @@ from medtune.data.prepared.tables import StoredMedia, data_hash, write_tables
 from medtune.data.raw.row_errors import Reject
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.types import Question, UnofficialSplit
+from medtune.version import __version__
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +272,7 @@ def _manifest(
     num_files = len({media.files[question.media_id].digest for question in questions})
     return Manifest(
         format_version=FORMAT_VERSION,
-        medtune_version=medtune.__version__,
+        medtune_version=__version__,
         benchmark=benchmark,
         source=source.name,
         title=source.title,

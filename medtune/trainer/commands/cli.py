@@ -14,9 +14,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple, Protocol, cast
 
-from medtune import __version__
 from medtune.data.plugins import name_folders
 from medtune.trainer.devices.launch import INTERRUPTED
+from medtune.version import __version__
 
 FAILED = 1
 

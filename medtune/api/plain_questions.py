@@ -1,0 +1,120 @@
+"""Turns plain true answers, in a list or by id, into questions that can be scored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from medtune.data.catalog import nearest
+from medtune.data.types import AnswerKind, Question
+
+Truths = Iterable[str] | Mapping[str, str]
+"""The true answers, in order or by the question's id."""
+Options = Iterable[Sequence[str]] | Mapping[str, Sequence[str]]
+"""The options of each question, in the form of the true answers; an empty list for a question without options."""
+YES_NO = ("yes", "no")
+_Value = TypeVar("_Value")
+
+
+def plain_questions(truths: Truths, *, patients: Truths | None, options: Options | None) -> tuple[Question, ...]:
+    """Returns one question for each true answer, with the id of a mapping, or its place in a list, counted from 0.
+
+    A question with options is a choice, one whose true answer is yes or no is a yes-or-no question, and all others are
+    free text.
+
+    Raises:
+        TypeError: An answer or a patient is no text, or a list is a single text.
+        ValueError: Lists differ in length, ids differ, or a true answer is empty or not among its options.
+    """
+    answers = texts_by_id(truths, what="truths")
+    if not answers:
+        raise ValueError("truths: there are none; give the true answer of each question")
+    whose = {id_: f"question {id_}" for id_ in answers}
+    if patients is not None:
+        whose = matched(texts_by_id(patients, what="patients"), answers, what="patients")
+    listed = {id_: tuple[str, ...]() for id_ in answers}
+    if options is not None:
+        listed = matched(_options(options), answers, what="options")
+    return tuple(_question(id_, answer, listed[id_], whose[id_]) for id_, answer in answers.items())
+
+
+def texts_by_id(given: Truths, *, what: str) -> dict[str, str]:
+    """Returns texts by the question's id; those of a list have their places as ids.
+
+    Raises:
+        TypeError: A value is no text, or the whole is one text.
+    """
+    if isinstance(given, str):
+        raise TypeError(f"{what}: got one text, {given!r:.60}; wanted a list of texts, or a dict of texts by id")
+    if isinstance(given, Mapping):
+        found: dict[object, object] = dict(given)
+    else:
+        found = dict(enumerate(given))
+    for place, value in found.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{what}: {_described(value)} at {place!r}; wanted a text. {_advice(value)}")
+    return {str(place): str(value) for place, value in found.items()}
+
+
+def matched(given: dict[str, _Value], by_id: Mapping[str, object], *, what: str) -> dict[str, _Value]:
+    """Returns the values, which have to be there for each question and for no other.
+
+    Raises:
+        ValueError: Their number or their ids differ from those of the questions.
+    """
+    if len(given) != len(by_id):
+        raise ValueError(f"{what}: {len(given)} for {len(by_id)} questions; wanted one for each")
+    for id_ in given:
+        refuse_unknown(id_, by_id, what=what)
+    return given
+
+
+def refuse_unknown(id_: str, known: Mapping[str, object], *, what: str) -> None:
+    """Refuses an id that no question has.
+
+    Raises:
+        ValueError: There is no such question; the message names the most similar id.
+    """
+    if id_ not in known:
+        raise ValueError(f"{what}: no question has the id {id_!r}.{nearest(id_, known)}")
+
+
+def plain_hash(questions: Iterable[Question]) -> str:
+    """Returns a SHA-256 over plain questions, which tells whether two evaluations are about the same ones."""
+    rows = [[q.id, q.answer, q.options, q.patient_id] for q in questions]
+    return hashlib.sha256(json.dumps(rows).encode("ascii")).hexdigest()
+
+
+def _options(given: Options) -> dict[str, tuple[str, ...]]:
+    pairs = given.items() if isinstance(given, Mapping) else enumerate(given)
+    found = {}
+    for place, each in pairs:
+        if isinstance(each, str):
+            raise TypeError(f"options: one text, {each!r:.60}, at {place!r}; wanted the list of the question's options")
+        found[str(place)] = tuple(texts_by_id(each, what=f"options of {place!r}").values())
+    return found
+
+
+def _question(id_: str, answer: str, options: tuple[str, ...], patient: str) -> Question:
+    if not answer.strip():
+        raise ValueError(f"truths: the true answer at {id_!r} is empty; leave the question out, or give its answer")
+    if not options and answer.strip().casefold() in YES_NO:
+        options, answer = YES_NO, answer.strip().casefold()
+    if options and answer not in options:
+        raise ValueError(
+            f"truths: {answer!r} at {id_!r} is not among its options {list(options)}.{nearest(answer, options)}"
+        )
+    kind: AnswerKind = "text" if not options else "yes_no" if options == YES_NO else "choice"
+    return Question(id_, id_, "", options, answer, kind, patient, {"task": kind}, split="test")
+
+
+def _described(value: object) -> str:
+    return "NaN" if value != value else f"{value!r:.60} ({type(value).__name__})"
+
+
+def _advice(value: object) -> str:
+    if value is None or value != value:
+        return 'A question without an answer is "" (with pandas: column.fillna(""))'
+    return "Turn numbers and labels into the words that stand for them, e.g. with str(value)"
