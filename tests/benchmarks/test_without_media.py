@@ -16,7 +16,7 @@ from medtune.trainer.commands.cli import main
 
 Capture = pytest.CaptureFixture[str]
 SOURCES = [name for name in catalog.names(catalog.SOURCES) if find_source(name).read_questions]
-BENCHMARKS = {"llama_factory": "conversations", "ms_swift": "conversations"}
+BENCHMARKS = {"llama_factory": "vqa", "ms_swift": "vqa"}
 MEDIA = {".png", ".jpg", ".dcm", ".mp4", ".gz", ".npy", ".nii"}
 
 

@@ -1,4 +1,4 @@
-"""Conversations, a benchmark from the user's own data: free questions about a picture or video, with written answers.
+"""The user's own questions: free questions about a picture or video, with written answers.
 
 The data sets are in the formats of other training tools. Nothing is known about their pictures, so training never
 augments them (`allowed_changes` keeps its default, which allows no change).
@@ -17,7 +17,7 @@ from medtune.eval.metrics.rouge_l import metric as rouge_l
 def benchmark() -> Benchmark:
     """Returns the benchmark, whose prompts are the questions as they were written."""
     return Benchmark(
-        title="Conversations",
+        title="Your own questions",
         version="1.0",
         licence="of the data set's owner",
         url="https://github.com/modelscope/ms-swift",

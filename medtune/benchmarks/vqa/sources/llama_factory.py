@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 
-from medtune.benchmarks.conversations.conversation_rows import (
+from medtune.benchmarks.vqa.conversation_rows import (
     PATIENT_UNIT,
     Conversation,
     Row,
