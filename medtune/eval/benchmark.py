@@ -19,6 +19,7 @@ from medtune.eval.parsed_reply import ParsedReply, passes_of
 from medtune.eval.predictions.tool_files import ToolRows
 from medtune.eval.published_numbers import Reference, no_references
 from medtune.eval.scoring.bertscore import BertModel
+from medtune.eval.scoring.reply_rules import ReplyRule
 from medtune.eval.scoring.tables import Table
 from medtune.eval.workload import Workload
 
@@ -140,6 +141,8 @@ class Benchmark:
             questions were asked in several passes, it makes the tables of each pass, and their mean is shown.
         repeat_tables: Makes the tables for which the benchmark has a rule of its own for several replies to a question,
             such as a majority vote. They come after the others.
+        rules: The rules by which other tools turn replies into numbers, by name. Their numbers for the same replies are
+            shown beside ours.
         references: Returns published numbers of other models that can be compared with the primary metric.
         allowed_changes: Says which changes of a training image leave the answer to a question true.
         judging: How a language model judges free answers; None if no answer needs a judge.
@@ -167,6 +170,7 @@ class Benchmark:
     renders: Mapping[Condition, Render] = field(default_factory=dict)
     tables: Tables = no_tables
     repeat_tables: Tables = no_tables
+    rules: Mapping[str, ReplyRule] = field(default_factory=dict)
     references: Callable[[], Sequence[Reference]] = no_references
     allowed_changes: AllowedChanges = allow_nothing
     judging: JudgeTask | None = None
