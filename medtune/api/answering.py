@@ -9,7 +9,7 @@ from typing import TypeGuard
 import PIL.Image
 
 from medtune.api.pictures import pictures_of
-from medtune.data.types import MediaGroup, Prediction, Request
+from medtune.data.types import MEDIA_MARK, MediaGroup, Prediction, Request
 from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.plan import prediction_key
 
@@ -70,16 +70,26 @@ class Calling:
             ValueError: The log-likelihood of options is asked for, which a function does not give.
             TypeError: The function returned something else than a text.
         """
-        shown = pictures_of(group.media) if any(request.condition != "text_only" for request in requests) else ()
+        shown = (
+            [each for ref in group.media for each in pictures_of(ref)]
+            if any(request.condition != "text_only" for request in requests)
+            else []
+        )
         for request in requests:
             if request.reading != "generation":
                 raise ValueError("a Python function gives no log-likelihoods; leave readings=('generation',)")
             # Each call gets pictures of its own, so that a function that draws on one changes no other question.
             pictures = [] if request.condition == "text_only" else [picture.copy() for picture in shown]
-            said: object = self.function(pictures, request.prompt.text)
+            said: object = self.function(pictures, prompt_text(request))
             if not isinstance(said, str):
                 raise TypeError(
                     f"the function returned {said!r:.80} ({type(said).__name__}) for the question "
                     f"{request.question.id}; wanted a text (str), '' for no answer"
                 )
             yield Prediction(prediction_key(request), text=said)
+
+
+def prompt_text(request: Request) -> str:
+    """Returns the prompt with the earlier turns of its conversation in front; "[image]" marks the place of an item."""
+    turns = [f"{turn.asked}\n{turn.answer}" for turn in request.question.turns]
+    return "\n\n".join([*turns, request.prompt.text]).replace(MEDIA_MARK, "[image]")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medtune.api.questions import Questions
-from medtune.data.types import Interval, Prediction, Question, Score, Split
+from medtune.data.types import Interval, MediaRef, Prediction, Question, Score, Split
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel
 from medtune.eval.parsed_reply import ParsedReply
@@ -123,6 +123,10 @@ class Evaluation:
     def rows(self) -> tuple[ParsedReply, ...]:
         """The parsed replies to all questions that the primary parser can read."""
         return tuple(parse_all(self.questions, self.predictions, self.benchmark)["image"][self.scores.parser])
+
+    def media(self, question: Question) -> tuple[MediaRef, ...]:
+        """Returns the media that a question is about; empty where they are not known, as with plain answers."""
+        return () if self.shown is None else self.shown.media(question)
 
     def save(self, folder: str | Path) -> Path:
         """Writes predictions.jsonl, parsed.jsonl and scores.json, as `medtune score` does, and returns the folder.

@@ -48,7 +48,9 @@ def _checked(predictions: list[Prediction], by_id: Mapping[str, Question]) -> li
     for each in predictions:
         refuse_unknown(each.key.question_id, by_id, what="answers")
         if each.key in seen:
-            raise ValueError(f"answers: the question {each.key.question_id!r} is answered twice; number them as repeats")
+            raise ValueError(
+                f"answers: the question {each.key.question_id!r} is answered twice; number them as repeats"
+            )
         seen.add(each.key)
     return predictions
 

@@ -11,14 +11,13 @@ from typing import Literal
 from medtune.api.compare import Comparison
 from medtune.api.evaluation import Evaluation, NamedScore
 from medtune.data.prepared.lookalikes.found import TRAIN_TWIN
-from medtune.data.types import MediaRef, Question, Score
+from medtune.data.types import MEDIA_MARK, Question, Score
 from medtune.eval.comparing.compare_text import comparison_table
 from medtune.eval.comparing.verdict import verdict
-from medtune.eval.data_label import DataLabel
 from medtune.eval.report.answers import Answered, answer_to, chosen
-from medtune.eval.report.gallery import MAX_IMAGE_BYTES, MAX_ITEMS, Picture, picture
+from medtune.eval.report.gallery import MAX_IMAGE_BYTES, MAX_ITEMS, NO_PICTURE, Picture, picture
 from medtune.eval.report.result_tables import paper_table
-from medtune.eval.report.table import ReportTable, count, interval, number, plain, signed, span, spoken, word
+from medtune.eval.report.table import Cell, ReportTable, count, interval, number, plain, signed, span, spoken, word
 from medtune.eval.scoring.uncounted_questions import uncounted_text
 from medtune.eval.statistics.intervals import METHOD
 from medtune.eval.statistics.significance import p_equals
@@ -33,19 +32,21 @@ class Card:
 
     Attributes:
         question: The question.
+        text: Its text.
         task: Its task in words.
         outcome: "right", "wrong", "graded" or "unscored".
         reply: The generated text, or the option that was read.
         note: Why the reply does not count as an answer; "" if it does.
-        pictures: The images.
+        picture: The images that it is about, as one.
     """
 
     question: Question
+    text: str
     task: str
     outcome: str
     reply: str
     note: str
-    pictures: tuple[Picture, ...]
+    picture: Picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ def comparison_page(found: Comparison) -> Page:
     return Page(
         title=f"{second} minus {first}",
         subtitle=f"{compared.benchmark}, read by {compared.parser!r}",
-        banners=tuple(dict.fromkeys(banner for label in compared.labels for banner in _banners(label))),
+        banners=tuple(dict.fromkeys(banner for label in compared.labels for banner in label.banners())),
         verdict=verdict(compared.overall.paired, higher_is_better=compared.higher_is_better),
         figure_name=f"difference of {spoken(compared.metric)}",
         figure=signed(found.gain),
@@ -134,10 +135,6 @@ def comparison_page(found: Comparison) -> Page:
         notes=(f"95 % intervals: {METHOD}.",),
         plot="data:image/svg+xml;base64," + base64.b64encode(found.plot.encode()).decode("ascii"),
     )
-
-
-def _banners(label: DataLabel) -> tuple[tuple[str, str], ...]:
-    return label.banners()
 
 
 def _left_out(found: Evaluation) -> tuple[str, ...]:
@@ -185,7 +182,7 @@ def _metrics_table(found: Evaluation) -> ReportTable:
     return ReportTable("Every metric of every reading", columns, rows)
 
 
-def _value_cells(score: Score) -> tuple[object, ...]:
+def _value_cells(score: Score) -> tuple[Cell, Cell, Cell]:
     return (number(score.value if math.isfinite(score.value) else None), interval(score.ci95), count(score.n))
 
 
@@ -199,38 +196,32 @@ def _reach(score: Score) -> str:
 
 def _cards(found: Evaluation) -> tuple[Card, ...]:
     rows = {row.question.id: row for row in found.rows}
-    answered = []
-    for question in found.questions:
-        if (row := rows.get(question.id)) is not None:
-            answer = answer_to(question, row.parsed, row.unscored)
-            answered.append(Answered(question, _media(found, question), {LAST: answer}))
-    replies, pictures, left = found.replies, dict[str, Picture](), MAX_IMAGE_BYTES
+    answered = [
+        Answered(question, found.media(question), {LAST: answer_to(question, row.parsed, row.unscored)})
+        for question in found.questions
+        if (row := rows.get(question.id)) is not None
+    ]
+    shown, left = dict[str, Picture](), MAX_IMAGE_BYTES
     cards = []
     for one in chosen(answered, at_most=MAX_ITEMS):
-        shown = ()
-        if found.shown is not None:
-            known = pictures.get(one.question.media_id) or picture(one.media)
-            pictures[one.question.media_id] = known
-            if len(known.uri or "") > left:
-                known = Picture(None, known.width, known.height, known.alt)
-            left -= len(known.uri or "")
-            shown = (known,)
-        outcome = one.last.outcome
-        cards.append(
-            Card(
-                question=one.question,
-                task=spoken(one.question.facets.get("task", "")) or "Question",
-                outcome="wrong" if outcome == "unreadable" else outcome,
-                reply=replies.get(one.question.id, one.last.said or ""),
-                note=_NOTES.get(outcome, ""),
-                pictures=shown,
-            )
-        )
+        known = shown.get(one.question.media_id) or (picture(one.media) if one.media else NO_PICTURE)
+        shown[one.question.media_id] = known
+        if len(known.uri or "") > left:
+            known = Picture(None, known.width, known.height, known.alt)
+        left -= len(known.uri or "")
+        cards.append(_card(one, found.replies, known))
     return tuple(cards)
 
 
-_NOTES: Mapping[str, str] = {"unreadable": "could not be read", "unscored": "waits for a judge"}
-
-
-def _media(found: Evaluation, question: Question) -> MediaRef:
-    raise NotImplementedError
+def _card(one: Answered, replies: Mapping[str, str], shown: Picture) -> Card:
+    outcome = one.last.outcome
+    text = one.question.text.replace(MEDIA_MARK, "")
+    return Card(
+        question=one.question,
+        text=text,
+        task=spoken(one.question.facets.get("task", "")) or "Question",
+        outcome="wrong" if outcome == "unreadable" else outcome,
+        reply=replies.get(one.question.id, one.last.said or ""),
+        note={"unreadable": "could not be read", "unscored": "waits for a judge"}.get(outcome, ""),
+        picture=shown,
+    )

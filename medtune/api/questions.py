@@ -97,7 +97,7 @@ class Questions(Sequence[Question]):
         """
         if question.media_id not in self._groups:
             raise ValueError(f"the question {question.id!r} is not one of these {len(self)} questions")
-        return (self._groups[question.media_id].media,)
+        return self._groups[question.media_id].media
 
     def groups(self) -> tuple[MediaGroup, ...]:
         """Returns the media of these questions, each with those of its questions that are among them.

@@ -15,7 +15,7 @@ from medtune.data.raw.source import Source
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.published_numbers import Paper
 
-OWN_QUESTIONS = "conversations"
+OWN_QUESTIONS = "vqa"
 """The benchmark for anybody's own questions."""
 
 

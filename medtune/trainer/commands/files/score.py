@@ -130,9 +130,7 @@ def score_file(
     given = given_predictions(predictions, asked, prepared, benchmark)
     found = given.predictions
     text_model = named_model(bertscore) if bertscore else None
-    scores, label, benchmark = score_prepared(
-        prepared, asked, found, benchmark, parser=parser, text_model=text_model
-    )
+    scores, label, benchmark = score_prepared(prepared, asked, found, benchmark, parser=parser, text_model=text_model)
     first = predictions[0]
     folder = out or (first if first.is_dir() else first.parent)
     folder.mkdir(parents=True, exist_ok=True)
