@@ -70,11 +70,8 @@ class Calling:
             ValueError: The log-likelihood of options is asked for, which a function does not give.
             TypeError: The function returned something else than a text.
         """
-        shown = (
-            [each for ref in group.media for each in pictures_of(ref)]
-            if any(request.condition != "text_only" for request in requests)
-            else []
-        )
+        is_shown = any(request.condition != "text_only" for request in requests)
+        shown = [each for ref in group.media for each in pictures_of(ref)] if is_shown else []
         for request in requests:
             if request.reading != "generation":
                 raise ValueError("a Python function gives no log-likelihoods; leave readings=('generation',)")

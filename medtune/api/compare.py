@@ -1,4 +1,4 @@
-"""`medtune.compare`: the difference between two sets of answers to the same questions, with its interval and its test."""
+"""`medtune.compare`: the difference between two sets of answers to the same questions, with interval and test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`medtune.evaluate`: asks a model, or any Python function, the questions of a prepared folder and scores the answers."""
+"""`medtune.evaluate`: asks a model, or any Python function, questions of a prepared folder and scores the answers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tqdm import tqdm
 from medtune.api.answering import AnswerFunction, as_answerer
 from medtune.api.dataset import Dataset
 from medtune.api.evaluation import Evaluation
-from medtune.api.score import score_questions
 from medtune.api.questions import Questions
+from medtune.api.score import score_questions
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import AnswerFormat, Condition, Reading
 from medtune.eval.asking import ask
@@ -50,8 +50,8 @@ def evaluate(
         conditions: What is shown: "image" has to be among them; "text_only" and "other_image" ask again without the
             image, and with another patient's.
         seed: Decides which patient's image the other image is.
-        out: A folder for predictions.jsonl, parsed.jsonl and scores.json. Answers that it holds are not asked for again,
-            so that an evaluation that broke off goes on. None keeps nothing on disk.
+        out: A folder for predictions.jsonl, parsed.jsonl and scores.json. Questions that it holds answers to are not
+            asked again, so that an evaluation that broke off goes on. None keeps nothing on disk.
         progress: Whether a progress bar is written to stderr.
 
     Raises:

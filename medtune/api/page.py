@@ -14,6 +14,7 @@ from medtune.data.prepared.lookalikes.found import TRAIN_TWIN
 from medtune.data.types import MEDIA_MARK, Question, Score
 from medtune.eval.comparing.compare_text import comparison_table
 from medtune.eval.comparing.verdict import verdict
+from medtune.eval.data_label import PATIENT, several
 from medtune.eval.report.answers import Answered, answer_to, chosen
 from medtune.eval.report.gallery import MAX_IMAGE_BYTES, MAX_ITEMS, NO_PICTURE, Picture, picture
 from medtune.eval.report.result_tables import paper_table
@@ -94,8 +95,6 @@ def evaluation_page(found: Evaluation) -> Page:
         ValueError: An image cannot be decoded.
     """
     score, scores = found.score, found.scores
-    patients = len({question.patient_id for question in found.questions})
-    unit = found.label.stands_for_patient or "patient"
     wrong = f"{score.score.unparsable} unreadable and {scores.overall.unanswered} missing replies count as wrong."
     return Page(
         title=f"{found.benchmark.title}: {found.name}",
@@ -106,12 +105,12 @@ def evaluation_page(found: Evaluation) -> Page:
         figure=_figure(score.score),
         reach=_reach(score.score),
         sentences=(
-            f"{len(found.questions):,} questions about {patients:,} patients, read by {scores.parser!r}; {wrong}",
+            f"{len(found.questions):,} questions{_patients(found)}, read by {scores.parser!r}; {wrong}",
             *_left_out(found),
             *found.remarks,
         ),
         result=(_score_table(found), *(_facet_table(found, facet) for facet in found.by if len(found.by[facet]) > 1)),
-        notes=(f"95 % intervals: {METHOD}.", f"One {unit} is a cluster of the intervals.", *found.label.notes()),
+        notes=(f"95 % intervals: {METHOD}.", *found.label.notes()),
         metrics=(_metrics_table(found), *map(paper_table, scores.tables)),
         cards=_cards(found),
         num_questions=len(found.questions),
@@ -135,6 +134,14 @@ def comparison_page(found: Comparison) -> Page:
         notes=(f"95 % intervals: {METHOD}.",),
         plot="data:image/svg+xml;base64," + base64.b64encode(found.plot.encode()).decode("ascii"),
     )
+
+
+def _patients(found: Evaluation) -> str:
+    unit = found.label.stands_for_patient
+    number = len({question.patient_id for question in found.questions})
+    if not unit:
+        return ""
+    return f" about {number:,} {several(unit, number)}" + ("" if unit == PATIENT else ", which stand for patients")
 
 
 def _left_out(found: Evaluation) -> tuple[str, ...]:

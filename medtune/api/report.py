@@ -51,17 +51,13 @@ class Report:
         """
         if isinstance(self._of, str | Path):
             return run_html(run_report(read_run(Path(self._of).expanduser()), paper_of))
-        is_one = isinstance(self._of, Evaluation)
         page = evaluation_page(self._of) if isinstance(self._of, Evaluation) else comparison_page(self._of)
-        sections = {
-            "result": "Result",
-            "answers": "Answers" if page.cards else "",
-            "metrics": "Metrics" if is_one else "",
-        }
+        parts = {"answers": ("Answers", page.cards), "metrics": ("All metrics", page.metrics)}
+        filled = [(id_, name) for id_, (name, part) in parts.items() if part]
         return render(
             "evaluation.html.j2",
             page=page,
-            sections=[*((id_, name) for id_, name in sections.items() if name), ("reading", "Notes")],
+            sections=[("result", "Result"), *filled, ("reading", "Notes")],
             limits={"megabytes": MAX_IMAGE_BYTES // 1_000_000},
         )
 

@@ -14,7 +14,7 @@ from medtune.data.types import Prediction, Question
 from medtune.eval.asking.official_prompts import FOREIGN_WORDING
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.data_label import DataLabel
+from medtune.eval.data_label import PATIENT, UNKNOWN, DataLabel
 from medtune.eval.published_numbers import no_references
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.score_prepared import score_prepared
@@ -90,7 +90,7 @@ def _score_plain(
         predictions=tuple(predictions),
         benchmark=benchmark,
         scores=score_phase(asked, predictions, benchmark),
-        label=DataLabel("unknown", FOREIGN_WORDING, stands_for_patient="patient" if patients_known else "question"),
+        label=DataLabel(UNKNOWN, FOREIGN_WORDING, stands_for_patient=PATIENT if patients_known else ""),
         data_hash=plain_hash(asked),
         split="test",
         remarks=() if patients_known else (NO_PATIENTS,),
