@@ -153,7 +153,9 @@ def _left_out(found: Evaluation) -> tuple[str, ...]:
 
 
 def _score_table(found: Evaluation) -> ReportTable:
-    parts: dict[str, NamedScore | None] = {"all": found.score, "closed": found.closed, "open": found.open}
+    parts: dict[str, NamedScore | None] = {"all questions": found.score}
+    if found.closed and found.open:
+        parts |= {"closed questions": found.closed, "open questions": found.open}
     rows = [
         (word(name), word(spoken(part.metric)), number(part.value), interval(part.ci95), count(part.n))
         for name, part in parts.items()
@@ -168,7 +170,7 @@ def _score_table(found: Evaluation) -> ReportTable:
         for name, value in baselines.items()
         if value is not None
     ]
-    columns = ("questions", "metric", "value", "95 % interval", "number")
+    columns = ("score of", "metric", "value", "95 % interval", "number")
     return ReportTable("The score, and what answers that see no image would reach", columns, tuple(rows))
 
 
