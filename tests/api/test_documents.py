@@ -58,19 +58,19 @@ reveal_type(data.test[0].answer)
 reveal_type(medtune.compare(result, tuned).p)
 medtune.laod("x")
 medtune.score([1], ["a"])
-medtune.evaluate(lambda images: "a", data.test)
+medtune.evaluate(3, data.test)
 """
     script.write_text(program("README.md") + more, "utf-8")
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(script)]
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--follow-imports=silent", str(script)]
     environment = {"PATH": "/usr/bin:/bin", "MYPYPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    said = done.stdout
-    lines = [line for line in said.splitlines() if line.startswith(("script.py", str(script)))]
-    assert 'Revealed type is "medtune.data.types.Interval | None"' in re.sub(r"tuple\[.*fallback=(\S+)\]", r"\1", said)
-    assert 'Revealed type is "str"' in said.replace("builtins.", "")
-    assert 'Revealed type is "float"' in said.replace("builtins.", "")
-    errors = [line for line in lines if ": error:" in line]
-    assert len(errors) == 3, said[-3000:]
+    said = done.stdout.replace("builtins.", "")
+    assert re.search(r'Revealed type is ".*medtune\.data\.types\.Interval\] \| None"', said), said
+    assert 'Revealed type is "str"' in said
+    assert 'Revealed type is "float"' in said
+    # transformers' own functions are in part untyped; everything else that is said is about the last three lines.
+    errors = [line for line in said.splitlines() if ": error:" in line and "[no-untyped-call]" not in line]
+    assert len(errors) == 3, said
     assert 'Module has no attribute "laod"' in errors[0]
-    assert "incompatible type" in errors[1]
-    assert "incompatible type" in errors[2] or "Cannot infer type of lambda" in errors[2]
+    assert 'incompatible type "int"; expected "str"' in errors[1]
+    assert 'Argument 1 to "evaluate" has incompatible type "int"' in errors[2]

@@ -135,7 +135,7 @@ def read_generic(where: str, config: PreTrainedConfig, loading: Loading) -> Asse
     folder = checkpoint_folder(where, what="weights", revision=pinned, files=(*SMALL_FILES, *SHARDS))
     whole = read_weights(folder, said, loading, attention=None)
     origin = f"{said}, {loading.dtype}, generic entry for {config.model_type}"
-    provenance = {part: f"{origin} ({', '.join(roots)})" for part, roots in find_parts(whole).items()}
+    provenance: dict[str, str] = {part: f"{origin} ({', '.join(roots)})" for part, roots in find_parts(whole).items()}
     return reader.around(whole, provenance)
 
 
