@@ -1,7 +1,7 @@
 """Writes a first recipe for data, with a comment on every field, for `medtune init`.
 
-The numbers are our own choices, made so that a first run ends soon and shows what has to be changed; nobody has measured
-them on these data, and the recipe says so.
+The numbers are our own choices, made so that a first run ends soon and shows what has to be changed. Nobody has
+measured them on these data, and the recipe says so.
 """
 
 from __future__ import annotations
@@ -71,7 +71,11 @@ def _header(facts: DataFacts, commands: Sequence[str], *, on_gpu: bool) -> list[
     num = facts.questions
     counts = f"train {num['train']:,}, val {num['val']:,}, test {num['test']:,} questions"
     split = "the split of the data" if facts.is_split else "estimated; `prepare` draws the split by patient"
-    hardware = "one GPU; `medtune validate` estimates the memory." if on_gpu else "a CPU; `medtune validate` estimates."
+    hardware = (
+        "one GPU; `medtune validate` estimates the memory."
+        if on_gpu
+        else "a CPU; `medtune validate` estimates the memory."
+    )
     first, *others = commands
     return [
         "# A first recipe for your own questions, written by `medtune init`. Change whatever you like.",
@@ -89,7 +93,7 @@ def _header(facts: DataFacts, commands: Sequence[str], *, on_gpu: bool) -> list[
 def _model(facts: DataFacts, *, on_gpu: bool) -> list[Field]:
     name, why = _name(facts, on_gpu=on_gpu)
     fields = [
-        Field("name", name, f"{why} `medtune list models` names the others."),
+        Field("name", name, f"{why} Others: `medtune list models`."),
         Field("answer_format", "text", "An answer is the words of an option; letter asks for its letter."),
     ]
     if on_gpu:
@@ -135,26 +139,24 @@ def _learns(how: str) -> str:
 
 def _name(facts: DataFacts, *, on_gpu: bool) -> tuple[str, str]:
     if on_gpu:
-        return "qwen25vl_7b", "Qwen2.5-VL-7B, for images and videos; its weights come from the hub, 17 GB."
+        return "qwen25vl_7b", "Qwen2.5-VL-7B, for images and videos; about 17 GB from the hub."
     if facts.kinds == {"volume"}:
         return "pocket_ct", "A small model that trains on a CPU and reads one CT volume a question."
     if "volume" in facts.kinds:
         kinds = " and ".join(f"{kind}s" for kind in sorted(facts.kinds))
         raise ValueError(
-            f"the data hold {kinds}, and no model that trains on a CPU reads both. Run init on a machine with a GPU, or "
-            "prepare them apart"
+            f"the data hold {kinds}, and no model that trains on a CPU reads both. Prepare them apart, or call init on "
+            "a machine with a GPU"
         )
     if "video" in facts.kinds:
         return "pocket_video", "A small model that trains on a CPU and sees eight frames of a video."
-    return "pocket", "A small model that trains on a CPU; its 135 million weights answer in few words."
+    return "pocket", "A small model that trains on a CPU."
 
 
 def _data(benchmark: str, root: Path, *, on_gpu: bool) -> list[Field]:
     fields = [
         Field("benchmark", benchmark, "What words the questions and scores the answers (`medtune list benchmarks`)."),
-        Field(
-            "root", _quoted(str(root)), "The prepared folder. The path is absolute, so that any working folder will do."
-        ),
+        Field("root", _quoted(str(root)), "The prepared folder; an absolute path works from any folder."),
     ]
     return [*fields, Field("workers", "4", "The number of processes that decode images.")] if on_gpu else fields
 
@@ -163,12 +165,10 @@ def _train(facts: DataFacts, *, on_gpu: bool) -> list[Field]:
     groups = facts.train_groups
     epochs = min(MOST_EPOCHS, max(1, round((GPU_GROUPS if on_gpu else CPU_GROUPS) / groups)))
     batch = 16 if on_gpu else 8
-    shown = f"{groups:,} media groups, each shown {epochs} time{'' if epochs == 1 else 's'}"
+    shown = f"about {groups:,} media groups, each shown {epochs} time{'' if epochs == 1 else 's'}"
     fields = [
-        Field("epochs", str(epochs), f"The number of passes over the training questions: about {shown}."),
-        Field(
-            "batch_size", str(batch), "Media groups (an image with all its questions) for each step of the optimizer."
-        ),
+        Field("epochs", str(epochs), f"The number of passes over the training questions: {shown}."),
+        Field("batch_size", str(batch), "Media groups (an image with all its questions) for each step of training."),
     ]
     if on_gpu:
         return [
