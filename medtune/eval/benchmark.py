@@ -23,6 +23,8 @@ from medtune.eval.scoring.reply_rules import ReplyRule
 from medtune.eval.scoring.tables import Table
 from medtune.eval.workload import Workload
 
+MAX_LEVELS = 50
+"""The largest number of values of a facet by which scores are broken down if the benchmark does not name the facet."""
 ParsedReplies = Mapping[Condition, Mapping[str, Sequence[ParsedReply]]]
 
 
@@ -130,6 +132,8 @@ class Benchmark:
         citation: The paper to be cited.
         sources: Names of the sources whose prepared folders it accepts; the first is the default.
         facets: Names of the facets, such as the task, by which scores are broken down.
+        any_facet: Whether scores are broken down by every other facet that the questions have, too, for a benchmark
+            whose data bring their own. A facet with more than `MAX_LEVELS` values is left out.
         class_facet: The facet whose levels each have a confusion matrix: "task", or a finer one if the questions of a
             task choose among different answers.
         render: Returns the prompt of a question; training and evaluation use this same function.
@@ -179,6 +183,7 @@ class Benchmark:
     wording: str = OUR_WORDING
     missing: Callable[[Sequence[Question]], str] = nothing_missing
     class_facet: str = "task"
+    any_facet: bool = False
     result_rows: Callable[[Path, Sequence[Question]], ToolRows | None] = no_result_rows
     workload: Workload = field(default_factory=Workload)
 
@@ -202,8 +207,17 @@ class Benchmark:
 
         Where `prepare` found that questions have a look-alike in train, that is a facet too.
         """
-        marked = any(TRAIN_TWIN in question.facets for question in questions)
-        return (*self.facets, TRAIN_TWIN) if marked else self.facets
+        questions = list(questions)
+        marked = (TRAIN_TWIN,) if any(TRAIN_TWIN in question.facets for question in questions) else ()
+        return (*self.facets, *(self._other_facets(questions) if self.any_facet else ()), *marked)
+
+    def _other_facets(self, questions: Sequence[Question]) -> list[str]:
+        levels: dict[str, set[str]] = {}
+        for question in questions:
+            for facet, value in question.facets.items():
+                levels.setdefault(facet, set()).add(value)
+        known = {*self.facets, TRAIN_TWIN}
+        return [facet for facet, found in levels.items() if facet not in known and len(found) <= MAX_LEVELS]
 
     def for_part(self, questions: Sequence[Question]) -> Benchmark:
         """Returns the benchmark for some of its questions, with the first metric that covers any of them as primary.

@@ -1,50 +1,70 @@
-"""The user's own questions: free questions about a picture or video, with written answers.
+"""The user's own questions: with options, with yes or no, with a number, or with an answer in free words.
 
-The data sets are in the formats of other training tools. Nothing is known about their pictures, so training never
-augments them (`allowed_changes` keeps its default, which allows no change).
+Which metrics there are, and which is primary, follows from the questions of the split (`Benchmark.for_part`). Nothing
+is known about the pictures, so training never changes them (`allowed_changes` keeps its default, which allows no
+change). docs/scores.md says how answers are read and compared.
 
 Source: the formats of ms-swift and LLaMA-Factory; see the modules of `sources`. This is no published benchmark.
 """
 
 from __future__ import annotations
 
-from medtune.data.types import AnswerFormat, Prompt, Question
+from medtune.benchmarks.vqa.judge_task import judge_task
+from medtune.benchmarks.vqa.metrics import metrics
+from medtune.benchmarks.vqa.parsers import parse, parse_verbatim
+from medtune.benchmarks.vqa.tables import tables
+from medtune.data.types import AnswerFormat, AnswerKind, Prompt, Question
+from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.metrics.bleu4 import metric as bleu4
-from medtune.eval.metrics.rouge_l import metric as rouge_l
 
 
 def benchmark() -> Benchmark:
-    """Returns the benchmark, whose prompts are the questions as they were written."""
+    """Returns the benchmark, whose prompts are the questions as they were written, with their options."""
     return Benchmark(
         title="Your own questions",
-        version="1.0",
+        version="2.0",
         licence="of the data set's owner",
         url="https://github.com/modelscope/ms-swift",
         citation="None: the user's own data.",
         sources=("ms_swift", "llama_factory"),
         facets=("task",),
-        render=_render,
-        parsers={"reply": _parse},
-        metrics={"rouge_l": rouge_l(), "bleu4": bleu4()},
+        any_facet=True,
+        render=render,
+        parsers={"reply": parse, "verbatim": parse_verbatim},
+        metrics=metrics(),
         examples=_EXAMPLES,
+        tables=tables,
+        judging=judge_task(),
     )
 
 
-def _render(question: Question, answer_format: AnswerFormat) -> Prompt:
-    return Prompt(text=question.text, choices=(), target=question.answer)
+def render(question: Question, answer_format: AnswerFormat) -> Prompt:
+    r"""Returns the question as it was written, with its options or with the unit of the number that it asks for.
+
+    Example:
+        >>> render(_EXAMPLES[2], "text").text
+        'How long is the femur?\nAnswer with a number in mm.'
+    """
+    if question.options:
+        return render_choice(question, answer_format)
+    text = question.text
+    if question.answer_kind == "number":
+        text += f"\nAnswer with a number{f' in {question.unit}' if question.unit else ''}."
+    return Prompt(text=text, choices=(), target=question.answer)
 
 
-def _parse(reply: str, question: Question) -> str | None:
-    return reply.strip() or None
-
-
-def _example(number: int, text: str, answer: str) -> Question:
-    facets = {"task": "conversation"}
-    return Question(f"example-{number}", f"image-{number}", text, (), answer, "text", f"patient-{number}", facets)
+def _example(
+    number: int, text: str, answer: str, kind: AnswerKind, options: tuple[str, ...] = (), unit: str | None = None
+) -> Question:
+    facets = {"task": kind}
+    patient = f"patient-{number}"
+    return Question(f"example-{number}", f"image-{number}", text, options, answer, kind, patient, facets, unit)
 
 
 _EXAMPLES = (
-    _example(1, "Describe the image in one sentence.", "A transverse view of the liver without a focal lesion."),
-    _example(2, "Which plane of the fetus is this?", "The four-chamber view of the fetal heart."),
+    _example(1, "Which plane of the fetus is this?", "thorax", "choice", ("abdomen", "thorax", "femur")),
+    _example(2, "Is a nodule visible?", "no", "yes_no", ("yes", "no")),
+    _example(3, "How long is the femur?", "41.5", "number", unit="mm"),
+    _example(4, "Where does the catheter end?", "The right atrium of the heart", "text"),
+    _example(5, "Describe the image.", "A transverse view of the liver without a focal lesion. No fluid.", "text"),
 )

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from medtune.data.prepared.even_split import split_evenly, split_sizes
+from medtune.data.prepared.split_leaks import split_leaks
 from medtune.data.seeding import stable_int
 from medtune.data.types import SPLITS, Question, Split
 
@@ -103,43 +104,61 @@ def assign_splits(
     return tuple(q if q.split else replace(q, split=split_of[q.id]) for q in questions)
 
 
-class ValSplit(NamedTuple):
-    """The questions after val was taken out of train, and a note about it; no note where nothing was done."""
+class DrawnSplits(NamedTuple):
+    """The questions after missing splits were taken out of train, and a note about it; no note where none was."""
 
     questions: Sequence[Question]
     notes: tuple[str, ...]
 
 
-def split_off_val(
+def draw_missing_splits(
     questions: Sequence[Question],
     media_digest: Mapping[str, tuple[str, ...]],
     *,
     seed: int,
     fractions: Fractions,
     alike: Mapping[str, str] = NONE_ALIKE,
-) -> ValSplit:
-    """Returns the questions with a val split taken out of train by patient, if the source brings only train and test.
+) -> DrawnSplits:
+    """Returns the questions with val or test, or both, taken out of train by patient, if the source brings only others.
 
-    Val gets its fraction of train and val, at least one unit; the source's test split stays as it is. Units are
-    those of `assign_splits`.
+    A drawn split gets its fraction of train and itself, at least one unit; the splits that the source brings stay as
+    they are. Nothing is done where some questions have no split, or where the source brings no train. Units are those
+    of `assign_splits`.
 
     Raises:
-        ValueError: Train consists of a single unit, which cannot be divided.
+        ValueError: Train consists of fewer units than the splits that it has to be divided into.
     """
-    if {question.split for question in questions} != {"train", "test"} or not fractions.val:
-        return ValSplit(questions, ())
+    brought = {question.split for question in questions}
+    drawn = [split for split in SPLITS[1:] if split not in brought and getattr(fractions, split)]
+    if None in brought or "train" not in brought or not drawn:
+        return DrawnSplits(questions, ())
     learnt = [question for question in questions if question.split == "train"]
     members = _units(learnt, _joined(media_digest, alike))
-    units = sorted(members, key=lambda unit: (stable_int(seed, "val", unit), unit))
-    sizes = split_sizes(len(units), (fractions.train, fractions.val))
+    units = sorted(members, key=lambda unit: (stable_int(seed, *drawn, unit), unit))
+    if len(units) <= len(drawn):
+        raise ValueError(
+            f"the data bring no {' and no '.join(drawn)}, and train holds {len(units)} patients without common images, "
+            f"which cannot be divided into {len(drawn) + 1} splits. Add patients."
+        )
+    sizes = split_sizes(len(units), (fractions.train, *(getattr(fractions, split) for split in drawn)))
     numbers = split_evenly([answer_labels(members[unit]) for unit in units], sizes)
-    val = {q.id for unit, number in zip(units, numbers, strict=True) if number == 1 for q in members[unit]}
-    note = f"the source brings no val: {sizes[1]} of {len(units)} patients of its train are val here, by seed {seed}"
-    return ValSplit([replace(q, split="val") if q.id in val else q for q in questions], (note,))
+    moved = {
+        q.id: drawn[number - 1] for unit, number in zip(units, numbers, strict=True) if number for q in members[unit]
+    }
+    notes = tuple(
+        f"the source brings no {split}: {size} of {len(units)} patients of its train are {split} here, by seed {seed}"
+        for split, size in zip(drawn, sizes[1:], strict=True)
+    )
+    return DrawnSplits([replace(q, split=moved[q.id]) if q.id in moved else q for q in questions], notes)
 
 
-def check_splits(questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]]) -> None:
+def check_splits(
+    questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]], *, keep_leaks: bool = False
+) -> dict[str, int]:
     """Checks that no split leaks into another and that every question can be scored; no message names a patient.
+
+    Returns:
+        The test questions that leaks concern, by kind, as `split_leaks` counts them; empty unless leaks are kept.
 
     Raises:
         ValueError: A question has no split, an id is repeated, an answer is not among the options, a patient or an
@@ -153,8 +172,7 @@ def check_splits(questions: Sequence[Question], media_digest: Mapping[str, tuple
             f"no question is in {' or '.join(empty)}: train, val and test are all needed, unless everything is test. "
             "Raise the limit, or change the fractions or the split that the source brings."
         )
-    _check_one_split("patient", ((question.patient_id, question) for question in questions))
-    _check_one_split("image", ((each, question) for question in questions for each in media_digest[question.media_id]))
+    return split_leaks(questions, media_digest, keep=keep_leaks)
 
 
 def _joined(media_digest: Mapping[str, tuple[str, ...]], alike: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
@@ -218,22 +236,3 @@ def _check_questions(questions: Sequence[Question]) -> None:
                 f"question {question.id}: the answer {question.answer!r} is not among the options "
                 f"{', '.join(map(repr, question.options))}. Correct the source."
             )
-
-
-def _check_one_split(what: str, named: Iterable[tuple[str, Question]]) -> None:
-    first: dict[str, Question] = {}
-    leaks: dict[str, tuple[Question, Question]] = {}
-    for name, question in named:
-        earlier = first.setdefault(name, question)
-        if earlier.split != question.split:
-            leaks.setdefault(name, (earlier, question))
-    if not leaks:
-        return
-    name, (one, other) = next(iter(leaks.items()))
-    which = f"image (digest {name[:16]})" if what == "image" else "patient"
-    raise ValueError(
-        f"{len(leaks)} {what}{'s are' if len(leaks) > 1 else ' is'} in two splits: question {one.id} is in "
-        f"{one.split}, question {other.id} in {other.split}, and both are about one {which}. Training would see what "
-        f"the test asks. "
-        f"Put all questions about one {what} in one split, or bring no split: then medtune assigns it."
-    )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.row_errors import Reject
 from medtune.data.types import MediaRef, Provenance, Question
 
@@ -80,6 +81,10 @@ class Source:
         answer_in: A function of (cells by column, question) that returns the true answer in the question's words, as
             another tool's copy of the row states it, or None where it states none. It is None for a source whose rows
             state the answer as it is.
+        read_hub: A function like `read` for a data set of the Hugging Face hub, which the user names with hf:ID in
+            place of a folder. It is None for a source that is not on the hub in a form that it reads.
+        keeps_leaks: Whether the release's own splits share patients or images. They are then kept as they are, and
+            every output states how many test questions are concerned; else such splits are refused.
         name: The name of the module that defines the source; filled in when the source is found by its name.
     """
 
@@ -94,4 +99,6 @@ class Source:
     test_only: bool = False
     read_questions: Callable[[Path | None, int, Path], SourceTable] | None = None
     answer_in: Callable[[Mapping[str, str], Question], str | None] | None = None
+    read_hub: Callable[[HubId, int, Path], SourceTable] | None = None
+    keeps_leaks: bool = False
     name: str = ""

@@ -162,6 +162,8 @@ class Labelled:
             look-alikes were kept together.
         learnt_lookalikes: Images of other folders that the model learnt from although they look like evaluated ones;
             left out if there are none.
+        split_leaks: Number of test questions about a patient or image that another split of the data holds too; left
+            out if the splits share none.
     """
 
     provenance: Fact = ""
@@ -171,6 +173,7 @@ class Labelled:
     stands_for_patient: Fact = ""
     split_lookalikes: Fact = ""
     learnt_lookalikes: Fact = ""
+    split_leaks: Fact = ""
 
     @property
     def label(self) -> DataLabel:
@@ -206,6 +209,8 @@ class ResultsFile:
             look-alikes were kept together.
         learnt_lookalikes: Images of other folders that the model learnt from although they look like evaluated ones;
             left out if there are none.
+        split_leaks: Number of test questions about a patient or image that another split of the data holds too; left
+            out if the splits share none.
         trained_on: Description of the prepared folders that the model was trained on; left out without training.
         patient_unit: What stands for a patient, in the words of the source; left out if it is not recorded.
         weights_commit: Hub id and commit of the weights that the run began with; left out if they are not from the hub.
@@ -233,6 +238,7 @@ class ResultsFile:
     stands_for_patient: Fact = ""
     split_lookalikes: Fact = ""
     learnt_lookalikes: Fact = ""
+    split_leaks: Fact = ""
     trained_on: Fact = ""
     patient_unit: Fact = ""
     weights_commit: Fact = ""

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from medtune.benchmarks import find_benchmark, find_source
 from medtune.data.prepared import rejects
-from medtune.data.prepared.write import Prompts, prepare
+from medtune.data.prepared.write import Origin, Prompts, prepare, read_source
+from medtune.data.raw.hub_id import HubId, parsed_hub_id
 from medtune.data.types import SPLITS, Question, UnofficialSplit
 from medtune.eval.asking.prepared_prompts import read_official_templates, usable_templates
 from medtune.trainer.commands.arguments import positive, share
@@ -22,9 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from",
         dest="root",
-        type=Path,
-        metavar="DIR",
-        help="The folder with the raw files (default: none, which only a simulated source allows).",
+        type=_origin,
+        metavar="PATH",
+        help="The folder with the raw files, or a table, or hf:ID[:CONFIG][@REVISION] for a data set of the Hugging "
+        "Face hub (default: none, which only a simulated source allows).",
     )
     parser.add_argument(
         "--out",
@@ -72,6 +74,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "perceptual hash cannot tell apart are kept in one split, with their patients.",
     )
     parser.add_argument(
+        "--keep-leaks",
+        action="store_true",
+        help="Keeps a split of the data that puts a patient or an image into two splits, and marks every result "
+        "(default: such a split is refused).",
+    )
+    parser.add_argument(
         "--list-missing",
         action="store_true",
         help="Prints the media files that are missing and where to fetch them, and writes nothing.",
@@ -105,6 +113,7 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         unofficial_split=options.unofficial_split,
         without_media=options.without_media,
         split_lookalikes=options.split_lookalikes,
+        keep_leaks=options.keep_leaks,
         prompts=options.prompts,
     )
 
@@ -113,7 +122,7 @@ def prepare_folder(
     benchmark_name: str,
     *,
     source_name: str | None,
-    root: Path | None,
+    root: Origin,
     out: Path,
     limit: int | None,
     seed: int,
@@ -121,6 +130,7 @@ def prepare_folder(
     unofficial_split: UnofficialSplit | None,
     without_media: bool,
     split_lookalikes: bool,
+    keep_leaks: bool,
     prompts: Path | None,
 ) -> int:
     """Writes a prepared folder and prints its contents, and the rows that were rejected with the reasons; returns 0.
@@ -136,6 +146,7 @@ def prepare_folder(
         unofficial_split: How to divide a benchmark that has only test questions; None leaves it undivided.
         without_media: Takes the questions alone, whose media files need not be there.
         split_lookalikes: Whether images that look alike may lie in two splits.
+        keep_leaks: Whether a split of the data is kept that has a patient or an image in two splits.
         prompts: A folder with the benchmark's own prompts; None takes medtune's wording.
 
     Raises:
@@ -153,6 +164,7 @@ def prepare_folder(
         unofficial_split=unofficial_split,
         without_media=without_media,
         split_lookalikes=split_lookalikes,
+        keep_leaks=keep_leaks,
         prompts=_official(benchmark_name, prompts),
     )
     manifest = prepared.manifest
@@ -168,6 +180,8 @@ def prepare_folder(
         print("without media: these questions can be scored, but no model can be run on them")
     if manifest.identical_media:
         print(f"identical images: {manifest.identical_media}; their patients share a split")
+    if manifest.leaks:
+        print(f"LEAKS of the data's own split, which is kept: {manifest.leaks}")
     for line in manifest.lookalikes.lines():
         print(f"look-alikes: {line}")
     for note in manifest.notes:
@@ -178,18 +192,27 @@ def prepare_folder(
     return 0
 
 
-def list_missing(benchmark_name: str, *, source_name: str | None, root: Path | None, seed: int) -> int:
+def list_missing(benchmark_name: str, *, source_name: str | None, root: Origin, seed: int) -> int:
     """Prints each missing media file that the questions need, with its place and its origin, and returns 0.
 
     Raises:
         ValueError: The benchmark does not take that source, or the source refuses the files.
     """
     with tempfile.TemporaryDirectory() as scratch:
-        table = find_source(_source_name(benchmark_name, source_name)).read(root, seed, Path(scratch))
+        source = find_source(_source_name(benchmark_name, source_name))
+        table = read_source(source, root, seed, Path(scratch))
     for item in table.missing:
         print(f"{item.file}\t{item.fetch}")
     print(f"{len(table.missing)} media files are missing", file=sys.stderr)
     return 0
+
+
+def _origin(text: str) -> Path | HubId:
+    """Returns the path or the name of a hub data set that `text` is."""
+    try:
+        return parsed_hub_id(text) or Path(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _official(benchmark_name: str, folder: Path | None) -> Callable[[Sequence[Question]], Prompts] | None:

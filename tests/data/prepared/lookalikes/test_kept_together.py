@@ -17,7 +17,7 @@ from medtune.benchmarks import find_source
 from medtune.data.prepared.lookalikes.found import TRAIN_TWIN
 from medtune.data.prepared.lookalikes.groups import lookalike_groups, pairs_across
 from medtune.data.prepared.read import Prepared
-from medtune.data.prepared.splits import Fractions, assign_splits, check_splits, split_off_val
+from medtune.data.prepared.splits import Fractions, assign_splits, check_splits, draw_missing_splits
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.types import SPLITS, MediaRef, Provenance, Question, Split
@@ -73,7 +73,7 @@ def test_val_is_taken_out_of_train_by_groups() -> None:
     questions = [question(n, f"p{n}", f"i{n:02}", "test" if n < 10 else "train") for n in range(50)]
     digests = {q.media_id: (q.media_id,) for q in questions}
     alike = {f"i{n:02}": f"i{n - n % 4:02}" for n in range(12, 50)}
-    found = split_off_val(questions, digests, seed=0, fractions=EVEN, alike=alike)
+    found = draw_missing_splits(questions, digests, seed=0, fractions=EVEN, alike=alike)
     split_of = {q.media_id: q.split for q in found.questions}
     assert set(split_of.values()) == set(SPLITS)
     assert all(split_of[image] == split_of.get(group, split_of[image]) for image, group in alike.items())
