@@ -71,11 +71,6 @@ def _header(facts: DataFacts, commands: Sequence[str], *, on_gpu: bool) -> list[
     num = facts.questions
     counts = f"train {num['train']:,}, val {num['val']:,}, test {num['test']:,} questions"
     split = "the split of the data" if facts.is_split else "estimated; `prepare` draws the split by patient"
-    hardware = (
-        "one GPU; `medtune validate` estimates the memory."
-        if on_gpu
-        else "a CPU; `medtune validate` estimates the memory."
-    )
     first, *others = commands
     return [
         "# A first recipe for your own questions, written by `medtune init`. Change whatever you like.",
@@ -83,7 +78,7 @@ def _header(facts: DataFacts, commands: Sequence[str], *, on_gpu: bool) -> list[
         f"# Source:   {counts} ({split}); {facts.closed:,} with listed answers, {facts.open:,} free.",
         f"# Command:  {first}",
         *(f"#           {command}" for command in others),
-        f"# Hardware: {hardware}",
+        f"# Hardware: {'one GPU' if on_gpu else 'a CPU'}; `medtune validate` estimates the memory.",
         "# Expected: not yet run. The values are starting points that nobody has measured on these data.",
         "#",
         "# `medtune show --fields` explains every field that there is.",

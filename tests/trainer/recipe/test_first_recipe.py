@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -42,9 +43,11 @@ def test_every_recipe_can_be_read_and_its_tuning_fits_its_model(kind: str, on_gp
     assert recipe.data.root == tmp_path / "it's"
     small = {"image": "pocket", "video": "pocket_video", "volume": "pocket_ct"}[kind]
     assert recipe.model.name == ("qwen25vl_7b" if on_gpu else small)
-    apply_tuning(zoo_entry(recipe.model.name).skeleton(recipe.model), recipe.model.tuning, seed=0)
+    # The others take long, and differ in their towers alone.
+    if on_gpu == (kind == "video"):
+        apply_tuning(zoo_entry(recipe.model.name).skeleton(recipe.model), recipe.model.tuning, seed=0)
     body = text[text.index("model:") :].splitlines()
-    for above, line in zip(body, body[1:], strict=False):
+    for above, line in pairwise(body):
         if line.startswith("  ") and not line.lstrip().startswith("#"):
             assert above.lstrip().startswith("# "), line
             assert above.rstrip().endswith((".", "?"))

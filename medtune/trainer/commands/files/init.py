@@ -70,9 +70,9 @@ def init(folder: Path, *, data: Path, source: str | None) -> int:
         facts, benchmark, root = _read(data, source), OWN_QUESTIONS, folder / PREPARED
         named = ("--source", source) if source else ()
         first = (("medtune", "prepare", OWN_QUESTIONS, "--from", str(data), *named, "--out", str(root)),)
-    then = (("medtune", "validate", str(recipe)), ("medtune", "run", str(recipe)))
-    last = () if first else (("medtune", "report", f"runs/{recipe.stem}/RUN"),)
-    commands = [shlex.join(each) for each in (*first, *then, *last)]
+    validate, run = ("medtune", "validate", str(recipe)), ("medtune", "run", str(recipe))
+    look = () if first else (("medtune", "eval", str(recipe), "--limit", "20"),)
+    commands = [shlex.join(each) for each in (*first, validate, *look, run)]
     text = first_recipe(facts, benchmark=benchmark, root=root.resolve(), on_gpu=_has_gpu(), commands=commands)
     folder.mkdir(parents=True, exist_ok=True)
     with recipe.open("x", encoding="utf-8") as file:
