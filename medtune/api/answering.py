@@ -77,7 +77,11 @@ class Calling:
                 raise ValueError("a Python function gives no log-likelihoods; leave readings=('generation',)")
             # Each call gets pictures of its own, so that a function that draws on one changes no other question.
             pictures = [] if request.condition == "text_only" else [picture.copy() for picture in shown]
-            said: object = self.function(pictures, prompt_text(request))
+            try:
+                said: object = self.function(pictures, prompt_text(request))
+            except Exception as error:
+                error.add_note(f"raised by the function, called with (images, prompt) for {request.question.id}")
+                raise
             if not isinstance(said, str):
                 raise TypeError(
                     f"the function returned {said!r:.80} ({type(said).__name__}) for the question "

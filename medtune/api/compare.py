@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from medtune.api.dataset import Dataset
 from medtune.api.evaluation import Evaluation
 from medtune.api.given_answers import Answers
 from medtune.api.plain_questions import Options, Truths
@@ -86,7 +87,7 @@ def compare(
     first: Evaluation | Answers,
     second: Evaluation | Answers,
     *,
-    truths: Questions | Truths | None = None,
+    truths: Questions | Dataset | Truths | None = None,
     patients: Truths | None = None,
     options: Options | None = None,
     names: tuple[str, str] | None = None,

@@ -17,6 +17,7 @@ from medtune.eval.predictions.shards import MERGED
 from medtune.eval.results.build import scores_file
 from medtune.eval.results.gain_table import gain_table
 from medtune.eval.results.typed_json import write_document
+from medtune.eval.scoring.answer_kinds import is_closed
 from medtune.eval.scoring.parse_replies import parse_all, write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_rows
 from medtune.eval.scoring.tables import table_text
@@ -91,12 +92,12 @@ class Evaluation:
     @property
     def closed(self) -> NamedScore | None:
         """The score of the questions with listed answers (options, yes or no); None if there are none."""
-        return self._part(lambda question: bool(question.options))
+        return self._part(is_closed)
 
     @property
     def open(self) -> NamedScore | None:
         """The score of the questions without listed answers; None if there are none."""
-        return self._part(lambda question: not question.options)
+        return self._part(lambda question: not is_closed(question))
 
     @property
     def metrics(self) -> Mapping[str, Score]:

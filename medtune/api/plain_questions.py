@@ -45,6 +45,7 @@ def texts_by_id(given: Truths, *, what: str) -> dict[str, str]:
 
     Raises:
         TypeError: A value is no text, or the whole is one text.
+        ValueError: Two ids are the same as texts.
     """
     if isinstance(given, str):
         raise TypeError(f"{what}: got one text, {given!r:.60}; wanted a list of texts, or a dict of texts by id")
@@ -53,9 +54,14 @@ def texts_by_id(given: Truths, *, what: str) -> dict[str, str]:
     else:
         found = dict(enumerate(given))
     for place, value in found.items():
+        if isinstance(value, Question):
+            raise TypeError(f"{what}: got a list of questions; give data.test of a loaded folder, or a part of it")
         if not isinstance(value, str):
             raise TypeError(f"{what}: {_described(value)} at {place!r}; wanted a text. {_advice(value)}")
-    return {str(place): str(value) for place, value in found.items()}
+    texts = {str(place): str(value) for place, value in found.items()}
+    if len(texts) < len(found):
+        raise ValueError(f"{what}: two ids are the same as texts, such as 1 and '1'; ids have to be unique")
+    return texts
 
 
 def matched(given: dict[str, _Value], by_id: Mapping[str, object], *, what: str) -> dict[str, _Value]:
@@ -111,10 +117,15 @@ def _question(id_: str, answer: str, options: tuple[str, ...], patient: str) -> 
 
 
 def _described(value: object) -> str:
-    return "NaN" if value != value else f"{value!r:.60} ({type(value).__name__})"
+    return "NaN" if _is_missing(value) else f"{value!r:.60} ({type(value).__name__})"
 
 
 def _advice(value: object) -> str:
-    if value is None or value != value:
+    if value is None or _is_missing(value):
         return 'A question without an answer is "" (with pandas: column.fillna(""))'
     return "Turn numbers and labels into the words that stand for them, e.g. with str(value)"
+
+
+def _is_missing(value: object) -> bool:
+    """Returns whether a value is NaN, or what pandas puts in place of a missing text or time."""
+    return (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from medtune.api.dataset import Dataset
 from medtune.api.evaluation import Evaluation
 from medtune.api.given_answers import Answers, given_predictions
 from medtune.api.plain_questions import Options, Truths, plain_hash, plain_questions
@@ -26,7 +27,7 @@ NO_PATIENTS = (
 
 
 def score(
-    truths: Questions | Truths,
+    truths: Questions | Dataset | Truths,
     answers: Answers,
     *,
     patients: Truths | None = None,
@@ -37,7 +38,7 @@ def score(
 
     Args:
         truths: The true answers in a list, or in a dict by the question's id; or the questions of a loaded folder,
-            which are then scored by their own benchmark, as `medtune score` does.
+            which are then scored by their own benchmark, as `medtune score` does; of a whole folder the test split.
         answers: The replies in the same order, or in a dict by the question's id; or predictions of medtune.
         patients: The patient of each question, in the form of the true answers, for plain true answers only. Questions
             about one patient are alike, and the interval allows for that.
@@ -48,6 +49,8 @@ def score(
         TypeError: An answer is no text, or is NaN.
         ValueError: Lists differ in length, an id is unknown or occurs twice, or a true answer is not an option.
     """
+    if isinstance(truths, Dataset):
+        truths = truths.test
     if isinstance(truths, Questions):
         if patients is not None or options is not None:
             raise ValueError("patients= and options= are for plain true answers; the questions of a folder have theirs")

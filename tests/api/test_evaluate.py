@@ -137,6 +137,16 @@ def test_what_cannot_be_asked_is_refused(data: medtune.Dataset, given: Any, mess
         medtune.evaluate(given, data.test, progress=False)
 
 
+def test_an_error_of_the_function_names_the_question(data: medtune.Dataset) -> None:
+    def one_argument(images: list[PIL.Image.Image]) -> str:
+        return "benign"
+
+    anything: Any = one_argument
+    with pytest.raises(TypeError, match="takes 1 positional argument") as caught:
+        medtune.evaluate(anything, data.test, progress=False)
+    assert "called with (images, prompt) for " in caught.value.__notes__[0]
+
+
 def test_other_mistakes_have_a_message(data: medtune.Dataset) -> None:
     with pytest.raises(ValueError, match=r"left .* requests unanswered"):
         medtune.evaluate(Wrong(), data.test, progress=False)

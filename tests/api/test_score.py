@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import medtune
-from medtune.data.types import Prediction, PredictionKey
+from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.trainer.commands.cli import main
 
 TRUTHS = ["yes", "no", "yes", "the left lobe", "no"]
@@ -97,6 +97,13 @@ NAN = math.nan
         ("yes", ["yes"], {}, "truths: got one text, 'yes'"),
         (["yes"], "yes", {}, "answers: got one text, 'yes'"),
         ([], [], {}, "truths: there are none"),
+        ({1: "yes", "1": "no"}, ["yes", "no"], {}, "two ids are the same as texts"),
+        (
+            [Question("q", "m", "?", (), "a", "text", "p")],
+            ["a"],
+            {},
+            r"truths: got a list of questions",
+        ),
         (["  "], ["yes"], {}, "the true answer at '0' is empty"),
         (["a"], ["a"], {"options": ["ab"]}, "options: one text, 'ab', at 0"),
         (

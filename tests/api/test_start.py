@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,21 @@ def test_scoring_comparing_and_reporting_load_no_torch(prepared_tiny: Path) -> N
         "print([name for name in ('torch', 'transformers', 'lightning') if name in sys.modules])"
     )
     assert said(code) == "[]"
+
+
+def test_a_notebook_without_terminal(prepared_tiny: Path) -> None:
+    # Streams without a file behind them, and an event loop that runs already, in a folder that cannot be written.
+    code = f"""
+import asyncio, io, os, sys
+out, sys.stderr, sys.stdout = sys.stdout, io.StringIO(), io.StringIO()
+os.chdir("/")
+import medtune
+async def cell():
+    return medtune.evaluate(lambda images, prompt: "benign", medtune.load({str(prepared_tiny)!r}))
+found = asyncio.run(cell())
+print(repr(found), "100%" in sys.stderr.getvalue(), medtune.Report(found)._repr_html_()[:7], file=out)
+"""
+    assert re.fullmatch(r"model: accuracy 0\.\d{3} \(.*, 9 questions\) True <iframe", said(code))
 
 
 def test_every_public_name_is_there_and_a_wrong_one_is_not() -> None:
