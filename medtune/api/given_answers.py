@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from medtune.api.plain_questions import refuse_unknown, texts_by_id
@@ -20,8 +21,7 @@ def given_predictions(answers: Answers, questions: Sequence[Question]) -> list[P
     """
     by_id = {question.id: question for question in questions}
     if len(by_id) < len(questions):
-        seen = set[str]()
-        twice = next(q.id for q in questions if q.id in seen or seen.add(q.id))
+        twice, _ = Counter(question.id for question in questions).most_common(1)[0]
         raise ValueError(f"two questions have the id {twice!r}; ids have to be unique")
     if isinstance(answers, Mapping):
         texts = texts_by_id(answers, what="answers")

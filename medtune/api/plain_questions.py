@@ -40,7 +40,7 @@ def plain_questions(truths: Truths, *, patients: Truths | None, options: Options
     return tuple(_question(id_, answer, listed[id_], whose[id_]) for id_, answer in answers.items())
 
 
-def texts_by_id(given: Truths, *, what: str) -> dict[str, str]:
+def texts_by_id(given: Iterable[object] | Mapping[str, object], *, what: str) -> dict[str, str]:
     """Returns texts by the question's id; those of a list have their places as ids.
 
     Raises:
@@ -49,16 +49,13 @@ def texts_by_id(given: Truths, *, what: str) -> dict[str, str]:
     """
     if isinstance(given, str):
         raise TypeError(f"{what}: got one text, {given!r:.60}; wanted a list of texts, or a dict of texts by id")
-    if isinstance(given, Mapping):
-        found: dict[object, object] = dict(given)
-    else:
-        found = dict(enumerate(given))
-    for place, value in found.items():
+    found = list(given.items() if isinstance(given, Mapping) else enumerate(given))
+    for place, value in found:
         if isinstance(value, Question):
             raise TypeError(f"{what}: got a list of questions; give data.test of a loaded folder, or a part of it")
         if not isinstance(value, str):
             raise TypeError(f"{what}: {_described(value)} at {place!r}; wanted a text. {_advice(value)}")
-    texts = {str(place): str(value) for place, value in found.items()}
+    texts = {str(place): str(value) for place, value in found}
     if len(texts) < len(found):
         raise ValueError(f"{what}: two ids are the same as texts, such as 1 and '1'; ids have to be unique")
     return texts

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from peft import LoraConfig, PromptTuningConfig, get_peft_model
 from transformers import AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
 
 import medtune
+from medtune.data.types import Reading
 from medtune.models.answering import LocalAnswerer
 from medtune.models.transformers_vlm.generic.loading import read_config, read_generic
 from medtune.models.weights.loading_options import Loading
@@ -21,7 +24,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_checkpoint("lfm2_vl", tmp_path_factory.mktemp("checkpoint"))
 
 
-def loaded(checkpoint: Path) -> tuple[torch.nn.Module, object]:
+def loaded(checkpoint: Path) -> tuple[Any, Any]:
     return AutoModelForImageTextToText.from_pretrained(checkpoint), AutoProcessor.from_pretrained(checkpoint)
 
 
@@ -31,20 +34,20 @@ def test_a_model_in_memory_says_what_its_checkpoint_says(checkpoint: Path, prepa
     model.train()
     frozen = dict(model.named_modules())["lm_head"].eval()
     modes = [module.training for module in model.modules()]
-    settings = {"readings": ("likelihood", "generation"), "progress": False}
-    here = medtune.evaluate(medtune.Vlm(model, processor, max_new_tokens=4), questions, **settings)
+    readings: tuple[Reading, ...] = ("likelihood", "generation")
+    here = medtune.evaluate(
+        medtune.Vlm(model, processor, max_new_tokens=4), questions, readings=readings, progress=False
+    )
     assert [module.training for module in model.modules()] == modes
     assert not frozen.training
 
     where = str(checkpoint)
     assembled = read_generic(where, read_config(where), Loading(weights=where))
-    from contextlib import nullcontext
-
     assembled.model.eval()
     plain = LocalAnswerer(
         assembled, device=torch.device("cpu"), batch_tokens=4096, max_new_tokens=4, precise=nullcontext, batch_size=1
     )
-    there = medtune.evaluate(plain, questions, **settings)
+    there = medtune.evaluate(plain, questions, readings=readings, progress=False)
     assert here.replies == there.replies
     assert here.scores.parser == there.scores.parser == "likelihood"
     for mine, its in zip(here.predictions, there.predictions, strict=True):
@@ -73,14 +76,17 @@ def test_adapters_of_peft_stay_active(checkpoint: Path, prepared_tiny: Path) -> 
 def test_what_is_no_model_or_no_processor_is_refused(checkpoint: Path, prepared_tiny: Path) -> None:
     model, processor = loaded(checkpoint)
     questions = medtune.load(prepared_tiny).test
+    both: Any = (model, processor)
+    nothing: Any = None
+    tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint)
     with pytest.raises(TypeError, match=r"medtune\.Vlm\(model, processor\)"):
         medtune.evaluate(model, questions)
     with pytest.raises(TypeError, match=r"medtune\.Vlm\(model, processor\)"):
-        medtune.evaluate((model, processor), questions)
+        medtune.evaluate(both, questions)
     with pytest.raises(TypeError, match="got no processor; the second argument is what AutoProcessor"):
-        medtune.Vlm(model, None)
+        medtune.Vlm(model, nothing)
     with pytest.raises(TypeError, match="which is no processor for images"):
-        medtune.Vlm(model, AutoTokenizer.from_pretrained(checkpoint))
+        medtune.Vlm(model, tokenizer)
     with pytest.raises(TypeError, match="a Linear is no model of transformers"):
         medtune.Vlm(torch.nn.Linear(1, 1), processor)
     prompts = get_peft_model(model, PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2))

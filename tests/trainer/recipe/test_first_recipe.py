@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from medtune.data.raw.source import SourceTable
-from medtune.data.types import MediaRef, Question
+from medtune.data.types import MediaKind, MediaRef, Question, Split
 from medtune.models.assemble import zoo_entry
 from medtune.models.tuning.apply import apply_tuning
 from medtune.trainer.recipe.data_facts import DataFacts, facts_of_table
@@ -38,7 +38,7 @@ def written(facts: DataFacts, folder: Path, *, on_gpu: bool = False) -> tuple[Re
 
 @pytest.mark.parametrize("on_gpu", [False, True])
 @pytest.mark.parametrize("kind", ["image", "video", "volume"])
-def test_every_recipe_can_be_read_and_its_tuning_fits_its_model(kind: str, on_gpu: bool, tmp_path: Path) -> None:
+def test_every_recipe_can_be_read_and_its_tuning_fits_its_model(kind: MediaKind, on_gpu: bool, tmp_path: Path) -> None:
     recipe, text = written(replace(FACTS, kinds=frozenset({kind})), tmp_path, on_gpu=on_gpu)
     assert recipe.data.root == tmp_path / "it's"
     small = {"image": "pocket", "video": "pocket_video", "volume": "pocket_ct"}[kind]
@@ -63,7 +63,7 @@ def test_the_values_follow_the_data(tmp_path: Path) -> None:
     assert recipe.eval.max_new_tokens == 128
     recipe, _ = written(replace(FACTS, open=10), tmp_path)
     assert recipe.eval.readings == ("generation", "likelihood")
-    many = {"train": 60_000, "val": 5_000, "test": 5_000}
+    many: dict[Split, int] = {"train": 60_000, "val": 5_000, "test": 5_000}
     recipe, _ = written(replace(FACTS, questions=many, train_groups=30_000), tmp_path)
     assert (recipe.train.epochs, recipe.eval.questions) == (1, 400)
     recipe, _ = written(replace(FACTS, questions=many, train_groups=30_000), tmp_path, on_gpu=True)

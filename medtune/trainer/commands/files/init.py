@@ -63,17 +63,17 @@ def init(folder: Path, *, data: Path, source: str | None) -> int:
         raise FileExistsError(f"{recipe}: this recipe is there already and is left as it is. Name another folder.")
     if not data.exists():
         raise FileNotFoundError(f"{data}: there are no such data (--data). Check the path.")
+    validate, run = ["medtune", "validate", str(recipe)], ["medtune", "run", str(recipe)]
     if (data / MANIFEST).is_file():
         prepared = open_prepared(data)
-        facts, benchmark, root, first = facts_of_prepared(prepared), prepared.manifest.benchmark, data, ()
+        facts, benchmark, root = facts_of_prepared(prepared), prepared.manifest.benchmark, data
+        commands = [validate, ["medtune", "eval", str(recipe), "--limit", "20"], run]
     else:
         facts, benchmark, root = _read(data, source), OWN_QUESTIONS, folder / PREPARED
-        named = ("--source", source) if source else ()
-        first = (("medtune", "prepare", OWN_QUESTIONS, "--from", str(data), *named, "--out", str(root)),)
-    validate, run = ("medtune", "validate", str(recipe)), ("medtune", "run", str(recipe))
-    look = () if first else (("medtune", "eval", str(recipe), "--limit", "20"),)
-    commands = [shlex.join(each) for each in (*first, validate, *look, run)]
-    text = first_recipe(facts, benchmark=benchmark, root=root.resolve(), on_gpu=_has_gpu(), commands=commands)
+        named = ["--source", source] if source else []
+        commands = [["medtune", "prepare", benchmark, "--from", str(data), *named, "--out", str(root)], validate, run]
+    typed = [shlex.join(each) for each in commands]
+    text = first_recipe(facts, benchmark=benchmark, root=root.resolve(), on_gpu=_has_gpu(), commands=typed)
     folder.mkdir(parents=True, exist_ok=True)
     with recipe.open("x", encoding="utf-8") as file:
         file.write(text)
@@ -81,7 +81,7 @@ def init(folder: Path, *, data: Path, source: str | None) -> int:
     for line in _described(facts):
         print(line)
     print("\nThe next three commands:\n")
-    print("\n".join(f"    {each}" for each in commands))
+    print("\n".join(f"    {each}" for each in typed))
     return 0
 
 
