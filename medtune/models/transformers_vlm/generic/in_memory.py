@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 from peft import PeftModel
 from torch import nn
 from transformers import PreTrainedModel, ProcessorMixin
 
-from medtune.data.types import MediaGroup, Prediction, Request
+from medtune.data.types import MediaGroup, Prediction, Request, VolumesAs
 from medtune.models.answering import LocalAnswerer, Visit
 from medtune.models.transformers_vlm.generic.loading import generic_reader
 from medtune.models.weights.loading_options import DEFAULT
@@ -34,6 +35,8 @@ class Vlm:
         batch_tokens: int = 4096,
         temperature: float = 0.0,
         seed: int = 0,
+        video_frames: int | None = None,
+        volumes_as: VolumesAs | None = None,
     ) -> None:
         """Wraps a model and its processor.
 
@@ -45,6 +48,9 @@ class Vlm:
             batch_tokens: The largest number of tokens, padding included, in one forward pass.
             temperature: The temperature at which replies are drawn; 0 is greedy.
             seed: The seed of drawn replies.
+            video_frames: The number of frames of a video; None takes 16.
+            volumes_as: How a CT volume is shown to a model of videos: "slices", "video" or "slice"; None refuses
+                volumes.
 
         Raises:
             TypeError: The model is no model of transformers, or the processor is none.
@@ -52,8 +58,9 @@ class Vlm:
         """
         self._whole = _whole(model)
         _refuse_no_processor(processor)
+        loading = replace(DEFAULT, video_frames=video_frames, volumes_as=volumes_as)
         try:
-            assembled = generic_reader(processor, self._whole.config, DEFAULT).around(self._whole, {})
+            assembled = generic_reader(processor, self._whole.config, loading).around(self._whole, {})
         except ValueError as error:
             raise ValueError(f"{type(self._whole).__name__} with {type(processor).__name__}: {error}") from error
         self._answerer = LocalAnswerer(
