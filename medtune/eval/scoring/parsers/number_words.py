@@ -17,7 +17,8 @@ _BELOW_TEN, _WHOLE_TENS = "|".join(_UNITS[1:10]), "|".join(_TENS)
 _BELOW_HUNDRED = rf"(?:(?:{_WHOLE_TENS})(?:[\s-]+(?:{_BELOW_TEN}))?|{'|'.join(_TEENS)}|{_BELOW_TEN})"
 _BELOW_THOUSAND = rf"(?:(?:(?:{_BELOW_TEN})[\s-]+)?hundred(?:[\s-]+(?:and\s+)?{_BELOW_HUNDRED})?|{_BELOW_HUNDRED})"
 _IN_WORDS = re.compile(
-    rf"(?<![\w'])(?:(?:{_BELOW_THOUSAND}[\s-]+)?thousand(?:[\s-]+(?:and\s+)?{_BELOW_THOUSAND})?|{_BELOW_THOUSAND}|"
+    rf"(?<![\w'])(?:(?:{_BELOW_THOUSAND}[\s-]+)?thousand"
+    rf"(?:(?:,\s+(?=\w+[\s-]+hundred)|[\s-]+(?:and\s+)?){_BELOW_THOUSAND})?|{_BELOW_THOUSAND}|"
     r"zero|none)(?![\w'])"
 )
 
