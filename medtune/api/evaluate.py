@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import get_args
 
 from tqdm import tqdm
 
@@ -16,10 +17,13 @@ from medtune.api.evaluation import Evaluation
 from medtune.api.questions import Questions
 from medtune.api.score import score_questions
 from medtune.benchmarks import find_benchmark
+from medtune.data.catalog import nearest
 from medtune.data.types import AnswerFormat, Condition, Reading
 from medtune.eval.asking import ask
 from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
+from medtune.eval.scoring.answer_kinds import is_closed
+from medtune.eval.scoring.parse_replies import LIKELIHOOD
 
 
 def evaluate(
@@ -69,6 +73,9 @@ def evaluate(
         raise ValueError(
             f"{asked.prepared.root}: the split {asked.split!r} has no questions; ask another one (data.train, data.val)"
         )
+    _refuse_unknown("readings", readings, get_args(Reading))
+    _refuse_unknown("conditions", conditions, get_args(Condition))
+    _refuse_unknown("answer_format", [answer_format], get_args(AnswerFormat))
     if "image" not in conditions:
         raise ValueError(f"conditions: wanted 'image' among them, got {', '.join(conditions) or 'none'}")
     model = as_answerer(answerer)
@@ -85,10 +92,18 @@ def evaluate(
             seed=seed,
             on_group=on_group,
         )
-    found = score_questions(asked, predictions, benchmark, name=name)
+    likely = readings[0] == LIKELIHOOD and any(map(is_closed, asked.chosen))
+    found = score_questions(asked, predictions, benchmark, name=name, parser=LIKELIHOOD if likely else None)
     if out is not None:
         found.save(out)
     return found
+
+
+def _refuse_unknown(what: str, given: Sequence[str], known: Sequence[str]) -> None:
+    for name in [given] if isinstance(given, str) else given:
+        if name not in known or isinstance(given, str):
+            form = "; give a tuple of names" if isinstance(given, str) else ""
+            raise ValueError(f"{what}: {name!r}{form}.{nearest(name, known)} There are: {', '.join(known)}")
 
 
 @contextlib.contextmanager

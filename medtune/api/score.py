@@ -61,14 +61,21 @@ def score(
 
 
 def score_questions(
-    asked: Questions, predictions: Sequence[Prediction], benchmark: Benchmark, *, name: str
+    asked: Questions, predictions: Sequence[Prediction], benchmark: Benchmark, *, name: str, parser: str | None = None
 ) -> Evaluation:
     """Returns the scores of predictions about questions of a prepared folder.
+
+    Args:
+        asked: The questions.
+        predictions: The predictions.
+        benchmark: Their benchmark with its prepared prompts, for these questions.
+        name: The name of what answered.
+        parser: The primary parser; None takes the benchmark's first.
 
     Raises:
         ValueError: A prediction does not fit the questions.
     """
-    scores, label, benchmark = score_prepared(asked.prepared, asked.chosen, predictions, benchmark)
+    scores, label, benchmark = score_prepared(asked.prepared, asked.chosen, predictions, benchmark, parser=parser)
     return Evaluation(
         name=name,
         questions=asked.chosen,

@@ -157,5 +157,14 @@ def test_other_mistakes_have_a_message(data: medtune.Dataset) -> None:
         medtune.evaluate(benign, anything)
     with pytest.raises(ValueError, match="the split 'test' has no questions"):
         medtune.evaluate(benign, data.test[:0])
+    anything = "image"
+    with pytest.raises(ValueError, match=r"conditions: 'image'; give a tuple of names"):
+        medtune.evaluate(benign, data.test, conditions=anything)
+    anything = ("image", "textonly")
+    with pytest.raises(ValueError, match=r"conditions: 'textonly'. Did you mean 'text_only'\?"):
+        medtune.evaluate(benign, data.test, conditions=anything)
+    anything = "letters"
+    with pytest.raises(ValueError, match=r"answer_format: 'letters'. Did you mean 'letter'\?"):
+        medtune.evaluate(benign, data.test, answer_format=anything)
     with pytest.raises(ValueError, match="wanted 'image' among them"):
         medtune.evaluate(benign, data.test, conditions=("text_only",))

@@ -200,11 +200,9 @@ def _steps(facts: DataFacts, *, on_gpu: bool) -> int:
 
 
 def _readings(facts: DataFacts) -> tuple[str, str]:
-    if not facts.open:
-        return "[likelihood, generation]", "The most likely option, which is primary, and a generated reply."
     if not facts.closed:
         return "[generation]", "Free answers are generated."
-    return "[generation, likelihood]", "Generated replies, which all questions have, and the most likely option."
+    return "[likelihood, generation]", "The most likely option, which is primary, and a generated reply."
 
 
 def _new_tokens(facts: DataFacts) -> int:

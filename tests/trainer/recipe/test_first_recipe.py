@@ -62,7 +62,7 @@ def test_the_values_follow_the_data(tmp_path: Path) -> None:
     assert recipe.eval.readings == ("generation",)
     assert recipe.eval.max_new_tokens == 128
     recipe, _ = written(replace(FACTS, open=10), tmp_path)
-    assert recipe.eval.readings == ("generation", "likelihood")
+    assert recipe.eval.readings == ("likelihood", "generation")
     many: dict[Split, int] = {"train": 60_000, "val": 5_000, "test": 5_000}
     recipe, _ = written(replace(FACTS, questions=many, train_groups=30_000), tmp_path)
     assert (recipe.train.epochs, recipe.eval.questions) == (1, 400)
