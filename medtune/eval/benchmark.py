@@ -130,7 +130,8 @@ class Benchmark:
         licence: The licence of the questions and media, not of this code.
         url: The address of the benchmark.
         citation: The paper to be cited.
-        sources: Names of the sources whose prepared folders it accepts; the first is the default.
+        sources: Names of the sources whose prepared folders it accepts; the first that recognises the user's files is
+            the default, or the first of all if none of them tells its files.
         facets: Names of the facets, such as the task, by which scores are broken down.
         any_facet: Whether scores are broken down by every other facet that the questions have, too, for a benchmark
             whose data bring their own. A facet with more than `MAX_LEVELS` values is left out.

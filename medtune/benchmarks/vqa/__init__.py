@@ -26,7 +26,7 @@ def benchmark() -> Benchmark:
         licence="of the data set's owner",
         url="https://github.com/modelscope/ms-swift",
         citation="None: the user's own data.",
-        sources=("ms_swift", "llama_factory"),
+        sources=("hf", "llama_factory", "ms_swift", "table", "image_folder"),
         facets=("task",),
         any_facet=True,
         render=render,

@@ -196,6 +196,15 @@ def link_file(path: Path, folder: Path, suffix: str) -> CopiedFile:
     return CopiedFile(digest, here.name)
 
 
+def unlink_media(folder: Path) -> None:
+    """Replaces each file of a media folder that is linked to the user's own file by a copy of it."""
+    for file in sorted(folder.iterdir()):
+        if file.stat().st_nlink > 1:
+            draft = file.with_name("new")
+            shutil.copyfile(file, draft)
+            draft.replace(file)
+
+
 def pixel_digest(pixels_HWC: NDArray[np.uint8]) -> str:
     """Returns the SHA-256 of an image's shape and pixels, hex, which names its copy in a prepared folder."""
     height, width, channels = pixels_HWC.shape

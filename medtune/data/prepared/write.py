@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from medtune.data.prepared import content_ids, question_origins, question_rows, rejects, splits
 from medtune.data.prepared.atomic_folder import check_replaceable, new_folder
-from medtune.data.prepared.copy_media import CopiedFile, copy_media
+from medtune.data.prepared.copy_media import CopiedFile, copy_media, unlink_media
 from medtune.data.prepared.lookalikes.found import TRAIN_TWIN, Lookalikes, with_train_twins
 from medtune.data.prepared.lookalikes.groups import LookalikeGroups, lookalike_groups, pairs_across
 from medtune.data.prepared.lookalikes.perceptual_hash import MAX_DISTANCE
@@ -58,6 +58,7 @@ def prepare(
     without_media: bool = False,
     split_lookalikes: bool = False,
     keep_leaks: bool = False,
+    copy: bool = False,
     prompts: Callable[[Sequence[Question]], Prompts] | None = None,
 ) -> Prepared:
     """Reads a source, copies each media file once, assigns splits, and writes the prepared folder `out` as a whole.
@@ -81,6 +82,7 @@ def prepare(
         split_lookalikes: Assigns splits by patient alone, so that images that look alike may be in two splits.
         keep_leaks: Keeps a split of the data that puts a patient or an image into two splits; the manifest counts the
             test questions that it concerns, and every output states them.
+        copy: Copies films and volumes, which are else linked where the disk allows it.
         prompts: Chooses the official prompts for the questions that were taken; None keeps our own wording.
 
     Raises:
@@ -99,6 +101,8 @@ def prepare(
         rejected_list = out.with_name(f"{out.name}.{rejects.REJECTS}")
         take = _take_questions if without_media else _take
         taken = take(source, root, draft, seed=seed, limit=limit, max_share=max_rejected, keep=rejected_list)
+        if copy and not without_media:
+            unlink_media(draft / MEDIA_FOLDER)
         media = _undescribed(taken) if without_media else _described(taken)
         rejected, notes = taken.rejected, taken.table.notes
         stands_for_patient = taken.table.stands_for_patient

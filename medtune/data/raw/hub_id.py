@@ -43,5 +43,5 @@ def parsed_hub_id(text: str) -> HubId | None:
         return None
     said = _FORM.fullmatch(text)
     if said is None:
-        raise ValueError(f"{text}: wanted hf:ID, hf:ID:CONFIG or hf:ID@REVISION, e.g. hf:flaviagiammarino/vqa-rad.")
+        raise ValueError(f"{text}: wanted hf:ID, hf:ID:CONFIG or hf:ID@REVISION, e.g. hf:OWNER/NAME.")
     return HubId(said["id"], said["config"], said["revision"])

@@ -10,27 +10,34 @@ Source: LLaMA-Factory, data/README.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import PIL.Image
 
-from medtune.benchmarks.vqa.conversation_rows import (
-    PATIENT_UNIT,
-    Conversation,
-    Row,
-    Turn,
-    conversation_table,
-    json_rows,
-    listed_media,
-    listed_turns,
-    said,
-)
+from medtune.benchmarks.vqa import columns as roles
+from medtune.benchmarks.vqa.columns import columns_of
+from medtune.benchmarks.vqa.conversation import ASSISTANT, SYSTEM, USER, words
+from medtune.benchmarks.vqa.media_cells import MediaReader
+from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, question_table
+from medtune.benchmarks.vqa.row_questions import RowReader
+from medtune.benchmarks.vqa.sources.ms_swift import MESSAGES, PREFERENCE, earlier_turns
+from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, json_columns
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.row_errors import ReadRows, read_rows
+from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.hub_rows import Row
+from medtune.data.raw.json_rows import json_rows
+from medtune.data.raw.media_urls import Fetcher
+from medtune.data.raw.row_errors import RowError
 from medtune.data.raw.source import Source, SourceTable
+from medtune.data.raw.split_names import splits_of_files
+from medtune.data.raw.table_options import TableOptions
+from medtune.data.types import Split
 
+_MEDIA = ("images", "videos")
 INFO = "dataset_info.json"
 _COLUMNS = {
     "prompt": "instruction",
@@ -53,73 +60,173 @@ _TAGS = {
 
 def source() -> Source:
     """Returns the source."""
+    return _source(TableOptions())
+
+
+def _source(options: TableOptions) -> Source:
     return Source(
         title="a data set in LLaMA-Factory's format",
         licence="of the data set's owner",
         url="https://github.com/hiyouga/LLaMA-Factory/blob/main/data/README.md",
         provenance="released",
         patient_unit=PATIENT_UNIT,
-        read=_read,
-        read_questions=_read_questions,
+        read=partial(_read, options=options, needs_files=True),
+        read_questions=partial(_read, options=options, needs_files=False),
+        with_options=_source,
+        recognises=_recognises,
         write_example=_write_example,
     )
 
 
-def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns the questions of a folder whether or not their media are there."""
-    return _read(root, seed, scratch, needs_media=False)
+def _recognises(origin: Path | HubId) -> bool:
+    if isinstance(origin, HubId) or not origin.exists():
+        return False
+    folder = origin if origin.is_dir() else origin.parent
+    try:
+        return bool(_entries(folder, None if origin.is_dir() else origin.name))
+    except (FileNotFoundError, ValueError):
+        return False
 
 
-def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
-    """Returns the questions of every data set that dataset_info.json lists.
+def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions, needs_files: bool) -> SourceTable:
+    """Returns the questions of all data sets that dataset_info.json lists, or of those of one file.
 
     A broken row, or a row whose media file is missing, is rejected without affecting other rows.
 
     Raises:
-        FileNotFoundError: dataset_info.json or a file that it names is missing.
-        ValueError: An entry of dataset_info.json or a whole file is broken.
+        FileNotFoundError: dataset_info.json, or a file that it names, is missing.
+        ValueError: dataset_info.json lists no file, or has an unknown form.
     """
-    folder = raw_folder(root, holds=f"{INFO}, its files and media")
-    info = folder / INFO
-    if not info.is_file():
-        raise FileNotFoundError(
-            f"{info}: this table of data sets is missing. Copy it from LLaMA-Factory's data folder."
-        )
+    one = root.name if root is not None and root.is_file() else None
+    folder = root.parent if root and one else raw_folder(root, holds=f"{INFO} and the files that it names")
+    entries = _entries(folder, one)
+    if not entries:
+        raise ValueError(f"{folder / INFO}: it lists no file in this folder{f' named {one}' if one else ''}.")
+    stated = {_name_with_split(name, entry): (name, entry) for name, entry in sorted(entries.items())}
+    splits = splits_of_files(stated, options.splits)
+    given = () if options.media_folder is None else (options.media_folder,)
+    media = MediaReader((*given, folder), scratch, Fetcher(), needs_files)
+    sets = [_read_set(folder, *stated[each], split, media, options, seed) for each, split in splits.items()]
+    return question_table(sets, folder, facets=options.facets)
+
+
+def _entries(folder: Path, file: str | None) -> dict[str, Mapping[str, object]]:
+    """Returns the entries of dataset_info.json that name a file, or that name this one.
+
+    Raises:
+        FileNotFoundError: There is no dataset_info.json.
+        ValueError: It is no JSON object of objects.
+    """
+    path = folder / INFO
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: this table of data sets is missing. Copy it beside the data.")
     try:
-        entries = json.loads(info.read_text("utf-8"))
+        listed = json.loads(path.read_text("utf-8-sig"))
     except ValueError as error:
-        raise ValueError(f"{info}: broken JSON ({error}).") from None
-    if not isinstance(entries, dict):
-        raise ValueError(f"{info}: wanted an object of data sets, got {type(entries).__name__}.")
-    local = {name: entry for name, entry in entries.items() if isinstance(entry, dict) and "file_name" in entry}
-    read = [_data_set(folder, name, entry) for name, entry in sorted(local.items())]
-    found = [row for of_set in read for row in of_set.taken]
-    rejects = [reject for of_set in read for reject in of_set.rejects]
-    return conversation_table(found, folder, rejects, needs_media=needs_media)
+        raise ValueError(f"{path}: broken JSON, or no UTF-8 text ({error}). Take the file again.") from None
+    if not isinstance(listed, dict):
+        raise ValueError(f"{path}: wanted a JSON object with a data set under each name, got {type(listed).__name__}.")
+    local = {name: entry for name, entry in listed.items() if isinstance(entry, dict) and "file_name" in entry}
+    return {name: entry for name, entry in local.items() if file is None or entry["file_name"] == file}
 
 
-def _data_set(folder: Path, name: str, entry: Mapping[str, object]) -> ReadRows[Conversation]:
+def _name_with_split(name: str, entry: Mapping[str, object]) -> str:
+    """Returns the path by which the split of a data set is found: its split, its name and its file."""
+    return "/".join(filter(None, (str(entry.get("split") or ""), name, str(entry["file_name"]))))
+
+
+def _read_set(
+    folder: Path,
+    name: str,
+    entry: Mapping[str, object],
+    split: Split | None,
+    media: MediaReader,
+    options: TableOptions,
+    seed: int,
+) -> ReadSet:
     where = f"{folder / INFO}, {name!r}"
-    columns = {**_COLUMNS, **_mapping(entry.get("columns"), where)}
-    tags = {**_TAGS, **_mapping(entry.get("tags"), where)}
-    formatting, file = entry.get("formatting", "alpaca"), entry["file_name"]
-    if formatting not in ("alpaca", "sharegpt"):
-        raise ValueError(f"{where}: wanted formatting sharegpt or alpaca, got {formatting!r}.")
+    layout = _Layout(
+        name,
+        is_sharegpt=entry.get("formatting", "alpaca") == "sharegpt",
+        columns={**_COLUMNS, **_mapping(entry.get("columns"), where)},
+        tags={**_TAGS, **_mapping(entry.get("tags"), where)},
+        is_preference=bool(entry.get("ranking")),
+    )
+    file = entry["file_name"]
+    if entry.get("formatting", "alpaca") not in ("alpaca", "sharegpt"):
+        raise ValueError(f"{where}: wanted formatting sharegpt or alpaca, got {entry['formatting']!r}.")
     if not isinstance(file, str):
         raise ValueError(f"{where}: wanted the name of a file in file_name, got {file!r}.")
+    names = [MESSAGES, *_MEDIA]
+    names += [each for each in json_columns(folder / file, file) if each not in layout.used]
+    said = {roles.TURNS: MESSAGES, roles.IMAGE: "images", roles.VIDEO: "videos"}
+    columns = columns_of(list(dict.fromkeys(names)), {**said, **options.columns}, where=str(folder / file))
+    reader = RowReader(columns, media, options.splits, seed=seed)
+    return ReadSet(partial(_rows, folder / file, file, layout), split, reader)
 
-    def conversation(row: Row) -> Conversation:
-        return Conversation(
-            turns=_sharegpt(row, columns, tags) if formatting == "sharegpt" else _alpaca(row, columns),
-            media=listed_media(row, columns),
-            id=f"{name} {row.id}",
-            place=row.place,
-            is_preference=bool(entry.get("ranking")),
-        )
 
-    rows, broken = json_rows(folder / file, file=file)
-    found, rejects = read_rows(rows, conversation)
-    return ReadRows(found, (*broken, *rejects))
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How the rows of one data set are written, as dataset_info.json says."""
+
+    name: str
+    is_sharegpt: bool
+    columns: Mapping[str, str]
+    tags: Mapping[str, str]
+    is_preference: bool
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The names of the columns that hold turns or media."""
+        return frozenset(self.columns.values())
+
+
+def _rows(path: Path, file: str, layout: _Layout) -> Iterator[Row | RowError | LeftOut]:
+    for row in json_rows(path, file=file):
+        if isinstance(row, RowError):
+            yield row
+        elif layout.is_preference:
+            yield LeftOut(PREFERENCE)
+        else:
+            try:
+                yield _with_messages(row, layout)
+            except RowError as error:
+                yield error
+
+
+def _with_messages(row: Row, layout: _Layout) -> Row:
+    """Returns the row with its turns under `messages` and its media under `images` and `videos`."""
+    columns, values = layout.columns, row.values
+    said = _sharegpt(row, layout) if layout.is_sharegpt else _alpaca(row, columns)
+    system = values.get(columns["system"])
+    before = [(SYSTEM, words(system, row.place, columns["system"]))] if system else []
+    turns = [{"role": role, "content": text} for role, text in (*before, *said)]
+    media = {name: values.get(columns[name]) for name in _MEDIA}
+    own = {name: cell for name, cell in values.items() if name not in layout.used}
+    place = own.get("id") or f"{layout.name} {row.place.file}, {row.place.row}"
+    return Row(row.place, {**own, "id": place, MESSAGES: turns, **media})
+
+
+def _sharegpt(row: Row, layout: _Layout) -> list[tuple[str, str]]:
+    tags = layout.tags
+    names = {tags["user_tag"]: USER, tags["assistant_tag"]: ASSISTANT, tags["system_tag"]: SYSTEM}
+    field = layout.columns["messages"]
+    listed = row.values.get(field)
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        raise row.place.error(f"wanted a list of objects, got {type(listed).__name__}.", field=field)
+    found = []
+    for each in listed:
+        role = words(each.get(tags["role_tag"]), row.place, tags["role_tag"])
+        found.append((names.get(role, role), words(each.get(tags["content_tag"]), row.place, tags["content_tag"])))
+    return found
+
+
+def _alpaca(row: Row, columns: Mapping[str, str]) -> list[tuple[str, str]]:
+    def text(name: str) -> str:
+        return words(row.values.get(columns[name]), row.place, columns[name])
+
+    asked = [text("prompt"), *([text("query")] if row.values.get(columns["query"]) else [])]
+    return [*earlier_turns(row, columns["history"]), (USER, "\n".join(asked)), (ASSISTANT, text("response"))]
 
 
 def _mapping(value: object, where: str) -> dict[str, str]:
@@ -128,29 +235,6 @@ def _mapping(value: object, where: str) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
         raise ValueError(f"{where}: columns and tags are objects of texts, got {value!r}.")
     return value
-
-
-def _sharegpt(row: Row, columns: Mapping[str, str], tags: Mapping[str, str]) -> list[Turn]:
-    roles = {tags["user_tag"]: "user", tags["assistant_tag"]: "assistant", tags["system_tag"]: "system"}
-    listed = listed_turns(row, columns["messages"], role=tags["role_tag"], text=tags["content_tag"])
-    turns = [Turn(roles.get(role, role), text) for role, text in listed]
-    return [*_system(row, columns), *turns]
-
-
-def _alpaca(row: Row, columns: Mapping[str, str]) -> list[Turn]:
-    def text(name: str) -> str:
-        return said(row.values.get(columns[name]), row.place, columns[name])
-
-    asked = [text("prompt"), *([text("query")] if row.values.get(columns["query"]) else [])]
-    before = _system(row, columns)
-    if row.values.get(columns["history"]):
-        before.append(Turn("user", "earlier turns"))
-    return [*before, Turn("user", "\n".join(asked)), Turn("assistant", text("response"))]
-
-
-def _system(row: Row, columns: Mapping[str, str]) -> list[Turn]:
-    system = row.values.get(columns["system"])
-    return [Turn("system", said(system, row.place, columns["system"]))] if system else []
 
 
 def _write_example(folder: Path) -> None:

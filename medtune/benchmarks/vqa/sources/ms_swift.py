@@ -1,8 +1,9 @@
 """Data sets in ms-swift's format: JSON lines with messages, images and videos.
 
-Layout: one or more *.jsonl files. Each line is an object with `messages` (a list of {"role": ..., "content": ...} with
-the roles system, user and assistant), or with `query` and `response` and optionally `system`. It also has `images` or
-`videos`, lists of paths relative to the folder; <image> and <video> mark their positions in the text.
+Layout: one or more *.jsonl files, whose names may state their split. Each line is an object with `messages` (a list of
+{"role": ..., "content": ...} with the roles system, user and assistant), or with `query` and `response` and optionally
+`system` and `history`. It also has `images` or `videos`, lists of paths; <image> and <video> mark their positions in
+the text. Further columns are read as those of a table: options, answer_type, task, patient_id, split and others.
 
 Source: ms-swift's documentation, "Custom dataset" (swift.readthedocs.io).
 """
@@ -10,85 +11,142 @@ Source: ms-swift's documentation, "Custom dataset" (swift.readthedocs.io).
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import PIL.Image
 
-from medtune.benchmarks.vqa.conversation_rows import (
-    PATIENT_UNIT,
-    Conversation,
-    Row,
-    Turn,
-    conversation_table,
-    json_rows,
-    listed_media,
-    listed_turns,
-    said,
-)
+from medtune.benchmarks.vqa import columns as roles
+from medtune.benchmarks.vqa.columns import columns_of
+from medtune.benchmarks.vqa.conversation import ASSISTANT, SYSTEM, USER, words
+from medtune.benchmarks.vqa.media_cells import MediaReader
+from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, question_table
+from medtune.benchmarks.vqa.row_questions import RowReader
+from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, json_columns
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.row_errors import read_rows
+from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.hub_rows import Row
+from medtune.data.raw.json_rows import json_rows
+from medtune.data.raw.media_urls import Fetcher
+from medtune.data.raw.row_errors import RowError
 from medtune.data.raw.source import Source, SourceTable
+from medtune.data.raw.split_names import splits_of_files
+from medtune.data.raw.table_options import TableOptions
 
 _PREFERENCES = ("rejected_response", "rejected_messages")
+_OF_TURNS = ("query", "response", "system", "history")
+MESSAGES = "messages"
+PREFERENCE = "a preferred and a rejected answer"
 
 
 def source() -> Source:
     """Returns the source."""
+    return _source(TableOptions())
+
+
+def _source(options: TableOptions) -> Source:
     return Source(
         title="a data set in ms-swift's format",
         licence="of the data set's owner",
         url="https://swift.readthedocs.io/en/latest/Customization/Custom-dataset.html",
         provenance="released",
         patient_unit=PATIENT_UNIT,
-        read=_read,
-        read_questions=_read_questions,
+        read=partial(_read, options=options, needs_files=True),
+        read_questions=partial(_read, options=options, needs_files=False),
+        with_options=_source,
+        recognises=_recognises,
         write_example=_write_example,
     )
 
 
-def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns the questions of a folder whether or not their media are there."""
-    return _read(root, seed, scratch, needs_media=False)
+def _recognises(origin: Path | HubId) -> bool:
+    if isinstance(origin, HubId) or not origin.exists():
+        return False
+    files = _files(origin)
+    return bool(files) and {MESSAGES} <= set(json_columns(files[0], "")) | _messages_if(json_columns(files[0], ""))
 
 
-def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
-    """Returns the questions of all *.jsonl files in the folder.
+def _messages_if(names: tuple[str, ...]) -> set[str]:
+    return {MESSAGES} if {"query", "response"} <= set(names) else set()
+
+
+def _files(origin: Path) -> list[Path]:
+    return sorted(origin.glob("*.jsonl")) if origin.is_dir() else [origin] if origin.suffix == ".jsonl" else []
+
+
+def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions, needs_files: bool) -> SourceTable:
+    """Returns the questions of all *.jsonl files in the folder, or of one file.
 
     A broken row, or a row whose media file is missing, is rejected without affecting other rows.
 
     Raises:
-        FileNotFoundError: The folder holds no *.jsonl file.
+        FileNotFoundError: There is no *.jsonl file.
+        ValueError: A name of a split is unknown.
     """
-    folder = raw_folder(root, holds="*.jsonl with messages, and the media that they name")
-    files = sorted(folder.glob("*.jsonl"))
+    is_file = root is not None and root.is_file()
+    folder = root.parent if root and is_file else raw_folder(root, holds="*.jsonl with messages, and their media")
+    files = _files(root if root and is_file else folder)
     if not files:
         raise FileNotFoundError(f"{folder}: wanted at least one *.jsonl with messages, found none.")
-    read = [json_rows(file, file=file.name) for file in files]
-    found, rejects = read_rows((row for of_file in read for row in of_file.taken), _conversation)
-    broken = (reject for of_file in read for reject in of_file.rejects)
-    return conversation_table(found, folder, (*broken, *rejects), needs_media=needs_media)
+    splits = splits_of_files([file.name for file in files], options.splits)
+    given = () if options.media_folder is None else (options.media_folder,)
+    media = MediaReader((*given, folder), scratch, Fetcher(), needs_files)
+    sets = []
+    for name, split in splits.items():
+        names = [MESSAGES, *(each for each in json_columns(folder / name, name) if each not in (MESSAGES, *_OF_TURNS))]
+        columns = columns_of(names, {roles.TURNS: MESSAGES, **options.columns}, where=str(folder / name))
+        reader = RowReader(columns, media, options.splits, seed=seed)
+        sets.append(ReadSet(partial(_rows, folder / name), split, reader))
+    return question_table(sets, folder, facets=options.facets)
 
 
-def _conversation(row: Row) -> Conversation:
-    return Conversation(
-        turns=_turns(row),
-        media=listed_media(row, {}),
-        id=row.id,
-        place=row.place,
-        is_preference=any(column in row.values for column in _PREFERENCES),
-    )
+def _rows(path: Path) -> Iterator[Row | RowError | LeftOut]:
+    for row in json_rows(path, file=path.name):
+        if isinstance(row, RowError):
+            yield row
+        elif any(column in row.values for column in _PREFERENCES):
+            yield LeftOut(PREFERENCE)
+        else:
+            try:
+                yield _with_messages(row)
+            except RowError as error:
+                yield error
 
 
-def _turns(row: Row) -> list[Turn]:
-    place, values = row
-    if values.get("messages") is not None:
-        return listed_turns(row, "messages")
-    if "query" in values and "response" in values:
-        system = [Turn("system", said(values["system"], place, "system"))] if values.get("system") else []
-        asked, answer = (said(values[name], place, name) for name in ("query", "response"))
-        return [*system, Turn("user", asked), Turn("assistant", answer)]
-    raise place.error(f"wanted messages, or query and response, got {', '.join(map(str, values))}.")
+def _with_messages(row: Row) -> Row:
+    """Returns the row with its turns under `messages`, whichever of the two forms it has.
+
+    Raises:
+        RowError: The row has neither form.
+    """
+    values = row.values
+    if values.get(MESSAGES) is not None:
+        return row
+    if "query" not in values or "response" not in values:
+        raise row.place.error(f"wanted messages, or query and response, got {', '.join(map(str, values))}.")
+    asked, answer = (words(values[name], row.place, name) for name in ("query", "response"))
+    said = [(SYSTEM, words(values["system"], row.place, "system"))] if values.get("system") else []
+    said += earlier_turns(row, "history")
+    said += [(USER, asked), (ASSISTANT, answer)]
+    turns = [{"role": role, "content": text} for role, text in said]
+    return Row(row.place, {**{name: cell for name, cell in values.items() if name not in _OF_TURNS}, MESSAGES: turns})
+
+
+def earlier_turns(row: Row, field: str) -> list[tuple[str, str]]:
+    """Returns the turns in a field with a list of [question, answer]; none where it is empty.
+
+    Raises:
+        RowError: The field holds something else.
+    """
+    found: list[tuple[str, str]] = []
+    history = row.values.get(field) or []
+    for pair in history if isinstance(history, list) else [history]:
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise row.place.error("wanted a list of [question, answer].", field=field)
+        found += [(USER, words(pair[0], row.place, field)), (ASSISTANT, words(pair[1], row.place, field))]
+    return found
 
 
 def _write_example(folder: Path) -> None:
@@ -105,5 +163,6 @@ def _write_example(folder: Path) -> None:
         else:
             turns = [{"role": "user", "content": asked}, {"role": "assistant", "content": answer}]
             rows.append({"messages": [{"role": "system", "content": "Answer briefly."}, *turns], "images": [image]})
-    rows.append({"messages": [*turns, *turns], "images": [image]})
-    (folder / "train.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n", "utf-8")
+    more = [{"role": "user", "content": "Is it enlarged?"}, {"role": "assistant", "content": "no"}]
+    rows.append({"messages": [*turns, *more], "images": [image]})
+    (folder / "data.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n", "utf-8")
