@@ -7,22 +7,23 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from medtune.benchmarks import own_question
 from medtune.data.catalog import nearest
-from medtune.data.types import AnswerKind, Question
+from medtune.data.raw.row_errors import RowError
+from medtune.data.types import Question
 
 Truths = Iterable[str] | Mapping[str, str]
 """The true answers, in order or by the question's id."""
 Options = Iterable[Sequence[str]] | Mapping[str, Sequence[str]]
 """The options of each question, in the form of the true answers; an empty list for a question without options."""
-YES_NO = ("yes", "no")
 _Value = TypeVar("_Value")
 
 
 def plain_questions(truths: Truths, *, patients: Truths | None, options: Options | None) -> tuple[Question, ...]:
     """Returns one question for each true answer, with the id of a mapping, or its place in a list, counted from 0.
 
-    A question with options is a choice, one whose true answer is yes or no is a yes-or-no question, and all others are
-    free text.
+    What kind of question it is follows from the answer and the options as in a table of `medtune prepare`: one of its
+    options or their letter, yes or no, a number, or free text.
 
     Raises:
         TypeError: An answer or a patient is no text, or a list is a single text.
@@ -101,16 +102,10 @@ def _options(given: Options) -> dict[str, tuple[str, ...]]:
 
 
 def _question(id_: str, answer: str, options: tuple[str, ...], patient: str) -> Question:
-    if not answer.strip():
-        raise ValueError(f"truths: the true answer at {id_!r} is empty; leave the question out, or give its answer")
-    if not options and answer.strip().casefold() in YES_NO:
-        options, answer = YES_NO, answer.strip().casefold()
-    if options and answer not in options:
-        raise ValueError(
-            f"truths: {answer!r} at {id_!r} is not among its options {list(options)}.{nearest(answer, options)}"
-        )
-    kind: AnswerKind = "text" if not options else "yes_no" if options == YES_NO else "choice"
-    return Question(id_, id_, "", options, answer, kind, patient, {"task": kind}, split="test")
+    try:
+        return own_question(id_, answer=answer, options=options, patient_id=patient)
+    except RowError as error:
+        raise ValueError(f"truths: at {id_!r} {error.reject.reason}") from None
 
 
 def _described(value: object) -> str:

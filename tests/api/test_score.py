@@ -48,9 +48,13 @@ def test_patients_widen_the_interval() -> None:
 
 
 def test_options_make_choices() -> None:
-    options = [["benign", "malignant"], ["benign", "malignant"], []]
-    found = medtune.score(["benign", "malignant", "12 mm"], ["It is benign.", "benign", "12 mm"], options=options)
-    assert [question.answer_kind for question in found.questions] == ["choice", "choice", "text"]
+    options = [["benign", "malignant"], ["benign", "malignant"], [], []]
+    truths, answers = ["benign", "B", "a cyst", "12.5"], ["It is benign.", "benign", "A cyst.", "about 12.5 mm"]
+    found = medtune.score(truths, answers, options=options)
+    assert [question.answer_kind for question in found.questions] == ["choice", "choice", "text", "number"]
+    assert found.questions[1].answer == "malignant"
+    assert (found.score.metric, found.score.value) == ("closed_accuracy", 0.5)
+    assert found.metrics["exact_match"].value == 1.0
     assert found.closed is not None
     assert found.closed.n == 2
 
@@ -104,13 +108,13 @@ NAN = math.nan
             {},
             r"truths: got a list of questions",
         ),
-        (["  "], ["yes"], {}, "the true answer at '0' is empty"),
+        (["  "], ["yes"], {}, "truths: at '0' the answer is empty"),
         (["a"], ["a"], {"options": ["ab"]}, "options: one text, 'ab', at 0"),
         (
             ["benin"],
             ["a"],
             {"options": [["benign", "normal"]]},
-            r"'benin' at '0' is not among .*mean 'benign'",
+            "at '0' the answer 'benin' is none of the 2 options",
         ),
     ],
 )
