@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from medtune.data.media.organ_masks import masks_of
 from medtune.data.prepared.manifest import AGAIN, CACHE_FOLDER, MEDIA, MEDIA_FOLDER, QUESTIONS, Manifest, read_manifest
@@ -67,6 +68,16 @@ class Prepared:
     def cache_folder(self) -> Path:
         """The folder of media in the form that models read, made when needed; preparing the data again removes it."""
         return self.root / CACHE_FOLDER
+
+    @property
+    def most_items(self) -> int:
+        """The largest number of media items that are shown together."""
+        return max(map(len, self._media.values()), default=0)
+
+    @property
+    def has_turns(self) -> bool:
+        """Whether there are questions with earlier turns."""
+        return bool(pc.max(pc.list_value_length(self._questions.column("turns"))).as_py())
 
     def num_questions(self, split: Split) -> int:
         """Returns the number of questions in a split."""

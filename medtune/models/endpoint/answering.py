@@ -125,8 +125,13 @@ class EndpointAnswerer:
 
     def _body(self, group: MediaGroup, request: Request) -> Body:
         media = () if request.condition == "text_only" else group.media
-        urls = [url for ref in media for url in self._urls(ref)]
-        return request_body(self._endpoint, request.prompt, urls, max_new_tokens=self._max_new_tokens)
+        return request_body(
+            self._endpoint,
+            request.prompt,
+            [self._urls(ref) for ref in media],
+            turns=request.question.turns,
+            max_new_tokens=self._max_new_tokens,
+        )
 
     def _encoded(self, ref: MediaRef) -> tuple[str, ...]:
         return data_urls(load_media(ref, sampling(self._endpoint)), self._endpoint)

@@ -18,7 +18,6 @@ from medtune.data.media.load import load_media
 from medtune.data.media.videos.read import Frames
 from medtune.data.types import Image, MediaGroup, MediaRef, Prediction, PredictionKey, Request, Video, Volume
 from medtune.models.contract import Assembled
-from medtune.models.media_item import only_item
 from medtune.models.sequence.end_tokens import EndedBy
 from medtune.models.sequence.layout import IGNORED
 from medtune.models.sequence.processor_template import ProcessorTemplate
@@ -72,19 +71,20 @@ class Layouts:
             ValueError: The file of the media item is broken, or the model is shown such media as a video.
         """
         blind, text = request.condition == "text_only" or not group.media, request.prompt.text
-        shape = None if blind else self._transform.shape(only_item(group.media))
+        shapes = () if blind else tuple(map(self._transform.shape, group.media))
+        turns = request.question.turns
         answers = request.prompt.choices if request.reading == "likelihood" else ()
         what = f"question {request.question.id!r} ({request.condition})"
         try:
             # A tokenizer of transformers keeps the settings of its last call, which two threads must not mix.
             with self._lock:
-                sent = self._family.unfilled(text, with_media=not blind, shape=shape)
+                sent = self._family.unfilled(text, shapes=shapes, turns=turns)
                 whole, *laid = (
-                    self._family.layout(text, answer, with_media=not blind, shape=shape) for answer in (None, *answers)
+                    self._family.layout(text, answer, shapes=shapes, turns=turns) for answer in (None, *answers)
                 )
         except ValueError as error:
             raise ValueError(f"{what}: {error}") from error
-        pictures = () if blind else self._pictures(only_item(group.media))
+        pictures = () if blind else tuple(url for ref in group.media for url in self._pictures(ref))
         return AskedServer(
             Prompted(sent, whole.ids, whole.media_spans, pictures, group.media_id, what),
             tuple(tuple(label for label in each.labels if label != IGNORED) for each in laid),

@@ -1,4 +1,4 @@
-"""Makes micro-batches from media groups: each image is read once, and its questions share one tree of tokens."""
+"""Makes micro-batches from media groups: each image is read once, and a group's questions share one tree of tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 from medtune.data.media.load import Shape
 from medtune.data.types import MediaGroup, Prompt, Question
 from medtune.models.contract import Assembled, MediaBatch, MediaItem, Transform
-from medtune.models.media_item import only_item, read_item
+from medtune.models.media_item import read_item
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.layout import SequenceFamily
 from medtune.models.sequence.packing import PackedRows, Shown, balanced, pack
@@ -113,14 +113,12 @@ class MicroBatches(Dataset[MicroBatch]):
         """
         group, blind = self.mixture.group(draw), self._is_blind(draw)
         render = self.mixture.members[draw.member].render
-        shape = None if blind else self._transform.shape(only_item(group.media))
-        return [self._layout(group, question, render(question), shape, blind=blind) for question in group.questions]
+        shapes = () if blind else tuple(map(self._transform.shape, group.media))
+        return [self._layout(group, question, render(question), shapes) for question in group.questions]
 
-    def _layout(
-        self, group: MediaGroup, question: Question, prompt: Prompt, shape: Shape | None, *, blind: bool
-    ) -> Layout:
+    def _layout(self, group: MediaGroup, question: Question, prompt: Prompt, shapes: Sequence[Shape | None]) -> Layout:
         try:
-            return self._family.layout(prompt.text, prompt.target, with_media=not blind, shape=shape)
+            return self._family.layout(prompt.text, prompt.target, shapes=shapes, turns=question.turns)
         except ValueError as error:
             files = "".join(f"{ref.path}: " for ref in group.media)
             raise ValueError(f"{files}question {question.id}: {error}") from error
@@ -134,11 +132,14 @@ class MicroBatches(Dataset[MicroBatch]):
         mine = self.order.micro_batch(step, within, self._rank)
         borrowed = self._borrowed(mine, whole)
         layouts = [self.layouts(draw) for draw in mine] + [self.layouts(draw)[:1] for draw in borrowed]
-        shown = [draw for draw in (*mine, *borrowed) if not self._is_blind(draw)]
-        items = [self._item(draw) for draw in shown]
+        items: list[MediaItem] = []
+        first: list[int | None] = []
+        for draw in (*mine, *borrowed):
+            first.append(None if self._is_blind(draw) else len(items))
+            items += [] if self._is_blind(draw) else self._items(draw)
         return MicroBatch(
             number=number,
-            rows=self._packed(layouts, [shown.index(draw) if draw in shown else None for draw in (*mine, *borrowed)]),
+            rows=self._packed(layouts, first),
             media=self._transform.stack(items) if items else None,
             step_target_tokens=sum(sequence.num_targets for draw in whole for sequence in self.layouts(draw)),
             num_counted=sum(len(group) for group in layouts[: len(mine)]),
@@ -148,9 +149,10 @@ class MicroBatches(Dataset[MicroBatch]):
             ),
         )
 
-    def _item(self, draw: Draw) -> MediaItem:
+    def _items(self, draw: Draw) -> list[MediaItem]:
         group = self.mixture.group(draw)
-        return read_item(only_item(group.media), self._transform, change=self.mixture.change(draw, group))
+        change = self.mixture.change(draw, group)
+        return [read_item(ref, self._transform, change=change) for ref in group.media]
 
     def _borrowed(self, mine: Sequence[Draw], whole: Sequence[Draw]) -> list[Draw]:
         """Returns groups that are run in addition and do not count for the loss.

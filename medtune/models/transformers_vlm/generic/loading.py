@@ -163,7 +163,7 @@ class GenericReader:
         Raises:
             ValueError: The model's parts cannot be told apart.
         """
-        model = GenericVlm(whole, self.outputs.by_token)
+        model = GenericVlm(whole, self.outputs.by_token, self.outputs.joins)
         family = ended_by(self.template, whole.generation_config, self.template.tokenizer)
         return Assembled(model, family, self.transform, provenance)
 
@@ -180,7 +180,13 @@ def generic_reader(processor: Any, config: Any, loading: Loading) -> GenericRead
     sampling, volumes = _sampling(loading, outputs), _volumes(loading)
     return GenericReader(
         outputs,
-        GenericTemplate(processor, conversations, visual_ids=outputs.visual_ids, max_tokens=_context(config)),
+        GenericTemplate(
+            processor,
+            conversations,
+            visual_ids=outputs.visual_ids,
+            max_tokens=_context(config),
+            joins_images=outputs.joins is not None,
+        ),
         GenericTransform(conversations, outputs.image, outputs.video, sampling, volumes),
     )
 

@@ -21,6 +21,7 @@ _TEXT = ("input_ids", "attention_mask", "labels")
 """The processor's outputs that medtune has of its own."""
 _PROBES = ("Which?", "Which of these answers is right?")
 _PROBE = (64, 48)
+_TWO_SIZES = ((64, 48), (120, 72))
 _IMAGE_TOKENS, _VIDEO_TOKENS = ("image_token_id", "image_token_index"), ("video_token_id", "video_token_index")
 
 
@@ -33,12 +34,15 @@ class Outputs(NamedTuple):
         by_token: For each output that says something of every token, besides the ids and the mask: its value for the
             token ids that were seen; it is 0 for all others.
         visual_ids: The token ids that stand for parts of an image.
+        joins: For each output of an image, the axis along which the outputs of several images of a conversation are
+            joined; None where the processor does not join them so, and images are shown alone.
     """
 
     image: tuple[str, ...]
     video: tuple[str, ...] | None
     by_token: dict[str, dict[int, int]]
     visual_ids: frozenset[int]
+    joins: dict[str, int] | None
 
 
 def processor_outputs(conversations: Conversations, processor: Any, config: Any) -> Outputs:
@@ -49,7 +53,7 @@ def processor_outputs(conversations: Conversations, processor: Any, config: Any)
             image.
     """
     image = as_image(PIL.Image.new("RGB", _PROBE))
-    made = [conversations.inputs(Asked(text, None, image)) for text in _PROBES]
+    made = [conversations.inputs(Asked(text, None, (image,))) for text in _PROBES]
     names = _of_media(made)
     video_names = None
     if video := _tried_video(conversations, processor):
@@ -71,7 +75,30 @@ def processor_outputs(conversations: Conversations, processor: Any, config: Any)
             "(image_token_id) that the sequence of a question about an image holds"
         )
     frames = _ids(config, *_VIDEO_TOKENS) | _ids(processor, "video_token_id") if video else frozenset[int]()
-    return Outputs(names, video_names, by_token, visual | frames)
+    return Outputs(names, video_names, by_token, visual | frames, _joins(conversations, names))
+
+
+def _joins(conversations: Conversations, names: tuple[str, ...]) -> dict[str, int] | None:
+    """Returns the axis along which each output of several images is joined, found with two images; None for none."""
+    images = [as_image(PIL.Image.effect_noise(size, 64).convert("RGB")) for size in _TWO_SIZES]
+    try:
+        both = conversations.inputs(Asked(_PROBES[0], None, tuple(images)))
+        each = [conversations.inputs(Asked(_PROBES[0], None, (image,))) for image in images]
+    except (ValueError, RuntimeError):
+        return None
+    found = {}
+    for name in names:
+        parts = [one[name] for one in each]
+        axes = [axis for axis in range(min(2, parts[0].dim())) if _is_joined(both.get(name), parts, axis)]
+        if not axes:
+            return None
+        found[name] = axes[0]
+    return found
+
+
+def _is_joined(whole: Tensor | None, parts: Sequence[Tensor], axis: int) -> bool:
+    others = [[length for place, length in enumerate(part.shape) if place != axis] for part in parts]
+    return whole is not None and others[0] == others[1] and torch.equal(whole, torch.cat(list(parts), dim=axis))
 
 
 def _of_media(made: Sequence[dict[str, Tensor]]) -> tuple[str, ...]:
@@ -94,8 +121,8 @@ def _tried_video(conversations: Conversations, processor: Any) -> list[dict[str,
     if getattr(processor, "video_processor", None) is None:
         return []
     video = as_video(torch.zeros((2, 3, *_PROBE[::-1]), dtype=torch.uint8), (0.0, 1.0))
-    asked = [Asked(text, None, video) for text in _PROBES]
-    if conversations.rendered(asked[0]) == conversations.rendered(Asked(_PROBES[0], None, None)):
+    asked = [Asked(text, None, (video,)) for text in _PROBES]
+    if conversations.rendered(asked[0]) == conversations.rendered(Asked(_PROBES[0], None)):
         return []
     return [conversations.inputs(each) for each in asked]
 
@@ -168,7 +195,7 @@ class GenericTransform:
 
     def _made(self, medium: Medium, names: tuple[str, ...], what: str, size: tuple[int, ...]) -> Pixels:
         try:
-            made = self.conversations.inputs(Asked(_PROBES[0], None, medium))
+            made = self.conversations.inputs(Asked(_PROBES[0], None, (medium,)))
         except (ValueError, RuntimeError) as error:
             raise ValueError(f"{what} of {size[1]} x {size[0]} pixels does not suit the model: {error}") from error
         return {name: made[name] for name in names}

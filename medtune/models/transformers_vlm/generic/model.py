@@ -17,7 +17,7 @@ from transformers import GenerationConfig, PreTrainedModel
 
 from medtune.models.contract import Encoded, Model, TargetLogprobs, read_targets, root_of, set_training
 from medtune.models.sequence.end_tokens import cut_behind
-from medtune.models.sequence.packing import PackedRows, media_of_rows
+from medtune.models.sequence.packing import PackedRows, ShownSpan, spans_of_rows
 from medtune.models.sequence.prompts import PromptRows
 from medtune.models.transformers_vlm.generic.module_parts import find_parts
 from medtune.models.transformers_vlm.model import sequence_padding
@@ -36,11 +36,17 @@ class GenericVlm(Model):
     Each row runs the tower. Rows whose images have the same shapes are read in one pass.
     """
 
-    def __init__(self, whole: PreTrainedModel, by_token: Mapping[str, Mapping[int, int]]) -> None:
+    def __init__(
+        self,
+        whole: PreTrainedModel,
+        by_token: Mapping[str, Mapping[int, int]],
+        joins: Mapping[str, int] | None = None,
+    ) -> None:
         super().__init__()
         self.whole = whole
         self._roots = find_parts(whole)
         self._by_token = by_token
+        self._joins = joins or {}
         self._keeps_logits = "logits_to_keep" in inspect.signature(whole.forward).parameters
 
     @property
@@ -88,11 +94,12 @@ class GenericVlm(Model):
             ValueError: A row holds more than one sequence, or shows media that were not encoded.
         """
         attention_BL = sequence_padding(rows.mask_BLL, self.plain_because)
-        index_B = media_of_rows(rows.media_BL, rows.media_S).index_B
+        shown = _shown(spans_of_rows(rows.media_BL, rows.media_S, rows.length_S))
         read = []
-        for chosen_B in _alike(index_B, encoded):
-            number_B = torch.full_like(index_B, -1)
-            number_B[chosen_B] = torch.arange(len(chosen_B), device=index_B.device)
+        for chosen in _alike(shown, encoded):
+            chosen_B = torch.tensor(chosen, device=rows.ids_BL.device)
+            number_B = torch.full((len(shown),), -1, device=rows.ids_BL.device)
+            number_B[chosen_B] = torch.arange(len(chosen), device=rows.ids_BL.device)
             mine_T = number_B[rows.target_row_T] >= 0
             place_T = rows.target_place_T[mine_T]
             places, column_T = place_T.unique(return_inverse=True)
@@ -101,7 +108,7 @@ class GenericVlm(Model):
             inputs = self._inputs(
                 rows.ids_BL[chosen_B, :length],
                 attention_BL[chosen_B, :length],
-                _shown(index_B[chosen_B], encoded),
+                self._media([shown[row] for row in chosen], encoded),
             )
             logits_BLV = self.whole(**inputs, **keeps, use_cache=False).logits
             logits_TV = logits_BLV[number_B[rows.target_row_T][mine_T], column_T if keeps else place_T]
@@ -136,14 +143,15 @@ class GenericVlm(Model):
         """
         if not bool(rows.attention_BL[:, -1].all()):
             raise ValueError("generation needs left-padded rows")
-        index_B = media_of_rows(rows.media_BL, rows.media_S).index_B
+        shown = _shown(spans_of_rows(rows.media_BL, rows.media_S, rows.length_S))
         replies: dict[int, list[int]] = {}
-        for chosen_B in _alike(index_B, encoded):
+        for chosen in _alike(shown, encoded):
+            chosen_B = torch.tensor(chosen, device=rows.ids_BL.device)
             length = int(rows.attention_BL[chosen_B].sum(dim=1).max())
             inputs = self._inputs(
                 rows.ids_BL[chosen_B, -length:],
                 rows.attention_BL[chosen_B, -length:],
-                _shown(index_B[chosen_B], encoded),
+                self._media([shown[row] for row in chosen], encoded),
             )
             greedy = GenerationConfig(
                 max_new_tokens=max_new_tokens,
@@ -155,10 +163,18 @@ class GenericVlm(Model):
                 model: Any = self.whole
                 said_BN = model.generate(**inputs)
             replies.update(
-                (row, cut_behind(ids[length:], stop_ids))
-                for row, ids in zip(chosen_B.tolist(), said_BN.tolist(), strict=True)
+                (row, cut_behind(ids[length:], stop_ids)) for row, ids in zip(chosen, said_BN.tolist(), strict=True)
             )
         return [replies[row] for row in range(len(replies))]
+
+    def _media(self, shown: Sequence[Sequence[int]], encoded: Encoded) -> dict[str, Tensor]:
+        """Returns the media of rows whose media have the same shapes, joined row after row along the first axis."""
+        rows = [
+            {name: torch.cat([encoded[item][name] for item in items], dim=self._joins.get(name, 0)) for name in names}
+            for items in shown
+            for names in (encoded[items[0]] if items else (),)
+        ]
+        return {name: torch.cat([row[name] for row in rows]) for name in rows[0]}
 
     def save(self, folder: Path) -> Path:
         """Writes the model as a checkpoint of transformers, which other tools can read, and returns its folder."""
@@ -178,22 +194,21 @@ def _settings(whole: PreTrainedModel, settings: GenerationConfig) -> Iterator[No
         model.generation_config = kept
 
 
-def _alike(index_B: Tensor, encoded: Encoded | None) -> list[Tensor]:
-    """Returns the indices of the rows that one pass can read: those without media, or with media of the same shapes.
+def _shown(spans: Sequence[Sequence[ShownSpan]]) -> list[tuple[int, ...]]:
+    """Returns the numbers of the media items that each row shows, in their order."""
+    return [tuple(dict.fromkeys(span.media for span in row)) for row in spans]
+
+
+def _alike(shown: Sequence[tuple[int, ...]], encoded: Encoded | None) -> list[list[int]]:
+    """Returns the numbers of the rows that one pass can read: those without media, or with media of the same shapes.
 
     Raises:
         ValueError: A row shows media, but none were encoded.
     """
-    if encoded is None and bool((index_B >= 0).any()):
+    if encoded is None and any(shown):
         raise ValueError("the rows show media, but none were encoded")
     shapes = [tuple((name, tuple(t.shape)) for name, t in one.items()) for one in encoded or ()]
     groups: dict[object, list[int]] = {}
-    for row, index in enumerate(index_B.tolist()):
-        groups.setdefault(None if index < 0 else shapes[index], []).append(row)
-    return [torch.tensor(rows, device=index_B.device) for rows in groups.values()]
-
-
-def _shown(index_B: Tensor, encoded: Encoded) -> dict[str, Tensor]:
-    """Returns the media of rows that all show media of the same shapes, joined along their first axis."""
-    shown = [encoded[index] for index in index_B.tolist() if index >= 0]
-    return {name: torch.cat([one[name] for one in shown]) for name in shown[0]} if shown else {}
+    for row, items in enumerate(shown):
+        groups.setdefault(tuple(shapes[item] for item in items), []).append(row)
+    return list(groups.values())

@@ -41,7 +41,9 @@ def _loaded(name: str) -> tuple[Assembled, Plain]:
 
 
 def _layouts(assembled: Assembled) -> list[Sequence]:
-    return [assembled.family.layout(QUESTION, option, shape=size_of(image)) for image in IMAGES for option in OPTIONS]
+    return [
+        assembled.family.layout(QUESTION, option, shapes=[size_of(image)]) for image in IMAGES for option in OPTIONS
+    ]
 
 
 def _packed(assembled: Assembled, layouts: list[Sequence], media: list[int | None]) -> PackedRows:
@@ -90,7 +92,7 @@ def test_likelihoods_of_a_mixed_batch_equal_a_plain_loop(name: str) -> None:
 @each_architecture
 def test_text_alone_equals_a_plain_loop(name: str) -> None:
     assembled, plain = _loaded(name)
-    layouts = [assembled.family.layout(QUESTION, option, with_media=False) for option in OPTIONS]
+    layouts = [assembled.family.layout(QUESTION, option, shapes=()) for option in OPTIONS]
     with torch.no_grad():
         read = assembled.model(_packed(assembled, layouts, [None, None]), None)
     end = assembled.family.stop_ids[0]
@@ -105,9 +107,9 @@ def test_tokens_and_pixels_are_the_processors(name: str, size: tuple[int, int]) 
     assembled, plain = _loaded(name)
     image = picture(7, width=size[0], height=size[1])
     told = plain.inputs(image.pixels_HWC, QUESTION)
-    asked = assembled.family.layout(QUESTION, None, shape=size_of(image))
+    asked = assembled.family.layout(QUESTION, None, shapes=[size_of(image)])
     assert asked.ids == tuple(told["input_ids"][0].tolist())
-    answered = assembled.family.layout(QUESTION, "head", shape=size_of(image))
+    answered = assembled.family.layout(QUESTION, "head", shapes=[size_of(image)])
     whole = tuple(plain.inputs(image.pixels_HWC, QUESTION, "head")["input_ids"][0].tolist())
     assert answered.ids[: len(asked.ids)] == asked.ids
     assert answered.ids[:-1] == whole[: len(answered.ids) - 1]
@@ -121,7 +123,7 @@ def test_replies_of_a_batch_equal_generate_for_each_question(name: str) -> None:
     assembled, plain = _loaded(name)
     questions = ("Which plane?", "Is there a mass, and where does it lie?", "Which plane?", "Why?")
     prompts = [
-        assembled.family.layout(question, None, shape=size_of(image))
+        assembled.family.layout(question, None, shapes=[size_of(image)])
         for question, image in zip(questions, IMAGES, strict=True)
     ]
     # A second end token, as generation_config.json names it, stops both sides.
