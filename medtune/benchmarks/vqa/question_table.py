@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -113,9 +113,10 @@ def question_table(
         raise ValueError(f"{folder}: no row gives a question.{left_out} Check the columns and the splits.")
     kept = levels.kept()
     for number, question in enumerate(found.questions):
-        if any(name not in kept and name != "task" for name in question.facets):
-            own = {name: text for name, text in question.facets.items() if name in kept or name == "task"}
-            found.questions[number] = replace(question, facets=own)
+        own = {name: text for name, text in question.facets.items() if name in kept or name == "task"}
+        # Another row may say whose an image is; where none does, the image stands for its patient.
+        patient, _ = found.owner.get(question.media_id, (question.media_id, None))
+        found.questions[number] = replace(question, facets=own, patient_id=question.patient_id or patient)
     ignored = [name for name in names if name not in kept]
     said = (
         *(f"rows left out, {why}: {count}" for why, count in sorted(found.left_out.items())),
@@ -150,28 +151,29 @@ def _collect(each: ReadSet, found: _Collected, levels: _Levels, limit: int | Non
             continue
         more = levels.of(row)
         for one in asked:
-            question = _owned(one, found)
-            if limit is not None and question.patient_id not in patients and len(patients) == limit:
+            question = _checked_question(one, found)
+            patient = question.patient_id or question.media_id
+            if limit is not None and patient not in patients and len(patients) == limit:
                 return
-            patients.add(question.patient_id)
+            patients.add(patient)
             found.questions.append(replace(question, facets={**more, **question.facets}))
             found.media[question.media_id] = one.media
 
 
-def _owned(one: Asked, found: _Collected) -> Question:
-    """Returns the question with its patient, after checking that its id is new and its media have one patient.
+def _checked_question(one: Asked, found: _Collected) -> Question:
+    """Returns the question after checking that its id is new and its media have one patient.
 
     Raises:
         ValueError: The id or the media are those of an earlier row.
     """
     question = one.question
-    if not question.patient_id:
-        question = replace(question, patient_id=question.media_id)
     if (earlier := found.places.setdefault(question.id, one.place)) is not one.place:
         raise ValueError(
             f"{_at(one.place)}: the id {question.id!r} stands in {_at(earlier)} too. Make ids unique, or leave the "
             f"column out: --columns {roles.ID}="
         )
+    if not question.patient_id:
+        return question
     patient, place = found.owner.setdefault(question.media_id, (question.patient_id, one.place))
     if patient != question.patient_id:
         raise ValueError(
@@ -199,8 +201,7 @@ def _simple(value: object) -> object:
 
 def _unit(columns: Sequence[Columns], media: Iterable[tuple[MediaRef, ...]]) -> str:
     """Returns the noun for what stands for a patient."""
-    if columns and all(each.patients for each in columns):
-        units = sorted({each.patients for each in columns})
-        return " or ".join(units)
-    kinds: Mapping[str, None] = {_UNITS[ref.kind]: None for items in media for ref in items}
-    return " or ".join(sorted(kinds)) or _NOTHING
+    units = {each.patients for each in columns if each.patients}
+    if not all(each.patients for each in columns):
+        units |= {_UNITS[ref.kind] for items in media for ref in items} or {_NOTHING}
+    return " or ".join(sorted(units))

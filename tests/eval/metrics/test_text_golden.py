@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pycocoevalcap.bleu.bleu import Bleu
 from pycocoevalcap.rouge.rouge import Rouge
 
-from medtune.data.types import Question
+from medtune.benchmarks import find_benchmark
+from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
 from medtune.eval.metrics.bleu4 import metric as bleu4
 from medtune.eval.metrics.rouge_l import metric as mean_rouge_l
@@ -22,8 +23,10 @@ from medtune.eval.metrics.rouge_l import rouge_l
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring import bertscore
 from medtune.eval.scoring.bertscore import BertModel, bert_scores
+from medtune.eval.scoring.score import score_phase
 from medtune.models.weights.assets import AssetError, IndexFile, from_index
 from tests.eval.golden import close, recorded
+from tests.own_questions import own_question
 
 Pairs = Sequence[tuple[str, str]]
 MINILM = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
@@ -105,6 +108,24 @@ def test_golden_text_bertscore(minilm: Path) -> None:
             by_task[row["task"]].append(100 * score.f1)
         for task, mean in expected["mean_F1_x100"].items():
             assert sum(by_task[task]) / len(by_task[task]) == pytest.approx(mean, abs=0.1), (name, task)
+
+
+@pytest.mark.slow
+def test_own_questions_have_the_bertscore_of_their_texts(minilm: Path) -> None:
+    questions = [own_question(kind, 0) for kind in ("yes_no", "short", "report")]
+    replies = {"yes_no": "yes", "short": "the right kidney", "report": questions[2].answer}
+    said = [
+        Prediction(PredictionKey(each.id, "image", "generation", 0), text=replies[each.facets["task"]])
+        for each in questions
+    ]
+    model = BertModel(str(minilm), 6)
+    table = score_phase(questions, said, find_benchmark("vqa"), text_model=model).tables[0]
+    found = {row[0]: row[-1] for row in table.rows}
+    (short,) = bert_scores(["the right kidney"], [questions[1].answer], model)
+    assert table.columns[-1] == "BERTScore F1"
+    assert found["closed: yes or no"] is None
+    assert found["open: short answer"] == pytest.approx(short.f1)
+    assert found["open: longer text"] == pytest.approx(1, abs=1e-5)
 
 
 def parsed(pairs: Pairs) -> list[ParsedReply]:

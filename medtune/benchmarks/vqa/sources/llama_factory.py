@@ -157,7 +157,7 @@ def _read_set(
         raise ValueError(f"{where}: wanted formatting sharegpt or alpaca, got {entry['formatting']!r}.")
     if not isinstance(file, str):
         raise ValueError(f"{where}: wanted the name of a file in file_name, got {file!r}.")
-    names = [MESSAGES, *_MEDIA]
+    names = ["id", MESSAGES, *_MEDIA]
     names += [each for each in json_columns(folder / file, file) if each not in layout.used]
     said = {roles.TURNS: MESSAGES, roles.IMAGE: "images", roles.VIDEO: "videos"}
     columns = columns_of(list(dict.fromkeys(names)), {**said, **options.columns}, where=str(folder / file))
@@ -203,8 +203,8 @@ def _with_messages(row: Row, layout: _Layout) -> Row:
     turns = [{"role": role, "content": text} for role, text in (*before, *said)]
     media = {name: values.get(columns[name]) for name in _MEDIA}
     own = {name: cell for name, cell in values.items() if name not in layout.used}
-    place = own.get("id") or f"{layout.name} {row.place.file}, {row.place.row}"
-    return Row(row.place, {**own, "id": place, MESSAGES: turns, **media})
+    row_id = own.get("id") or f"{layout.name}, {row.place.file}, {row.place.row}"
+    return Row(row.place, {**own, "id": row_id, MESSAGES: turns, **media})
 
 
 def _sharegpt(row: Row, layout: _Layout) -> list[tuple[str, str]]:

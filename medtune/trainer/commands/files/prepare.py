@@ -5,26 +5,20 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from itertools import islice, zip_longest
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from textwrap import indent
 
-from medtune.benchmarks import find_benchmark, find_source
+from medtune.benchmarks import find_benchmark
 from medtune.data.prepared import rejects
-from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.write import Origin, Prompts, prepare, read_source
 from medtune.data.raw.hub_id import HubId, parsed_hub_id
 from medtune.data.raw.source import Source
-from medtune.data.raw.table_options import TableOptions
-from medtune.data.types import SPLITS, Question, Split, UnofficialSplit
+from medtune.data.types import SPLITS, Question, UnofficialSplit
 from medtune.eval.asking.prepared_prompts import read_official_templates, usable_templates
-from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import label_of
 from medtune.trainer.commands.arguments import positive, share
-
-_NUM_SAMPLES = 3
+from medtune.trainer.commands.files.chosen_source import add_table_arguments, chosen_source
+from medtune.trainer.commands.files.samples import print_samples
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="The source that reads the raw files; `medtune list sources` (default: the first that recognises them).",
     )
-    _add_table_arguments(parser)
+    add_table_arguments(parser)
     parser.add_argument("--limit", type=positive, metavar="N", help="Takes at most N patients (default: all patients).")
     parser.add_argument(
         "--seed",
@@ -103,59 +97,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_table_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments for a table of the user's own."""
-    parser.add_argument(
-        "--images",
-        type=Path,
-        metavar="DIR",
-        help="The folder to which the paths of images, films or scans in a table are relative (default: the table's).",
-    )
-    parser.add_argument(
-        "--columns",
-        type=_pair,
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="ROLE=COLUMN",
-        help="What columns of a table hold: question=Q patient=PID; ROLE= for none (default: told by their names).",
-    )
-    parser.add_argument(
-        "--facets",
-        nargs="+",
-        metavar="COLUMN",
-        help="The columns of a table by which scores are broken down (default: all with few values and no other role).",
-    )
-    parser.add_argument(
-        "--question",
-        metavar="TEXT",
-        help="The question that is asked of every row of a table or folder (default: the row's own).",
-    )
-    parser.add_argument(
-        "--splits",
-        type=_pair,
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="NAME=SPLIT",
-        help="The split that a name in the data stands for: train, val or test, or none to leave it out (default: the "
-        "usual names are known).",
-    )
-    parser.add_argument(
-        "--copy",
-        action="store_true",
-        help="Copies films and scans into the prepared folder; without it they are linked where the disk allows it. "
-        "Images are always copied.",
-    )
-
-
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Runs `medtune prepare`: writes the prepared folder, or lists the missing media files, and returns 0.
 
     Raises:
         ValueError: --out is missing, or the benchmark and its source do not take the arguments.
     """
-    source = _chosen_source(options)
+    source = chosen_source(options)
     if options.list_missing:
         return list_missing(source, root=options.root, seed=options.seed)
     if options.out is None:
@@ -251,30 +199,10 @@ def prepare_folder(
         print(rejects.rejects_table(manifest.rejected, sum(map(prepared.num_questions, SPLITS))))
         print(f"each rejected row: {out / rejects.REJECTS}")
     if source.with_options is not None:
-        _print_samples(prepared, find_benchmark(benchmark_name))
+        print_samples(prepared, find_benchmark(benchmark_name))
     if (note := label_of(manifest, prompts=manifest.prompts).patient_note()) and source.with_options is not None:
         print(f"NO PATIENTS WERE FOUND: {note}. Name the column: --columns patient=COLUMN")
     return 0
-
-
-def _print_samples(prepared: Prepared, benchmark: Benchmark) -> None:
-    """Prints three questions as a model will see them, from different splits where there are several."""
-    by_split = (_shown(prepared, split) for split in SPLITS)
-    for question, media in islice((row for rank in zip_longest(*by_split) for row in rank if row), _NUM_SAMPLES):
-        prompt = benchmark.render(question, "text")
-        turns = "".join(f"user: {turn.asked}\nassistant: {turn.answer}\n" for turn in question.turns)
-        options = f"options: {' | '.join(question.options)}\n" if question.options else ""
-        print(f"\n{question.split} question {question.id}, as a model will see it ({question.answer_kind}):")
-        print(indent(f"{turns}{prompt.text}\n{options}target: {prompt.target}\nmedia: {media}", "    "))
-
-
-def _shown(prepared: Prepared, split: Split) -> Iterator[tuple[Question, str]]:
-    """Yields the first question of each media group of a split, with its media in words."""
-    if prepared.manifest.without_media:
-        yield from ((question, "left out") for question in islice(prepared.questions(split), _NUM_SAMPLES))
-        return
-    for group in islice(prepared.groups(split), _NUM_SAMPLES):
-        yield group.questions[0], ", ".join(f"{ref.kind} {ref.path}" for ref in group.media) or "none"
 
 
 def list_missing(source: Source, *, root: Origin, seed: int) -> int:
@@ -289,69 +217,6 @@ def list_missing(source: Source, *, root: Origin, seed: int) -> int:
         print(f"{item.file}\t{item.fetch}")
     print(f"{len(table.missing)} media files are missing", file=sys.stderr)
     return 0
-
-
-def _chosen_source(options: argparse.Namespace) -> Source:
-    """Returns the source that the user names, or the first that recognises his files, with what he says of his table.
-
-    Raises:
-        ValueError: The benchmark does not take the source, no source recognises the files, or the source knows its own
-            columns.
-    """
-    source = _named_source(options.benchmark, options.source) if options.source else _recognised(options)
-    said = TableOptions(
-        media_folder=options.images,
-        columns=dict(options.columns),
-        facets=None if options.facets is None else tuple(options.facets),
-        question=options.question,
-        splits=dict(options.splits),
-        limit=options.limit,
-    )
-    if source.with_options is None:
-        if replace(said, limit=None) != TableOptions():
-            raise ValueError(
-                f"the source {source.name!r} knows its own files: leave --images, --columns, --facets, --question and "
-                "--splits out."
-            )
-        return source
-    if options.images is not None and not options.images.is_dir():
-        raise FileNotFoundError(f"{options.images}: there is no such folder. Check --images.")
-    return replace(source.with_options(said), name=source.name)
-
-
-def _recognised(options: argparse.Namespace) -> Source:
-    sources = [find_source(name) for name in find_benchmark(options.benchmark).sources]
-    telling = [(source, source.recognises) for source in sources if source.recognises is not None]
-    if not telling:
-        return sources[0]
-    if options.root is None:
-        raise ValueError(f"prepare {options.benchmark} needs --from: a table, a folder, or hf:ID")
-    if isinstance(options.root, Path) and not options.root.exists():
-        raise FileNotFoundError(f"{options.root}: there is no such file or folder. Check --from.")
-    for source, recognises in telling:
-        if recognises(options.root):
-            print(f"{options.root} is read by the source {source.name} ({source.title}); --source names another")
-            return source
-    there = sorted(each.name for each in options.root.iterdir()) if isinstance(options.root, Path) else []
-    raise ValueError(
-        f"{options.root}: none of the sources {', '.join(source.name for source, _ in telling)} knows this layout; "
-        f"found {', '.join(there[:5]) or 'nothing'}. Name the source with --source."
-    )
-
-
-def _named_source(benchmark_name: str, name: str) -> Source:
-    accepted = find_benchmark(benchmark_name).sources
-    if name not in accepted:
-        raise ValueError(f"the benchmark {benchmark_name!r} takes the sources {', '.join(accepted)}, not {name!r}")
-    return find_source(name)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    """Returns the two sides of NAME=VALUE, of which the value may be empty."""
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise argparse.ArgumentTypeError(f"{text!r}: wanted NAME=VALUE")
-    return name, value
 
 
 def _origin(text: str) -> Path | HubId:

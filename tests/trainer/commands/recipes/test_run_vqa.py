@@ -22,4 +22,4 @@ def test_another_tools_data_set_trains(nano: Nano, tmp_path: Path, name: str) ->
     settings = ("data.benchmark=vqa", f"data.root={out}", "train.max_steps=1", "eval.readings=[generation]")
     assert nano.here("run", tmp_path / "run", *settings, "eval.conditions=[image]") == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert results["primary"]["name"] == "rouge_l"
+    assert results["primary"]["name"] == "exact_match"
