@@ -151,13 +151,11 @@ def _ref(path: Path, kind: MediaKind, place: Place, part: Part, reader: MediaRea
     boxes = _boxes(part.box, place)
     start, end = (_second(cell, place, field) for cell, field in ((part.start, "start"), (part.end, "end")))
     if kind != "volume" and masks:
-        raise place.error(f"masks belong to volumes, this is a {kind}. Leave the column out: --columns masks=")
+        raise place.error(f"masks belong to volumes, not to {kind}s. Leave the column out: --columns masks=")
     if kind != "video" and (start, end) != (None, None):
-        raise place.error(
-            f"a start and an end belong to films, this is a {kind}. Leave them out: --columns start= end="
-        )
+        raise place.error(f"start and end belong to films, not to {kind}s. Leave them out: --columns start= end=")
     if kind == "volume" and boxes:
-        raise place.error("a box belongs to an image or a film, this is a volume. Leave it out: --columns box=")
+        raise place.error("a box belongs to an image or a film, not to a volume. Leave it out: --columns box=")
     if kind == "video":
         if len(boxes) > 1:
             raise place.error("a film has one box, the part of its frames that is shown.", field="box")

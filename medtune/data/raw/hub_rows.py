@@ -78,7 +78,7 @@ def file_rows(path: Path, *, name: str) -> RowSet:
         raise FileNotFoundError(f"{path}: there is no such file. Check the path.")
     builder = BUILDERS.get(path.suffix.lower())
     if builder is None:
-        raise ValueError(f"{path}: wanted a name that ends with one of {', '.join(BUILDERS)}.")
+        raise ValueError(f'{path}: wanted {", ".join(BUILDERS)} or JSON. Save a spreadsheet as "CSV UTF-8".')
     with _explained(str(path)):
         return _csv_rows(path, name) if builder == "csv" else _row_set(_streamed(builder, path, {}), name, split=None)
 

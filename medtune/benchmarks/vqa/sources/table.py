@@ -67,7 +67,8 @@ def recognises(origin: Path | HubId) -> bool:
 def table_files(folder: Path) -> list[Path]:
     """Returns the tables in a folder and in the folders in it, sorted."""
     found = [*folder.iterdir(), *(file for each in folder.iterdir() if each.is_dir() for file in each.iterdir())]
-    return sorted(file for file in found if file.suffix.lower() in SUFFIXES and not file.name.startswith("."))
+    visible = (file for file in found if file.is_file() and not file.name.startswith("."))
+    return sorted(file for file in visible if file.suffix.lower() in SUFFIXES)
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions, needs_files: bool) -> SourceTable:
