@@ -8,13 +8,18 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from medtune.benchmarks import OWN_QUESTIONS, find_benchmark, find_source
+from medtune.benchmarks import OWN_QUESTIONS
 from medtune.data.prepared.manifest import MANIFEST
 from medtune.data.prepared.read import open_prepared
+from medtune.data.prepared.write import read_source
+from medtune.data.raw.source import SourceTable
+from medtune.trainer.commands.files.chosen_source import add_table_arguments, chosen_source, origin
 from medtune.trainer.recipe.data_facts import DataFacts, facts_of_prepared, facts_of_table
 from medtune.trainer.recipe.first_recipe import first_recipe
 
 PREPARED = "prepared"
+LOOK_AT = 20
+"""The number of questions of the quick look that stands in place of `prepare` where that was done."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,74 +27,82 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="The folder for the recipe; made if it is missing.")
     parser.add_argument(
         "--data",
-        type=Path,
+        dest="root",
+        type=origin,
         required=True,
-        metavar="DATA",
-        help="The questions, as for --from of `medtune prepare`; or a prepared folder.",
+        metavar="PATH",
+        help="The questions, as for --from of `medtune prepare`: a table, a folder, or hf:ID; or a prepared folder.",
     )
     parser.add_argument(
         "--source",
         metavar="NAME",
-        help="The source that reads the data; `medtune list sources` (default: as `medtune prepare` chooses it).",
+        help="The source that reads the data; `medtune list sources` (default: the first that recognises them).",
     )
+    add_table_arguments(parser)
+    parser.set_defaults(benchmark=OWN_QUESTIONS, limit=None)
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune init`: writes the recipe, prints what it is for and the next commands, and returns 0.
+    """Runs `medtune init`: writes the recipe, named after its folder, prints the next commands, and returns 0.
 
     Raises:
         FileNotFoundError: There are no such data.
         FileExistsError: The folder has such a recipe already.
         ValueError: The data cannot be read, or hold no questions.
     """
-    return init(options.folder, data=options.data, source=options.source)
-
-
-def init(folder: Path, *, data: Path, source: str | None) -> int:
-    """Writes a recipe named after its folder, prints the next commands, and returns 0.
-
-    Args:
-        folder: The folder for the recipe.
-        data: The raw data, or a prepared folder.
-        source: The source that reads raw data; None takes the one that `medtune prepare` takes.
-
-    Raises:
-        FileNotFoundError: There are no such data.
-        FileExistsError: The folder has such a recipe already.
-        ValueError: The data cannot be read, or hold no questions.
-    """
+    folder: Path = options.folder
     recipe = folder / f"{folder.resolve().name}.yaml"
     if recipe.exists():
         raise FileExistsError(f"{recipe}: this recipe is there already and is left as it is. Name another folder.")
-    if not data.exists():
-        raise FileNotFoundError(f"{data}: there are no such data (--data). Check the path.")
+    if isinstance(options.root, Path) and not options.root.exists():
+        raise FileNotFoundError(f"{options.root}: there is no such file or folder. Check --data.")
     validate, run = ["medtune", "validate", str(recipe)], ["medtune", "run", str(recipe)]
-    if (data / MANIFEST).is_file():
-        prepared = open_prepared(data)
-        facts, benchmark, root = facts_of_prepared(prepared), prepared.manifest.benchmark, data
-        commands = [validate, ["medtune", "eval", str(recipe), "--limit", "20"], run]
+    if isinstance(options.root, Path) and (options.root / MANIFEST).is_file():
+        prepared = open_prepared(options.root)
+        facts, benchmark, root = facts_of_prepared(prepared), prepared.manifest.benchmark, options.root
+        look, lines = ["medtune", "eval", str(recipe), "--limit", str(LOOK_AT)], list[str]()
+        commands = [validate, look, run]
     else:
-        facts, benchmark, root = _read(data, source), OWN_QUESTIONS, folder / PREPARED
-        named = ["--source", source] if source else []
-        commands = [["medtune", "prepare", benchmark, "--from", str(data), *named, "--out", str(root)], validate, run]
+        with tempfile.TemporaryDirectory(prefix="medtune-") as scratch:
+            table = read_source(chosen_source(options), options.root, 0, Path(scratch))
+            facts, lines = facts_of_table(table), _noted(table)
+        benchmark, root = options.benchmark, folder / PREPARED
+        commands = [["medtune", "prepare", benchmark, *_settings(options), "--out", str(root)], validate, run]
     typed = [shlex.join(each) for each in commands]
     text = first_recipe(facts, benchmark=benchmark, root=root.resolve(), on_gpu=_has_gpu(), commands=typed)
     folder.mkdir(parents=True, exist_ok=True)
     with recipe.open("x", encoding="utf-8") as file:
         file.write(text)
-    print(f"{recipe}: a first recipe with a comment on every field; open it and change what you like")
-    for line in _described(facts):
-        print(line)
-    print("\nThe next three commands:\n")
+    print("\n".join([*lines, *_described(facts)]))
+    print(f"\n{recipe}: a first recipe with a comment on every field; open it and change what you like.")
+    print("The next three commands:\n")
     print("\n".join(f"    {each}" for each in typed))
     return 0
 
 
-def _read(data: Path, source: str | None) -> DataFacts:
-    with tempfile.TemporaryDirectory(prefix="medtune-") as scratch:
-        return facts_of_table(
-            find_source(source or find_benchmark(OWN_QUESTIONS).sources[0]).read(data, 0, Path(scratch))
+def _settings(options: argparse.Namespace) -> list[str]:
+    """Returns the arguments of `medtune prepare` that read the data as `init` has read them."""
+    said = ["--from", str(options.root)]
+    for name in ("source", "images", "question"):
+        if (value := getattr(options, name)) is not None:
+            said += [f"--{name}", str(value)]
+    for name in ("columns", "splits"):
+        if pairs := getattr(options, name):
+            said += [f"--{name}", *(f"{key}={value}" for key, value in pairs)]
+    if options.facets is not None:
+        said += ["--facets", *options.facets]
+    return [*said, "--copy"] if options.copy else said
+
+
+def _noted(table: SourceTable) -> list[str]:
+    """Returns what the source found out about the data, and a loud line where they name no patients."""
+    lines = [f"note: {note}" for note in table.notes]
+    if (unit := table.stands_for_patient) != "patient":
+        lines.append(
+            f"NO PATIENTS WERE FOUND: one {unit} stands for one patient, so that train and test may share patients. "
+            "Name the column: --columns patient=COLUMN"
         )
+    return lines
 
 
 def _described(facts: DataFacts) -> list[str]:
