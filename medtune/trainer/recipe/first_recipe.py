@@ -70,7 +70,7 @@ def first_recipe(facts: DataFacts, *, benchmark: str, root: Path, on_gpu: bool, 
 def _header(facts: DataFacts, commands: Sequence[str], *, on_gpu: bool) -> list[str]:
     num = facts.questions
     counts = f"train {num['train']:,}, val {num['val']:,}, test {num['test']:,} questions"
-    split = "the split of the data" if facts.is_split else "estimated; `prepare` draws the split by patient"
+    split = "the split of the data" if facts.is_split else "estimated; `prepare` draws the split"
     first, *others = commands
     return [
         "# A first recipe for your own questions, written by `medtune init`. Change whatever you like.",

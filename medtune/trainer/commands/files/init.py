@@ -107,7 +107,7 @@ def _noted(table: SourceTable) -> list[str]:
 
 def _described(facts: DataFacts) -> list[str]:
     num = facts.questions
-    about = "as the data say" if facts.is_split else "estimated; `prepare` draws the split by patient"
+    about = "as the data say" if facts.is_split else "estimated; `prepare` draws the split"
     kinds = " and ".join(f"{kind}s" for kind in sorted(facts.kinds)) or "no media"
     lines = [
         f"questions  train {num['train']:,}, val {num['val']:,}, test {num['test']:,} ({about})",

@@ -82,7 +82,7 @@ def test_a_table_is_looked_at_and_not_prepared(
     assert prepare.startswith("medtune prepare vqa --from 'my data.csv' --images ")
     assert prepare.endswith(" --columns image=file patient=PID --out study/prepared")
     assert (validate, run) == ("medtune validate study/study.yaml", "medtune run study/study.yaml")
-    assert "train 50, val 11, test 11 (estimated; `prepare` draws the split by patient)" in said
+    assert "train 50, val 11, test 11 (estimated; `prepare` draws the split)" in said
     assert "48 listed (options, yes or no), 24 free" in said
     assert "NO PATIENTS" not in said
     assert sorted(path.name for path in Path("study").iterdir()) == ["study.yaml"]
