@@ -12,7 +12,8 @@ import PIL.Image
 import pytest
 
 import medtune
-from medtune.data.types import MediaGroup, Prediction, Request
+from medtune.api.answering import as_answerer
+from medtune.data.types import MEDIA_MARK, MediaGroup, MediaRef, Prediction, Prompt, Question, Request, Turn
 from medtune.trainer.commands.cli import main
 from tests.eval.answerers import Oracle
 
@@ -81,6 +82,29 @@ def test_a_function_is_asked_each_question_once(data: medtune.Dataset, tmp_path:
     right = sum(question.answer == "malignant" for question in data.test)
     assert result.score.value == pytest.approx(right / 9)
     assert result.scores.overall.baselines["text_only"] == result.score.value
+
+
+def test_a_function_sees_several_images_and_the_earlier_turns(tmp_path: Path) -> None:
+    for number in range(2):
+        PIL.Image.new("RGB", (20 + number, 10)).save(tmp_path / f"{number}.png")
+    refs = tuple(MediaRef(tmp_path / f"{number}.png") for number in range(2))
+    turns = (Turn(f"Here {MEDIA_MARK} and there {MEDIA_MARK}: the same?", "No."),)
+    asked = Question("q", "m", "Which is larger?", (), "the second", "text", "p", turns=turns)
+    request = Request(asked, Prompt("Which is larger?", (), "the second"), "generation")
+    seen = []
+
+    def answer(images: list[PIL.Image.Image], prompt: str) -> str:
+        seen.append(([image.width for image in images], prompt))
+        return "the second"
+
+    (said,) = as_answerer(answer).answer(MediaGroup("m", refs, (asked,)), [request])
+    assert said.text == "the second"
+    assert seen == [([20, 21], "Here [image] and there [image]: the same?\nNo.\n\nWhich is larger?")]
+    (said,) = as_answerer(answer).answer(MediaGroup("m", (), (asked,)), [request])
+    assert seen[1][0] == []
+    volume = MediaGroup("m", (MediaRef(tmp_path / "scan.nii.gz", kind="volume"),), (asked,))
+    with pytest.raises(ValueError, match=r"scan\.nii\.gz is a volume, and a Python function is handed pictures"):
+        list(as_answerer(answer).answer(volume, [request]))
 
 
 def test_an_oracle_scores_one_and_a_part_is_a_part(data: medtune.Dataset) -> None:

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 import medtune
+from medtune.benchmarks import paper_of
+from medtune.eval.report.write import write_report
 from tests.eval.answerers import Oracle
+from tests.eval.report.folders import write_run
 
 EVIL = "<script>alert(1)</script>"
 
@@ -55,6 +58,12 @@ def test_the_page_of_a_comparison_and_of_plain_answers(result: medtune.Evaluatio
     plain = medtune.Report(medtune.score(["yes", "a cyst"], ["no", "a cyst"])).html
     assert "each question counts as a patient" in html.unescape(plain).replace("\n", " ")
     assert "a cyst" in plain
+
+
+def test_the_report_of_a_run_is_the_one_that_the_run_wrote(prepared_tiny: Path, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", prepared_tiny)
+    own = write_report(run, paper_of).read_text("utf-8")
+    assert medtune.Report(str(run)).html == own
 
 
 def test_the_report_of_what_is_none_is_refused(tmp_path: Path) -> None:
