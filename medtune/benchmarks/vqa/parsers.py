@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from medtune.data.types import Question
+from medtune.eval.scoring.normalised_text import normalised
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice_strict
 from medtune.eval.scoring.parsers.closed_parser import is_answer, parse_closed
 from medtune.eval.scoring.parsers.free_answer import read_answer
@@ -41,6 +42,8 @@ def parse_verbatim(reply: str, question: Question) -> str | None:
 
 def _number(reply: str, question: Question) -> str | None:
     found, truth = read_measure(reply, question.unit), read_measure(question.answer, question.unit)
+    if found is None and normalised(read_answer(reply) or "") == "0":
+        found = 0.0  # "None" is a number only as the whole answer.
     if found is None:
         return None
     is_equal = truth is not None and math.isclose(found, truth, rel_tol=1e-9, abs_tol=1e-12)

@@ -20,6 +20,6 @@ def metric() -> Metric:
         0.5
 
     Source:
-        `accuracy`, as the sets with closed and open questions report it (VQA-RAD, SLAKE: closed accuracy).
+        `accuracy`, as it is reported for sets with closed and open questions ("closed accuracy").
     """
     return accuracy().only(is_closed)

@@ -95,7 +95,13 @@ def test_the_right_option_scores_1_and_another_0(organs: list[str], size: int, d
 def test_yes_and_no_are_read_in_any_wording(said: str, truth: str, frame: str, data: st.DataObject) -> None:
     letter = "A" if said == "Yes" else "B"
     whole = {
-        "Yes": ("Yes, there is.", "Yes, there is a fracture.", "yes there is", "There is a fracture of the rib."),
+        "Yes": (
+            "Yes. No other finding",
+            "Yes, there is.",
+            "Yes, there is a fracture.",
+            "yes there is",
+            "There is a fracture of the rib.",
+        ),
         "No": ("No, there is not.", "No evidence of a fracture.", "There is no fracture.", "No fracture is seen."),
     }[said]
     ways = (said, said.upper(), said.lower(), letter, f"{letter}. {said}", f"({letter}) {said}", *whole)
@@ -173,6 +179,12 @@ def test_a_wrong_answer_never_scores_1(question: Question, reply: str) -> None:
 @pytest.mark.parametrize("reply", ["", " ", ".", "\n", "<think>liver", r"\boxed{}", "Answer:", "。"])
 def test_an_empty_reply_is_wrong_and_raises_nothing(question: Question, reply: str) -> None:
     assert primary(question, reply) == 0
+
+
+@pytest.mark.parametrize("reply", ["0", "None.", "zero", "The answer is none.", "0 lesions"])
+def test_nothing_is_the_number_0(reply: str) -> None:
+    assert primary(number("0", None), reply) == 1
+    assert primary(number("1", None), reply) == 0
 
 
 def test_an_unanswered_question_counts_as_wrong() -> None:

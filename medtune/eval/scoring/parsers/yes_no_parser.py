@@ -27,12 +27,13 @@ from medtune.eval.scoring.parsers.free_answer import read_answer
 from medtune.eval.scoring.parsers.think_blocks import after_thoughts
 
 _WORDS = {"yes": "yes", "no": "no", "true": "yes", "false": "no", "correct": "yes", "incorrect": "no"}
+_WORDS |= {"yeah": "yes", "yep": "yes", "nope": "no"}
 _IDIOMS = re.compile(r"\bno (?:doubt|question)\b|\bno\.\s*\d|\b(?:yes|no)\s*(?:/|or)\s*(?:yes|no)\b")
 _FIRST = re.compile(
     r"\W*(?:(?P<yes>yes)\b(?!\s*(?:and|or|/)\s*no\b)|"
     r"(?P<no>no)\b\s*(?:[.,;:!\n–—-]|\Z|(?:it|there|this|that)\b))"
 )
-_LETTERED = re.compile(r"\W*[a-z]\s*[.):\]-]+\s*(?=(?:yes|no)\b)")
+_LETTERED = re.compile(r"\A\W*[a-z]\s*[.):\]-]+\s*(?=(?:yes|no)\b)")
 _IS = re.compile(r"\b(?:is|are|was|were|shows?|has|have)\b")
 _CLAUSES = re.compile(r"[,.;:!?\n]|\b(?:but|while|although|whereas)\b")
 _VERDICT = re.compile(r"\b(yes|no)\b\s*(?:[.,;:!\n]|\Z)")

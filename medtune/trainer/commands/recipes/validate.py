@@ -35,7 +35,7 @@ from medtune.trainer.doctor.first_run import proof_of
 from medtune.trainer.doctor.patient import open_patient
 from medtune.trainer.experiment.load_model import load_checkpoint
 from medtune.trainer.experiment.missing_inputs import missing_data, missing_weights
-from medtune.trainer.experiment.open_data import OpenedData, open_data
+from medtune.trainer.experiment.open_data import OpenedData, open_data, primary_parser
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import AUTO, Recipe, Stage
 from medtune.trainer.training.batches import stage_batches
@@ -164,7 +164,18 @@ def _show_data(recipe: Recipe, *, training: bool) -> OpenedData:
     for line in (*prepared.manifest.lookalikes.lines(), *(each.lookalikes for each in data.training_sets)):
         if line:
             print(f"           look-alikes: {line}")
+    print(f"scores     {_scored(data)}")
     return data
+
+
+def _scored(data: OpenedData) -> str:
+    """Returns the primary metric, how answers are read for it, and how many of the questions it is about."""
+    split, benchmark = data.recipe.eval.split, data.benchmark
+    asked = data.prepared.questions(split)
+    covered = sum(map(benchmark.primary_metric.covers, asked))
+    readings = " and ".join(data.recipe.eval.known_readings)
+    read = f"{benchmark.primary}, read by {primary_parser(data.recipe, benchmark)} (asked for: {readings})"
+    return f"{read}; about {covered:,} of the {len(asked):,} questions of {split}"
 
 
 def _show_batch(data: OpenedData, assembled: Assembled) -> None:

@@ -27,11 +27,17 @@ VQA = find_benchmark("vqa")
     ],
 )
 def test_what_validate_accepts_run_finishes(
-    nano: Nano, tmp_path: Path, kinds: tuple[Kind, ...], primary: str, parser: str
+    nano: Nano,
+    tmp_path: Path,
+    kinds: tuple[Kind, ...],
+    primary: str,
+    parser: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     root = prepare_own(tmp_path, dict.fromkeys(("train", "val", "test"), kinds), patients=3).root
     settings = ("data.benchmark=vqa", f"data.root={root}", "train.max_steps=1")
     assert main(["validate", "nano_busi_lora", "--no-weights", "--set", *settings]) == 0
+    assert f"scores     {primary}, read by {parser} (asked for: " in capsys.readouterr().out
     run = tmp_path / "run"
     assert nano.here("run", run, *settings) == 0
     results = json.loads((run / "results.json").read_text())
