@@ -1,3 +1,56 @@
-"""medtune fine-tunes medical vision-language models on the benchmarks that judge them."""
+"""medtune fine-tunes medical vision-language models on the benchmarks that judge them.
 
-__version__ = "0.1.0"
+The names below are the public Python API. A name's module is imported when the name is first used, so that
+`import medtune` loads neither torch nor transformers.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from medtune.version import __version__
+
+__all__ = [
+    "Comparison",
+    "Dataset",
+    "Evaluation",
+    "Questions",
+    "Report",
+    "Vlm",
+    "__version__",
+    "compare",
+    "evaluate",
+    "load",
+    "score",
+]
+
+if TYPE_CHECKING:
+    from medtune.api.compare import Comparison, compare
+    from medtune.api.dataset import Dataset, load
+    from medtune.api.evaluate import evaluate
+    from medtune.api.evaluation import Evaluation
+    from medtune.api.questions import Questions
+    from medtune.api.report import Report
+    from medtune.api.score import score
+    from medtune.models.transformers_vlm.generic.in_memory import Vlm
+else:
+    _HOMES = {
+        "Comparison": "medtune.api.compare",
+        "Dataset": "medtune.api.dataset",
+        "Evaluation": "medtune.api.evaluation",
+        "Questions": "medtune.api.questions",
+        "Report": "medtune.api.report",
+        "Vlm": "medtune.models.transformers_vlm.generic.in_memory",
+        "compare": "medtune.api.compare",
+        "evaluate": "medtune.api.evaluate",
+        "load": "medtune.api.dataset",
+        "score": "medtune.api.score",
+    }
+
+    def __getattr__(name):
+        if name not in _HOMES:
+            raise AttributeError(f"module 'medtune' has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(_HOMES[name]), name)
+        return found
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

@@ -67,7 +67,7 @@ def test_no_registry_host_or_download_address_is_pinned() -> None:
 ORDINARY_WORDS = {"table", "hf"}
 """Names of sources that the other rooms use as words: any table, and the prefix of a hub id."""
 NAMED_BY_BENCHMARKS = {*catalog.names(catalog.BENCHMARKS), *catalog.names(catalog.SOURCES)} - ORDINARY_WORDS
-ROOMS_THAT_NAME_NO_BENCHMARK = ("data", "eval", "models", "trainer")
+ROOMS_THAT_NAME_NO_BENCHMARK = ("data", "eval", "models", "trainer", "api")
 
 
 def strings_outside_docstrings(tree: ast.Module) -> list[str]:

@@ -6,14 +6,19 @@ The rest of medtune asks this module for a benchmark or a source by name and nev
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from medtune.data import catalog
+from medtune.data.raw.row_errors import Place
 from medtune.data.raw.source import Source
+from medtune.data.types import Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.published_numbers import Paper
+
+OWN_QUESTIONS = "vqa"
+"""The benchmark for anybody's own questions."""
 
 
 def names() -> list[str]:
@@ -39,6 +44,22 @@ def find_source(name: str) -> Source:
     """
     build = cast("Callable[[], Source]", catalog.load(catalog.SOURCES, name))
     return replace(build(), name=name)
+
+
+def own_question(id_: str, *, answer: str, options: Sequence[str], patient_id: str) -> Question:
+    """Returns a question of the benchmark `OWN_QUESTIONS` of which no text and no media are known, for scoring alone.
+
+    Raises:
+        RowError: The answer is empty, or is none of the options and no letter of one.
+    """
+    # Imported here, because `medtune list` has to start quickly.
+    from medtune.benchmarks.vqa.answers import answered
+
+    said = answered(
+        Place("", 0), text="", answer=answer.strip(), options=tuple(options), declared="", unit="", field="answer"
+    )
+    facets = {"task": said.kind}
+    return Question(id_, id_, "", said.options, said.answer, said.kind, patient_id, facets, said.unit, "test")
 
 
 def published(name: str) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-import medtune
 from medtune.data.prepared import content_ids, question_origins, question_rows, rejects, splits
 from medtune.data.prepared.atomic_folder import check_replaceable, new_folder
 from medtune.data.prepared.copy_media import CopiedFile, copy_media, unlink_media
@@ -25,6 +24,7 @@ from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.row_errors import Reject
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.types import Question, UnofficialSplit
+from medtune.version import __version__
 
 Origin = Path | HubId | None
 """Where raw data are: a folder or file, a data set of the hub, or nowhere in the case of a simulation."""
@@ -345,7 +345,7 @@ def _manifest(
     num_files = len({file.digest for question in questions for file in media.files[question.media_id]})
     return Manifest(
         format_version=FORMAT_VERSION,
-        medtune_version=medtune.__version__,
+        medtune_version=__version__,
         benchmark=benchmark,
         source=source.name,
         title=source.title,

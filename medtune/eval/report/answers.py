@@ -90,7 +90,7 @@ def answered_questions(run: RunData) -> list[Answered]:
     for group in prepared.groups(split):
         for question in group.questions:
             if all(question.id in said for said in parsed.values()):
-                answers = {name: _answer(question, *said[question.id]) for name, said in parsed.items()}
+                answers = {name: answer_to(question, *said[question.id]) for name, said in parsed.items()}
                 found.append(Answered(question, group.media, answers))
     return found
 
@@ -175,7 +175,14 @@ def _parsed(path: Path, parser: str) -> dict[str, tuple[str | None, bool]]:
     }
 
 
-def _answer(question: Question, said: str | None, waits: bool) -> Answer:
+def answer_to(question: Question, said: str | None, waits: bool) -> Answer:
+    """Returns the answer that a parser read, with its outcome.
+
+    Args:
+        question: The question.
+        said: The answer; None if none could be read.
+        waits: Whether the answer waits for a judge.
+    """
     if said is None:
         return Answer(said, "unscored" if waits else "unreadable")
     if question.answer_kind not in ("choice", "yes_no"):

@@ -200,10 +200,11 @@ def calibration_table(run: RunData) -> ReportTable:
 
 def paper_tables(run: RunData) -> list[ReportTable]:
     """Returns the tables in the form of the benchmark's paper, in which the rows of this run are marked."""
-    return [_paper_table(table) for table in run.last.tables]
+    return [paper_table(table) for table in run.last.tables]
 
 
-def _paper_table(table: Table) -> ReportTable:
+def paper_table(table: Table) -> ReportTable:
+    """Returns a table of results as one of the report; rows that begin with "ours" are marked."""
     rows = []
     for row in table.rows:
         is_ours = isinstance(row[0], str) and row[0].startswith("ours")

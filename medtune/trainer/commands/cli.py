@@ -14,9 +14,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple, Protocol, cast
 
-from medtune import __version__
 from medtune.data.plugins import name_folders
 from medtune.trainer.devices.launch import INTERRUPTED
+from medtune.version import __version__
 
 FAILED = 1
 
@@ -49,6 +49,7 @@ COMMANDS = {
     "list": Command("extensions.list", "lists the recipes, models, benchmarks, metrics and so on that there are"),
     "check": Command("extensions.check", "runs the contract tests on a folder with extensions of your own"),
     "show": Command("recipes.show", "prints a recipe with every value resolved, or the fields that recipes have"),
+    "init": Command("files.init", "writes a first recipe for your own questions and says the next three commands"),
     "prepare": Command("files.prepare", "turns raw files into a prepared folder with patient-level splits"),
     "validate": Command("recipes.validate", "checks a recipe before a run: its fields, files, labels and memory"),
     "doctor": Command("recipes.doctor", "proves a recipe's checkpoint here against plain transformers and peft"),

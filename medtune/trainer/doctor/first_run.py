@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from medtune import __version__
 from medtune.eval.results.doctor_file import DoctorFile
 from medtune.eval.results.typed_json import read_json, write_document
 from medtune.models.weights.assets import cache_folder
@@ -19,6 +18,7 @@ from medtune.trainer.doctor.patient import Patient, patient_of
 from medtune.trainer.doctor.table import doctor_table
 from medtune.trainer.experiment.environment import environment
 from medtune.trainer.experiment.experiment import Experiment
+from medtune.version import __version__
 
 
 def proven_on_first_run(experiment: Experiment, *, resumed: bool) -> bool:

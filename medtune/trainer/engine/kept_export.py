@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from medtune import __version__
 from medtune.models.weights.assets import cache_folder
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import recipe_to_yaml
+from medtune.version import __version__
 
 _HASH_LENGTH = 16
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import torch
 
-import medtune
-from medtune import __version__
+from medtune.version import __version__
 
 PACKAGES = (
     "torch",
@@ -52,7 +51,7 @@ def _version(package: str) -> str | None:
 
 def _git_commit() -> str | None:
     """Returns the commit of the checkout that medtune runs from; None for an installed wheel."""
-    checkout = Path(medtune.__file__).resolve().parents[1]
+    checkout = Path(__file__).resolve().parents[3]
     if not (checkout / ".git").exists():
         return None
     done = subprocess.run(["git", "-C", checkout, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import transformers
-from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForImageTextToText, PreTrainedConfig
+from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForImageTextToText, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
 from medtune.data import catalog
@@ -126,32 +127,67 @@ def read_generic(where: str, config: PreTrainedConfig, loading: Loading) -> Asse
     processor = read_processor(folder, said)
     try:
         # Everything small is read and tried before the weights.
-        conversations = Conversations(processor)
-        outputs = processor_outputs(conversations, processor, config)
-        _refuse_settings(loading, config.model_type, videos=outputs.video is not None)
-        template = GenericTemplate(
-            processor,
-            conversations,
-            visual_ids=outputs.visual_ids,
-            max_tokens=_context(config),
-            joins_images=outputs.joins is not None,
-        )
+        reader = generic_reader(processor, config, loading)
         generic_skeleton(config)
     except ValueError as error:
         raise ValueError(f"{said}: {error}") from error
     pinned = commit_of(folder) or loading.revision
     folder = checkpoint_folder(where, what="weights", revision=pinned, files=(*SMALL_FILES, *SHARDS))
-    model = GenericVlm(read_weights(folder, said, loading, attention=None), outputs.by_token, outputs.joins)
-    return Assembled(
-        model=model,
-        family=ended_by(template, model.whole.generation_config, processor.tokenizer),
-        transform=GenericTransform(
-            conversations, outputs.image, outputs.video, _sampling(loading, outputs), _volumes(loading)
+    whole = read_weights(folder, said, loading, attention=None)
+    origin = f"{said}, {loading.dtype}, generic entry for {config.model_type}"
+    provenance: dict[str, str] = {part: f"{origin} ({', '.join(roots)})" for part, roots in find_parts(whole).items()}
+    return reader.around(whole, provenance)
+
+
+@dataclass(frozen=True, slots=True)
+class GenericReader:
+    """What reads questions and media for a checkpoint, made from its processor before the weights are there.
+
+    Attributes:
+        outputs: The kinds of the processor's outputs.
+        template: Lays out a question as a sequence.
+        transform: Prepares media.
+    """
+
+    outputs: Outputs
+    template: GenericTemplate
+    transform: GenericTransform
+
+    def around(self, whole: PreTrainedModel, provenance: dict[str, str]) -> Assembled:
+        """Returns the model with its reader.
+
+        Args:
+            whole: The model with its weights.
+            provenance: Where the weights of each part come from.
+
+        Raises:
+            ValueError: The model's parts cannot be told apart.
+        """
+        model = GenericVlm(whole, self.outputs.by_token, self.outputs.joins)
+        family = ended_by(self.template, whole.generation_config, self.template.tokenizer)
+        return Assembled(model, family, self.transform, provenance)
+
+
+def generic_reader(processor: Any, config: Any, loading: Loading) -> GenericReader:
+    """Returns what reads questions and media for a checkpoint.
+
+    Raises:
+        ValueError: The processor cannot be read by the generic entry, or does not take a setting.
+    """
+    conversations = Conversations(processor)
+    outputs = processor_outputs(conversations, processor, config)
+    _refuse_settings(loading, config.model_type, videos=outputs.video is not None)
+    sampling, volumes = _sampling(loading, outputs), _volumes(loading)
+    return GenericReader(
+        outputs,
+        GenericTemplate(
+            processor,
+            conversations,
+            visual_ids=outputs.visual_ids,
+            max_tokens=_context(config),
+            joins_images=outputs.joins is not None,
         ),
-        provenance={
-            part: f"{said}, {loading.dtype}, generic entry for {config.model_type} ({', '.join(roots)})"
-            for part, roots in find_parts(model.whole).items()
-        },
+        GenericTransform(conversations, outputs.image, outputs.video, sampling, volumes),
     )
 
 

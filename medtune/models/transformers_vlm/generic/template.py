@@ -60,6 +60,11 @@ class GenericTemplate:
         self._read = lru_cache(maxsize=65536)(self._read_uncached)
 
     @property
+    def tokenizer(self) -> Any:
+        """The checkpoint's tokenizer."""
+        return self._tokenizer
+
+    @property
     def pad_id(self) -> int:
         """The tokenizer's padding token, or the end of a turn; padding is masked, so any id would do."""
         pad = self._tokenizer.pad_token_id

@@ -14,11 +14,11 @@ from typing import Any
 
 import torch
 
-from medtune import __version__
 from medtune.data.plugins import name_folders
 from medtune.models.weights.export import assemble_model
 from medtune.models.weights.loading_options import Loading
 from medtune.models.weights.proof.samples import answer_logprobs, read_sample
+from medtune.version import __version__
 
 
 def main(task_file: str, result_file: str) -> None:

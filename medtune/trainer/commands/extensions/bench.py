@@ -12,10 +12,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import cast
 
-from medtune import __version__
 from medtune.data import catalog
 from medtune.eval.predictions.files import replace_file
 from medtune.trainer.benches.measuring.measured import Bench, Limit, Measured, timed
+from medtune.version import __version__
 
 PARITY_FAILED, UNDER_TARGET = 1, 2
 MAX_S = 600.0

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from medtune.benchmarks import find_benchmark, find_source
+from medtune.data.raw.hub_id import HubId, parsed_hub_id
 from medtune.data.raw.source import Source
 from medtune.data.raw.table_options import TableOptions
 
@@ -55,6 +56,14 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
         help="Copies films and scans into the prepared folder; without it they are linked where the disk allows it. "
         "Images are always copied.",
     )
+
+
+def origin(text: str) -> Path | HubId:
+    """Returns the path or the name of a hub data set that `text` is."""
+    try:
+        return parsed_hub_id(text) or Path(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def chosen_source(options: argparse.Namespace) -> Source:

@@ -11,13 +11,12 @@ from pathlib import Path
 from medtune.benchmarks import find_benchmark
 from medtune.data.prepared import rejects
 from medtune.data.prepared.write import Origin, Prompts, prepare, read_source
-from medtune.data.raw.hub_id import HubId, parsed_hub_id
 from medtune.data.raw.source import Source
 from medtune.data.types import SPLITS, Question, UnofficialSplit
 from medtune.eval.asking.prepared_prompts import read_official_templates, usable_templates
 from medtune.eval.data_label import label_of
 from medtune.trainer.commands.arguments import positive, share
-from medtune.trainer.commands.files.chosen_source import add_table_arguments, chosen_source
+from medtune.trainer.commands.files.chosen_source import add_table_arguments, chosen_source, origin
 from medtune.trainer.commands.files.samples import print_samples
 
 
@@ -27,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from",
         dest="root",
-        type=_origin,
+        type=origin,
         metavar="PATH",
         help="The folder with the raw files, or a table, or hf:ID[:CONFIG][@REVISION] for a data set of the Hugging "
         "Face hub (default: none, which only a simulated source allows).",
@@ -217,14 +216,6 @@ def list_missing(source: Source, *, root: Origin, seed: int) -> int:
         print(f"{item.file}\t{item.fetch}")
     print(f"{len(table.missing)} media files are missing", file=sys.stderr)
     return 0
-
-
-def _origin(text: str) -> Path | HubId:
-    """Returns the path or the name of a hub data set that `text` is."""
-    try:
-        return parsed_hub_id(text) or Path(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _official(benchmark_name: str, folder: Path | None) -> Callable[[Sequence[Question]], Prompts] | None:

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import Split
-from medtune.eval.asking.official_prompts import FOREIGN_WORDING
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
-from medtune.eval.data_label import label_of
-from medtune.eval.published_protocol import why_unlike_published
 from medtune.eval.results.build import scores_file
 from medtune.eval.results.gain_table import gain_table
 from medtune.eval.results.schema import FileRows
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.bertscore import named_model
 from medtune.eval.scoring.parse_replies import write_parsed
-from medtune.eval.scoring.score import score_phase
+from medtune.eval.scoring.score_prepared import score_prepared
 from medtune.eval.scoring.tables import table_text
 from medtune.trainer.commands.arguments import add_split, facet_value
 from medtune.trainer.commands.files.given_predictions import given_predictions, write_matched
@@ -133,18 +129,8 @@ def score_file(
     benchmark = benchmark.for_part(asked)
     given = given_predictions(predictions, asked, prepared, benchmark)
     found = given.predictions
-    if any(prediction.prompt_hash is None for prediction in found):
-        benchmark = replace(benchmark, wording=FOREIGN_WORDING)
-    label = label_of(prepared.manifest, prompts=benchmark.wording)
-    scores = score_phase(
-        asked,
-        found,
-        benchmark,
-        train=prepared.questions("train"),
-        parser=parser,
-        text_model=named_model(bertscore) if bertscore else None,
-        unlike_published=why_unlike_published(label, benchmark, asked),
-    )
+    text_model = named_model(bertscore) if bertscore else None
+    scores, label, benchmark = score_prepared(prepared, asked, found, benchmark, parser=parser, text_model=text_model)
     first = predictions[0]
     folder = out or (first if first.is_dir() else first.parent)
     folder.mkdir(parents=True, exist_ok=True)

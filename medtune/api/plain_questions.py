@@ -1,0 +1,123 @@
+"""Turns plain true answers, in a list or by id, into questions that can be scored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from medtune.benchmarks import own_question
+from medtune.data.catalog import nearest
+from medtune.data.raw.row_errors import RowError
+from medtune.data.types import Question
+
+Truths = Iterable[str] | Mapping[str, str]
+"""The true answers, in order or by the question's id."""
+Options = Iterable[Sequence[str]] | Mapping[str, Sequence[str]]
+"""The options of each question, in the form of the true answers; an empty list for a question without options."""
+_Value = TypeVar("_Value")
+
+
+def plain_questions(truths: Truths, *, patients: Truths | None, options: Options | None) -> tuple[Question, ...]:
+    """Returns one question for each true answer, with the id of a mapping, or its place in a list, counted from 0.
+
+    What kind of question it is follows from the answer and the options as in a table of `medtune prepare`: one of its
+    options or their letter, yes or no, a number, or free text.
+
+    Raises:
+        TypeError: An answer or a patient is no text, or a list is a single text.
+        ValueError: Lists differ in length, ids differ, or a true answer is empty or not among its options.
+    """
+    answers = texts_by_id(truths, what="truths")
+    if not answers:
+        raise ValueError("truths: there are none; give the true answer of each question")
+    whose = {id_: f"question {id_}" for id_ in answers}
+    if patients is not None:
+        whose = matched(texts_by_id(patients, what="patients"), answers, what="patients")
+    listed = {id_: tuple[str, ...]() for id_ in answers}
+    if options is not None:
+        listed = matched(_options(options), answers, what="options")
+    return tuple(_question(id_, answer, listed[id_], whose[id_]) for id_, answer in answers.items())
+
+
+def texts_by_id(given: Iterable[object] | Mapping[str, object], *, what: str) -> dict[str, str]:
+    """Returns texts by the question's id; those of a list have their places as ids.
+
+    Raises:
+        TypeError: A value is no text, or the whole is one text.
+        ValueError: Two ids are the same as texts.
+    """
+    if isinstance(given, str):
+        raise TypeError(f"{what}: got one text, {given!r:.60}; wanted a list of texts, or a dict of texts by id")
+    found = list(given.items() if isinstance(given, Mapping) else enumerate(given))
+    for place, value in found:
+        if isinstance(value, Question):
+            raise TypeError(f"{what}: got a list of questions; give data.test of a loaded folder, or a part of it")
+        if not isinstance(value, str):
+            raise TypeError(f"{what}: {_described(value)} at {place!r}; wanted a text. {_advice(value)}")
+    texts = {str(place): str(value) for place, value in found}
+    if len(texts) < len(found):
+        raise ValueError(f"{what}: two ids are the same as texts, such as 1 and '1'; ids have to be unique")
+    return texts
+
+
+def matched(given: dict[str, _Value], by_id: Mapping[str, object], *, what: str) -> dict[str, _Value]:
+    """Returns the values, which have to be there for each question and for no other.
+
+    Raises:
+        ValueError: Their number or their ids differ from those of the questions.
+    """
+    if len(given) != len(by_id):
+        raise ValueError(f"{what}: {len(given)} for {len(by_id)} questions; wanted one for each")
+    for id_ in given:
+        refuse_unknown(id_, by_id, what=what)
+    return given
+
+
+def refuse_unknown(id_: str, known: Mapping[str, object], *, what: str) -> None:
+    """Refuses an id that no question has.
+
+    Raises:
+        ValueError: There is no such question; the message names the most similar id.
+    """
+    if id_ not in known:
+        raise ValueError(f"{what}: no question has the id {id_!r}.{nearest(id_, known)}")
+
+
+def plain_hash(questions: Iterable[Question]) -> str:
+    """Returns a SHA-256 over plain questions, which tells whether two evaluations are about the same ones."""
+    rows = [[q.id, q.answer, q.options, q.patient_id] for q in questions]
+    return hashlib.sha256(json.dumps(rows).encode("ascii")).hexdigest()
+
+
+def _options(given: Options) -> dict[str, tuple[str, ...]]:
+    pairs = given.items() if isinstance(given, Mapping) else enumerate(given)
+    found = {}
+    for place, each in pairs:
+        if isinstance(each, str):
+            raise TypeError(f"options: one text, {each!r:.60}, at {place!r}; wanted the list of the question's options")
+        found[str(place)] = tuple(texts_by_id(each, what=f"options of {place!r}").values())
+    return found
+
+
+def _question(id_: str, answer: str, options: tuple[str, ...], patient: str) -> Question:
+    try:
+        return own_question(id_, answer=answer, options=options, patient_id=patient)
+    except RowError as error:
+        raise ValueError(f"truths: at {id_!r} {error.reject.reason}") from None
+
+
+def _described(value: object) -> str:
+    return "NaN" if _is_missing(value) else f"{value!r:.60} ({type(value).__name__})"
+
+
+def _advice(value: object) -> str:
+    if value is None or _is_missing(value):
+        return 'A question without an answer is "" (with pandas: column.fillna(""))'
+    return "Turn numbers and labels into the words that stand for them, e.g. with str(value)"
+
+
+def _is_missing(value: object) -> bool:
+    """Returns whether a value is NaN, or what pandas puts in place of a missing text or time."""
+    return (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")

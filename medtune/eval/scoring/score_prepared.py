@@ -1,0 +1,67 @@
+"""Scores predictions about a prepared folder, with the label that the numbers carry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from medtune.data.prepared.read import Prepared
+from medtune.data.types import Prediction, Question
+from medtune.eval.asking.official_prompts import FOREIGN_WORDING
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.data_label import DataLabel, label_of
+from medtune.eval.published_protocol import why_unlike_published
+from medtune.eval.scoring.bertscore import BertModel
+from medtune.eval.scoring.score import PhaseScores, score_phase
+
+
+class ScoredPredictions(NamedTuple):
+    """The scores of predictions about a prepared folder.
+
+    Attributes:
+        scores: The scores.
+        label: The label of the data.
+        benchmark: The benchmark; where the prompts of the predictions are not known, its wording says so.
+    """
+
+    scores: PhaseScores
+    label: DataLabel
+    benchmark: Benchmark
+
+
+def score_prepared(
+    prepared: Prepared,
+    asked: Sequence[Question],
+    predictions: Sequence[Prediction],
+    benchmark: Benchmark,
+    *,
+    parser: str | None = None,
+    text_model: BertModel | None = None,
+) -> ScoredPredictions:
+    """Returns the scores of predictions, with the train split's answers as baselines.
+
+    Args:
+        prepared: The prepared folder that the questions are from.
+        asked: The questions that were to be answered.
+        predictions: The predictions, from any tool.
+        benchmark: The folder's benchmark with its prepared prompts, for these questions.
+        parser: The parser that reads the replies; None takes the benchmark's first.
+        text_model: The model for the BERTScore of free text; None leaves it out.
+
+    Raises:
+        ValueError: There are no questions, no such parser, or a prediction does not fit the questions.
+    """
+    if any(prediction.prompt_hash is None for prediction in predictions):
+        benchmark = replace(benchmark, wording=FOREIGN_WORDING)
+    label = label_of(prepared.manifest, prompts=benchmark.wording)
+    scores = score_phase(
+        asked,
+        predictions,
+        benchmark,
+        train=prepared.questions("train"),
+        parser=parser,
+        text_model=text_model,
+        unlike_published=why_unlike_published(label, benchmark, asked),
+    )
+    return ScoredPredictions(scores, label, benchmark)

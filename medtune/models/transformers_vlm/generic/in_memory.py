@@ -1,0 +1,130 @@
+"""`medtune.Vlm`: a vision-language model of transformers and its processor, both in memory, that answers questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+from peft import PeftModel
+from torch import nn
+from transformers import PreTrainedModel, ProcessorMixin
+
+from medtune.data.types import MediaGroup, Prediction, Request, VolumesAs
+from medtune.models.answering import LocalAnswerer, Visit
+from medtune.models.transformers_vlm.generic.loading import generic_reader
+from medtune.models.weights.loading_options import DEFAULT
+
+
+class Vlm:
+    """A model of transformers with its processor, for `medtune.evaluate`.
+
+    The processor's own chat template writes the question and the model's own forward reads it, one sequence in a row,
+    on the device and in the number type that the model has. Adapters of peft stay active. The model is in evaluation
+    mode while it answers, and afterwards as it was.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        processor: ProcessorMixin,
+        *,
+        max_new_tokens: int = 64,
+        batch_size: int = 8,
+        batch_tokens: int = 4096,
+        temperature: float = 0.0,
+        seed: int = 0,
+        video_frames: int | None = None,
+        volumes_as: VolumesAs | None = None,
+    ) -> None:
+        """Wraps a model and its processor.
+
+        Args:
+            model: What `AutoModelForImageTextToText.from_pretrained` returns, or a peft model around it.
+            processor: What `AutoProcessor.from_pretrained` returns for the same checkpoint.
+            max_new_tokens: The largest number of tokens in a reply.
+            batch_size: The number of images, with their questions, that are answered together.
+            batch_tokens: The largest number of tokens, padding included, in one forward pass.
+            temperature: The temperature at which replies are drawn; 0 is greedy.
+            seed: The seed of drawn replies.
+            video_frames: The number of frames of a video; None takes 16.
+            volumes_as: How a CT volume is shown to a model of videos: "slices", "video" or "slice"; None refuses
+                volumes.
+
+        Raises:
+            TypeError: The model is no model of transformers, or the processor is none.
+            ValueError: The model's parts are not found, or the processor has no chat template that shows an image.
+        """
+        self._whole = _whole(model)
+        _refuse_no_processor(processor)
+        loading = replace(DEFAULT, video_frames=video_frames, volumes_as=volumes_as)
+        try:
+            assembled = generic_reader(processor, self._whole.config, loading).around(self._whole, {})
+        except ValueError as error:
+            raise ValueError(f"{type(self._whole).__name__} with {type(processor).__name__}: {error}") from error
+        self._answerer = LocalAnswerer(
+            assembled,
+            device=self._whole.device,
+            batch_tokens=batch_tokens,
+            max_new_tokens=max_new_tokens,
+            precise=nullcontext,
+            batch_size=batch_size,
+            temperature=temperature,
+            seed=seed,
+        )
+
+    def expect(self, visits: Sequence[Visit]) -> None:
+        """Announces the requests that `answer` will get, in that order."""
+        self._answerer.expect(visits)
+
+    def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
+        """Yields one prediction per request."""
+        with _evaluating(self._whole):
+            answered = list(self._answerer.answer(group, requests))
+        yield from answered
+
+
+def _whole(model: object) -> PreTrainedModel:
+    """Returns the model of transformers, with the adapters of peft inside it where it has some.
+
+    Raises:
+        TypeError: It is no model of transformers.
+        ValueError: Its adapters are prompts, which only peft's own forward puts in.
+    """
+    if isinstance(model, PeftModel):
+        if model.active_peft_config.is_prompt_learning:
+            raise ValueError(
+                f"{type(model.active_peft_config).__name__}: learnt prompts are put in by peft's own forward, which "
+                "medtune does not call; adapters inside the layers, such as LoRA, are read"
+            )
+        found: object = model.get_base_model()
+        model = found
+    if not isinstance(model, PreTrainedModel):
+        raise TypeError(
+            f"medtune.Vlm: a {type(model).__name__} is no model of transformers; give what "
+            "AutoModelForImageTextToText.from_pretrained returns"
+        )
+    return model
+
+
+def _refuse_no_processor(processor: object) -> None:
+    if all(hasattr(processor, name) for name in ("tokenizer", "image_processor")):
+        return
+    got = "no processor" if processor is None else f"a {type(processor).__name__}, which is no processor for images"
+    raise TypeError(
+        f"medtune.Vlm: got {got}; the second argument is what AutoProcessor.from_pretrained returns for the model's "
+        "checkpoint"
+    )
+
+
+@contextmanager
+def _evaluating(whole: PreTrainedModel) -> Iterator[None]:
+    """Puts all modules into evaluation mode, and afterwards each into the mode that it had."""
+    learning: list[Any] = [module for module in whole.modules() if module.training]
+    whole.eval()
+    try:
+        yield
+    finally:
+        for module in learning:
+            module.training = True
