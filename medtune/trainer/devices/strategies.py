@@ -54,6 +54,12 @@ class AutocastDeepSpeedStrategy(DeepSpeedStrategy):
         if engine.torch_autocast_enabled() and engine.torch_autocast_dtype() == torch.float16:
             _scale_loss(engine.optimizer)
 
+    def validation_step(self, *arguments: Any, **keywords: Any) -> Any:
+        """Validates with the module itself, past the engine: the ranks ask different numbers of questions."""
+        assert self.lightning_module is not None
+        with self.precision_plugin.val_step_context():
+            return self.lightning_module.validation_step(*arguments, **keywords)
+
     def setup_environment(self) -> None:
         """Starts the process group without asking for a CUDA accelerator."""
         if isinstance(self.accelerator, CUDAAccelerator):

@@ -176,12 +176,6 @@ class FineTuning(pl.LightningModule):
         """Begins to count the loss of the first step."""
         self._step_loss = 0.0
 
-    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        """Returns a micro-batch on the device; questions that are to be answered stay as they are."""
-        if isinstance(batch, VisitBatch):
-            return batch
-        return super().transfer_batch_to_device(batch, device, dataloader_idx)
-
     def training_step(self, batch: MicroBatch, batch_idx: int) -> Tensor:
         """Returns the loss, multiplied by the number by which the strategy will divide it.
 
