@@ -207,6 +207,8 @@ class ResultsFile:
         learnt_lookalikes: Images of other folders that the model learnt from although they look like evaluated ones;
             left out if there are none.
         trained_on: Description of the prepared folders that the model was trained on; left out without training.
+        stopped_early: For each stage of the training that ended before its last step, at which step and why; left out
+            if none did.
         patient_unit: What stands for a patient, in the words of the source; left out if it is not recorded.
         weights_commit: Hub id and commit of the weights that the run began with; left out if they are not from the hub.
     """
@@ -234,6 +236,7 @@ class ResultsFile:
     split_lookalikes: Fact = ""
     learnt_lookalikes: Fact = ""
     trained_on: Fact = ""
+    stopped_early: Fact = ""
     patient_unit: Fact = ""
     weights_commit: Fact = ""
 

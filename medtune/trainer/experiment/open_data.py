@@ -14,6 +14,7 @@ from medtune.trainer.experiment.prepared_data import open_for_model
 from medtune.trainer.recipe.published_protocol import as_published
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.training.mixture import TrainingSet, open_training_sets
+from medtune.trainer.training.validation.watched import check_early_stopping
 
 
 class OpenedData(NamedTuple):
@@ -46,6 +47,8 @@ def open_data(recipe: Recipe, *, training: bool) -> OpenedData:
     benchmark = benchmark.for_part(prepared.questions(recipe.eval.split))
     recipe = as_published(recipe, benchmark)
     check_fit(recipe, prepared, benchmark, training=training)
+    if training:
+        check_early_stopping(recipe, benchmark)
     training_sets = open_training_sets(recipe, prepared, benchmark) if training else ()
     return OpenedData(recipe, prepared, benchmark, training_sets)
 

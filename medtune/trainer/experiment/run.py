@@ -154,6 +154,7 @@ def _finish(
             label=experiment.label,
             protocol=protocol_facts(recipe, benchmark),
             trained_on=experiment.trained_on,
+            stopped_early=_stopped_early(experiment),
             patient_unit=experiment.prepared.manifest.patient_unit,
             weights_commit=", ".join(f"{where} at commit {commit}" for where, commit in folder.commits.items()),
         )
@@ -182,6 +183,13 @@ def _finish(
     close_loggers(loggers)
     if experiment.rank == 0:
         experiment.say(f"report: {write_report(folder.root, paper_of)}")
+
+
+def _stopped_early(experiment: Experiment) -> str:
+    """Returns for each stage that ended before its last step at which step and why; "" if none did."""
+    names = {planned.number: planned.stage.name for planned in planned_stages(experiment.recipe)}
+    stops = sorted(experiment.folder.early_stops.items())
+    return "; ".join(f"stage {names[number]} {why}" if len(names) > 1 else why for number, why in stops)
 
 
 def _unavailable(recipe: Recipe) -> dict[Reading, str]:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import lightning.pytorch as pl
-import torch
 from torch.utils.data import DataLoader
 
 from medtune.data.prepared.read import open_prepared
@@ -184,12 +183,6 @@ class QuestionData(pl.LightningDataModule):
             questions, batch_size=size, rank=trainer.global_rank, world_size=trainer.world_size
         )
         return DataLoader(batches, batch_size=None, sampler=InOrder(len(batches)))
-
-    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        """Returns a micro-batch on the device; questions that are to be answered stay as they are."""
-        if isinstance(batch, VisitBatch):
-            return batch
-        return super().transfer_batch_to_device(batch, device, dataloader_idx)
 
     def _its_trainer(self) -> pl.Trainer:
         if self.trainer is None:

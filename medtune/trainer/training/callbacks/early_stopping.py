@@ -5,12 +5,10 @@ from __future__ import annotations
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import EarlyStopping
 
-from medtune.data.catalog import nearest
 from medtune.eval.benchmark import Benchmark
 from medtune.trainer.recipe import schema
-from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.training.stages import PlannedStage
-from medtune.trainer.training.validation.measures import HIGHER_IS_BETTER
+from medtune.trainer.training.validation.watched import higher_is_better
 
 
 class EarlyStop(EarlyStopping):
@@ -30,7 +28,7 @@ class EarlyStop(EarlyStopping):
             f"val/{metric}",
             min_delta=settings.min_delta,
             patience=settings.patience,
-            mode="max" if _higher_is_better(metric, benchmark) else "min",
+            mode="max" if higher_is_better(metric, benchmark) else "min",
             check_on_train_epoch_end=False,
         )
 
@@ -47,37 +45,3 @@ class EarlyStop(EarlyStopping):
             f"stopped at step {trainer.global_step} of {last} because {self.monitor} had not improved{better} in "
             f"{number} validation{'s' if number != 1 else ''} (best {float(self.best_score):.4g})"
         )
-
-
-def check_early_stopping(recipe: Recipe, benchmark: Benchmark) -> None:
-    """Refuses early stopping that could never end a stage, or by a metric that validations do not have.
-
-    Raises:
-        ValueError: A stage has too few validations, or there is no such metric; the message says what there is.
-    """
-    settings = recipe.train.early_stopping
-    if settings is None:
-        return
-    known = sorted({*benchmark.metrics, *HIGHER_IS_BETTER})
-    metric = settings.metric or benchmark.primary
-    if metric not in known:
-        raise ValueError(
-            f"train.early_stopping.metric is {metric!r}.{nearest(metric, known)} There are: {', '.join(known)}"
-        )
-    judged = benchmark.judging is not None and not benchmark.judging.is_extra
-    if judged and metric in benchmark.metrics:
-        raise ValueError(
-            f"train.early_stopping.metric is {metric!r}, which waits for a judge while the model trains; set "
-            "train.early_stopping.metric=loss"
-        )
-    for stage in recipe.stages:
-        if stage.max_steps is not None and stage.max_steps <= recipe.eval.every_steps * settings.patience:
-            raise ValueError(
-                f"train.early_stopping.patience is {settings.patience}, and the stage {stage.name!r} of "
-                f"{stage.max_steps} steps is validated every {recipe.eval.every_steps} steps (eval.every_steps), so "
-                "that it could never stop: validate more often, or leave train.early_stopping out"
-            )
-
-
-def _higher_is_better(metric: str, benchmark: Benchmark) -> bool:
-    return benchmark.metrics[metric].higher_is_better if metric in benchmark.metrics else HIGHER_IS_BETTER[metric]

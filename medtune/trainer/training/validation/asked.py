@@ -108,19 +108,22 @@ def asked(
     return Asked(benchmark, groups, [visit for visits in plan for visit in visits], readings, parser)
 
 
-class VisitBatch(NamedTuple):
+class VisitBatch:
     """Several media groups with the requests about them, which are answered together.
 
-    Attributes:
+    It is neither a dataclass nor a tuple, because Lightning looks for tensors in those, and refuses frozen dataclasses.
+
+    Args:
         asked: The plan that the batch belongs to.
         visits: The requests.
         counts: Whether the answers count. They do not if the batch is borrowed, because a rank has fewer groups than
             another: with DDP all ranks run equally many batches.
     """
 
-    asked: Asked
-    visits: tuple[Visit, ...]
-    counts: bool
+    def __init__(self, asked: Asked, visits: tuple[Visit, ...], *, counts: bool) -> None:
+        self.asked = asked
+        self.visits = visits
+        self.counts = counts
 
 
 class VisitBatches(Dataset[VisitBatch]):

@@ -25,15 +25,6 @@ from medtune.trainer.training.validation.asked import Asked
 
 UNPARSABLE, UNLISTED = 0, 1
 """The labels of a reply that no answer can be read from, and of one that names an answer which nobody offered."""
-HIGHER_IS_BETTER: Mapping[str, bool] = {
-    "loss": False,
-    "token_accuracy": True,
-    "choice_accuracy": True,
-    "f1": True,
-    "ece": False,
-    "brier": False,
-}
-"""The names of the metrics over all questions, and whether a higher value is better."""
 
 
 class Answered(NamedTuple):
