@@ -116,9 +116,8 @@ class QuestionData(pl.LightningDataModule):
         trainer, recipe = self._its_trainer(), self._opened.recipe
         if trainer.overfit_batches:
             raise ValueError("Trainer(overfit_batches=...) reads batches by number: take limit_train_batches instead")
-        mixture = stage_mixture(recipe, self._stage, self._opened.training_sets, limit=self._limit)
-        plan = self._whole_stage(mixture) if self._stage.max_steps is not None else self._epochs(mixture)
-        batches = micro_batches(mixture, plan.order, self._module.assembled, rank=trainer.global_rank)
+        plan = self._plan()
+        batches = micro_batches(self._mixture, plan.order, self._module.assembled, rank=trainer.global_rank)
         sampler = ResumableOrder(
             epoch_steps=plan.epoch_steps,
             length=plan.length,
@@ -127,13 +126,22 @@ class QuestionData(pl.LightningDataModule):
         )
         return loader(batches, sampler, workers=recipe.data.workers)
 
-    def _whole_stage(self, mixture: Mixture) -> _TrainPlan:
-        order = stage_order(mixture, self._stage, world_size=self._its_trainer().world_size)
-        return _TrainPlan(order, self._stage.steps, self._stage.steps * order.accumulate)
-
-    def _epochs(self, mixture: Mixture) -> _TrainPlan:
-        """Returns a plan in which an epoch is one pass over the groups, or what the trainer limits it to."""
+    def num_steps(self) -> float:
+        """Returns the number of optimizer steps that the trainer will make; infinity if nothing says."""
         trainer = self._its_trainer()
+        epochs = math.inf if trainer.max_epochs in (None, -1) else trainer.max_epochs * self._plan().epoch_steps
+        return min(epochs, math.inf if trainer.max_steps == -1 else trainer.max_steps)
+
+    @cached_property
+    def _mixture(self) -> Mixture:
+        return stage_mixture(self._opened.recipe, self._stage, self._opened.training_sets, limit=self._limit)
+
+    def _plan(self) -> _TrainPlan:
+        """Returns a plan in which an epoch is the whole stage, one pass over the groups, or what the trainer allows."""
+        trainer, mixture = self._its_trainer(), self._mixture
+        if self._stage.max_steps is not None:
+            order = stage_order(mixture, self._stage, world_size=trainer.world_size)
+            return _TrainPlan(order, self._stage.steps, self._stage.steps * order.accumulate)
         at_once, accumulate = self.batch_size * trainer.world_size, trainer.accumulate_grad_batches
         groups = sum(len(member.epochs.groups_in(0)) for member in mixture.members)
         length = math.ceil(groups / (at_once * accumulate)) * accumulate

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any, Protocol, get_args, runtime_checkable
 
 import lightning.pytorch as pl
 import torch
@@ -247,7 +247,7 @@ class FineTuning(pl.LightningModule):
         # Lightning does not clip for a fused optimizer under a mixed precision.
         clipped = bool(self.trainer.gradient_clip_val) and precision in NARROW
         optimizer = build_optimizer(self._train.optimizer, groups, scaled_loss=precision == "16-mixed" or clipped)
-        steps = self.trainer.estimated_stepping_batches if stage.max_steps is None else stage.max_steps
+        steps = _num_steps(self.trainer) if stage.max_steps is None else stage.max_steps
         if math.isinf(steps):
             raise ValueError("the learning rate falls until the last step: give the Trainer max_epochs or max_steps")
         rate_at = functools.partial(
@@ -320,6 +320,21 @@ class FineTuning(pl.LightningModule):
             ValueError: The names of the trainable parameters differ.
         """
         refuse_other_names(checkpoint.get("state_dict", ()), self)
+
+
+@runtime_checkable
+class CountsSteps(Protocol):
+    """Data that know how many optimizer steps a trainer will make, without opening a loader."""
+
+    def num_steps(self) -> float:
+        """Returns the number of optimizer steps; infinity if nothing says."""
+        ...
+
+
+def _num_steps(trainer: pl.Trainer) -> float:
+    data = getattr(trainer, "datamodule", None)
+    # Lightning's own estimate opens the loader before a saved state is read, which says where the loader begins.
+    return data.num_steps() if isinstance(data, CountsSteps) else trainer.estimated_stepping_batches
 
 
 def _only_for_runs(recipe: Recipe) -> str:

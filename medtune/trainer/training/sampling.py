@@ -204,9 +204,10 @@ class ResumableOrder(DistributedSampler[int]):
         self._start_step = start_step
 
     def __iter__(self) -> Iterator[int]:
+        # The step is read with the first number: Lightning begins an iteration before it reads a saved state.
         step = self._start_step()
         end = (step // self._epoch_steps + 1) * self._epoch_steps
-        return iter(range(step * self._accumulate, end * self._accumulate))
+        yield from range(step * self._accumulate, end * self._accumulate)
 
     def __len__(self) -> int:
         return self._length
