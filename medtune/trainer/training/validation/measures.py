@@ -67,10 +67,11 @@ class AnswerMeasures:
 
     def update(self, answered: Sequence[Answered]) -> None:
         """Counts the answers to some questions."""
-        for each in answered:
-            tokens = each.target.num_tokens
-            self._loss.update(-each.target.logprob / tokens, tokens)
-            self._tokens.update(each.target.likeliest / tokens, tokens)
+        if answered:
+            read_N3 = torch.tensor([each.target for each in answered], dtype=torch.float32, device=self._device)
+            logprob_N, tokens_N, likeliest_N = read_N3.T
+            self._loss.update(-logprob_N / tokens_N, tokens_N)
+            self._tokens.update(likeliest_N / tokens_N, tokens_N)
         closed = [row for each in answered if (row := self._closed(each)) is not None]
         if closed and self._all is not None:
             self._all.update(closed)
