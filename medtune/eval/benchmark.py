@@ -19,9 +19,12 @@ from medtune.eval.parsed_reply import ParsedReply, passes_of
 from medtune.eval.predictions.tool_files import ToolRows
 from medtune.eval.published_numbers import Reference, no_references
 from medtune.eval.scoring.bertscore import BertModel
+from medtune.eval.scoring.reply_rules import ReplyRule
 from medtune.eval.scoring.tables import Table
 from medtune.eval.workload import Workload
 
+MAX_LEVELS = 50
+"""The largest number of values of a facet by which scores are broken down if the benchmark does not name the facet."""
 ParsedReplies = Mapping[Condition, Mapping[str, Sequence[ParsedReply]]]
 
 
@@ -127,8 +130,11 @@ class Benchmark:
         licence: The licence of the questions and media, not of this code.
         url: The address of the benchmark.
         citation: The paper to be cited.
-        sources: Names of the sources whose prepared folders it accepts; the first is the default.
+        sources: Names of the sources whose prepared folders it accepts; the first that recognises the user's files is
+            the default, or the first of all if none of them tells its files.
         facets: Names of the facets, such as the task, by which scores are broken down.
+        any_facet: Whether scores are broken down by every other facet that the questions have, too, for a benchmark
+            whose data bring their own. A facet with more than `MAX_LEVELS` values is left out.
         class_facet: The facet whose levels each have a confusion matrix: "task", or a finer one if the questions of a
             task choose among different answers.
         render: Returns the prompt of a question; training and evaluation use this same function.
@@ -140,6 +146,8 @@ class Benchmark:
             questions were asked in several passes, it makes the tables of each pass, and their mean is shown.
         repeat_tables: Makes the tables for which the benchmark has a rule of its own for several replies to a question,
             such as a majority vote. They come after the others.
+        rules: The rules by which other tools turn replies into numbers, by name. Their numbers for the same replies are
+            shown beside ours.
         references: Returns published numbers of other models that can be compared with the primary metric.
         allowed_changes: Says which changes of a training image leave the answer to a question true.
         judging: How a language model judges free answers; None if no answer needs a judge.
@@ -167,6 +175,7 @@ class Benchmark:
     renders: Mapping[Condition, Render] = field(default_factory=dict)
     tables: Tables = no_tables
     repeat_tables: Tables = no_tables
+    rules: Mapping[str, ReplyRule] = field(default_factory=dict)
     references: Callable[[], Sequence[Reference]] = no_references
     allowed_changes: AllowedChanges = allow_nothing
     judging: JudgeTask | None = None
@@ -175,6 +184,7 @@ class Benchmark:
     wording: str = OUR_WORDING
     missing: Callable[[Sequence[Question]], str] = nothing_missing
     class_facet: str = "task"
+    any_facet: bool = False
     result_rows: Callable[[Path, Sequence[Question]], ToolRows | None] = no_result_rows
     workload: Workload = field(default_factory=Workload)
 
@@ -198,8 +208,17 @@ class Benchmark:
 
         Where `prepare` found that questions have a look-alike in train, that is a facet too.
         """
-        marked = any(TRAIN_TWIN in question.facets for question in questions)
-        return (*self.facets, TRAIN_TWIN) if marked else self.facets
+        questions = list(questions)
+        marked = (TRAIN_TWIN,) if any(TRAIN_TWIN in question.facets for question in questions) else ()
+        return (*self.facets, *(self._other_facets(questions) if self.any_facet else ()), *marked)
+
+    def _other_facets(self, questions: Sequence[Question]) -> list[str]:
+        levels: dict[str, set[str]] = {}
+        for question in questions:
+            for facet, value in question.facets.items():
+                levels.setdefault(facet, set()).add(value)
+        known = {*self.facets, TRAIN_TWIN}
+        return [facet for facet, found in levels.items() if facet not in known and len(found) <= MAX_LEVELS]
 
     def for_part(self, questions: Sequence[Question]) -> Benchmark:
         """Returns the benchmark for some of its questions, with the first metric that covers any of them as primary.

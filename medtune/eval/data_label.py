@@ -46,6 +46,8 @@ class DataLabel:
             `Lookalikes.across`; "" if look-alikes were kept together.
         learnt_lookalikes: The images of other folders that the model learnt from although they look like evaluated
             ones, with their numbers; "" if there are none.
+        split_leaks: The number of test questions about a patient or image that another split holds too, in the words of
+            `Manifest.leaks`; "" if the splits share none.
     """
 
     provenance: str
@@ -55,6 +57,7 @@ class DataLabel:
     stands_for_patient: str = ""
     split_lookalikes: str = ""
     learnt_lookalikes: str = ""
+    split_leaks: str = ""
 
     def facts(self) -> dict[str, str]:
         """Returns the fields by name, for a JSON file; empty ones are left out."""
@@ -75,6 +78,12 @@ class DataLabel:
                 "must not be ranked on that benchmark."
             )
             found.append(("Trained on an evaluation set", meaning))
+        if self.split_leaks:
+            meaning = (
+                f"The split of the data was kept as it is: {self.split_leaks}. Such answers may be remembered, so that "
+                "the score does not say how the model does on new patients."
+            )
+            found.append(("Training holds what the test asks about", meaning))
         if alike := self._lookalikes():
             meaning = (
                 f"{_LOOKALIKES} Here they are {alike}. An answer about an image with a look-alike in train may be "
@@ -86,6 +95,8 @@ class DataLabel:
     def notes(self) -> tuple[str, ...]:
         """Returns the label as short lines of plain text, for tables."""
         found = [f"Data: {self.provenance}. Prompts: {self.prompts}."]
+        if self.split_leaks:
+            found.append(f"Leaks of the data's own split: {self.split_leaks}.")
         if alike := self._lookalikes():
             found.append(f"Look-alikes: {alike}.")
         if learnt := self.training_note():
@@ -130,6 +141,7 @@ def label_of(
         stands_for_patient=manifest.stands_for_patient,
         split_lookalikes=manifest.lookalikes.across,
         learnt_lookalikes=learnt_lookalikes,
+        split_leaks=manifest.leaks,
     )
 
 

@@ -19,7 +19,7 @@ from medtune.data.media.load import Shape
 from medtune.data.seeding import stable_int
 from medtune.data.types import MediaGroup, Prediction, PredictionKey, Request
 from medtune.models.contract import Assembled, Encoded, MediaItem
-from medtune.models.media_item import read_item
+from medtune.models.media_item import only_item, read_item
 from medtune.models.reply_sampling import drawn
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.packing import Shown, balanced, batched, pack
@@ -146,16 +146,16 @@ class LocalAnswerer:
     def _items(self, visit: Visit) -> list[MediaItem]:
         """Returns the visit's media item in a list; an empty list where no request shows the media."""
         group, requests = visit
-        seen = any(request.condition != "text_only" for request in requests)
-        return [read_item(group.media, self._assembled.transform)] if seen else []
+        seen = bool(group.media) and any(request.condition != "text_only" for request in requests)
+        return [read_item(only_item(group.media), self._assembled.transform)] if seen else []
 
     def _asked(self, visit: Visit, media: int | None) -> list[Asked]:
         group, requests = visit
-        shape = None if media is None else self._assembled.transform.shape(group.media)
+        shape = None if media is None else self._assembled.transform.shape(only_item(group.media))
         asked = []
 
         def ask(request: Request, answers: Sequence[str | None], target: int | None) -> None:
-            blind = request.condition == "text_only"
+            blind = media is None or request.condition == "text_only"
             layouts = tuple(self._layout(request, answer, None if blind else shape, blind=blind) for answer in answers)
             asked.append(Asked(request, None if blind else media, layouts, target))
 

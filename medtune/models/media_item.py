@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from medtune.data.media.load import load_media
 from medtune.data.types import Media, MediaRef
@@ -13,6 +13,17 @@ from medtune.models.volumes.volume_input import VolumeInput
 def unchanged(media: Media) -> Media:
     """Returns the media item as it was decoded."""
     return media
+
+
+def only_item(media: Sequence[MediaRef]) -> MediaRef:
+    """Returns the media item after checking that it is shown alone.
+
+    Raises:
+        ValueError: Several items are shown together, or none.
+    """
+    if len(media) != 1:
+        raise ValueError(f"the model is shown one media item at a time; {len(media)} are shown together here")
+    return media[0]
 
 
 def read_item(ref: MediaRef, transform: Transform, *, change: Callable[[Media], Media] = unchanged) -> MediaItem:

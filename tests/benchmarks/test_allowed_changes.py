@@ -26,7 +26,7 @@ BOTH = {"move", "grey"}
         ("fetal_sweep", "sweep_direction", ALL_CHANGES),
         ("fetal_sweep", "last_part", ALL_CHANGES),
         ("fetal_sweep", "placenta_side", {"mirror", "grey"}),
-        ("conversations", "conversation", set()),
+        ("vqa", "conversation", set()),
     ],
 )
 def test_a_task_allows_what_leaves_its_answers_true(name: str, task: str, changes: set[str]) -> None:

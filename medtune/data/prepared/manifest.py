@@ -13,7 +13,7 @@ from medtune.data.prepared.rejects import REJECTS
 from medtune.data.prepared.splits import Fractions
 from medtune.data.types import Provenance, Split, UnofficialSplit
 
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 MANIFEST = "manifest.json"
 QUESTIONS = "questions.arrow"
 MEDIA = "media.arrow"
@@ -44,7 +44,7 @@ class Manifest:
         fractions: The shares of train, val and test.
         counts: The number of questions by split and task.
         num_patients: The number of patients in each split.
-        num_media: The number of media items.
+        num_media: The number of media items, each counted once for each set of items that are shown together.
         identical_media: The number of files whose content another file has too; their patients share a split.
         lookalikes: What was found out about images that look alike.
         notes: What the source left out on purpose.
@@ -52,6 +52,9 @@ class Manifest:
             wording; every run on this folder uses them.
         without_media: Whether the folder holds questions alone, which can be scored but not shown to a model.
         unofficial_split: How a set that is meant for evaluation only was divided; None where it was not divided.
+        split_leaks: The number of test questions about a "patient", an "image" or a "look-alike" that another split
+            holds too, by kind, where a split of the data was kept although it shares them; empty where splits share
+            nothing.
         rejected: The number of questions that could not be taken, by kind; rejects.jsonl lists them one by one.
         data_hash: The SHA-256 over all rows, the same for two users with the same files.
     """
@@ -78,8 +81,16 @@ class Manifest:
     prompts: str
     without_media: bool
     unofficial_split: UnofficialSplit | None
+    split_leaks: Mapping[str, int]
     rejected: Mapping[str, int]
     data_hash: str
+
+    @property
+    def leaks(self) -> str:
+        """Says how many test questions are about what another split holds too; "" if splits share nothing."""
+        total = sum(self.counts["test"].values())
+        found = (f"{count} about a shared {what}" for what, count in self.split_leaks.items())
+        return f"of {total} test questions {', '.join(found)}" if self.split_leaks else ""
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from medtune.data.prepared.even_split import split_evenly, split_sizes
+from medtune.data.prepared.split_leaks import split_leaks
 from medtune.data.seeding import stable_int
 from medtune.data.types import SPLITS, Question, Split
 
@@ -53,7 +54,7 @@ def answer_labels(questions: Iterable[Question]) -> frozenset[str]:
 
 def assign_splits(
     questions: Sequence[Question],
-    media_digest: Mapping[str, str],
+    media_digest: Mapping[str, tuple[str, ...]],
     *,
     seed: int,
     fractions: Fractions = DEFAULT_FRACTIONS,
@@ -69,7 +70,7 @@ def assign_splits(
 
     Args:
         questions: The questions; some may have a split already.
-        media_digest: The digest of the pixels, without drawn boxes, of every media id.
+        media_digest: The digests of the pixels, without drawn boxes, of the items of every media id.
         seed: Decides the order of the units.
         fractions: The shares of units in train, val and test.
         alike: The group of look-alikes of every image that has one, both by digest.
@@ -103,43 +104,61 @@ def assign_splits(
     return tuple(q if q.split else replace(q, split=split_of[q.id]) for q in questions)
 
 
-class ValSplit(NamedTuple):
-    """The questions after val was taken out of train, and a note about it; no note where nothing was done."""
+class DrawnSplits(NamedTuple):
+    """The questions after missing splits were taken out of train, and a note about it; no note where none was."""
 
     questions: Sequence[Question]
     notes: tuple[str, ...]
 
 
-def split_off_val(
+def draw_missing_splits(
     questions: Sequence[Question],
-    media_digest: Mapping[str, str],
+    media_digest: Mapping[str, tuple[str, ...]],
     *,
     seed: int,
     fractions: Fractions,
     alike: Mapping[str, str] = NONE_ALIKE,
-) -> ValSplit:
-    """Returns the questions with a val split taken out of train by patient, if the source brings only train and test.
+) -> DrawnSplits:
+    """Returns the questions with val or test, or both, taken out of train by patient, if the source brings only others.
 
-    Val gets its fraction of train and val, at least one unit; the source's test split stays as it is. Units are
-    those of `assign_splits`.
+    A drawn split gets its fraction of train and itself, at least one unit; the splits that the source brings stay as
+    they are. Nothing is done where some questions have no split, or where the source brings no train. Units are those
+    of `assign_splits`.
 
     Raises:
-        ValueError: Train consists of a single unit, which cannot be divided.
+        ValueError: Train consists of fewer units than the splits that it has to be divided into.
     """
-    if {question.split for question in questions} != {"train", "test"} or not fractions.val:
-        return ValSplit(questions, ())
+    brought = {question.split for question in questions}
+    drawn = [split for split in SPLITS[1:] if split not in brought and getattr(fractions, split)]
+    if None in brought or "train" not in brought or not drawn:
+        return DrawnSplits(questions, ())
     learnt = [question for question in questions if question.split == "train"]
     members = _units(learnt, _joined(media_digest, alike))
-    units = sorted(members, key=lambda unit: (stable_int(seed, "val", unit), unit))
-    sizes = split_sizes(len(units), (fractions.train, fractions.val))
+    units = sorted(members, key=lambda unit: (stable_int(seed, *drawn, unit), unit))
+    if len(units) <= len(drawn):
+        raise ValueError(
+            f"the data bring no {' and no '.join(drawn)}, and train holds {len(units)} patients without common images, "
+            f"which cannot be divided into {len(drawn) + 1} splits. Add patients."
+        )
+    sizes = split_sizes(len(units), (fractions.train, *(getattr(fractions, split) for split in drawn)))
     numbers = split_evenly([answer_labels(members[unit]) for unit in units], sizes)
-    val = {q.id for unit, number in zip(units, numbers, strict=True) if number == 1 for q in members[unit]}
-    note = f"the source brings no val: {sizes[1]} of {len(units)} patients of its train are val here, by seed {seed}"
-    return ValSplit([replace(q, split="val") if q.id in val else q for q in questions], (note,))
+    moved = {
+        q.id: drawn[number - 1] for unit, number in zip(units, numbers, strict=True) if number for q in members[unit]
+    }
+    notes = tuple(
+        f"the source brings no {split}: {size} of {len(units)} patients of its train are {split} here, by seed {seed}"
+        for split, size in zip(drawn, sizes[1:], strict=True)
+    )
+    return DrawnSplits([replace(q, split=moved[q.id]) if q.id in moved else q for q in questions], notes)
 
 
-def check_splits(questions: Sequence[Question], media_digest: Mapping[str, str]) -> None:
+def check_splits(
+    questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]], *, keep_leaks: bool = False
+) -> dict[str, int]:
     """Checks that no split leaks into another and that every question can be scored; no message names a patient.
+
+    Returns:
+        The test questions that leaks concern, by kind, as `split_leaks` counts them; empty unless leaks are kept.
 
     Raises:
         ValueError: A question has no split, an id is repeated, an answer is not among the options, a patient or an
@@ -153,13 +172,14 @@ def check_splits(questions: Sequence[Question], media_digest: Mapping[str, str])
             f"no question is in {' or '.join(empty)}: train, val and test are all needed, unless everything is test. "
             "Raise the limit, or change the fractions or the split that the source brings."
         )
-    _check_one_split("patient", questions, [question.patient_id for question in questions])
-    _check_one_split("image", questions, [media_digest[question.media_id] for question in questions])
+    return split_leaks(questions, media_digest, keep=keep_leaks)
 
 
-def _joined(media_digest: Mapping[str, str], alike: Mapping[str, str]) -> Mapping[str, str]:
-    """Returns for every media id the name of its group of look-alikes, or its own digest without one."""
-    return {media_id: alike.get(digest, digest) for media_id, digest in media_digest.items()} if alike else media_digest
+def _joined(media_digest: Mapping[str, tuple[str, ...]], alike: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
+    """Returns for every item of a media id the name of its group of look-alikes, or its own digest without one."""
+    if not alike:
+        return media_digest
+    return {media_id: tuple(alike.get(each, each) for each in digests) for media_id, digests in media_digest.items()}
 
 
 def _brought(questions: Iterable[Question]) -> Split | None:
@@ -167,7 +187,7 @@ def _brought(questions: Iterable[Question]) -> Split | None:
     return max((q.split for q in questions if q.split is not None), key=SPLITS.index, default=None)
 
 
-def _check_not_all_alike(units: Sequence[Sequence[Question]], media_digest: Mapping[str, str]) -> None:
+def _check_not_all_alike(units: Sequence[Sequence[Question]], media_digest: Mapping[str, tuple[str, ...]]) -> None:
     """Refuses to put most patients into one split because of look-alikes; identical images may do so."""
     patients = [len({question.patient_id for question in unit}) for unit in units]
     largest = max(range(len(units)), key=patients.__getitem__)
@@ -180,7 +200,7 @@ def _check_not_all_alike(units: Sequence[Sequence[Question]], media_digest: Mapp
     )
 
 
-def _units(questions: Sequence[Question], media_digest: Mapping[str, str]) -> dict[str, list[Question]]:
+def _units(questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]]) -> dict[str, list[Question]]:
     """Returns the questions of each unit of patients that share images, by the smallest digest of the unit's images."""
     parent: dict[str, str] = {}
 
@@ -192,12 +212,12 @@ def _units(questions: Sequence[Question], media_digest: Mapping[str, str]) -> di
 
     first_image: dict[str, str] = {}
     for question in questions:
-        digest = media_digest[question.media_id]
-        one, other = root(digest), root(first_image.setdefault(question.patient_id, digest))
-        parent[max(one, other)] = min(one, other)
+        for digest in media_digest[question.media_id]:
+            one, other = root(digest), root(first_image.setdefault(question.patient_id, digest))
+            parent[max(one, other)] = min(one, other)
     members: dict[str, list[Question]] = defaultdict(list)
     for question in questions:
-        members[root(media_digest[question.media_id])].append(question)
+        members[root(media_digest[question.media_id][0])].append(question)
     return members
 
 
@@ -216,22 +236,3 @@ def _check_questions(questions: Sequence[Question]) -> None:
                 f"question {question.id}: the answer {question.answer!r} is not among the options "
                 f"{', '.join(map(repr, question.options))}. Correct the source."
             )
-
-
-def _check_one_split(what: str, questions: Sequence[Question], names: Sequence[str]) -> None:
-    first: dict[str, Question] = {}
-    leaks: dict[str, tuple[Question, Question]] = {}
-    for question, name in zip(questions, names, strict=True):
-        earlier = first.setdefault(name, question)
-        if earlier.split != question.split:
-            leaks.setdefault(name, (earlier, question))
-    if not leaks:
-        return
-    name, (one, other) = next(iter(leaks.items()))
-    which = f"image (digest {name[:16]})" if what == "image" else "patient"
-    raise ValueError(
-        f"{len(leaks)} {what}{'s are' if len(leaks) > 1 else ' is'} in two splits: question {one.id} is in "
-        f"{one.split}, question {other.id} in {other.split}, and both are about one {which}. Training would see what "
-        f"the test asks. "
-        f"Put all questions about one {what} in one split, or bring no split: then medtune assigns it."
-    )

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import medtune
 from medtune.data.prepared import content_ids, question_origins, question_rows, rejects, splits
 from medtune.data.prepared.atomic_folder import check_replaceable, new_folder
-from medtune.data.prepared.copy_media import CopiedFile, copy_media
+from medtune.data.prepared.copy_media import CopiedFile, copy_media, unlink_media
 from medtune.data.prepared.lookalikes.found import TRAIN_TWIN, Lookalikes, with_train_twins
 from medtune.data.prepared.lookalikes.groups import LookalikeGroups, lookalike_groups, pairs_across
 from medtune.data.prepared.lookalikes.perceptual_hash import MAX_DISTANCE
@@ -20,9 +20,13 @@ from medtune.data.prepared.prompts_file import write_prompts
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.splits import DEFAULT_FRACTIONS, Fractions
 from medtune.data.prepared.tables import StoredMedia, data_hash, write_tables
+from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.row_errors import Reject
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.types import Question, UnofficialSplit
+
+Origin = Path | HubId | None
+"""Where raw data are: a folder or file, a data set of the hub, or nowhere in the case of a simulation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ def prepare(
     source: Source,
     *,
     benchmark: str,
-    root: Path | None,
+    root: Origin,
     out: Path,
     seed: int = 0,
     limit: int | None = None,
@@ -53,6 +57,8 @@ def prepare(
     unofficial_split: UnofficialSplit | None = None,
     without_media: bool = False,
     split_lookalikes: bool = False,
+    keep_leaks: bool = False,
+    copy: bool = False,
     prompts: Callable[[Sequence[Question]], Prompts] | None = None,
 ) -> Prepared:
     """Reads a source, copies each media file once, assigns splits, and writes the prepared folder `out` as a whole.
@@ -64,7 +70,7 @@ def prepare(
     Args:
         source: How the raw files are read.
         benchmark: The name of the benchmark that the questions belong to.
-        root: The folder of raw files; None for a simulation.
+        root: The folder of raw files, or the file or hub data set for a source that reads one; None for a simulation.
         out: The folder to write.
         seed: Decides the splits, the order of options and the patients that a limit takes.
         limit: The highest number of patients to take, chosen so that every task's answers stay present; None takes all.
@@ -74,6 +80,9 @@ def prepare(
             not run.
         unofficial_split: Divides a source for evaluation only by patient; the manifest says so.
         split_lookalikes: Assigns splits by patient alone, so that images that look alike may be in two splits.
+        keep_leaks: Keeps a split of the data that puts a patient or an image into two splits; the manifest counts the
+            test questions that it concerns, and every output states them.
+        copy: Copies films and volumes, which are else linked where the disk allows it.
         prompts: Chooses the official prompts for the questions that were taken; None keeps our own wording.
 
     Raises:
@@ -92,20 +101,28 @@ def prepare(
         rejected_list = out.with_name(f"{out.name}.{rejects.REJECTS}")
         take = _take_questions if without_media else _take
         taken = take(source, root, draft, seed=seed, limit=limit, max_share=max_rejected, keep=rejected_list)
+        if copy and not without_media:
+            unlink_media(draft / MEDIA_FOLDER)
         media = _undescribed(taken) if without_media else _described(taken)
         rejected, notes = taken.rejected, taken.table.notes
         stands_for_patient = taken.table.stands_for_patient
         questions = _pseudonymous(source, taken, media, draft)
         # Each list of 800,000 questions takes a third of a gigabyte, so that none may outlive the next.
         del taken
-        digests = {media_id: file.digest for media_id, file in media.files.items()}
+        # Questions that show nothing share no image with others; their media id stands for one.
+        digests = {media_id: tuple(f.digest for f in files) or (media_id,) for media_id, files in media.files.items()}
         groups = lookalike_groups(_looks(media))
         alike = splits.NONE_ALIKE if split_lookalikes else groups.several
-        questions, split_notes = splits.split_off_val(questions, digests, seed=seed, fractions=fractions, alike=alike)
+        questions, split_notes = splits.draw_missing_splits(
+            questions, digests, seed=seed, fractions=fractions, alike=alike
+        )
         questions = splits.assign_splits(questions, digests, seed=seed, fractions=fractions, alike=alike)
-        splits.check_splits(questions, digests)
+        keep_leaks = keep_leaks or source.keeps_leaks
+        leaks = splits.check_splits(questions, digests, keep_leaks=keep_leaks)
         questions = with_train_twins(questions, digests, groups.several)
         questions = question_rows.sort_questions(questions, list(media.files))
+        if twins := sum(q.split == "test" and q.facets.get(TRAIN_TWIN) == "yes" for q in questions):
+            leaks |= {"look-alike": twins} if keep_leaks else {}
         official = prompts(questions) if prompts else None
         manifest = _manifest(
             source,
@@ -120,6 +137,7 @@ def prepare(
             prompts=official.name if official else "ours",
             without_media=without_media,
             unofficial_split=unofficial_split,
+            split_leaks=leaks,
             rejected=rejected,
             stands_for_patient=stands_for_patient,
         )
@@ -132,11 +150,33 @@ def prepare(
     return open_prepared(out)
 
 
-def _check_folders(source: Source, root: Path | None, out: Path) -> None:
+def read_source(source: Source, root: Origin, seed: int, scratch: Path, *, without_media: bool = False) -> SourceTable:
+    """Returns the table that a source reads from a folder, a file or a data set of the hub.
+
+    Args:
+        source: The source.
+        root: Where the data are; None for a simulation.
+        seed: Decides the order of options, and a simulation.
+        scratch: An empty folder.
+        without_media: Takes the questions whose media files are missing, too.
+
+    Raises:
+        FileNotFoundError: The data, or a file in them, are missing.
+        ValueError: The source reads no such data.
+    """
+    if isinstance(root, HubId):
+        if source.read_hub is None:
+            raise ValueError(f"{root}: the source {source.name!r} reads files: give their folder with --from DIR.")
+        return source.read_hub(root, seed, scratch)
+    read = source.read_questions if without_media and source.read_questions else source.read
+    return read(root, seed, scratch)
+
+
+def _check_folders(source: Source, root: Origin, out: Path) -> None:
     if source.provenance != "synthetic" and root is None:
         raise ValueError(f"the source {source.name!r} reads files: give their folder with --from DIR ({source.url}).")
-    if root is not None:
-        if not root.is_dir():
+    if isinstance(root, Path):
+        if not root.exists():
             raise FileNotFoundError(f"{root}: there is no such folder to read {source.name!r} from. Check --from.")
         if out.resolve().is_relative_to(root.resolve()):
             raise ValueError(f"{out}: the prepared folder must not lie in the raw one, {root}. Choose another --out.")
@@ -152,12 +192,19 @@ class _Taken(NamedTuple):
 
 
 def _take(
-    source: Source, root: Path | None, draft: Path, *, seed: int, limit: int | None, max_share: float, keep: Path
+    source: Source,
+    root: Origin,
+    draft: Path,
+    *,
+    seed: int,
+    limit: int | None,
+    max_share: float,
+    keep: Path,
 ) -> _Taken:
     """Reads the source and copies its media into the draft folder; questions with broken media are rejected."""
     scratch = draft / "scratch"
     scratch.mkdir()
-    table = source.read(root, seed, scratch)
+    table = read_source(source, root, seed, scratch)
     rejects.check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
     table = question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed)
     media_folder = draft / MEDIA_FOLDER
@@ -176,12 +223,19 @@ def _take(
 
 
 def _take_questions(
-    source: Source, root: Path | None, draft: Path, *, seed: int, limit: int | None, max_share: float, keep: Path
+    source: Source,
+    root: Origin,
+    draft: Path,
+    *,
+    seed: int,
+    limit: int | None,
+    max_share: float,
+    keep: Path,
 ) -> _Taken:
     """Reads the source's questions and leaves its media where they are, or missing."""
     scratch = draft / "scratch"
     scratch.mkdir()
-    table = (source.read_questions or source.read)(root, seed, scratch)
+    table = read_source(source, root, seed, scratch, without_media=True)
     shutil.rmtree(scratch)
     rejects.check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
     table = question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed)
@@ -193,29 +247,29 @@ class _Media(NamedTuple):
 
     Attributes:
         ids: The content id of each of the source's media ids.
-        files: The copied file of each content id.
+        files: The copied files of the items of each content id.
         rows: The rows of media.arrow.
         num_sources: The number of raw files; identical ones became one copied file.
     """
 
     ids: Mapping[str, str]
-    files: Mapping[str, CopiedFile]
+    files: Mapping[str, Sequence[CopiedFile]]
     rows: list[StoredMedia]
     num_sources: int
 
 
 def _described(taken: _Taken) -> _Media:
     media, copied = taken.table.media, taken.copied
-    ids = content_ids.media_content_ids(media, copied)
-    files = {ids[media_id]: copied[ref.path] for media_id, ref in media.items()}
-    rows = [content_ids.stored_row(ids[media_id], ref, copied) for media_id, ref in media.items()]
-    return _Media(ids, files, rows, len({ref.path for ref in media.values()}))
+    ids = content_ids.media_content_ids(taken.table.questions, media, copied)
+    files = {ids[media_id]: [copied[ref.path] for ref in items] for media_id, items in media.items()}
+    rows = [content_ids.stored_row(ids[media_id], ref, copied) for media_id, items in media.items() for ref in items]
+    return _Media(ids, files, rows, len({ref.path for items in media.values() for ref in items}))
 
 
 def _undescribed(taken: _Taken) -> _Media:
     """Returns ids made from the questions, for media that were not copied."""
     ids = content_ids.question_content_ids(taken.table.questions)
-    return _Media(ids, {each: CopiedFile(each, file="") for each in ids.values()}, [], len(ids))
+    return _Media(ids, {each: [CopiedFile(each, file="")] for each in ids.values()}, [], len(ids))
 
 
 def _pseudonymous(source: Source, taken: _Taken, media: _Media, draft: Path) -> Sequence[Question]:
@@ -228,14 +282,15 @@ def _pseudonymous(source: Source, taken: _Taken, media: _Media, draft: Path) -> 
 
 def _looks(media: _Media) -> dict[str, int]:
     """Returns the perceptual hash of each image that has one, by its digest."""
-    return {file.digest: file.look for file in media.files.values() if file.look is not None}
+    return {file.digest: file.look for files in media.files.values() for file in files if file.look is not None}
 
 
 def _found(
     source: Source, questions: Sequence[Question], media: _Media, groups: LookalikeGroups, *, kept_together: bool
 ) -> Lookalikes:
-    split_of = {media.files[q.media_id].digest: q.split for q in questions if q.split}
-    kinds = {media.files[row.media_id].digest: row.kind for row in media.rows}
+    split_of = {file.digest: q.split for q in questions if q.split for file in media.files[q.media_id]}
+    kind_of = {row.file: row.kind for row in media.rows}
+    kinds = {file.digest: kind_of[file.file] for files in media.files.values() for file in files if file.file}
     num_images = sum(kind == "image" for kind in kinds.values())
     return Lookalikes(
         max_distance=MAX_DISTANCE,
@@ -266,10 +321,11 @@ def _manifest(
     prompts: str,
     without_media: bool,
     unofficial_split: UnofficialSplit | None,
+    split_leaks: Mapping[str, int],
     rejected: Sequence[Reject],
     stands_for_patient: str,
 ) -> Manifest:
-    num_files = len({media.files[question.media_id].digest for question in questions})
+    num_files = len({file.digest for question in questions for file in media.files[question.media_id]})
     return Manifest(
         format_version=FORMAT_VERSION,
         medtune_version=medtune.__version__,
@@ -293,6 +349,7 @@ def _manifest(
         prompts=prompts,
         without_media=without_media,
         unofficial_split=unofficial_split,
+        split_leaks=split_leaks,
         rejected=rejects.count_rejects(rejected),
         data_hash=data_hash(questions, media.rows),
     )

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.row_errors import Reject
+from medtune.data.raw.table_options import TableOptions
 from medtune.data.types import MediaRef, Provenance, Question
 
 
@@ -26,7 +28,9 @@ class Missing:
 def missing_media(rejects: Iterable[Reject], folder: Path, *, fetch: str) -> tuple[Missing, ...]:
     """Returns each media file that rejects name and that does not exist; `fetch` says where the files can be found."""
     paths = dict.fromkeys(reject.media for reject in rejects if reject.media is not None and not reject.media.exists())
-    return tuple(Missing(str(path.relative_to(folder)), fetch) for path in paths)
+    return tuple(
+        Missing(str(path.relative_to(folder) if path.is_relative_to(folder) else path), fetch) for path in paths
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,8 @@ class SourceTable:
 
     Attributes:
         questions: The questions in the order of the files.
-        media: The media item of each media id.
+        media: The media items that each media id names, in the order in which they are shown; the empty tuple for
+            questions without media.
         notes: What was left out on purpose and why, with counts and without file names; `prepare` puts the notes in the
             manifest.
         rejects: One reject for each question that could not be read or has no media. A row that would have given two
@@ -49,7 +54,7 @@ class SourceTable:
     """
 
     questions: Sequence[Question]
-    media: Mapping[str, MediaRef]
+    media: Mapping[str, tuple[MediaRef, ...]]
     notes: tuple[str, ...] = ()
     rejects: tuple[Reject, ...] = ()
     missing: tuple[Missing, ...] = ()
@@ -79,6 +84,15 @@ class Source:
         answer_in: A function of (cells by column, question) that returns the true answer in the question's words, as
             another tool's copy of the row states it, or None where it states none. It is None for a source whose rows
             state the answer as it is.
+        read_hub: A function like `read` for a data set of the Hugging Face hub, which the user names with hf:ID in
+            place of a folder. It is None for a source that is not on the hub in a form that it reads.
+        recognises: A function that says of a path or of a hub data set whether it is in the source's layout; None for a
+            source that does not tell. A benchmark with several sources takes the first that says so, unless the user
+            names one.
+        with_options: A function that returns the source with what the user says about his table. It is None for a
+            source that knows its own files.
+        keeps_leaks: Whether the release's own splits share patients or images. They are then kept as they are, and
+            every output states how many test questions are concerned; else such splits are refused.
         name: The name of the module that defines the source; filled in when the source is found by its name.
     """
 
@@ -93,4 +107,8 @@ class Source:
     test_only: bool = False
     read_questions: Callable[[Path | None, int, Path], SourceTable] | None = None
     answer_in: Callable[[Mapping[str, str], Question], str | None] | None = None
+    read_hub: Callable[[HubId, int, Path], SourceTable] | None = None
+    recognises: Callable[[Path | HubId], bool] | None = None
+    with_options: Callable[[TableOptions], Source] | None = None
+    keeps_leaks: bool = False
     name: str = ""

@@ -50,9 +50,14 @@ class Probe:
 
 
 def thumbnails(groups: Sequence[MediaGroup]) -> dict[str, NDArray[np.float32]]:
-    """Returns for each media id the image with its red boxes drawn, as 16 x 16 grey values in [0, 1], row by row."""
+    """Returns for each media id the image with its red boxes drawn, as 16 x 16 grey values in [0, 1], row by row.
+
+    Images that are shown together are one picture. Questions without media have none.
+    """
     found: dict[str, NDArray[np.float32]] = {}
     for group in groups:
+        if not group.media:
+            continue
         picture = PIL.Image.fromarray(preview(group.media).pixels_HWC).convert("L")
         small = picture.resize((THUMBNAIL_PX, THUMBNAIL_PX), PIL.Image.Resampling.BOX)
         found[group.media_id] = np.asarray(small, dtype=np.float32).ravel() / np.float32(255)

@@ -64,7 +64,9 @@ def read_points(text: str) -> int | None:
     return points if isinstance(points, int) and not isinstance(points, bool) else None
 
 
-def verdict_table(evidence: Evidence, task: JudgeTask, *, by: str, title: str) -> list[Table]:
+def verdict_table(
+    evidence: Evidence, task: JudgeTask, *, by: str, title: str, level: Callable[[Question], str] | None = None
+) -> list[Table]:
     """Returns a table of the judge's mean points by a facet, as shares of the most points; none without verdicts.
 
     If questions were asked in several passes, a question has the mean points of its answers. An answer without words
@@ -75,6 +77,7 @@ def verdict_table(evidence: Evidence, task: JudgeTask, *, by: str, title: str) -
         task: How the answers were judged.
         by: The facet.
         title: The title of the table.
+        level: Returns the name of a question's row; None takes its level of the facet.
     """
     said: dict[str, list[Prediction]] = {}
     for each in evidence.predictions:
@@ -86,7 +89,7 @@ def verdict_table(evidence: Evidence, task: JudgeTask, *, by: str, title: str) -
     num_passes = len({each.key.repeat for replies in said.values() for each in replies})
     levels: dict[str, list[Question]] = {}
     for question in asked:
-        levels.setdefault(question.facets.get(by, ""), []).append(question)
+        levels.setdefault(level(question) if level else question.facets.get(by, ""), []).append(question)
     members = {**dict(sorted(levels.items())), "all": asked}
     rows = [_row(name, questions, said, task, num_passes) for name, questions in members.items()]
     note = "A language model's verdicts, by medtune's instructions or the user's: ours, no part of any official score."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from pycocoevalcap.bleu.bleu_scorer import cook_refs, cook_test
 
@@ -28,7 +30,23 @@ def metric() -> Metric:
     Source:
         Papineni et al. 2002, doi:10.3115/1073083.1073135; constants of pycocoevalcap 1.2, bleu_scorer.py.
     """
-    return Metric(sums_of_rows(lambda row: bleu_counts(row.parsed or "", row.question.answer), bleu_of_counts))
+    return corpus_bleu(_ORDER)
+
+
+def corpus_bleu(order: int, *, form: Callable[[str], str] = str) -> Metric:
+    """Returns corpus BLEU-`order`, 0 to 1, of the parsed replies; an unparsable reply is an empty text.
+
+    Args:
+        order: The words of the longest n-grams, 1 to 4.
+        form: Brings both texts into the form in which they are compared, e.g. `normalised`; by default they stay as
+            they are.
+    """
+    return Metric(
+        sums_of_rows(
+            lambda row: bleu_counts(form(row.parsed or ""), form(row.question.answer)),
+            lambda sums: bleu_of_counts(sums, order=order),
+        )
+    )
 
 
 def bleu_counts(text: str, reference: str) -> list[float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pycocoevalcap.rouge.rouge import Rouge
 
 from medtune.eval.metric import Metric, mean_of_rows
@@ -20,7 +22,12 @@ def metric() -> Metric:
     Source:
         Lin 2004, https://aclanthology.org/W04-1013; pycocoevalcap 1.2, rouge.py.
     """
-    return Metric(mean_of_rows(lambda row: rouge_l(row.parsed or "", row.question.answer)))
+    return mean_rouge_l()
+
+
+def mean_rouge_l(*, form: Callable[[str], str] = str) -> Metric:
+    """Returns the mean ROUGE-L, 0 to 1, of the parsed replies, with both texts in the form that `form` returns."""
+    return Metric(mean_of_rows(lambda row: rouge_l(form(row.parsed or ""), form(row.question.answer))))
 
 
 def rouge_l(text: str, reference: str) -> float:

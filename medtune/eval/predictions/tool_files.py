@@ -1,12 +1,13 @@
-"""Reads the prediction files of other evaluation tools: the samples of lmms-eval and the tables of VLMEvalKit.
+"""Reads the prediction files of other tools: samples of lmms-eval, tables of VLMEvalKit, results of ms-swift.
 
 lmms-eval (`--log_samples`) writes JSON lines with doc_id, target, input (the prompt) and filtered_resps; `resps` is
 left out where it says the same, and older versions also have `doc`, the row without its media. VLMEvalKit writes a
 table .xlsx, .tsv or .json with the benchmark's columns and `prediction`, and a .pkl where that fails. A .pkl is never
-opened.
+opened. ms-swift (`swift infer --result_path`) writes JSON lines with response, labels (the true answer) and messages.
 
-Source: EvolvingLMMs-Lab/lmms-eval at 75571cf (loggers/evaluation_tracker.py, evaluator.py) and
-open-compass/VLMEvalKit at e8e78f0 (smp/file.py, inference.py), only for the names of fields and columns.
+Source: EvolvingLMMs-Lab/lmms-eval at 75571cf (loggers/evaluation_tracker.py, evaluator.py), open-compass/VLMEvalKit at
+e8e78f0 (smp/file.py, inference.py) and modelscope/ms-swift (swift/llm/infer/infer.py), only for the names of fields and
+columns.
 """
 
 from __future__ import annotations
@@ -142,7 +143,11 @@ def shown_options(fields: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _is_tools(each: Mapping[str, object]) -> bool:
-    return PREDICTION in each or any(name in each for name in _REPLIES)
+    return PREDICTION in each or any(name in each for name in _REPLIES) or _is_swift(each)
+
+
+def _is_swift(each: Mapping[str, object]) -> bool:
+    return isinstance(each.get("response"), str) and isinstance(each.get("messages"), list)
 
 
 def _begins_with_a_row(path: Path) -> bool:
@@ -176,6 +181,8 @@ def _json_lines(path: Path) -> list[Mapping[str, object]]:
 
 
 def _object_row(each: Mapping[str, object], where: str) -> ToolRow:
+    if _is_swift(each):
+        return _swift_row(each, where)
     said = each.get("doc")
     doc = said if isinstance(said, dict) else {}
     fields = {name: cell_text(value) for name, value in each.items() if not isinstance(value, list | dict)}
@@ -193,6 +200,15 @@ def _object_row(each: Mapping[str, object], where: str) -> ToolRow:
         )
     listed: list[object] = next((doc[name] for name in ("options", "choices") if isinstance(doc.get(name), list)), [])
     return ToolRow(fields, replies, tuple(map(str, listed)) or shown_options(fields), where)
+
+
+def _swift_row(each: Mapping[str, object], where: str) -> ToolRow:
+    """Returns a row of ms-swift, whose question is the last turn of the user; the last turn of all is the reply."""
+    messages = each["messages"]
+    turns = [turn for turn in messages if isinstance(turn, dict)] if isinstance(messages, list) else []
+    asked = [cell_text(turn.get("content")) for turn in turns if turn.get("role") == "user"]
+    fields = {"input": asked[-1] if asked else "", "answer": cell_text(each.get("labels"))}
+    return ToolRow(fields, (cell_text(each["response"]),), shown_options(fields), where)
 
 
 def _are_likelihoods(replies: Sequence[str]) -> bool:

@@ -179,7 +179,11 @@ def reproduction(run: RunData) -> Reproduction:
 
 def _lookalikes(run: RunData) -> dict[str, str]:
     label = run.label
-    found = {"look-alikes": label.split_lookalikes, "look-alikes learnt": label.learnt_lookalikes}
+    found = {
+        "leaks of the data's own split": label.split_leaks,
+        "look-alikes": label.split_lookalikes,
+        "look-alikes learnt": label.learnt_lookalikes,
+    }
     return {name: text for name, text in found.items() if text}
 
 

@@ -131,7 +131,8 @@ class Phase:
         overall: The primary metric on all questions.
         by: Facet -> level -> the primary metric on the questions of that level.
         metrics: Condition -> parser -> metric -> its value.
-        tables: Tables in the form of the benchmark's paper.
+        tables: Tables in the form of the benchmark's paper, and one with the numbers that the rules of other tools give
+            for the same replies.
         calibration: Calibration of the likelihood reading; None if there is no likelihood reading.
         refusals: Numbers of refusals among the generated replies; None if no reply was generated.
         unscored: Number of questions with an answer that waits for a judge, among all questions.

@@ -162,6 +162,8 @@ class Labelled:
             look-alikes were kept together.
         learnt_lookalikes: Images of other folders that the model learnt from although they look like evaluated ones;
             left out if there are none.
+        split_leaks: Number of test questions about a patient or image that another split of the data holds too; left
+            out if the splits share none.
     """
 
     provenance: Fact = ""
@@ -171,6 +173,7 @@ class Labelled:
     stands_for_patient: Fact = ""
     split_lookalikes: Fact = ""
     learnt_lookalikes: Fact = ""
+    split_leaks: Fact = ""
 
     @property
     def label(self) -> DataLabel:
@@ -206,6 +209,8 @@ class ResultsFile:
             look-alikes were kept together.
         learnt_lookalikes: Images of other folders that the model learnt from although they look like evaluated ones;
             left out if there are none.
+        split_leaks: Number of test questions about a patient or image that another split of the data holds too; left
+            out if the splits share none.
         trained_on: Description of the prepared folders that the model was trained on; left out without training.
         stopped_early: For each stage of the training that ended before its last step, at which step and why; left out
             if none did.
@@ -235,6 +240,7 @@ class ResultsFile:
     stands_for_patient: Fact = ""
     split_lookalikes: Fact = ""
     learnt_lookalikes: Fact = ""
+    split_leaks: Fact = ""
     trained_on: Fact = ""
     stopped_early: Fact = ""
     patient_unit: Fact = ""

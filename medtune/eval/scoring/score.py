@@ -17,6 +17,7 @@ from medtune.eval.scoring.baselines import BASELINES, blind, train_answers
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, parse_all
 from medtune.eval.scoring.refusals import Refusals, count_refusals
+from medtune.eval.scoring.reply_rules import rules_table
 from medtune.eval.scoring.tables import Table
 from medtune.eval.scoring.tables_of_passes import mean_tables
 from medtune.eval.scoring.uncounted_questions import uncounted
@@ -56,7 +57,7 @@ class PhaseScores:
         rows: The parsed replies behind `overall`, in the order of the questions, with those that wait for a judge.
         by: The primary metric by facet and level.
         metrics: Every metric by condition, parser and name, without the metrics that no question is about.
-        tables: The benchmark's own tables.
+        tables: The benchmark's own tables, and that of the rules of other tools.
         calibration: The calibration of the likelihood reading under condition "image"; None without such a reading.
         refusals: The refusals among the generations; None where there are no generations.
         unscored: Number of questions with an answer that waits for a judge, whatever the primary metric is about.
@@ -152,7 +153,7 @@ def score_phase(
             for condition, parsers in replies.items()
         },
         tables=(
-            *mean_tables([benchmark.tables(each) for each in evidence.by_pass()]),
+            *mean_tables([[*benchmark.tables(each), *_rules(each, benchmark)] for each in evidence.by_pass()]),
             *benchmark.repeat_tables(evidence),
         ),
         calibration=_calibration(replies["image"].get(LIKELIHOOD, ())),
@@ -163,6 +164,12 @@ def score_phase(
         likelihoods=tuple(replies["image"].get(LIKELIHOOD, ())),
         other_answers=other_answers(predictions, parser, benchmark),
     )
+
+
+def _rules(evidence: Evidence, benchmark: Benchmark) -> list[Table]:
+    """Returns the table of the rules of other tools for the generated replies of one pass, if there are any."""
+    own = {name: rows for name, rows in evidence.parsed["image"].items() if name in benchmark.parsers}
+    return rules_table(benchmark.rules, own, benchmark.metrics)
 
 
 def other_answers(predictions: Sequence[Prediction], parser: str, benchmark: Benchmark) -> dict[str, int]:

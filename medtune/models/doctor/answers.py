@@ -16,7 +16,7 @@ from medtune.models.contract import Assembled
 from medtune.models.doctor.asked import AskedQuestion, end_ids, laid_out, visits
 from medtune.models.doctor.check import Check, Finding, checked
 from medtune.models.doctor.reference import Reference
-from medtune.models.media_item import read_item
+from medtune.models.media_item import only_item, read_item
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.prompts import pad_left
@@ -174,7 +174,7 @@ def _replies(assembled: Assembled, reference: Reference, questions: Sequence[Ask
     for asked in questions:
         rows = pad_left([laid_out(asked, None, family, transform)], [0], pad_id=family.pad_id)
         with asking.precise():
-            media = assembled.model.encode(transform.stack([read_item(asked.media, transform)]))
+            media = assembled.model.encode(transform.stack([read_item(only_item(asked.media), transform)]))
             said = assembled.model.generate(
                 rows.to(asking.device), media, max_new_tokens=asking.max_new_tokens, stop_ids=end_ids(family)
             )[0]
@@ -232,7 +232,7 @@ def _hidden(assembled: Assembled, questions: Sequence[AskedQuestion], asking: As
         other = (*layout.ids[: first + 1], *(layout.ids[first],) * (layout.num_targets - 1))
         changed = replace(layout, ids=other, labels=(*layout.labels[:first], *other[first:]))
         with asking.precise():
-            encoded = assembled.model.encode(transform.stack([read_item(asked.media, transform)]))
+            encoded = assembled.model.encode(transform.stack([read_item(only_item(asked.media), transform)]))
             own, its = (_first_logprob(assembled, each, encoded, asking) for each in (layout, changed))
         apart = abs(own - its)
         if apart > asking.tolerance:

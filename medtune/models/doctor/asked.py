@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from medtune.data.media.load import Shape, load_media
 from medtune.data.types import Image, MediaGroup, MediaRef, Prompt, Question, Reading, Request, Video, Volume
 from medtune.models.contract import Transform
+from medtune.models.media_item import only_item
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.layout import SequenceFamily
 from medtune.models.transformers_vlm.media import ProcessorTransform
@@ -19,12 +20,12 @@ class AskedQuestion:
 
     Attributes:
         question: The question.
-        media: The media item that it shows.
+        media: The media items that it shows.
         prompt: The words in which a benchmark asks it.
     """
 
     question: Question
-    media: MediaRef
+    media: tuple[MediaRef, ...]
     prompt: Prompt
 
     @property
@@ -40,13 +41,13 @@ class AskedQuestion:
 
 def laid_out(asked: AskedQuestion, answer: str | None, family: SequenceFamily, transform: Transform) -> Layout:
     """Returns medtune's own sequence of a question, with an answer or up to the place where it begins."""
-    shape: Shape | None = transform.shape(asked.media)
+    shape: Shape | None = transform.shape(only_item(asked.media))
     return family.layout(asked.prompt.text, answer, shape=shape)
 
 
 def decoded(asked: AskedQuestion, transform: Transform) -> Image | Video | Volume:
     """Returns the decoded media item; a volume that is shown as slices comes as the frames of a video."""
-    media = load_media(asked.media, transform.sampling)
+    media = load_media(only_item(asked.media), transform.sampling)
     if isinstance(media, Volume) and isinstance(transform, ProcessorTransform) and transform.volumes is not None:
         return transform.volumes(media)
     return media

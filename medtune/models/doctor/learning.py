@@ -14,7 +14,7 @@ from medtune.models.doctor.asked import AskedQuestion, laid_out
 from medtune.models.doctor.check import Check, Finding, checked
 from medtune.models.doctor.plain_peft import PlainPeft, plain_peft, plain_step, scales_of
 from medtune.models.doctor.reference import Reference
-from medtune.models.media_item import read_item
+from medtune.models.media_item import only_item, read_item
 from medtune.models.sequence.packing import Shown, balanced, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.apply import parameters_by_part
@@ -105,7 +105,7 @@ def learn(assembled: Assembled, questions: Sequence[AskedQuestion], tuning: Tuni
     for number, asked in enumerate(questions):
         by_media.setdefault(asked.question.media_id, []).append((number, asked))
     for place, same in enumerate(by_media.values()):
-        items.append(read_item(same[0][1].media, assembled.transform))
+        items.append(read_item(only_item(same[0][1].media), assembled.transform))
         layouts = [laid_out(each, each.prompt.target, assembled.family, assembled.transform) for _, each in same]
         if model.plain_because is None:
             trees.append(Shown(grow(layouts, [number for number, _ in same]), place))

@@ -17,7 +17,7 @@ from torch import Tensor
 from medtune.models.contract import Assembled
 from medtune.models.doctor.asked import AskedQuestion, laid_out
 from medtune.models.doctor.reference import Continued, Told, as_positions, watched_positions
-from medtune.models.media_item import read_item
+from medtune.models.media_item import only_item, read_item
 from medtune.models.sequence.layout import IGNORED
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.tuning.precision import Precise
@@ -97,7 +97,7 @@ class PartsReference:
         """Returns the embeddings of a sequence with the projector's tokens in the places of its media spans."""
         transform, device = self._assembled.transform, next(self._model.parameters()).device
         weight = next(self._model.vision.parameters())
-        media = transform.stack([read_item(asked.media, transform)])
+        media = transform.stack([read_item(only_item(asked.media), transform)])
         media = media.to(device, weight.dtype if media.is_floating_point() else None)
         tokens_NE = self._model.projector(self._model.vision(media))[0]
         embedded_LE: Tensor = self._model.language.get_input_embeddings()(torch.tensor(layout.ids, device=device))

@@ -122,7 +122,7 @@ class ProcessorReference:
         return Continued(ids, torch.cat(made.logits).float().log_softmax(-1).cpu())
 
     def _writes(self, asked: AskedQuestion) -> bool:
-        return asked.media.kind == "image" or self._frames is not None
+        return all(ref.kind == "image" for ref in asked.media) or self._frames is not None
 
     def _inputs(self, asked: AskedQuestion) -> Mapping[str, Tensor]:
         """Returns the processor's outputs for a question up to the place where the answer begins."""
@@ -141,7 +141,8 @@ class ProcessorReference:
             )
             return dict(made)
         if not isinstance(media, Video):
-            raise ValueError(f"{asked.media.path}: a {asked.media.kind}, which the processor does not take")
+            ref = asked.media[0]
+            raise ValueError(f"{ref.path}: a {ref.kind}, which the processor does not take")
         if self._frames == "images":
             pictures = [PIL.Image.fromarray(frame_HWC) for frame_HWC in media.frames_THWC]
             text = self._rendered([*({"type": "image"} for _ in pictures), words], None)

@@ -124,7 +124,8 @@ class EndpointAnswerer:
         )
 
     def _body(self, group: MediaGroup, request: Request) -> Body:
-        urls = () if request.condition == "text_only" else self._urls(group.media)
+        media = () if request.condition == "text_only" else group.media
+        urls = [url for ref in media for url in self._urls(ref)]
         return request_body(self._endpoint, request.prompt, urls, max_new_tokens=self._max_new_tokens)
 
     def _encoded(self, ref: MediaRef) -> tuple[str, ...]:

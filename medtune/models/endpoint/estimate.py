@@ -22,7 +22,8 @@ def request_tokens(endpoint: Endpoint, asked: Asked, *, max_new_tokens: int) -> 
     """
     group, request = asked
     shown = request.condition != "text_only"
-    sizes = sent_sizes(sent_shape(group.media, endpoint), endpoint) if shown else ()
+    media = group.media if shown else ()
+    sizes = [size for ref in media for size in sent_sizes(sent_shape(ref, endpoint), endpoint)]
     return estimated_tokens(request.prompt.text, sizes, max_new_tokens=max_new_tokens)
 
 

@@ -18,6 +18,7 @@ from medtune.data.media.load import load_media
 from medtune.data.media.videos.read import Frames
 from medtune.data.types import Image, MediaGroup, MediaRef, Prediction, PredictionKey, Request, Video, Volume
 from medtune.models.contract import Assembled
+from medtune.models.media_item import only_item
 from medtune.models.sequence.end_tokens import EndedBy
 from medtune.models.sequence.layout import IGNORED
 from medtune.models.sequence.processor_template import ProcessorTemplate
@@ -70,8 +71,8 @@ class Layouts:
         Raises:
             ValueError: The file of the media item is broken, or the model is shown such media as a video.
         """
-        blind, text = request.condition == "text_only", request.prompt.text
-        shape = None if blind else self._transform.shape(group.media)
+        blind, text = request.condition == "text_only" or not group.media, request.prompt.text
+        shape = None if blind else self._transform.shape(only_item(group.media))
         answers = request.prompt.choices if request.reading == "likelihood" else ()
         what = f"question {request.question.id!r} ({request.condition})"
         try:
@@ -83,16 +84,16 @@ class Layouts:
                 )
         except ValueError as error:
             raise ValueError(f"{what}: {error}") from error
-        pictures = () if blind else self._pictures(group.media)
+        pictures = () if blind else self._pictures(only_item(group.media))
         return AskedServer(
             Prompted(sent, whole.ids, whole.media_spans, pictures, group.media_id, what),
             tuple(tuple(label for label in each.labels if label != IGNORED) for each in laid),
         )
 
-    def num_pictures(self, ref: MediaRef) -> int:
-        """Returns how many pictures of a media item are sent."""
-        shape = self._transform.shape(ref)
-        return len(shape.times_s) if isinstance(shape, Frames) else 1
+    def num_pictures(self, media: Sequence[MediaRef]) -> int:
+        """Returns how many pictures of the media items that are shown together are sent."""
+        shapes = [self._transform.shape(ref) for ref in media]
+        return sum(len(shape.times_s) if isinstance(shape, Frames) else 1 for shape in shapes)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of a reply."""

@@ -176,7 +176,7 @@ def _compared(
 
 def _answers(experiment: Experiment, model: AskedModel, where: str) -> list[Prediction]:
     """Returns the answers to the compared questions; log-probabilities are compared whatever the recipe reads."""
-    readings: tuple[Reading, ...] = tuple(dict.fromkeys((*experiment.recipe.eval.readings, "likelihood")))
+    readings: tuple[Reading, ...] = tuple(dict.fromkeys((*experiment.recipe.eval.known_readings, "likelihood")))
     return answer_groups(
         experiment,
         model,

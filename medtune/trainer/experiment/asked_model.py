@@ -21,7 +21,7 @@ from medtune.eval.asking.answerer import Answerer
 from medtune.models.answering import LocalAnswerer
 from medtune.models.contract import Assembled
 from medtune.models.endpoint.served import Served, open_answerer
-from medtune.models.media_item import read_item
+from medtune.models.media_item import only_item, read_item
 from medtune.models.tuning.precision import precise
 from medtune.trainer.experiment.experiment import Experiment
 
@@ -95,7 +95,9 @@ class LoadedModel:
         for start in tqdm(range(0, len(groups), _IMAGES_AT_ONCE), desc="probe", unit="batch"):
             batch = groups[start : start + _IMAGES_AT_ONCE]
             with computed():
-                features_MX = model.features(transform.stack([read_item(group.media, transform) for group in batch]))
+                features_MX = model.features(
+                    transform.stack([read_item(only_item(group.media), transform) for group in batch])
+                )
             if features_MX is None:
                 break
             found.update(zip((group.media_id for group in batch), features_MX.float().cpu().numpy(), strict=True))

@@ -56,7 +56,7 @@ def evaluate_phase(
         model,
         groups,
         out_dir=out_dir,
-        readings=experiment.recipe.eval.readings,
+        readings=experiment.recipe.eval.known_readings,
         conditions=conditions,
         title=title,
         repeats=repeats,

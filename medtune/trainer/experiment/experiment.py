@@ -123,7 +123,7 @@ def open_experiment(
     join_ranks(world_size, device)
     recipe = replace(recipe, train=replace(recipe.train, precision=resolved(recipe.train.precision, device)))
     pl.seed_everything(recipe.train.seed, workers=True, verbose=False)
-    recipe, prepared, benchmark, training_sets = open_data(recipe, training=training)
+    recipe, prepared, benchmark, training_sets = open_data(recipe, training=training, limit=limit)
     trained_on = ""
     if training:
         recipe = with_counted_epochs(recipe, [each.prepared for each in training_sets], limit=limit)

@@ -12,7 +12,9 @@ from medtune.eval.benchmark import Benchmark
 from medtune.trainer.experiment.evaluation_only import whole_test
 from medtune.trainer.experiment.prepared_data import open_for_model
 from medtune.trainer.recipe.published_protocol import as_published
+from medtune.trainer.recipe.readings import with_readings
 from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.recipe.scorable import check_scored
 from medtune.trainer.training.mixture import TrainingSet, open_training_sets
 from medtune.trainer.training.validation.watched import check_early_stopping
 
@@ -21,7 +23,8 @@ class OpenedData(NamedTuple):
     """The opened data of a recipe.
 
     Attributes:
-        recipe: The recipe, with the benchmark's published protocol filled in if it asks for that.
+        recipe: The recipe, with the benchmark's published protocol filled in if it asks for that, and with readings
+            that fit the questions.
         prepared: The prepared folder that is evaluated on.
         benchmark: The benchmark with the prompts that the folder was prepared with.
         training_sets: The prepared folders that the model is trained on; empty if nothing is trained.
@@ -33,20 +36,28 @@ class OpenedData(NamedTuple):
     training_sets: Sequence[TrainingSet]
 
 
-def open_data(recipe: Recipe, *, training: bool) -> OpenedData:
+def open_data(recipe: Recipe, *, training: bool, limit: int | None = None) -> OpenedData:
     """Opens the prepared folder that a recipe evaluates on and, if `training` is set, its training sets.
 
     No model is loaded.
 
+    Args:
+        recipe: The recipe.
+        training: Whether the model is trained.
+        limit: About how many questions of each split are used; None uses all.
+
     Raises:
         FileNotFoundError: A prepared folder, or a media file in it, is missing.
-        ValueError: A folder is damaged, does not fit the recipe, or shares patients or images with the evaluated
-            questions.
+        ValueError: A folder is damaged, does not fit the recipe, holds no answers that the recipe could score, or
+            shares patients or images with the evaluated questions.
     """
     prepared, benchmark = open_for_model(recipe.data.root, recipe.data.benchmark, recipe.model)
-    benchmark = benchmark.for_part(prepared.questions(recipe.eval.split))
-    recipe = as_published(recipe, benchmark)
+    asked = prepared.questions(recipe.eval.split)
+    benchmark = benchmark.for_part(asked)
+    recipe = with_readings(as_published(recipe, benchmark), asked)
     check_fit(recipe, prepared, benchmark, training=training)
+    parser = primary_parser(recipe, benchmark)
+    check_scored(recipe, prepared, benchmark, parser=parser, training=training, limit=limit)
     if training:
         check_early_stopping(recipe, benchmark)
     training_sets = open_training_sets(recipe, prepared, benchmark) if training else ()
@@ -86,4 +97,4 @@ def primary_parser(recipe: Recipe, benchmark: Benchmark) -> str:
     """Returns the name of the parser whose readings give the score `overall`."""
     if recipe.eval.parser is not None:
         return recipe.eval.parser
-    return "likelihood" if recipe.eval.readings[0] == "likelihood" else next(iter(benchmark.parsers))
+    return "likelihood" if recipe.eval.known_readings[0] == "likelihood" else next(iter(benchmark.parsers))

@@ -49,7 +49,7 @@ def check_recipe(recipe: Recipe) -> None:
     _check_drawing(recipe)
     if empty := [key for key, values in (recipe.grid or {}).items() if not values]:
         raise ValueError(f"grid.{empty[0]} has no values; leave it out, or say which values to run with")
-    if not evaluation.readings:
+    if evaluation.readings == ():
         raise ValueError("eval.readings is empty; it must hold likelihood, generation or both")
     if "image" not in evaluation.conditions:
         raise ValueError(f"eval.conditions is {evaluation.conditions}; it must hold 'image'")
@@ -65,7 +65,7 @@ def _check_drawing(recipe: Recipe) -> None:
             f"eval.temperature is {evaluation.temperature}; it is for models in this process: set "
             "model.endpoint.temperature"
         )
-    if evaluation.temperature > 0 and "generation" not in evaluation.readings:
+    if evaluation.temperature > 0 and "generation" not in evaluation.known_readings:
         raise ValueError(
             f"eval.temperature is {evaluation.temperature} and eval.readings is {evaluation.readings}: a "
             "log-likelihood is computed, not drawn; add generation, or set eval.temperature=0"
@@ -101,7 +101,7 @@ def _check_served(recipe: Recipe) -> None:
     if model.endpoint is None:
         return
     check_endpoint(model.endpoint, where="model.endpoint")
-    if "likelihood" in recipe.eval.readings:
+    if "likelihood" in (recipe.eval.readings or ()):
         raise ValueError(
             f"eval.readings is {recipe.eval.readings}: a model behind an endpoint gives no log-probabilities of given "
             "options; set eval.readings=[generation]"

@@ -49,7 +49,7 @@ def departure_from_published(recipe: Recipe, benchmark: Benchmark) -> str:
 
     Settings that the authors do not state are not compared.
     """
-    if recipe.eval.parser is None and recipe.eval.readings[0] == "likelihood":
+    if recipe.eval.parser is None and recipe.eval.known_readings[0] == "likelihood":
         return "the likelihood of the options was read, while the published models replied in words"
     published, used = benchmark.protocol, protocol_facts(recipe, benchmark).used
     if published is None:

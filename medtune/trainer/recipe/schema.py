@@ -9,6 +9,7 @@ from typing import Literal
 
 from medtune.data.media.augment import Change
 from medtune.data.types import AnswerFormat, Condition, Reading, Split
+from medtune.eval.asking.conditions import READINGS
 from medtune.models.endpoint.settings import Endpoint, asked_alike
 from medtune.models.tuning.plan import OptimizerName, Precision, ScheduleName, Tuning
 from medtune.models.weights.loading_options import Loading
@@ -247,7 +248,8 @@ class EvalBlock:
         split: The split that zero-shot and final results are measured on.
         readings: How an answer to a multiple-choice question is read: from the log-likelihood of each option, or from a
             generated reply that is parsed. The first is the primary one, which `overall` in results.json, the best
-            checkpoint and the conditions without media use.
+            checkpoint and the conditions without media use. None follows the questions: both, the likelihood first, if
+            any question of the split has options, else generation alone, as for a served model.
         conditions: The conditions under which the final model, and the model of `medtune eval`, is asked: each says
             what is shown with the question. "image" has to be among them. Before training, `medtune run` asks only
             under "image".
@@ -268,7 +270,7 @@ class EvalBlock:
     """
 
     split: Split = "test"
-    readings: tuple[Reading, ...] = ("likelihood", "generation")
+    readings: tuple[Reading, ...] | None = None
     conditions: tuple[Condition, ...] = ("image", "text_only")
     parser: str | None = None
     questions: int | None = None
@@ -281,6 +283,11 @@ class EvalBlock:
     repeats: int = 1
     condition_repeats: dict[Condition, int] = field(default_factory=dict)
     protocol: Literal["recipe", "published"] = "recipe"
+
+    @property
+    def known_readings(self) -> tuple[Reading, ...]:
+        """The readings; if the recipe names none, those of questions with options, until its data are opened."""
+        return READINGS if self.readings is None else self.readings
 
     def draws(self, conditions: Sequence[Condition]) -> dict[Condition, int]:
         """Returns how often a reply is drawn under each condition; "image" as often as any of the others."""

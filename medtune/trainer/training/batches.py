@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 from medtune.data.media.load import Shape
 from medtune.data.types import MediaGroup, Prompt, Question
 from medtune.models.contract import Assembled, MediaBatch, MediaItem, Transform
-from medtune.models.media_item import read_item
+from medtune.models.media_item import only_item, read_item
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.layout import SequenceFamily
 from medtune.models.sequence.packing import PackedRows, Shown, balanced, pack
@@ -84,10 +84,10 @@ class MicroBatches(Dataset[MicroBatch]):
         self._rank = rank
         self._family = family
         self._transform = transform
-        counts = [len(member.groups) for member in mixture.members]
-        self._blind = [
-            np.random.default_rng([mixture.seed, count]).random(count) < mixture.text_only_share for count in counts
-        ]
+        bare = [np.array([not group.media for group in member.groups], bool) for member in mixture.members]
+        hidden = [np.random.default_rng([mixture.seed, len(each)]).random(len(each)) for each in bare]
+        self._blind = [(drawn < mixture.text_only_share) | each for drawn, each in zip(hidden, bare, strict=True)]
+        self._num_bare = sum(int(each.sum()) for each in bare)
         self._share_prefix = share_prefix
         self._row_tokens = row_tokens if share_prefix else 0
 
@@ -96,8 +96,8 @@ class MicroBatches(Dataset[MicroBatch]):
 
     @property
     def num_text_only(self) -> int:
-        """The number of groups that are trained on without their media item."""
-        return sum(int(blind.sum()) for blind in self._blind)
+        """The number of groups that are trained on without their media, beside those that have none."""
+        return sum(int(blind.sum()) for blind in self._blind) - self._num_bare
 
     def first_epoch(self, epoch: int = 0) -> Iterator[Draw]:
         """Yields every group of one epoch of each member, member by member; by default of the first epoch."""
@@ -113,7 +113,7 @@ class MicroBatches(Dataset[MicroBatch]):
         """
         group, blind = self.mixture.group(draw), self._is_blind(draw)
         render = self.mixture.members[draw.member].render
-        shape = None if blind else self._transform.shape(group.media)
+        shape = None if blind else self._transform.shape(only_item(group.media))
         return [self._layout(group, question, render(question), shape, blind=blind) for question in group.questions]
 
     def _layout(
@@ -122,7 +122,8 @@ class MicroBatches(Dataset[MicroBatch]):
         try:
             return self._family.layout(prompt.text, prompt.target, with_media=not blind, shape=shape)
         except ValueError as error:
-            raise ValueError(f"{group.media.path}: question {question.id}: {error}") from error
+            files = "".join(f"{ref.path}: " for ref in group.media)
+            raise ValueError(f"{files}question {question.id}: {error}") from error
 
     def _is_blind(self, draw: Draw) -> bool:
         return bool(self._blind[draw.member][draw.group])
@@ -149,7 +150,7 @@ class MicroBatches(Dataset[MicroBatch]):
 
     def _item(self, draw: Draw) -> MediaItem:
         group = self.mixture.group(draw)
-        return read_item(group.media, self._transform, change=self.mixture.change(draw, group))
+        return read_item(only_item(group.media), self._transform, change=self.mixture.change(draw, group))
 
     def _borrowed(self, mine: Sequence[Draw], whole: Sequence[Draw]) -> list[Draw]:
         """Returns groups that are run in addition and do not count for the loss.

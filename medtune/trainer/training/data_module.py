@@ -75,7 +75,7 @@ class QuestionData(pl.LightningDataModule):
         batch_size: int = 8,
         workers: int = 0,
         seed: int = 0,
-        readings: Sequence[Reading] = ("likelihood",),
+        readings: Sequence[Reading] | None = None,
         val_questions: int | None = None,
     ) -> QuestionData:
         """Returns the data of a prepared folder.
@@ -86,7 +86,8 @@ class QuestionData(pl.LightningDataModule):
             batch_size: Media groups in a forward pass of one device.
             workers: Number of processes that decode training images.
             seed: Seed of the order of the groups, and of the choice of validation questions.
-            readings: How questions with options are answered; free answers are generated.
+            readings: How questions with options are answered; free answers are generated. None compares the
+                likelihoods of the options, which is fast.
             val_questions: Number of questions that validations ask; None asks all of the split val.
 
         Raises:
@@ -96,6 +97,8 @@ class QuestionData(pl.LightningDataModule):
         root = Path(folder)
         prepared = open_prepared(root)
         most = prepared.num_questions("val") if val_questions is None else val_questions
+        if readings is None:
+            readings = ("likelihood",) if any(q.options for q in prepared.questions("test")) else ("generation",)
         train = TrainBlock(max_steps=1, batch_size=batch_size, micro_batch_size=batch_size, seed=seed)
         data = DataBlock(benchmark=prepared.manifest.benchmark, root=root, workers=workers)
         return cls._of(
@@ -180,7 +183,7 @@ class QuestionData(pl.LightningDataModule):
             groups_of(self._opened.prepared, split, questions=most, seed=recipe.train.seed),
             benchmark,
             answer_format=recipe.model.answer_format,
-            readings=recipe.eval.readings,
+            readings=recipe.eval.known_readings,
             parser=primary_parser(recipe, benchmark),
             seed=recipe.train.seed,
         )

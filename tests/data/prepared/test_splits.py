@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.data.prepared.splits import Fractions, assign_splits, check_splits, split_off_val
+from medtune.data.prepared.splits import Fractions, assign_splits, check_splits, draw_missing_splits
 from medtune.data.types import SPLITS, Question, Split
 
 
@@ -26,8 +26,8 @@ def _question(number: int, patient: str, image: str, answer: str = "a", split: S
     )
 
 
-def _digests(questions: list[Question]) -> dict[str, str]:
-    return {question.media_id: question.media_id.partition("/")[0] for question in questions}
+def _digests(questions: list[Question]) -> dict[str, tuple[str, ...]]:
+    return {question.media_id: (question.media_id.partition("/")[0],) for question in questions}
 
 
 TABLES = st.lists(
@@ -107,20 +107,38 @@ def test_unusable_fractions(fractions: tuple[float, float, float]) -> None:
 def test_val_is_carved_out_of_train_by_patient_and_test_stays() -> None:
     questions = [_question(n, f"p{n // 3}", f"i{n}", split="test" if n < 30 else "train") for n in range(120)]
     digests = _digests(questions)
-    carved, (note,) = split_off_val(questions, digests, seed=0, fractions=Fractions(0.7, 0.15, 0.15))
+    carved, (note,) = draw_missing_splits(questions, digests, seed=0, fractions=Fractions(0.7, 0.15, 0.15))
     check_splits(carved, digests)
     assert [q.split for q in carved[:30]] == ["test"] * 30
     # 15 of 85 shares of 30 patients.
     assert len({q.patient_id for q in carved if q.split == "val"}) == 5
     assert note == "the source brings no val: 5 of 30 patients of its train are val here, by seed 0"
-    again = split_off_val(list(reversed(questions)), digests, seed=0, fractions=Fractions(0.7, 0.15, 0.15))
+    again = draw_missing_splits(list(reversed(questions)), digests, seed=0, fractions=Fractions(0.7, 0.15, 0.15))
     assert {q.id: q.split for q in again.questions} == {q.id: q.split for q in carved}
 
 
-@pytest.mark.parametrize("splits", [("train", "val", "test"), ("test",), ("train", "val"), (None,), ("train", None)])
+@pytest.mark.parametrize(("brought", "drawn"), [(("train", "val"), {"test": 4}), (("train",), {"val": 6, "test": 6})])
+def test_what_is_missing_is_carved_out_of_train(brought: tuple[Split, ...], drawn: dict[Split, int]) -> None:
+    questions = [_question(n, f"p{n // 3}", f"i{n}", split=brought[n // 3 % len(brought)]) for n in range(120)]
+    carved, notes = draw_missing_splits(questions, _digests(questions), seed=0, fractions=Fractions(0.7, 0.15, 0.15))
+    check_splits(carved, _digests(carved))
+    units = {split: len({q.patient_id for q in carved if q.split == split}) for split in drawn}
+    assert units == drawn if len(brought) == 1 else units["test"] in (3, 4)
+    assert len(notes) == len(drawn)
+    kept = [(q.id, q.split) for q in questions if q.split != "train"]
+    assert [(q.id, q.split) for q in carved if q.id in dict(kept)] == kept
+
+
+def test_leaks_that_are_kept_are_counted_in_test_questions() -> None:
+    questions = [*_brought(patients="xyx"), _question(3, "x", "m", split="test"), _question(4, "w", "j", split="train")]
+    assert check_splits(questions, _digests(questions), keep_leaks=True) == {"patient": 2, "image": 0}
+    assert check_splits(_brought(), _digests(_brought()), keep_leaks=True) == {}
+
+
+@pytest.mark.parametrize("splits", [("train", "val", "test"), ("test",), ("val", "test"), (None,), ("train", None)])
 def test_nothing_is_carved_where_the_source_brings_other_splits(splits: tuple[Split | None, ...]) -> None:
     questions = [_question(n, f"p{n}", f"i{n}", split=splits[n % len(splits)]) for n in range(30)]
-    assert split_off_val(questions, _digests(questions), seed=0, fractions=Fractions(0.7, 0.15, 0.15)) == (
+    assert draw_missing_splits(questions, _digests(questions), seed=0, fractions=Fractions(0.7, 0.15, 0.15)) == (
         questions,
         (),
     )

@@ -48,8 +48,10 @@ def test_of_a_scan_the_same_organ_is_shown_whatever_is_asked_about_it() -> None:
             # Questions about the kind of a lesion exist only for ill organs. The choice must not depend on them.
             tasks = ["recognition", "visual reasoning"][: 1 + (patient % 2)]
             asked = tuple(replace(whole.questions[0], facets={"task": task}) for task in tasks)
-            media = replace(whole.media, kind="volume", target=(organ,))
+            media = (replace(whole.media[0], kind="volume", target=(organ,)),)
             found.append(replace(whole, media=media, questions=asked))
     others = other_groups(found, seed=3)
-    assert all(other and other.media.target == group.media.target for group, other in zip(found, others, strict=True))
+    assert all(
+        other and other.media[0].target == group.media[0].target for group, other in zip(found, others, strict=True)
+    )
     assert {len(other.questions) for other in others[2::4] if other} == {1, 2}

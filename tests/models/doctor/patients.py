@@ -38,7 +38,7 @@ def asked_about(refs: list[MediaRef], *, per_media: int = 2) -> list[AskedQuesti
             right = WORDS[(number + again) % 3]
             text = f"Which kind of tissue does scan {number} show{' here' * again}?"
             question = Question(f"q{number}-{again}", f"m{number}", text, WORDS, right, "choice", "p")
-            found.append(AskedQuestion(question, ref, Prompt(text, WORDS, right)))
+            found.append(AskedQuestion(question, (ref,), Prompt(text, WORDS, right)))
     return found
 
 

@@ -45,7 +45,7 @@ def reply(assembled: Assembled, picture: Path, *, tokens: int) -> Prediction:
     told = LocalAnswerer(
         assembled, device=torch.device("cpu"), batch_tokens=4096, max_new_tokens=tokens, precise=nullcontext
     )
-    (found,) = told.answer(MediaGroup("m", MediaRef(picture), (question,)), [request])
+    (found,) = told.answer(MediaGroup("m", (MediaRef(picture),), (question,)), [request])
     return found
 
 

@@ -60,7 +60,7 @@ class Asked:
         with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
             path = Path(folder) / "picture.png"
             PIL.Image.fromarray(picture(seed).pixels_HWC).save(path)
-            group = MediaGroup("m", MediaRef(path), tuple(r.question for r in REQUESTS))
+            group = MediaGroup("m", (MediaRef(path),), tuple(r.question for r in REQUESTS))
             patch.setattr(TransformersVlm, "forward", watched)
             found = {p.key: p.option_logprobs or () for p in answerer.answer(group, REQUESTS)}
         self.logprobs: list[Sequence[float]] = [

@@ -130,7 +130,7 @@ def test_a_real_ct_is_asked_about(name: str, way: Any, shared_real: Path) -> Non
         max_new_tokens=3,
         precise=nullcontext,
     )
-    read, said = answerer.answer(MediaGroup("ct", ref, (question,)), asked)
+    read, said = answerer.answer(MediaGroup("ct", (ref,), (question,)), asked)
     by_reading = {each.key.reading: each for each in (read, said)}
     assert len(by_reading["likelihood"].option_logprobs or ()) == 2
     assert by_reading["generation"].text is not None

@@ -13,6 +13,15 @@ _WORDS = {word: value for value, word in enumerate(_UNITS)}
 _WORDS |= {word: 10 * value for value, word in enumerate(_TENS, start=2)}
 _WORDS |= {"hundred": _HUNDRED, "thousand": _THOUSAND}
 
+_BELOW_TEN, _WHOLE_TENS = "|".join(_UNITS[1:10]), "|".join(_TENS)
+_BELOW_HUNDRED = rf"(?:(?:{_WHOLE_TENS})(?:[\s-]+(?:{_BELOW_TEN}))?|{'|'.join(_TEENS)}|{_BELOW_TEN})"
+_BELOW_THOUSAND = rf"(?:(?:(?:{_BELOW_TEN})[\s-]+)?hundred(?:[\s-]+(?:and\s+)?{_BELOW_HUNDRED})?|{_BELOW_HUNDRED})"
+_IN_WORDS = re.compile(
+    rf"(?<![\w'])(?:(?:{_BELOW_THOUSAND}[\s-]+)?thousand"
+    rf"(?:(?:,\s+(?=\w+[\s-]+hundred)|[\s-]+(?:and\s+)?){_BELOW_THOUSAND})?|{_BELOW_THOUSAND}|"
+    r"zero|none)(?![\w'])"
+)
+
 
 def first_number_in_words(text: str) -> tuple[int, int] | None:
     """Returns the start and the value of the first number words in a text of small letters; None if there are none.
@@ -31,6 +40,22 @@ def first_number_in_words(text: str) -> tuple[int, int] | None:
         elif run and match[0] != "and":
             break
     return (start, _value(run)) if run else None
+
+
+def with_digits(text: str) -> str:
+    """Returns a text of small letters with digits in the place of every number in words; "none" is 0.
+
+    Words are one number only where English joins them: "one, two" and "one two" are two numbers.
+
+    Example:
+        >>> with_digits("twenty-one of one hundred and five"), with_digits("one two, none; bone")
+        ('21 of 105', '1 2, 0; bone')
+    """
+
+    def digits(found: re.Match[str]) -> str:
+        return "0" if found[0] == "none" else str(_value([word for word in _WORD.findall(found[0]) if word != "and"]))
+
+    return _IN_WORDS.sub(digits, text)
 
 
 def _value(words: list[str]) -> int:

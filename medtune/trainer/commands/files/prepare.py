@@ -8,12 +8,17 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from medtune.benchmarks import find_benchmark, find_source
+from medtune.benchmarks import find_benchmark
 from medtune.data.prepared import rejects
-from medtune.data.prepared.write import Prompts, prepare
+from medtune.data.prepared.write import Origin, Prompts, prepare, read_source
+from medtune.data.raw.hub_id import HubId, parsed_hub_id
+from medtune.data.raw.source import Source
 from medtune.data.types import SPLITS, Question, UnofficialSplit
 from medtune.eval.asking.prepared_prompts import read_official_templates, usable_templates
+from medtune.eval.data_label import label_of
 from medtune.trainer.commands.arguments import positive, share
+from medtune.trainer.commands.files.chosen_source import add_table_arguments, chosen_source
+from medtune.trainer.commands.files.samples import print_samples
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,9 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from",
         dest="root",
-        type=Path,
-        metavar="DIR",
-        help="The folder with the raw files (default: none, which only a simulated source allows).",
+        type=_origin,
+        metavar="PATH",
+        help="The folder with the raw files, or a table, or hf:ID[:CONFIG][@REVISION] for a data set of the Hugging "
+        "Face hub (default: none, which only a simulated source allows).",
     )
     parser.add_argument(
         "--out",
@@ -35,8 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--source",
         metavar="NAME",
-        help="The source that reads the raw files; `medtune list sources` (default: the benchmark's first source).",
+        help="The source that reads the raw files; `medtune list sources` (default: the first that recognises them).",
     )
+    add_table_arguments(parser)
     parser.add_argument("--limit", type=positive, metavar="N", help="Takes at most N patients (default: all patients).")
     parser.add_argument(
         "--seed",
@@ -72,6 +79,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "perceptual hash cannot tell apart are kept in one split, with their patients.",
     )
     parser.add_argument(
+        "--keep-leaks",
+        action="store_true",
+        help="Keeps a split of the data that puts a patient or an image into two splits, and marks every result "
+        "(default: such a split is refused).",
+    )
+    parser.add_argument(
         "--list-missing",
         action="store_true",
         help="Prints the media files that are missing and where to fetch them, and writes nothing.",
@@ -90,13 +103,14 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     Raises:
         ValueError: --out is missing, or the benchmark and its source do not take the arguments.
     """
+    source = chosen_source(options)
     if options.list_missing:
-        return list_missing(options.benchmark, source_name=options.source, root=options.root, seed=options.seed)
+        return list_missing(source, root=options.root, seed=options.seed)
     if options.out is None:
         raise ValueError("prepare needs --out: the folder to write")
     return prepare_folder(
         options.benchmark,
-        source_name=options.source,
+        source=source,
         root=options.root,
         out=options.out,
         limit=options.limit,
@@ -105,6 +119,8 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         unofficial_split=options.unofficial_split,
         without_media=options.without_media,
         split_lookalikes=options.split_lookalikes,
+        keep_leaks=options.keep_leaks,
+        copy=options.copy,
         prompts=options.prompts,
     )
 
@@ -112,8 +128,8 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 def prepare_folder(
     benchmark_name: str,
     *,
-    source_name: str | None,
-    root: Path | None,
+    source: Source,
+    root: Origin,
     out: Path,
     limit: int | None,
     seed: int,
@@ -121,13 +137,15 @@ def prepare_folder(
     unofficial_split: UnofficialSplit | None,
     without_media: bool,
     split_lookalikes: bool,
+    keep_leaks: bool,
+    copy: bool,
     prompts: Path | None,
 ) -> int:
     """Writes a prepared folder and prints its contents, and the rows that were rejected with the reasons; returns 0.
 
     Args:
         benchmark_name: The benchmark to prepare for.
-        source_name: The source that reads the raw files; None takes the benchmark's first.
+        source: The source that reads the raw files.
         root: The folder with the raw files; None for a simulated source.
         out: The folder to write.
         limit: The largest number of patients; None takes all.
@@ -136,14 +154,15 @@ def prepare_folder(
         unofficial_split: How to divide a benchmark that has only test questions; None leaves it undivided.
         without_media: Takes the questions alone, whose media files need not be there.
         split_lookalikes: Whether images that look alike may lie in two splits.
+        keep_leaks: Whether a split of the data is kept that has a patient or an image in two splits.
+        copy: Whether films and scans are copied rather than linked.
         prompts: A folder with the benchmark's own prompts; None takes medtune's wording.
 
     Raises:
         ValueError: The benchmark does not take that source, or the source refuses the files.
     """
-    name = _source_name(benchmark_name, source_name)
     prepared = prepare(
-        find_source(name),
+        source,
         benchmark=benchmark_name,
         root=root,
         out=out,
@@ -153,6 +172,8 @@ def prepare_folder(
         unofficial_split=unofficial_split,
         without_media=without_media,
         split_lookalikes=split_lookalikes,
+        keep_leaks=keep_leaks,
+        copy=copy,
         prompts=_official(benchmark_name, prompts),
     )
     manifest = prepared.manifest
@@ -168,6 +189,8 @@ def prepare_folder(
         print("without media: these questions can be scored, but no model can be run on them")
     if manifest.identical_media:
         print(f"identical images: {manifest.identical_media}; their patients share a split")
+    if manifest.leaks:
+        print(f"LEAKS of the data's own split, which is kept: {manifest.leaks}")
     for line in manifest.lookalikes.lines():
         print(f"look-alikes: {line}")
     for note in manifest.notes:
@@ -175,21 +198,33 @@ def prepare_folder(
     if manifest.rejected:
         print(rejects.rejects_table(manifest.rejected, sum(map(prepared.num_questions, SPLITS))))
         print(f"each rejected row: {out / rejects.REJECTS}")
+    if source.with_options is not None:
+        print_samples(prepared, find_benchmark(benchmark_name))
+    if (note := label_of(manifest, prompts=manifest.prompts).patient_note()) and source.with_options is not None:
+        print(f"NO PATIENTS WERE FOUND: {note}. Name the column: --columns patient=COLUMN")
     return 0
 
 
-def list_missing(benchmark_name: str, *, source_name: str | None, root: Path | None, seed: int) -> int:
-    """Prints each missing media file that the questions need, with its place and its origin, and returns 0.
+def list_missing(source: Source, *, root: Origin, seed: int) -> int:
+    """Prints each media file that the questions need and that is missing, with its place and its origin, and returns 0.
 
     Raises:
-        ValueError: The benchmark does not take that source, or the source refuses the files.
+        ValueError: The source refuses the files.
     """
     with tempfile.TemporaryDirectory() as scratch:
-        table = find_source(_source_name(benchmark_name, source_name)).read(root, seed, Path(scratch))
+        table = read_source(source, root, seed, Path(scratch))
     for item in table.missing:
         print(f"{item.file}\t{item.fetch}")
     print(f"{len(table.missing)} media files are missing", file=sys.stderr)
     return 0
+
+
+def _origin(text: str) -> Path | HubId:
+    """Returns the path or the name of a hub data set that `text` is."""
+    try:
+        return parsed_hub_id(text) or Path(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _official(benchmark_name: str, folder: Path | None) -> Callable[[Sequence[Question]], Prompts] | None:
@@ -198,11 +233,3 @@ def _official(benchmark_name: str, folder: Path | None) -> Callable[[Sequence[Qu
     benchmark = find_benchmark(benchmark_name)
     templates = read_official_templates(benchmark, folder)
     return lambda questions: Prompts(*usable_templates(benchmark, templates, questions))
-
-
-def _source_name(benchmark_name: str, source_name: str | None) -> str:
-    accepted = find_benchmark(benchmark_name).sources
-    name = accepted[0] if source_name is None else source_name
-    if name not in accepted:
-        raise ValueError(f"the benchmark {benchmark_name!r} takes the sources {', '.join(accepted)}, not {name!r}")
-    return name

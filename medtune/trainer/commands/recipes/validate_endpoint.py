@@ -28,7 +28,7 @@ def show_served(endpoint: Endpoint, data: OpenedData | None) -> str | None:
             data.prepared.groups(recipe.eval.split),
             data.benchmark,
             answer_format=recipe.model.answer_format,
-            readings=recipe.eval.readings,
+            readings=recipe.eval.known_readings,
             conditions=recipe.eval.conditions,
             seed=recipe.train.seed,
             repeats=recipe.eval.draws(recipe.eval.conditions),

@@ -108,7 +108,9 @@ def _replies(answerer: LocalAnswerer, ref: MediaRef, asked: Sequence[str]) -> li
     """Returns the replies in the order of the questions; the media item is read once for all of them."""
     questions = [Question(str(n), "chat", text, (), "", "text", "nobody") for n, text in enumerate(asked)]
     requests = [Request(question, Prompt(question.text, (), ""), "generation", "image") for question in questions]
-    said = {each.key.question_id: each for each in answerer.answer(MediaGroup("chat", ref, tuple(questions)), requests)}
+    said = {
+        each.key.question_id: each for each in answerer.answer(MediaGroup("chat", (ref,), tuple(questions)), requests)
+    }
     ordered = [said[question.id] for question in questions]
     return [f"{each.text}{'' if each.finish_reason == 'stop' else ' [cut: --max-new-tokens]'}" for each in ordered]
 

@@ -38,7 +38,7 @@ def questions(number: int = 91) -> list[Question]:
 
 
 def groups(asked_about: Sequence[Question]) -> list[MediaGroup]:
-    return [MediaGroup(q.media_id, MediaRef(Path("none.png")), (q,)) for q in asked_about]
+    return [MediaGroup(q.media_id, (MediaRef(Path("none.png")),), (q,)) for q in asked_about]
 
 
 def likelihoods(asked: Sequence[Question]) -> list[Prediction]:

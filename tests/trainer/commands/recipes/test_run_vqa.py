@@ -18,8 +18,8 @@ def test_another_tools_data_set_trains(nano: Nano, tmp_path: Path, name: str) ->
     write = find_source(name).write_example
     assert write is not None
     write(raw)
-    assert main(["prepare", "conversations", "--source", name, "--from", str(raw), "--out", str(out)]) == 0
-    settings = ("data.benchmark=conversations", f"data.root={out}", "train.max_steps=1", "eval.readings=[generation]")
+    assert main(["prepare", "vqa", "--source", name, "--from", str(raw), "--out", str(out)]) == 0
+    settings = ("data.benchmark=vqa", f"data.root={out}", "train.max_steps=1", "eval.readings=[generation]")
     assert nano.here("run", tmp_path / "run", *settings, "eval.conditions=[image]") == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["primary"]["name"] == "rouge_l"

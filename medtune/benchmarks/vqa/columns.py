@@ -1,0 +1,188 @@
+"""Finds out which column of a table holds what: by the usual names, or as the user says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from medtune.data.catalog import nearest
+
+IMAGE, VIDEO, VOLUME = "image", "video", "volume"
+QUESTION, ANSWER, OPTIONS, LETTERS, ANSWER_TYPE = "question", "answer", "options", "letters", "answer_type"
+TASK, PATIENT, SPLIT, ID, UNIT, SYSTEM, TURNS = "task", "patient", "split", "id", "unit", "system", "turns"
+START, END, BOX, MASKS = "start", "end", "box", "masks"
+MEDIA = (IMAGE, VIDEO, VOLUME)
+
+_USUAL: Mapping[str, tuple[str, ...]] = {
+    IMAGE: (
+        *("image", "images", "img", "image_path", "img_path", "image_file", "image_name", "img_name", "image_url"),
+        *("file_name", "filename", "figure_path", "picture", "pictures"),
+    ),
+    VIDEO: ("video", "videos", "video_path", "video_file", "clip", "film"),
+    VOLUME: ("volume", "volumes", "volume_path", "scan", "ct", "nifti", "dicom", "dicom_folder"),
+    QUESTION: ("question", "questions", "query", "prompt", "instruction"),
+    ANSWER: ("answer", "answers", "response", "output", "target", "gt_answer", "ground_truth", "label", "class"),
+    OPTIONS: ("options", "choices", "candidates"),
+    ANSWER_TYPE: ("answer_type", "answer_kind"),
+    TASK: ("task", "task_name"),
+    PATIENT: ("patient", "patient_id", "patientid", "subject", "subject_id", "subjectid"),
+    SPLIT: ("split", "data_split", "partition"),
+    ID: ("id", "qid", "question_id"),
+    UNIT: ("unit", "units"),
+    SYSTEM: ("system", "system_prompt"),
+    TURNS: ("messages", "conversations", "conversation", "turns", "dialog", "dialogue"),
+    START: ("start", "start_s", "start_second", "start_seconds", "start_time"),
+    END: ("end", "end_s", "end_second", "end_seconds", "end_time"),
+    BOX: ("box", "boxes", "bbox", "bounding_box", "roi"),
+    MASKS: ("masks", "mask", "segmentation", "mask_path"),
+}
+_STUDY = ("study", "study_id", "studyid")
+"""A study belongs to one patient, so that it stands for the patient only where no column names one."""
+_LETTER = re.compile(r"(?:option|choice|op)?_?([a-j])")
+_NUMBERED_IMAGE = re.compile(r"(?:image|img)_?\d+")
+_MANY = (*MEDIA, LETTERS)
+ROLES = (*_USUAL, LETTERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns of a table hold what.
+
+    Attributes:
+        found: The columns of each role that has any; media and lettered options may have several.
+        others: The columns without a role.
+        patients: What the patient column names: "patient" or "study"; "" without one.
+    """
+
+    found: Mapping[str, tuple[str, ...]]
+    others: tuple[str, ...]
+    patients: str
+
+    def of(self, role: str) -> str | None:
+        """Returns the column of a role that has at most one; None where it has none."""
+        names = self.found.get(role, ())
+        return names[0] if names else None
+
+    def line(self) -> str:
+        """Returns the mapping as a line of plain text."""
+        return ", ".join(f"{role} = {' + '.join(names)}" for role, names in self.found.items())
+
+
+def columns_of(names: Sequence[str], said: Mapping[str, str], *, where: str) -> Columns:
+    """Returns which of the columns hold what.
+
+    Args:
+        names: The names of the table's columns.
+        said: What the user says: the column of a role; several are separated by commas, and "" stands for none.
+        where: The name of the table, for messages.
+
+    Raises:
+        ValueError: A role or a column that the user names does not exist, or two columns may hold the same.
+    """
+    for role in said:
+        if role not in ROLES:
+            raise ValueError(f"--columns {role}=...: there is no such role.{nearest(role, ROLES)} {_roles()}")
+    found = {role: _named(role, text, names, where) for role, text in said.items()}
+    taken = {name for of_role in found.values() for name in of_role}
+    free = [name for name in names if name not in taken]
+    for role, of_role in _usual(free).items():
+        if role in said:
+            continue
+        if len(of_role) > 1 and role not in _MANY:
+            raise ValueError(_ambiguous(where, role, of_role))
+        found[role] = of_role
+    studies = tuple(name for name in free if plain(name) in _STUDY)
+    patients = "patient" if found.get(PATIENT) else ""
+    if PATIENT not in found and len(studies) == 1:
+        found[PATIENT], patients = studies, "study"
+    _check_one_of(found, said, where)
+    kept = {role: found[role] for role in ROLES if found.get(role)}
+    taken = {name for of_role in kept.values() for name in of_role}
+    return Columns(kept, tuple(name for name in names if name not in taken), patients)
+
+
+def plain(name: str) -> str:
+    """Returns a column's name without case, with "_" for blanks and hyphens.
+
+    Example:
+        >>> plain(" Patient-ID")
+        'patient_id'
+    """
+    return re.sub(r"[\s_\-]+", "_", name.strip().casefold())
+
+
+def require(columns: Columns, role: str, names: Sequence[str], *, where: str, instead: str = "") -> None:
+    """Checks that a column of a role was found.
+
+    Raises:
+        ValueError: There is none; the message lists the columns that are there.
+    """
+    if columns.of(role) is None:
+        usual = ", ".join(_USUAL[role])
+        raise ValueError(
+            f"{where}: wanted a column with the {role}, named {usual}. The columns are: {', '.join(names)}. Say which "
+            f"it is with --columns {role}=NAME{instead}."
+        )
+
+
+def _usual(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for role, usual in _USUAL.items():
+        here = tuple(name for name in names if plain(name) in usual)
+        if here:
+            found[role] = here
+    letters = {match[1]: name for name in names if (match := _LETTER.fullmatch(plain(name)))}
+    run = tuple(letters[letter] for place, letter in enumerate(sorted(letters)) if letter == "abcdefghij"[place])
+    if len(run) > 1 and OPTIONS not in found:
+        found[LETTERS] = run
+    numbered = tuple(sorted((name for name in names if _NUMBERED_IMAGE.fullmatch(plain(name))), key=_number))
+    if numbered:
+        found[IMAGE] = (*found.get(IMAGE, ()), *numbered)
+    return found
+
+
+def _number(name: str) -> int:
+    return int(re.sub(r"\D", "", name))
+
+
+def _named(role: str, text: str, names: Sequence[str], where: str) -> tuple[str, ...]:
+    """Returns the columns that the user names for a role, in any case."""
+    found = []
+    for said in filter(None, (each.strip() for each in ([text] if text in names else text.split(",")))):
+        alike = [said] if said in names else [name for name in names if plain(name) == plain(said)]
+        if len(alike) != 1:
+            raise ValueError(
+                f"{where}: there is no column {said!r} for the {role}.{nearest(said, names)} "
+                f"The columns are: {', '.join(names)}."
+            )
+        found += alike
+    if len(found) > 1 and role not in _MANY:
+        raise ValueError(f"{where}: the {role} takes one column, got {', '.join(found)}.")
+    return tuple(found)
+
+
+def _check_one_of(found: dict[str, tuple[str, ...]], said: Mapping[str, str], where: str) -> None:
+    """Refuses two columns of single media of one kind, and a question beside turns, unless the user chose."""
+    for kind in MEDIA:
+        of_kind = found.get(kind, ())
+        if kind not in said and sum(not _NUMBERED_IMAGE.fullmatch(plain(name)) for name in of_kind) > 1:
+            raise ValueError(_ambiguous(where, kind, of_kind))
+    if found.get(TURNS) and found.get(QUESTION):
+        if TURNS in said and QUESTION not in said:
+            del found[QUESTION]
+        elif QUESTION in said and TURNS not in said:
+            del found[TURNS]
+        else:
+            raise ValueError(_ambiguous(where, QUESTION, (*found[QUESTION], *found[TURNS])))
+
+
+def _ambiguous(where: str, role: str, names: Sequence[str]) -> str:
+    return (
+        f"{where}: the columns {' and '.join(map(repr, names))} may both hold the {role}. "
+        f"Say which does: --columns {role}={names[0]!r} (or {role}= for none)."
+    )
+
+
+def _roles() -> str:
+    return f"The roles are {', '.join(ROLES)}."

@@ -1,0 +1,148 @@
+"""Turns a conversation about media into questions: one for each answer of the assistant, with the turns before it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from medtune.data.raw.row_errors import Place
+from medtune.data.types import MEDIA_MARK, MediaRef, Turn
+
+PLACEHOLDER = re.compile(r"[ \t]*<(image|video)>[ \t]*\n?")
+_TAG = re.compile(r"<(image|video)>")
+SYSTEM, USER, ASSISTANT = "system", "user", "assistant"
+_ROLES = {"human": USER, "gpt": ASSISTANT, "model": ASSISTANT, "bot": ASSISTANT}
+_ROLE_KEYS = ("role", "from")
+_TEXT_KEYS = ("content", "value", "text")
+_MEDIA_PARTS = {"image": "<image>", "image_url": "<image>", "video": "<video>"}
+
+
+class Said(NamedTuple):
+    """One turn of a conversation.
+
+    Attributes:
+        role: "system", "user" or "assistant".
+        text: The words of the turn, with the placeholders <image> and <video> of its media.
+    """
+
+    role: str
+    text: str
+
+
+class AskedTurn(NamedTuple):
+    """A question of a conversation, with what was said before it.
+
+    Attributes:
+        text: The question; where its media do not all stand at the beginning, with a `MEDIA_MARK` for each.
+        answer: The assistant's answer.
+        turns: The earlier questions and answers.
+        media: The media items that were shown up to here.
+        is_last: Whether the conversation ends with this answer.
+    """
+
+    text: str
+    answer: str
+    turns: tuple[Turn, ...]
+    media: tuple[MediaRef, ...]
+    is_last: bool
+
+
+def asked_turns(said: Sequence[Said], media: Sequence[MediaRef], place: Place) -> list[AskedTurn]:
+    """Returns a question for each answer of the assistant.
+
+    The system's words stand in front of the first question. Where the texts hold placeholders, there have to be as many
+    as media items, and a question shows those that came up to it; without placeholders it shows all of them.
+
+    Raises:
+        RowError: The turns do not go question, answer, question, answer; an answer is empty; or the number of
+            placeholders is another than that of the media.
+    """
+    system = [turn.text.strip() for turn in said if turn.role == SYSTEM]
+    rest = [turn for turn in said if turn.role != SYSTEM]
+    if not rest or [turn.role for turn in rest] != [USER, ASSISTANT] * (len(rest) // 2):
+        order = ", ".join(turn.role for turn in said) or "nothing"
+        raise place.error(f"wanted turns of user and assistant that take turns and end with an answer, got {order}.")
+    if any(not turn.text.strip() for turn in rest[1::2]):
+        raise place.error("an answer of the conversation is empty. Write it, or remove the row.")
+    counts = [len(PLACEHOLDER.findall(turn.text)) for turn in rest]
+    if sum(counts) not in (0, len(media)):
+        raise place.error(f"the texts hold {sum(counts)} of <image> and <video>, the row has {len(media)} media items.")
+    in_front = not sum(counts) or (len(media) == counts[0] and _stand_in_front(rest[0].text))
+    media = media if not sum(counts) else _in_order(rest, media, place)
+    texts = [(PLACEHOLDER.sub("", t.text) if in_front else _TAG.sub(MEDIA_MARK, t.text)).strip() for t in rest]
+    texts[0] = "\n".join([*system, texts[0]]).strip()
+    found = []
+    for number in range(0, len(rest), 2):
+        shown = len(media) if in_front else sum(counts[: number + 1])
+        turns = tuple(Turn(texts[n], texts[n + 1]) for n in range(0, number, 2))
+        found.append(
+            AskedTurn(texts[number], texts[number + 1], turns, tuple(media[:shown]), is_last=number + 2 == len(rest))
+        )
+    return found
+
+
+def said_in(value: object, place: Place, field: str, *, roles: Mapping[str, str] = _ROLES) -> list[Said]:
+    """Returns the turns in a cell: a list of objects with a role and a text, or a JSON text of one.
+
+    Args:
+        value: The cell.
+        place: The row, for messages.
+        field: The column, for messages.
+        roles: What the cell's names of roles stand for; others stay as they are.
+
+    Raises:
+        RowError: The cell holds something else.
+    """
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise place.error("wanted a list of turns, got a text that is no JSON.", field=field) from None
+    if not isinstance(value, list) or not value or not all(isinstance(turn, Mapping) for turn in value):
+        raise place.error(f"wanted a list of objects, got {type(value).__name__}.", field=field)
+    found = []
+    for turn in value:
+        role = next((turn[key] for key in _ROLE_KEYS if turn.get(key) is not None), None)
+        text = next((turn[key] for key in _TEXT_KEYS if turn.get(key) is not None), None)
+        if isinstance(text, list):
+            text = "".join(_part_text(part) for part in text)
+        name = _ROLES.get(str(role), str(role))
+        found.append(Said(roles.get(str(role), name), words(text, place, "content")))
+    return found
+
+
+def words(value: object, place: Place, field: str) -> str:
+    """Returns a value of a row that has to be a text.
+
+    Raises:
+        RowError: The value is not a text.
+    """
+    if not isinstance(value, str):
+        raise place.error(f"wanted a text, got {json.dumps(value, default=str)[:60]}.", field=field)
+    return value
+
+
+def _part_text(part: object) -> str:
+    """Returns the text of a part of a turn, in the form of chat templates: a text, or a media item."""
+    if isinstance(part, Mapping):
+        return str(part.get("text") or _MEDIA_PARTS.get(str(part.get("type")), ""))
+    return str(part)
+
+
+def _in_order(said: Sequence[Said], media: Sequence[MediaRef], place: Place) -> Sequence[MediaRef]:
+    """Returns the media in the order of their placeholders; volumes stand where the text says image or video."""
+    tags = [tag for turn in said for tag in _TAG.findall(turn.text)]
+    if len(set(tags)) == 1:
+        return media
+    videos = [ref for ref in media if ref.kind == "video"]
+    others = [ref for ref in media if ref.kind != "video"]
+    if tags.count("video") != len(videos):
+        raise place.error(f"the texts hold {tags.count('video')} of <video>, the row has {len(videos)} films.")
+    return [videos.pop(0) if tag == "video" else others.pop(0) for tag in tags]
+
+
+def _stand_in_front(text: str) -> bool:
+    """Returns whether all placeholders of a text stand before its first word."""
+    return not PLACEHOLDER.search(re.sub(rf"^\s*(?:{PLACEHOLDER.pattern}\s*)*", "", text))

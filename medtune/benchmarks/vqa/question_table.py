@@ -1,0 +1,207 @@
+"""Collects the questions of tables: their media, patients and facets, what was ignored and what could not be read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from medtune.benchmarks.vqa import columns as roles
+from medtune.benchmarks.vqa.answers import cell_text
+from medtune.benchmarks.vqa.columns import Columns
+from medtune.benchmarks.vqa.row_questions import Asked, RowReader
+from medtune.data.catalog import nearest
+from medtune.data.raw.hub_rows import Row
+from medtune.data.raw.row_errors import Place, Reject, RowError
+from medtune.data.raw.source import SourceTable, missing_media
+from medtune.data.types import MediaRef, Question, Split
+
+MOST_LEVELS = 20
+LONGEST_LEVEL = 60
+"""A column with more different values, or with longer ones, is no facet unless the user names it (our own choice)."""
+_UNITS = {"image": "image", "video": "film", "volume": "scan"}
+_NOTHING = "row"
+
+
+class LeftOut(NamedTuple):
+    """A row that is left out on purpose; the manifest counts such rows by reason."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSet:
+    """The rows of one file or split, with their split and the function that reads them.
+
+    Attributes:
+        rows: Reads the rows; a row that is broken is an error of its own.
+        split: The split that the file's name or the data set states; None without one.
+        reader: Turns a row into questions.
+    """
+
+    rows: Callable[[], Iterator[Row | RowError | LeftOut]]
+    split: Split | None
+    reader: RowReader
+
+
+@dataclass(slots=True)
+class _Collected:
+    questions: list[Question] = field(default_factory=list)
+    media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
+    owner: dict[str, tuple[str, Place]] = field(default_factory=dict)
+    rejects: list[Reject] = field(default_factory=list)
+    places: dict[str, Place] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+class _Levels:
+    """The columns that may be facets: those with few different values so far."""
+
+    def __init__(self, columns: Iterable[str], wanted: Sequence[str] | None) -> None:
+        self._wanted = wanted
+        self.values: dict[str, set[str]] = {name: set() for name in (columns if wanted is None else wanted)}
+        self.dropped: list[str] = []
+
+    def of(self, row: Row) -> dict[str, str]:
+        """Returns the row's values of the columns that may still be facets."""
+        found = {name: text for name in self.values if (text := cell_text(_simple(row.values.get(name))))}
+        for name, text in found.items():
+            self.values[name].add(text)
+            too_many = len(self.values[name]) > MOST_LEVELS or len(text) > LONGEST_LEVEL
+            if self._wanted is None and too_many:
+                del self.values[name]
+                self.dropped.append(name)
+        return {name: text for name, text in found.items() if name in self.values}
+
+    def kept(self) -> set[str]:
+        """Returns the columns that are facets: at the end they have at least two values, unless the user named them."""
+        return {name for name, values in self.values.items() if self._wanted is not None or len(values) > 1}
+
+
+def question_table(
+    sets: Iterable[ReadSet],
+    folder: Path,
+    *,
+    facets: Sequence[str] | None = None,
+    limit: int | None = None,
+    notes: tuple[str, ...] = (),
+) -> SourceTable:
+    """Returns the questions of all sets with their media, and notes on the mapping and on what was ignored.
+
+    Args:
+        sets: The files or splits; rows are read one after another and forgotten.
+        folder: The folder of the table, to which missing files are named.
+        facets: The columns that become facets; None takes those with few values.
+        limit: The number of patients of each set after which it is read no further; None reads all.
+        notes: What the source itself has to say.
+
+    Raises:
+        ValueError: An id comes twice, one medium belongs to two patients, a facet is no column, or no row gives a
+            question.
+    """
+    sets = list(sets)
+    names = list(dict.fromkeys(name for each in sets for name in each.reader.columns.others))
+    mapped = {name for each in sets for of_role in each.reader.columns.found.values() for name in of_role}
+    levels = _Levels(names, _checked(facets, [*names, *mapped]))
+    found = _Collected()
+    for each in sets:
+        _collect(each, found, levels, limit)
+    if not found.questions and not found.rejects:
+        left_out = f" Left out: {dict(found.left_out)}." if found.left_out else ""
+        raise ValueError(f"{folder}: no row gives a question.{left_out} Check the columns and the splits.")
+    kept = levels.kept()
+    for number, question in enumerate(found.questions):
+        own = {name: text for name, text in question.facets.items() if name in kept or name == "task"}
+        # Another row may say whose an image is; where none does, the image stands for its patient.
+        patient, _ = found.owner.get(question.media_id, (question.media_id, None))
+        found.questions[number] = replace(question, facets=own, patient_id=question.patient_id or patient)
+    ignored = [name for name in names if name not in kept]
+    said = (
+        *(f"rows left out, {why}: {count}" for why, count in sorted(found.left_out.items())),
+        *dict.fromkeys(f"columns: {line}" for each in sets if (line := each.reader.columns.line())),
+        *([f"facets: {', '.join(sorted(kept))}"] if kept else []),
+        *([f"ignored columns: {', '.join(ignored)}"] if ignored else []),
+    )
+    missing = missing_media(found.rejects, folder, fetch="the data set's owner")
+    return SourceTable(
+        found.questions,
+        found.media,
+        (*notes, *said),
+        tuple(found.rejects),
+        missing,
+        stands_for_patient=_unit([each.reader.columns for each in sets], found.media.values()),
+    )
+
+
+def _collect(each: ReadSet, found: _Collected, levels: _Levels, limit: int | None) -> None:
+    patients: set[str] = set()
+    for row in each.rows():
+        if isinstance(row, LeftOut):
+            found.left_out[row.why] += 1
+            continue
+        if isinstance(row, RowError):
+            found.rejects.append(row.reject)
+            continue
+        try:
+            asked = list(each.reader.read(row, split=each.split))
+        except RowError as error:
+            found.rejects.append(error.reject)
+            continue
+        more = levels.of(row)
+        for one in asked:
+            question = _checked_question(one, found)
+            patient = question.patient_id or question.media_id
+            if limit is not None and patient not in patients and len(patients) == limit:
+                return
+            patients.add(patient)
+            found.questions.append(replace(question, facets={**more, **question.facets}))
+            found.media[question.media_id] = one.media
+
+
+def _checked_question(one: Asked, found: _Collected) -> Question:
+    """Returns the question after checking that its id is new and its media have one patient.
+
+    Raises:
+        ValueError: The id or the media are those of an earlier row.
+    """
+    question = one.question
+    if (earlier := found.places.setdefault(question.id, one.place)) is not one.place:
+        raise ValueError(
+            f"{_at(one.place)}: the id {question.id!r} stands in {_at(earlier)} too. Make ids unique, or leave the "
+            f"column out: --columns {roles.ID}="
+        )
+    if not question.patient_id:
+        return question
+    patient, place = found.owner.setdefault(question.media_id, (question.patient_id, one.place))
+    if patient != question.patient_id:
+        raise ValueError(
+            f"{_at(one.place)}: its image, film or volume belongs to another patient in {_at(place)}. Correct the "
+            f"patient of one of them, or leave the column out: --columns {roles.PATIENT}="
+        )
+    return question
+
+
+def _at(place: Place) -> str:
+    return f"{place.file}, row {place.row}"
+
+
+def _checked(facets: Sequence[str] | None, names: Sequence[str]) -> Sequence[str] | None:
+    for name in facets or ():
+        if name not in names:
+            raise ValueError(f"--facets {name}: no such column.{nearest(name, names)} They are: {', '.join(names)}.")
+    return facets
+
+
+def _simple(value: object) -> object:
+    """Returns a cell that is a text, number or truth value; None for lists, bytes and the like."""
+    return value if isinstance(value, str | int | float | bool) else None
+
+
+def _unit(columns: Sequence[Columns], media: Iterable[tuple[MediaRef, ...]]) -> str:
+    """Returns the noun for what stands for a patient."""
+    units = {each.patients for each in columns if each.patients}
+    if not all(each.patients for each in columns):
+        units |= {_UNITS[ref.kind] for items in media for ref in items} or {_NOTHING}
+    return " or ".join(sorted(units))

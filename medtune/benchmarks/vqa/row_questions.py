@@ -1,0 +1,219 @@
+"""Turns the rows of a table into questions: a row gives one question, or one for each turn of its conversation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from medtune.benchmarks.vqa import columns as roles
+from medtune.benchmarks.vqa.answers import answered, cell_text, listed_options
+from medtune.benchmarks.vqa.columns import Columns
+from medtune.benchmarks.vqa.conversation import ASSISTANT, SYSTEM, USER, Said, asked_turns, said_in
+from medtune.benchmarks.vqa.media_cells import MediaReader, Part
+from medtune.data.raw.choices import choice_question
+from medtune.data.raw.hub_rows import Row
+from medtune.data.raw.row_errors import Place
+from medtune.data.raw.split_names import LEFT_OUT, split_named
+from medtune.data.types import MediaKind, MediaRef, Question, Split
+
+KINDS: Mapping[str, MediaKind] = {"image": "image", "video": "video", "volume": "volume"}
+MOST_CLASSES = 10
+"""Where a question has no options of its own, at most so many classes are shown (our own choice)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question of a row with its media; the patient is "" where the row names none."""
+
+    question: Question
+    media: tuple[MediaRef, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class RowReader:
+    """Reads rows whose columns have the same meaning.
+
+    Attributes:
+        columns: Which column holds what.
+        media: Finds the files.
+        split_names: What names of splits stand for, where the user says so.
+        question: The question that is asked of every row; None takes the row's own.
+        classes: The classes among which every row's answer is one; empty where rows have questions of their own.
+        seed: Decides which classes are shown, and their order.
+    """
+
+    columns: Columns
+    media: MediaReader
+    split_names: Mapping[str, str]
+    question: str | None = None
+    classes: tuple[str, ...] = ()
+    seed: int = 0
+
+    def read(self, row: Row, *, split: Split | None) -> Iterator[Asked]:
+        """Yields the questions of a row.
+
+        Args:
+            row: The row.
+            split: The split of its file; None where the file states none.
+
+        Raises:
+            RowError: The row cannot be asked.
+            ValueError: The row states a split that medtune does not know.
+        """
+        stated = self._split(row, split)
+        if stated == LEFT_OUT:
+            return
+        patient = self._text(row, roles.PATIENT)
+        if not patient and self.columns.patients:
+            raise row.place.error("the patient is empty. Fill it in.", field=self.columns.of(roles.PATIENT))
+        media = self._media(row)
+        turns = asked_turns(self._said(row), media, row.place)
+        base = Question(
+            id=self._text(row, roles.ID) or f"{row.place.file}, {row.place.row}",
+            media_id="",
+            text="",
+            options=(),
+            answer="",
+            answer_kind="text",
+            patient_id=patient,
+            facets=self._task(row),
+            split=split_named(stated, {}) if stated else None,
+        )
+        for number, turn in enumerate(turns, start=1):
+            question = replace(base, id=f"{base.id}, turn {number}") if len(turns) > 1 else base
+            question = replace(
+                question, text=turn.text, turns=turn.turns, media_id=media_id_of(turn.media, question.id)
+            )
+            yield Asked(self._answered(row, question, turn.answer, is_last=turn.is_last), turn.media, row.place)
+
+    def _answered(self, row: Row, question: Question, answer: str, *, is_last: bool) -> Question:
+        """Returns the question with its answer; the row's options and kind of answer are those of its last turn."""
+        if self.classes:
+            return self._of_classes(row, question, answer)
+        found = answered(
+            row.place,
+            text=question.text,
+            answer=answer,
+            options=self._options(row) if is_last else (),
+            declared=self._text(row, roles.ANSWER_TYPE) if is_last else "",
+            unit=self._text(row, roles.UNIT) if is_last else "",
+            field=self.columns.of(roles.ANSWER) or "answer",
+        )
+        return replace(
+            question,
+            text=found.text,
+            options=found.options,
+            answer=found.answer,
+            answer_kind=found.kind,
+            unit=found.unit,
+            facets=question.facets if question.facets else {"task": found.kind},
+        )
+
+    def _of_classes(self, row: Row, question: Question, answer: str) -> Question:
+        try:
+            made = choice_question(
+                question.id,
+                media_id=question.media_id,
+                text=question.text,
+                answer=answer,
+                labels=self.classes,
+                patient_id=question.patient_id,
+                facets=question.facets or {"task": "choice"},
+                seed=self.seed,
+                num_options=MOST_CLASSES,
+                split=question.split,
+            )
+        except ValueError as error:
+            raise row.place.error(str(error), field=self.columns.of(roles.ANSWER)) from None
+        return made
+
+    def _said(self, row: Row) -> Sequence[Said]:
+        system = self._text(row, roles.SYSTEM)
+        before = [Said(SYSTEM, system)] if system else []
+        if (column := self.columns.of(roles.TURNS)) is not None and row.values.get(column) is not None:
+            return [*before, *said_in(row.values[column], row.place, column)]
+        text = self.question or self._text(row, roles.QUESTION)
+        if not text:
+            raise row.place.error(
+                "the question is empty. Write it, or remove the row.", field=self._name(roles.QUESTION)
+            )
+        return [*before, Said(USER, text), Said(ASSISTANT, self._answer(row))]
+
+    def _answer(self, row: Row) -> str:
+        column = self._name(roles.ANSWER)
+        value = row.values.get(column)
+        if isinstance(value, str) and value.strip().startswith("["):
+            with suppress(ValueError):
+                value = json.loads(value)
+        if isinstance(value, list):
+            texts = list(dict.fromkeys(filter(None, map(cell_text, value))))
+            if len(texts) != 1:
+                raise row.place.error(
+                    f"wanted one answer, the list has {len(texts)} different ones. Choose one.", field=column
+                )
+            return texts[0]
+        text = cell_text(value)
+        if not text:
+            raise row.place.error("the answer is empty. Write it, or remove the row.", field=column)
+        return text
+
+    def _options(self, row: Row) -> tuple[str, ...]:
+        letters = [cell_text(row.values.get(name)) for name in self.columns.found.get(roles.LETTERS, ())]
+        while letters and not letters[-1]:
+            letters.pop()
+        if letters and not all(letters):
+            raise row.place.error("an option between others is empty. Fill it in, or move the later ones.")
+        column = self.columns.of(roles.OPTIONS)
+        if letters or column is None:
+            return listed_options(list(letters), row.place, "options") if letters else ()
+        return listed_options(row.values.get(column), row.place, column)
+
+    def _media(self, row: Row) -> tuple[MediaRef, ...]:
+        cells = (self._cell(row, role) for role in (roles.START, roles.END, roles.BOX, roles.MASKS))
+        part = Part(*cells)
+        found: list[MediaRef] = []
+        for role, kind in KINDS.items():
+            for column in self.columns.found.get(role, ()):
+                found += self.media.refs(row.values.get(column), kind, row.place, column, part)
+        return tuple(found)
+
+    def _split(self, row: Row, of_file: Split | None) -> str | None:
+        """Returns the split of the row, `LEFT_OUT` where the user leaves it out, or None where nothing states one."""
+        said = self._text(row, roles.SPLIT)
+        if not said:
+            return of_file
+        stated = split_named(said, self.split_names) or LEFT_OUT
+        if of_file is not None and stated not in (of_file, LEFT_OUT):
+            raise row.place.error(
+                f"the row says that it is {stated}, the name of its file says {of_file}. Correct one of them, or leave "
+                "the column out: --columns split=",
+                field=self.columns.of(roles.SPLIT),
+            )
+        return stated
+
+    def _task(self, row: Row) -> dict[str, str]:
+        task = self._text(row, roles.TASK)
+        return {"task": task} if task else {}
+
+    def _cell(self, row: Row, role: str) -> object:
+        column = self.columns.of(role)
+        return None if column is None else row.values.get(column)
+
+    def _text(self, row: Row, role: str) -> str:
+        return cell_text(self._cell(row, role))
+
+    def _name(self, role: str) -> str:
+        return self.columns.of(role) or role
+
+
+def media_id_of(media: Sequence[MediaRef], question_id: str) -> str:
+    """Returns the id of media that are shown together, which questions about the same parts of the same files share."""
+    if not media:
+        return f"nothing is shown: {question_id}"
+    return "\n".join(
+        json.dumps([str(ref.path), ref.boxes, ref.start_s, ref.end_s, ref.region, [str(path) for _, path in ref.masks]])
+        for ref in media
+    )

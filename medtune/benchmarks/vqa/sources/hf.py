@@ -1,0 +1,136 @@
+"""A data set of the Hugging Face hub, a copy of its repository, or a data set that `save_to_disk` wrote.
+
+Layout: hf:ID, hf:ID:CONFIG or hf:ID@REVISION, where ID may be the path of a copy; or a folder with dataset_dict.json or
+state.json. The columns are those of a table, and images and videos may stand in them as bytes.
+
+Source: Hugging Face `datasets`, huggingface.co/docs/datasets.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+
+from medtune.benchmarks.vqa.media_cells import MediaReader
+from medtune.benchmarks.vqa.question_table import ReadSet, question_table
+from medtune.benchmarks.vqa.row_questions import RowReader
+from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, mapped
+from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.hub_rows import SAVED, RowSet, hub_rows
+from medtune.data.raw.media_urls import Fetcher
+from medtune.data.raw.source import Source, SourceTable
+from medtune.data.raw.split_names import split_named
+from medtune.data.raw.table_options import TableOptions
+from medtune.data.types import Split
+
+
+def source() -> Source:
+    """Returns the source."""
+    return _source(TableOptions())
+
+
+def _source(options: TableOptions) -> Source:
+    return Source(
+        title="a data set of the Hugging Face hub",
+        licence="of the data set's owner",
+        url="https://huggingface.co/docs/datasets",
+        provenance="released",
+        patient_unit=PATIENT_UNIT,
+        read=partial(_read, options=options),
+        read_hub=partial(_read, options=options),
+        with_options=_source,
+        recognises=_recognises,
+        write_example=_write_example,
+    )
+
+
+def _recognises(origin: Path | HubId) -> bool:
+    return isinstance(origin, HubId) or any((origin / name).is_file() for name in SAVED)
+
+
+def _read(origin: Path | HubId | None, seed: int, scratch: Path, *, options: TableOptions) -> SourceTable:
+    """Returns the questions of all splits of a data set.
+
+    Raises:
+        FileNotFoundError: There is no such data set.
+        ValueError: It cannot be read, wants to run code, has no questions or answers, or has a split of another name.
+    """
+    if not isinstance(origin, HubId):
+        origin = raw_folder(origin, holds=f"a saved data set ({' or '.join(SAVED)})")
+    folder = Path(origin.id) if isinstance(origin, HubId) else origin
+    given = () if options.media_folder is None else (options.media_folder,)
+    media = MediaReader((*given, folder), scratch, Fetcher())
+    parts = hub_rows(origin, stream=options.limit is not None)
+    splits = _splits(parts, options)
+    sets = [
+        ReadSet(
+            part.rows,
+            splits[part.name],
+            RowReader(mapped(part.columns, options, where=f"{origin}, split {part.name!r}"), media, options.splits,
+                      options.question, seed=seed),
+        )
+        for part in parts
+        if part.name in splits
+    ]  # fmt: skip
+    first = "" if options.limit is None else f"limit: of each split the first {options.limit} patients were read"
+    notes = (f"splits of the data set: {', '.join(part.name for part in parts)}", *filter(None, [first]))
+    return question_table(sets, folder, facets=options.facets, limit=options.limit, notes=notes)
+
+
+def _splits(parts: list[RowSet], options: TableOptions) -> dict[str, Split | None]:
+    """Returns the split of each part that is not left out; a single part named "train" states none.
+
+    `datasets` gives the name "train" to whatever is not divided.
+
+    Raises:
+        ValueError: A name stands for no split, or is that of two parts.
+    """
+    found: dict[str, Split | None] = {}
+    for part in parts:
+        if (split := split_named(part.name, options.splits)) is not None:
+            found[part.name] = split
+    if [part.name for part in parts] == ["train"] and "train" not in options.splits:
+        return {"train": None}
+    for split, count in Counter(found.values()).items():
+        if count > 1 and split != "train":
+            same = [name for name, each in found.items() if each == split]
+            raise ValueError(
+                f"{' and '.join(same)} are all {split}. Leave all but one out, e.g. --splits {same[-1]}=none."
+            )
+    return found
+
+
+def _write_example(folder: Path) -> None:
+    """Writes a saved data set with train and test about 16 drawn images, which stand in it as bytes."""
+    import datasets
+
+    def part(first: int) -> datasets.Dataset:
+        numbers = range(first, first + 8)
+        columns = {
+            "image": [{"bytes": _png(number), "path": None} for number in numbers],
+            "question": [f"Which organ is shown, number {number}?" for number in numbers],
+            "options": [["liver", "spleen", "kidney"] for _ in numbers],
+            "answer": ["ABC"[number % 3] for number in numbers],
+            "patient_id": [f"patient_{number:02}" for number in numbers],
+        }
+        features = {
+            "image": datasets.Image(),
+            "options": datasets.List(datasets.Value("string")),
+            **{name: datasets.Value("string") for name in ("question", "answer", "patient_id")},
+        }
+        return datasets.Dataset.from_dict(columns, features=datasets.Features(features))
+
+    datasets.DatasetDict(train=part(0), test=part(8)).save_to_disk(folder)
+
+
+def _png(number: int) -> bytes:
+    grey_HW = np.random.default_rng(number).integers(0, 256, (24, 32), dtype=np.uint8)
+    stored = io.BytesIO()
+    PIL.Image.fromarray(grey_HW).save(stored, "PNG")
+    return stored.getvalue()

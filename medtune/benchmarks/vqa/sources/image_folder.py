@@ -1,0 +1,151 @@
+"""Images, films or scans in folders that are named after their classes: classification becomes multiple choice.
+
+Layout: CLASS/*.png, or train/CLASS/*.png, val/CLASS/*.png and test/CLASS/*.png. A film is a file, a scan a NIfTI file
+or a folder with one DICOM series.
+
+Source: the layout is that of the builders imagefolder and videofolder of Hugging Face `datasets`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+
+from medtune.benchmarks.vqa import columns as roles
+from medtune.benchmarks.vqa.columns import Columns
+from medtune.benchmarks.vqa.media_cells import MediaReader
+from medtune.benchmarks.vqa.question_table import ReadSet, question_table
+from medtune.benchmarks.vqa.row_questions import MOST_CLASSES, RowReader
+from medtune.benchmarks.vqa.sources.table import URL
+from medtune.data.media.videos.container import VIDEO_SUFFIXES
+from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
+from medtune.data.raw.folder import raw_folder, visible_entries
+from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.hub_rows import Row
+from medtune.data.raw.media_urls import Fetcher
+from medtune.data.raw.row_errors import Place, RowError
+from medtune.data.raw.source import Source, SourceTable
+from medtune.data.raw.split_names import split_named
+from medtune.data.raw.table_options import TableOptions
+from medtune.data.types import Split
+
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".dcm", ".dicom")
+QUESTION = "Which of these classes does the picture belong to?"
+_FILE, _CLASS = "file", "class"
+_COLUMNS = Columns({roles.IMAGE: (_FILE,), roles.ANSWER: (_CLASS,)}, (), "")
+
+
+def source() -> Source:
+    """Returns the source."""
+    return _source(TableOptions())
+
+
+def _source(options: TableOptions) -> Source:
+    return Source(
+        title="media in folders that are named after their classes",
+        licence="of the data set's owner",
+        url=URL,
+        provenance="released",
+        patient_unit="an image, film or scan: the folders name classes and no patients",
+        read=partial(_read, options=options),
+        with_options=_source,
+        recognises=_recognises,
+        write_example=_write_example,
+    )
+
+
+def _recognises(origin: Path | HubId) -> bool:
+    if not isinstance(origin, Path) or not origin.is_dir():
+        return False
+    inner = [each for each in visible_entries(origin) if each.is_dir()]
+    return any(_media(each) or any(map(_media, visible_entries(each))) for each in inner)
+
+
+def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions) -> SourceTable:
+    """Returns a multiple-choice question about each file.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+        ValueError: There are fewer than two classes, or columns are given.
+    """
+    folder = raw_folder(root, holds="folders that are named after classes, or train, val and test with such folders")
+    if options.columns or options.facets:
+        raise ValueError("folders of classes have no columns: leave --columns and --facets out, or write a table.")
+    found = _class_folders(folder, options.splits)
+    classes = tuple(sorted({each.name for _, each in found}))
+    if len(classes) < 2:
+        found_classes = ", ".join(classes) or "none"
+        raise ValueError(f"{folder}: wanted at least two folders of media named after classes, found {found_classes}.")
+    reader = RowReader(
+        _COLUMNS,
+        MediaReader((folder,), scratch, Fetcher()),
+        options.splits,
+        options.question or QUESTION,
+        classes=classes,
+        seed=seed,
+    )
+    sets = [ReadSet(partial(_rows, folder, each), split, reader) for split, each in found]
+    shown = min(len(classes), MOST_CLASSES)
+    notes = (f"{len(classes)} classes, of which a question shows {shown}: {', '.join(classes)}",)
+    return question_table(sets, folder, notes=notes)
+
+
+def _class_folders(folder: Path, meant: Mapping[str, str]) -> list[tuple[Split | None, Path]]:
+    """Returns the folders of classes with the split that the folder above states.
+
+    Raises:
+        ValueError: Some folders are named after splits, and others with folders in them are not.
+    """
+    inner = [each for each in visible_entries(folder) if each.is_dir()]
+    outer = [each for each in inner if _states_split(each.name, meant)]
+    if not outer:
+        return [(None, each) for each in inner if _media(each)]
+    found: list[tuple[Split | None, Path]] = []
+    for each in inner:
+        split = split_named(each.name, meant)
+        found += [(split, of_class) for of_class in visible_entries(each) if split and _media(of_class)]
+    return found
+
+
+def _states_split(name: str, meant: Mapping[str, str]) -> bool:
+    try:
+        split_named(name, meant)
+    except ValueError:
+        return False
+    return True
+
+
+def _media(folder: Path) -> list[Path]:
+    """Returns the media in a folder of a class: files, and folders with a DICOM series."""
+    if not folder.is_dir():
+        return []
+    suffixes = (*IMAGE_SUFFIXES, *VIDEO_SUFFIXES, *NIFTI_SUFFIXES)
+    return [each for each in visible_entries(folder) if _is_scan(each) or each.name.lower().endswith(suffixes)]
+
+
+def _is_scan(folder: Path) -> bool:
+    """Returns whether a folder holds files and no folders, as one with a DICOM series does."""
+    return folder.is_dir() and bool(entries := visible_entries(folder)) and not any(map(Path.is_dir, entries))
+
+
+def _rows(folder: Path, of_class: Path) -> Iterator[Row | RowError]:
+    media = set(_media(of_class))
+    for number, path in enumerate(visible_entries(of_class), start=1):
+        place = Place(str(of_class.relative_to(folder)), number)
+        if path in media:
+            yield Row(place, {_FILE: str(path.relative_to(folder)), _CLASS: of_class.name})
+        else:
+            yield place.error("wanted an image, film or scan, this file has another suffix. Move it out.", media=path)
+
+
+def _write_example(folder: Path) -> None:
+    """Writes eight drawn images for each of three classes."""
+    for number in range(24):
+        of_class = folder / ("normal", "benign", "malignant")[number % 3]
+        of_class.mkdir(parents=True, exist_ok=True)
+        grey_HW = np.random.default_rng(number).integers(0, 256, (24, 32), dtype=np.uint8)
+        PIL.Image.fromarray(grey_HW).save(of_class / f"us_{number:02}.png")

@@ -1,0 +1,278 @@
+"""Data sets in LLaMA-Factory's format: ShareGPT or Alpaca rows with images and videos, listed in dataset_info.json.
+
+Layout: dataset_info.json ({"name": {"file_name": ..., "formatting": "sharegpt", "columns": ..., "tags": ...}}), the
+.json or .jsonl files that it names, and the media files, whose paths are relative to the folder. Entries without a
+file_name refer to a data set on a hub and are left out.
+
+Source: LLaMA-Factory, data/README.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+
+from medtune.benchmarks.vqa import columns as roles
+from medtune.benchmarks.vqa.columns import columns_of
+from medtune.benchmarks.vqa.conversation import ASSISTANT, SYSTEM, USER, words
+from medtune.benchmarks.vqa.media_cells import MediaReader
+from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, question_table
+from medtune.benchmarks.vqa.row_questions import RowReader
+from medtune.benchmarks.vqa.sources.ms_swift import MESSAGES, PREFERENCE, earlier_turns
+from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, json_columns
+from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.hub_rows import Row
+from medtune.data.raw.json_rows import json_rows
+from medtune.data.raw.media_urls import Fetcher
+from medtune.data.raw.row_errors import RowError
+from medtune.data.raw.source import Source, SourceTable
+from medtune.data.raw.split_names import splits_of_files
+from medtune.data.raw.table_options import TableOptions
+from medtune.data.types import Split
+
+_MEDIA = ("images", "videos")
+INFO = "dataset_info.json"
+_COLUMNS = {
+    "prompt": "instruction",
+    "query": "input",
+    "response": "output",
+    "messages": "conversations",
+    "system": "system",
+    "history": "history",
+    "images": "images",
+    "videos": "videos",
+}
+_TAGS = {
+    "role_tag": "from",
+    "content_tag": "value",
+    "user_tag": "human",
+    "assistant_tag": "gpt",
+    "system_tag": "system",
+}
+
+
+def source() -> Source:
+    """Returns the source."""
+    return _source(TableOptions())
+
+
+def _source(options: TableOptions) -> Source:
+    return Source(
+        title="a data set in LLaMA-Factory's format",
+        licence="of the data set's owner",
+        url="https://github.com/hiyouga/LLaMA-Factory/blob/main/data/README.md",
+        provenance="released",
+        patient_unit=PATIENT_UNIT,
+        read=partial(_read, options=options, needs_files=True),
+        read_questions=partial(_read, options=options, needs_files=False),
+        with_options=_source,
+        recognises=_recognises,
+        write_example=_write_example,
+    )
+
+
+def _recognises(origin: Path | HubId) -> bool:
+    if isinstance(origin, HubId) or not origin.exists():
+        return False
+    folder = origin if origin.is_dir() else origin.parent
+    try:
+        return bool(_entries(folder, None if origin.is_dir() else origin.name))
+    except (FileNotFoundError, ValueError):
+        return False
+
+
+def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions, needs_files: bool) -> SourceTable:
+    """Returns the questions of all data sets that dataset_info.json lists, or of those of one file.
+
+    A broken row, or a row whose media file is missing, is rejected without affecting other rows.
+
+    Raises:
+        FileNotFoundError: dataset_info.json, or a file that it names, is missing.
+        ValueError: dataset_info.json lists no file, or has an unknown form.
+    """
+    one = root.name if root is not None and root.is_file() else None
+    folder = root.parent if root and one else raw_folder(root, holds=f"{INFO} and the files that it names")
+    entries = _entries(folder, one)
+    if not entries:
+        raise ValueError(f"{folder / INFO}: it lists no file in this folder{f' named {one}' if one else ''}.")
+    stated = {_name_with_split(name, entry): (name, entry) for name, entry in sorted(entries.items())}
+    splits = splits_of_files(stated, options.splits)
+    given = () if options.media_folder is None else (options.media_folder,)
+    media = MediaReader((*given, folder), scratch, Fetcher(), needs_files)
+    sets = [_read_set(folder, *stated[each], split, media, options, seed) for each, split in splits.items()]
+    return question_table(sets, folder, facets=options.facets)
+
+
+def _entries(folder: Path, file: str | None) -> dict[str, Mapping[str, object]]:
+    """Returns the entries of dataset_info.json that name a file, or that name this one.
+
+    Raises:
+        FileNotFoundError: There is no dataset_info.json.
+        ValueError: It is no JSON object of objects.
+    """
+    path = folder / INFO
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: this table of data sets is missing. Copy it beside the data.")
+    try:
+        listed = json.loads(path.read_text("utf-8-sig"))
+    except ValueError as error:
+        raise ValueError(f"{path}: broken JSON, or no UTF-8 text ({error}). Take the file again.") from None
+    if not isinstance(listed, dict):
+        raise ValueError(f"{path}: wanted a JSON object with a data set under each name, got {type(listed).__name__}.")
+    local = {name: entry for name, entry in listed.items() if isinstance(entry, dict) and "file_name" in entry}
+    return {name: entry for name, entry in local.items() if file is None or entry["file_name"] == file}
+
+
+def _name_with_split(name: str, entry: Mapping[str, object]) -> str:
+    """Returns the path by which the split of a data set is found: its split, its name and its file."""
+    return "/".join(filter(None, (str(entry.get("split") or ""), name, str(entry["file_name"]))))
+
+
+def _read_set(
+    folder: Path,
+    name: str,
+    entry: Mapping[str, object],
+    split: Split | None,
+    media: MediaReader,
+    options: TableOptions,
+    seed: int,
+) -> ReadSet:
+    where = f"{folder / INFO}, {name!r}"
+    layout = _Layout(
+        name,
+        is_sharegpt=entry.get("formatting", "alpaca") == "sharegpt",
+        columns={**_COLUMNS, **_mapping(entry.get("columns"), where)},
+        tags={**_TAGS, **_mapping(entry.get("tags"), where)},
+        is_preference=bool(entry.get("ranking")),
+    )
+    file = entry["file_name"]
+    if entry.get("formatting", "alpaca") not in ("alpaca", "sharegpt"):
+        raise ValueError(f"{where}: wanted formatting sharegpt or alpaca, got {entry['formatting']!r}.")
+    if not isinstance(file, str):
+        raise ValueError(f"{where}: wanted the name of a file in file_name, got {file!r}.")
+    names = ["id", MESSAGES, *_MEDIA]
+    names += [each for each in json_columns(folder / file, file) if each not in layout.used]
+    said = {roles.TURNS: MESSAGES, roles.IMAGE: "images", roles.VIDEO: "videos"}
+    columns = columns_of(list(dict.fromkeys(names)), {**said, **options.columns}, where=str(folder / file))
+    reader = RowReader(columns, media, options.splits, seed=seed)
+    return ReadSet(partial(_rows, folder / file, file, layout), split, reader)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How the rows of one data set are written, as dataset_info.json says."""
+
+    name: str
+    is_sharegpt: bool
+    columns: Mapping[str, str]
+    tags: Mapping[str, str]
+    is_preference: bool
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The names of the columns that hold turns or media."""
+        return frozenset(self.columns.values())
+
+
+def _rows(path: Path, file: str, layout: _Layout) -> Iterator[Row | RowError | LeftOut]:
+    for row in json_rows(path, file=file):
+        if isinstance(row, RowError):
+            yield row
+        elif layout.is_preference:
+            yield LeftOut(PREFERENCE)
+        else:
+            try:
+                yield _with_messages(row, layout)
+            except RowError as error:
+                yield error
+
+
+def _with_messages(row: Row, layout: _Layout) -> Row:
+    """Returns the row with its turns under `messages` and its media under `images` and `videos`."""
+    columns, values = layout.columns, row.values
+    said = _sharegpt(row, layout) if layout.is_sharegpt else _alpaca(row, columns)
+    system = values.get(columns["system"])
+    before = [(SYSTEM, words(system, row.place, columns["system"]))] if system else []
+    turns = [{"role": role, "content": text} for role, text in (*before, *said)]
+    media = {name: values.get(columns[name]) for name in _MEDIA}
+    own = {name: cell for name, cell in values.items() if name not in layout.used}
+    row_id = own.get("id") or f"{layout.name}, {row.place.file}, {row.place.row}"
+    return Row(row.place, {**own, "id": row_id, MESSAGES: turns, **media})
+
+
+def _sharegpt(row: Row, layout: _Layout) -> list[tuple[str, str]]:
+    tags = layout.tags
+    names = {tags["user_tag"]: USER, tags["assistant_tag"]: ASSISTANT, tags["system_tag"]: SYSTEM}
+    field = layout.columns["messages"]
+    listed = row.values.get(field)
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        raise row.place.error(f"wanted a list of objects, got {type(listed).__name__}.", field=field)
+    found = []
+    for each in listed:
+        role = words(each.get(tags["role_tag"]), row.place, tags["role_tag"])
+        found.append((names.get(role, role), words(each.get(tags["content_tag"]), row.place, tags["content_tag"])))
+    return found
+
+
+def _alpaca(row: Row, columns: Mapping[str, str]) -> list[tuple[str, str]]:
+    def text(name: str) -> str:
+        return words(row.values.get(columns[name]), row.place, columns[name])
+
+    asked = [text("prompt"), *([text("query")] if row.values.get(columns["query"]) else [])]
+    return [*earlier_turns(row, columns["history"]), (USER, "\n".join(asked)), (ASSISTANT, text("response"))]
+
+
+def _mapping(value: object, where: str) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise ValueError(f"{where}: columns and tags are objects of texts, got {value!r}.")
+    return value
+
+
+def _write_example(folder: Path) -> None:
+    """Writes a ShareGPT data set and an Alpaca one about eight pictures, with changed and with default column names."""
+    (folder / "images").mkdir(parents=True, exist_ok=True)
+    for number in range(8):
+        grey_HW = np.random.default_rng(number).integers(0, 256, (24, 32), dtype=np.uint8)
+        PIL.Image.fromarray(grey_HW).save(folder / "images" / f"us_{number}.png")
+    shared = [
+        {
+            "messages": [
+                {"role": "user", "content": f"<image>Which organ is shown, number {number}?"},
+                {"role": "assistant", "content": f"organ {number % 3}"},
+            ],
+            "pictures": [f"images/us_{number}.png"],
+        }
+        for number in range(8)
+    ]
+    alpaca = [
+        {
+            "instruction": f"<image>Describe plane {number}.",
+            "input": "In one word.",
+            "output": f"plane {number % 2}",
+            "images": [f"images/us_{number}.png"],
+        }
+        for number in range(8)
+    ]
+    (folder / "shared.json").write_text(json.dumps(shared), "utf-8")
+    (folder / "alpaca.jsonl").write_text("\n".join(map(json.dumps, alpaca)), "utf-8")
+    tags = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}
+    info = {
+        "organs": {
+            "file_name": "shared.json",
+            "formatting": "sharegpt",
+            "columns": {"messages": "messages", "images": "pictures"},
+            "tags": tags,
+        },
+        "planes": {"file_name": "alpaca.jsonl"},
+        "elsewhere": {"hf_hub_url": "someone/something"},
+    }
+    (folder / INFO).write_text(json.dumps(info), "utf-8")

@@ -1,0 +1,168 @@
+"""Data sets in ms-swift's format: JSON lines with messages, images and videos.
+
+Layout: one or more *.jsonl files, whose names may state their split. Each line is an object with `messages` (a list of
+{"role": ..., "content": ...} with the roles system, user and assistant), or with `query` and `response` and optionally
+`system` and `history`. It also has `images` or `videos`, lists of paths; <image> and <video> mark their positions in
+the text. Further columns are read as those of a table: options, answer_type, task, patient_id, split and others.
+
+Source: ms-swift's documentation, "Custom dataset" (swift.readthedocs.io).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+
+from medtune.benchmarks.vqa import columns as roles
+from medtune.benchmarks.vqa.columns import columns_of
+from medtune.benchmarks.vqa.conversation import ASSISTANT, SYSTEM, USER, words
+from medtune.benchmarks.vqa.media_cells import MediaReader
+from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, question_table
+from medtune.benchmarks.vqa.row_questions import RowReader
+from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, json_columns
+from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.hub_rows import Row
+from medtune.data.raw.json_rows import json_rows
+from medtune.data.raw.media_urls import Fetcher
+from medtune.data.raw.row_errors import RowError
+from medtune.data.raw.source import Source, SourceTable
+from medtune.data.raw.split_names import splits_of_files
+from medtune.data.raw.table_options import TableOptions
+
+_PREFERENCES = ("rejected_response", "rejected_messages")
+_OF_TURNS = ("query", "response", "system", "history")
+MESSAGES = "messages"
+PREFERENCE = "a preferred and a rejected answer"
+
+
+def source() -> Source:
+    """Returns the source."""
+    return _source(TableOptions())
+
+
+def _source(options: TableOptions) -> Source:
+    return Source(
+        title="a data set in ms-swift's format",
+        licence="of the data set's owner",
+        url="https://swift.readthedocs.io/en/latest/Customization/Custom-dataset.html",
+        provenance="released",
+        patient_unit=PATIENT_UNIT,
+        read=partial(_read, options=options, needs_files=True),
+        read_questions=partial(_read, options=options, needs_files=False),
+        with_options=_source,
+        recognises=_recognises,
+        write_example=_write_example,
+    )
+
+
+def _recognises(origin: Path | HubId) -> bool:
+    if isinstance(origin, HubId) or not origin.exists():
+        return False
+    files = _files(origin)
+    return bool(files) and {MESSAGES} <= set(json_columns(files[0], "")) | _messages_if(json_columns(files[0], ""))
+
+
+def _messages_if(names: tuple[str, ...]) -> set[str]:
+    return {MESSAGES} if {"query", "response"} <= set(names) else set()
+
+
+def _files(origin: Path) -> list[Path]:
+    return sorted(origin.glob("*.jsonl")) if origin.is_dir() else [origin] if origin.suffix == ".jsonl" else []
+
+
+def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions, needs_files: bool) -> SourceTable:
+    """Returns the questions of all *.jsonl files in the folder, or of one file.
+
+    A broken row, or a row whose media file is missing, is rejected without affecting other rows.
+
+    Raises:
+        FileNotFoundError: There is no *.jsonl file.
+        ValueError: A name of a split is unknown.
+    """
+    is_file = root is not None and root.is_file()
+    folder = root.parent if root and is_file else raw_folder(root, holds="*.jsonl with messages, and their media")
+    files = _files(root if root and is_file else folder)
+    if not files:
+        raise FileNotFoundError(f"{folder}: wanted at least one *.jsonl with messages, found none.")
+    splits = splits_of_files([file.name for file in files], options.splits)
+    given = () if options.media_folder is None else (options.media_folder,)
+    media = MediaReader((*given, folder), scratch, Fetcher(), needs_files)
+    sets = []
+    for name, split in splits.items():
+        names = [MESSAGES, *(each for each in json_columns(folder / name, name) if each not in (MESSAGES, *_OF_TURNS))]
+        columns = columns_of(names, {roles.TURNS: MESSAGES, **options.columns}, where=str(folder / name))
+        reader = RowReader(columns, media, options.splits, seed=seed)
+        sets.append(ReadSet(partial(_rows, folder / name), split, reader))
+    return question_table(sets, folder, facets=options.facets)
+
+
+def _rows(path: Path) -> Iterator[Row | RowError | LeftOut]:
+    for row in json_rows(path, file=path.name):
+        if isinstance(row, RowError):
+            yield row
+        elif any(column in row.values for column in _PREFERENCES):
+            yield LeftOut(PREFERENCE)
+        else:
+            try:
+                yield _with_messages(row)
+            except RowError as error:
+                yield error
+
+
+def _with_messages(row: Row) -> Row:
+    """Returns the row with its turns under `messages`, whichever of the two forms it has.
+
+    Raises:
+        RowError: The row has neither form.
+    """
+    values = row.values
+    if values.get(MESSAGES) is not None:
+        return row
+    if "query" not in values or "response" not in values:
+        raise row.place.error(f"wanted messages, or query and response, got {', '.join(map(str, values))}.")
+    asked, answer = (words(values[name], row.place, name) for name in ("query", "response"))
+    said = [(SYSTEM, words(values["system"], row.place, "system"))] if values.get("system") else []
+    said += earlier_turns(row, "history")
+    said += [(USER, asked), (ASSISTANT, answer)]
+    turns = [{"role": role, "content": text} for role, text in said]
+    return Row(row.place, {**{name: cell for name, cell in values.items() if name not in _OF_TURNS}, MESSAGES: turns})
+
+
+def earlier_turns(row: Row, field: str) -> list[tuple[str, str]]:
+    """Returns the turns in a field with a list of [question, answer]; none where it is empty.
+
+    Raises:
+        RowError: The field holds something else.
+    """
+    found: list[tuple[str, str]] = []
+    history = row.values.get(field) or []
+    for pair in history if isinstance(history, list) else [history]:
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise row.place.error("wanted a list of [question, answer].", field=field)
+        found += [(USER, words(pair[0], row.place, field)), (ASSISTANT, words(pair[1], row.place, field))]
+    return found
+
+
+def _write_example(folder: Path) -> None:
+    """Writes twelve rows about eight pictures in both forms (messages, query and response), and one with two turns."""
+    (folder / "images").mkdir(parents=True, exist_ok=True)
+    rows: list[dict[str, object]] = []
+    for number in range(12):
+        image = f"images/us_{number % 8}.png"
+        grey_HW = np.random.default_rng(number % 8).integers(0, 256, (24, 32), dtype=np.uint8)
+        PIL.Image.fromarray(grey_HW).save(folder / image)
+        asked, answer = f"<image>Which organ is shown, number {number}?", f"organ {number % 3}"
+        if number % 2:
+            rows.append({"query": asked, "response": answer, "images": [image]})
+        else:
+            turns = [{"role": "user", "content": asked}, {"role": "assistant", "content": answer}]
+            rows.append({"messages": [{"role": "system", "content": "Answer briefly."}, *turns], "images": [image]})
+    more = [{"role": "user", "content": "Is it enlarged?"}, {"role": "assistant", "content": "no"}]
+    rows.append({"messages": [*turns, *more], "images": [image]})
+    (folder / "data.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n", "utf-8")

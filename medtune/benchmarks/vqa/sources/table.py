@@ -1,0 +1,163 @@
+"""A table of your own: CSV, TSV, Parquet, Arrow or JSON, as one file or a folder of files.
+
+Layout: data.csv with the columns image, question and answer, and more where there is more to say; or a folder with
+files whose names state their split (train.csv, val.csv, test.csv), or with one such folder for each split. README.md of
+this benchmark lists the columns.
+
+Source: our own; the names of columns are those that published sets use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+
+from medtune.benchmarks.vqa import columns as roles
+from medtune.benchmarks.vqa.columns import Columns, columns_of, require
+from medtune.benchmarks.vqa.media_cells import MediaReader
+from medtune.benchmarks.vqa.question_table import ReadSet, question_table
+from medtune.benchmarks.vqa.row_questions import RowReader
+from medtune.data.raw import json_rows
+from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.hub_rows import BUILDERS, Row, file_rows
+from medtune.data.raw.media_urls import Fetcher
+from medtune.data.raw.row_errors import RowError
+from medtune.data.raw.source import Source, SourceTable
+from medtune.data.raw.split_names import splits_of_files
+from medtune.data.raw.table_options import TableOptions
+
+SUFFIXES = (*BUILDERS, *json_rows.SUFFIXES)
+PATIENT_UNIT = "the patient column, else the study column, else the image, film or volume that a question is about"
+URL = "https://github.com/medtune/medtune"
+_NUM_COLUMN_ROWS = 1000
+
+
+def source() -> Source:
+    """Returns the source."""
+    return _source(TableOptions())
+
+
+def _source(options: TableOptions) -> Source:
+    return Source(
+        title="a table of your own",
+        licence="of the data set's owner",
+        url=URL,
+        provenance="released",
+        patient_unit=PATIENT_UNIT,
+        read=partial(_read, options=options, needs_files=True),
+        read_questions=partial(_read, options=options, needs_files=False),
+        with_options=_source,
+        recognises=recognises,
+        write_example=_write_example,
+    )
+
+
+def recognises(origin: Path | HubId) -> bool:
+    """Returns whether the origin is a table, or a folder with tables in it or in its folders."""
+    if isinstance(origin, HubId):
+        return False
+    return origin.is_file() or (origin.is_dir() and bool(table_files(origin)))
+
+
+def table_files(folder: Path) -> list[Path]:
+    """Returns the tables in a folder and in the folders in it, sorted."""
+    found = [*folder.iterdir(), *(file for each in folder.iterdir() if each.is_dir() for file in each.iterdir())]
+    visible = (file for file in found if file.is_file() and not file.name.startswith("."))
+    return sorted(file for file in visible if file.suffix.lower() in SUFFIXES)
+
+
+def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions, needs_files: bool) -> SourceTable:
+    """Returns the questions of a table, or of all tables in a folder.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: No table is there, or it cannot be read.
+    """
+    if root is None:
+        raise ValueError("wanted a table or a folder with tables, none was given. Give it with --from PATH.")
+    folder = root if root.is_dir() else root.parent
+    files = table_files(root) if root.is_dir() else [root]
+    if not files:
+        raise ValueError(
+            f"{root}: wanted a table ({', '.join(SUFFIXES)}), or folders of images named after classes, found "
+            f"{', '.join(sorted(each.name for each in root.iterdir())[:5]) or 'nothing'}. Give one with --from PATH."
+        )
+    names = [str(file.relative_to(folder)) for file in files]
+    splits = splits_of_files(names, options.splits)
+    given = () if options.media_folder is None else (options.media_folder,)
+    sets = []
+    for name in splits:
+        path = folder / name
+        media = MediaReader((*given, path.parent, folder), scratch, Fetcher(), needs_files)
+        reader = RowReader(Columns({}, (), ""), media, options.splits, options.question, seed=seed)
+        sets.append(_read_set(path, name, reader, options))
+    sets = [replace(each, split=split) for each, split in zip(sets, splits.values(), strict=True)]
+    return question_table(sets, folder, facets=options.facets, notes=_beside(root))
+
+
+def _read_set(path: Path, name: str, reader: RowReader, options: TableOptions) -> ReadSet:
+    if path.suffix.lower() in json_rows.SUFFIXES:
+        names = json_columns(path, name)
+
+        def rows() -> Iterator[Row | RowError]:
+            return json_rows.json_rows(path, file=name)
+
+    else:
+        found = file_rows(path, name=name)
+        names, rows = found.columns, found.rows
+    return ReadSet(rows, None, replace(reader, columns=mapped(names, options, where=str(path))))
+
+
+def json_columns(path: Path, name: str) -> tuple[str, ...]:
+    """Returns the names in the first rows of a JSON file, in their order."""
+    found: dict[str, None] = {}
+    for number, row in enumerate(json_rows.json_rows(path, file=name)):
+        if number >= _NUM_COLUMN_ROWS:
+            break
+        if isinstance(row, Row):
+            found.update(dict.fromkeys(row.values))
+    return tuple(found)
+
+
+def mapped(names: tuple[str, ...], options: TableOptions, *, where: str) -> Columns:
+    """Returns which columns hold what, after checking that questions and answers are among them.
+
+    Raises:
+        ValueError: A column is missing or ambiguous.
+    """
+    found = columns_of(names, options.columns, where=where)
+    if found.of(roles.TURNS) is None:
+        if options.question is None:
+            require(found, roles.QUESTION, names, where=where, instead=', or ask one of all rows: --question "..."')
+        require(found, roles.ANSWER, names, where=where)
+    return found
+
+
+def _beside(root: Path) -> tuple[str, ...]:
+    """Returns a note if other tables lie beside the only one that was given."""
+    if root.is_dir():
+        return ()
+    others = [file for file in table_files(root.parent) if file.parent == root.parent and file != root]
+    return (f"{len(others)} other tables lie beside the one that was read; --from FOLDER reads all",) if others else ()
+
+
+def _write_example(folder: Path) -> None:
+    """Writes a table with questions of every kind about 24 drawn images of 12 patients."""
+    (folder / "pictures").mkdir(parents=True, exist_ok=True)
+    lines = ["image,question,A,B,C,answer,unit,patient,ward"]
+    for number in range(24):
+        draw = np.random.default_rng(number)
+        grey_HW = draw.integers(0, 256, (24, 32), dtype=np.uint8)
+        PIL.Image.fromarray(grey_HW).save(folder / "pictures" / f"us_{number:02}.png")
+        start = f"pictures/us_{number:02}.png"
+        end = f"patient_{number // 2:02},{'east' if number % 3 else 'west'}"
+        lines.append(f"{start},Which organ is shown?,liver,spleen,kidney,{'ABC'[number % 3]},,{end}")
+        lines.append(f"{start},Is a cyst visible?,,,,{'yes' if number % 2 else 'No'},,{end}")
+        lines.append(f"{start},How wide is it?,,,,{number + 1}.5,mm,{end}")
+        lines.append(f"{start},What is seen?,,,,an echo of size {number % 4},,{end}")
+    (folder / "data.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")

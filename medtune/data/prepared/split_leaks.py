@@ -1,0 +1,79 @@
+"""Finds patients and images that are in two splits, and refuses them or counts the test questions that they concern."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from medtune.data.types import Question, Split
+
+
+class Leak(NamedTuple):
+    """The patients, or the images, that are in two splits.
+
+    Attributes:
+        num_names: Their number.
+        num_test: The number of test questions about one of them.
+        one: A question about the first of them.
+        other: Another question about it, in another split.
+        name: The patient's hash, or the image's digest.
+    """
+
+    num_names: int
+    num_test: int
+    one: Question
+    other: Question
+    name: str
+
+
+def split_leaks(
+    questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]], *, keep: bool = False
+) -> dict[str, int]:
+    """Returns for "patient" and "image" the number of test questions about one that is in another split too.
+
+    A kind that does not occur is left out.
+
+    Args:
+        questions: The questions with their splits.
+        media_digest: The digests of the pixels of the items of every media id.
+        keep: Whether leaks are kept and counted; else they are refused.
+
+    Raises:
+        ValueError: A patient or an identical image is in two splits, and `keep` is not set; no patient is named.
+    """
+    names = {
+        "patient": [(question.patient_id,) for question in questions],
+        "image": [media_digest[question.media_id] for question in questions],
+    }
+    found = {what: leak for what, of in names.items() if (leak := _leak(questions, of))}
+    if found and not keep:
+        what, leak = next(iter(found.items()))
+        raise ValueError(_refusal(what, leak, sum(question.split == "test" for question in questions)))
+    return {what: leak.num_test for what, leak in found.items()}
+
+
+def _leak(questions: Sequence[Question], names: Sequence[tuple[str, ...]]) -> Leak | None:
+    first: dict[str, Question] = {}
+    pairs: dict[str, tuple[Question, Question]] = {}
+    for question, its_names in zip(questions, names, strict=True):
+        for name in its_names:
+            earlier = first.setdefault(name, question)
+            if earlier.split != question.split:
+                pairs.setdefault(name, (earlier, question))
+    if not pairs:
+        return None
+    test: Split = "test"
+    num_test = sum(q.split == test and not pairs.keys().isdisjoint(of) for q, of in zip(questions, names, strict=True))
+    name, (one, other) = next(iter(pairs.items()))
+    return Leak(len(pairs), num_test, one, other, name)
+
+
+def _refusal(what: str, leak: Leak, num_test: int) -> str:
+    which = f"image (digest {leak.name[:16]})" if what == "image" else "patient"
+    how_many = f"{leak.num_names} {what}{'s are' if leak.num_names > 1 else ' is'}"
+    return (
+        f"{how_many} in two splits: question {leak.one.id} is in {leak.one.split}, question {leak.other.id} in "
+        f"{leak.other.split}, and both are about one {which}. Training would see what {leak.num_test} of {num_test} "
+        f"test questions ask. Put all questions about one {what} in one split, or bring no split: then medtune assigns "
+        "it. --keep-leaks keeps this split as it is, and every output then states these numbers."
+    )

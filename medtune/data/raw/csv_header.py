@@ -1,0 +1,81 @@
+"""Finds out how a CSV file is written: its encoding, the character between cells, and its header."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+_DELIMITERS = ",;\t|"
+_SAMPLE_BYTES = 1 << 18
+_LONGEST_HEADER = 1 << 20
+
+
+class CsvLayout(NamedTuple):
+    """How a CSV file is written.
+
+    Attributes:
+        delimiter: The character between cells.
+        encoding: "utf-8-sig", or "utf-16" as Excel's "Unicode text".
+        columns: The names of the columns as `pandas` spells them: an empty name is "Unnamed: 0" with its place.
+        skipped_lines: The lines before the header: 1 where Excel wrote "sep=;" there.
+        header_lines: The number of lines of the header.
+        row_bytes: The size of a row in bytes, judged by the beginning of the file.
+    """
+
+    delimiter: str
+    encoding: str
+    columns: tuple[str, ...]
+    skipped_lines: int
+    header_lines: int
+    row_bytes: int
+
+
+def csv_layout(path: Path) -> CsvLayout:
+    """Returns how a CSV file is written, judged by its beginning.
+
+    Raises:
+        ValueError: The file is empty, is no text, has a column twice, or its first row has more cells than the header.
+    """
+    with path.open("rb") as file:
+        start = file.read(_SAMPLE_BYTES)
+    if not start.strip():
+        raise ValueError(f"{path}: the file is empty. Export the table again.")
+    encoding = "utf-16" if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    try:
+        with path.open(encoding=encoding, newline="") as text:
+            first = text.readline(_LONGEST_HEADER)
+            skipped = int(first.lower().startswith("sep="))
+            head = text.readline(_LONGEST_HEADER) if skipped else first
+            delimiter = "\t" if path.suffix.lower() == ".tsv" else max(_DELIMITERS, key=head.count)
+            text.seek(0)
+            for _ in range(skipped):
+                text.readline()
+            reader = csv.reader(iter(text.readline, ""), delimiter=delimiter)
+            header = next(reader, [])
+            header_lines = reader.line_num
+            columns = tuple(name or f"Unnamed: {place}" for place, name in enumerate(header))
+            width = len(_first_row(reader))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f'{path}: no table of UTF-8 text ({error}). In Excel, save it as "CSV UTF-8".') from error
+    names = Counter(name.strip() for name in columns)
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise ValueError(f"{path}: the column {twice[0]!r} comes {names[twice[0]]} times. Rename one of them.")
+    if width > len(columns):
+        raise ValueError(
+            f"{path}: the header has {len(columns)} cells, the first row {width}. Quote the cells that contain "
+            f"{delimiter!r}, or name the other columns."
+        )
+    row_bytes = len(start) // max(1, start.count(b"\n")) + 1
+    return CsvLayout(delimiter, encoding, columns, skipped, header_lines, row_bytes)
+
+
+def _first_row(reader: Iterator[list[str]]) -> list[str]:
+    previous = csv.field_size_limit(1 << 30)
+    try:
+        return next(reader, [])
+    finally:
+        csv.field_size_limit(previous)

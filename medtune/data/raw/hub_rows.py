@@ -1,0 +1,278 @@
+"""Reads tables with Hugging Face `datasets`: CSV, Parquet and Arrow files, saved data sets, and those of the hub.
+
+Rows are read one batch after another, so that a file of any size takes little memory. Media stay as they are stored, as
+a path or bytes, and nothing is decoded. Code that comes with a data set is never run.
+
+Source: the library's documentation, huggingface.co/docs/datasets (5.2).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from medtune.data.raw.csv_header import csv_layout
+from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.row_errors import Place
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from datasets import Dataset, Features, IterableDataset
+
+BUILDERS: Mapping[str, str] = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".arrow": "arrow"}
+"""The builder of `datasets` that reads files of each suffix."""
+SAVED = ("dataset_dict.json", "state.json")
+"""The files that tell a folder which `save_to_disk` wrote."""
+_CHUNK_BYTES = 8 << 20
+_ROWS = 1000
+_ROWS_WITH_MEDIA = 16
+_HUB = "https://huggingface.co/datasets"
+
+
+class Row(NamedTuple):
+    """One row of a table, and its place for error messages.
+
+    Attributes:
+        place: The file, or the split of a hub data set, and the row.
+        values: The cells by column: text, numbers, lists, mappings or None. A class label is its name. An image or
+            video is {"path": ..., "bytes": ...}, of which one may be None.
+    """
+
+    place: Place
+    values: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class RowSet:
+    """The rows of one file, or of one split of a data set.
+
+    Attributes:
+        name: The name of the file relative to its folder, or of the split.
+        split: The name that the data set gives to the split; None for a file.
+        columns: The names of the columns.
+        rows: Reads the rows from the beginning, each time it is called.
+    """
+
+    name: str
+    split: str | None
+    columns: tuple[str, ...]
+    rows: Callable[[], Iterator[Row]]
+
+
+def file_rows(path: Path, *, name: str) -> RowSet:
+    """Returns the rows of a CSV, TSV, Parquet or Arrow file; every cell of a CSV file is text.
+
+    Args:
+        path: The file.
+        name: The name of the file in places of rows.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is empty or broken, or its suffix is another one.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: there is no such file. Check the path.")
+    builder = BUILDERS.get(path.suffix.lower())
+    if builder is None:
+        raise ValueError(f'{path}: wanted {", ".join(BUILDERS)} or JSON. Save a spreadsheet as "CSV UTF-8".')
+    with _explained(str(path)):
+        return _csv_rows(path, name) if builder == "csv" else _row_set(_streamed(builder, path, {}), name, split=None)
+
+
+def hub_rows(origin: HubId | Path, *, stream: bool = False) -> list[RowSet]:
+    """Returns the rows of each split of a data set of the hub, or of a folder that `save_to_disk` wrote.
+
+    Where the id of a hub data set is also the path of a folder, the folder is read: a copy of the repository, or a
+    saved data set. Without network a data set is taken from the cache of earlier downloads.
+
+    Args:
+        origin: The data set.
+        stream: Fetches rows only as they are read, in place of downloading the data set into the cache.
+
+    Raises:
+        FileNotFoundError: There is no such data set.
+        ValueError: The hub cannot be reached, the data set cannot be read, or it wants to run code.
+    """
+    import datasets
+
+    hub = HubId(str(origin)) if isinstance(origin, Path) else origin
+    folder = Path(hub.id)
+    with _explained(str(origin)):
+        if any((folder / name).is_file() for name in SAVED):
+            _only_without(hub, "a data set that was saved to disk")
+            loaded = datasets.load_from_disk(folder)
+            parts = loaded if isinstance(loaded, dict) else {str(loaded.split or "train"): loaded}
+            return [_row_set(part, name, split=name) for name, part in parts.items()]
+        if folder.is_dir():
+            _refuse_code(hub, [entry.name for entry in folder.iterdir()])
+        else:
+            _look_up(hub)
+        loaded = datasets.load_dataset(hub.id, hub.config, revision=hub.revision, streaming=stream)
+        if any(part.features is None for part in loaded.values()):
+            # A JSON list is read whole before its columns are known, and streaming it loses the types of its cells.
+            loaded = datasets.load_dataset(hub.id, hub.config, revision=hub.revision)
+        return [_row_set(part, str(name), split=str(name)) for name, part in loaded.items()]
+
+
+def _csv_rows(path: Path, name: str) -> RowSet:
+    import datasets
+
+    layout = csv_layout(path)
+    settings: dict[str, object] = {
+        "sep": layout.delimiter,
+        "encoding": layout.encoding,
+        "skiprows": layout.skipped_lines,
+        "features": datasets.Features({column: datasets.Value("string") for column in layout.columns}),
+        "na_filter": False,
+        "skip_blank_lines": False,
+        "chunksize": max(1, min(10_000, _CHUNK_BYTES // layout.row_bytes)),
+    }
+    rows = _streamed("csv", path, settings)
+
+    def lines() -> Iterator[Row]:
+        line = layout.skipped_lines + layout.header_lines
+        for row in _rows(rows, name):
+            texts = [str(cell or "") for cell in row.values.values()]
+            if any(texts):
+                yield Row(Place(name, line + 1), row.values)
+            line += 1 + sum(text.count("\n") for text in texts)
+
+    return RowSet(name, None, tuple(column.strip() for column in layout.columns), lines)
+
+
+def _streamed(builder: str, path: Path, settings: Mapping[str, object]) -> IterableDataset:
+    import datasets
+
+    return datasets.load_dataset(builder, data_files=[str(path)], split="train", streaming=True, **settings)
+
+
+def _row_set(part: Dataset | IterableDataset, name: str, *, split: str | None) -> RowSet:
+    return RowSet(name, split, tuple(column.strip() for column in part.features), lambda: _rows(part, name))
+
+
+def _rows(part: Dataset | IterableDataset, name: str) -> Iterator[Row]:
+    """Yields the rows of a part as they are stored: nothing is decoded but class labels and JSON."""
+    features: Features = part.features
+    decode = {column: decoder for column, feature in features.items() if (decoder := _decoder(feature))}
+    size = _ROWS_WITH_MEDIA if "binary" in str(features.arrow_schema) else _ROWS
+    number = 0
+    with _explained(name):
+        for batch in part.with_format("arrow").iter(batch_size=size):
+            for values in _cells(batch, decode):
+                number += 1
+                yield Row(Place(name, number), values)
+
+
+def _cells(batch: pa.Table, decode: Mapping[str, Callable[[object], object]]) -> Iterator[dict[str, object]]:
+    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+    for name, decoder in decode.items():
+        columns[name] = [None if cell is None else decoder(cell) for cell in columns[name]]
+    names = [name.strip() for name in columns]
+    for row in zip(*columns.values(), strict=True):
+        yield dict(zip(names, row, strict=True))
+
+
+def _decoder(feature: object) -> Callable[[object], object] | None:
+    import datasets
+
+    if isinstance(feature, datasets.ClassLabel):
+        names: list[str] = feature.names
+        return lambda cell: names[cell] if isinstance(cell, int) and 0 <= cell < len(names) else None
+    if isinstance(feature, datasets.Json):
+        return lambda cell: json.loads(cell) if isinstance(cell, str) else cell
+    return None
+
+
+def _only_without(hub: HubId, what: str) -> None:
+    if hub.config or hub.revision:
+        raise ValueError(f"{hub}: {what} has no configuration and no revision. Leave them out.")
+
+
+def _refuse_code(hub: HubId, files: list[str]) -> None:
+    script = f"{Path(hub.id).name}.py"
+    if script in files:
+        raise ValueError(
+            f"{hub}: this data set wants to run its own code ({script}), and medtune runs no code of a data set. "
+            "Ask its owner for Parquet files, or take a copy that has them (the hub's branch refs/convert/parquet)."
+        )
+
+
+def _look_up(hub: HubId) -> None:
+    """Checks with a single request that the hub has the data set, and that it needs no code.
+
+    Raises:
+        FileNotFoundError: The hub has no such data set or revision, or shows it to its members alone.
+        ValueError: The hub cannot be reached and no earlier download is in the cache, or the data set wants to run
+            code.
+    """
+    import datasets
+    import huggingface_hub
+    from huggingface_hub import errors
+
+    try:
+        info = huggingface_hub.HfApi().dataset_info(hub.id, revision=hub.revision, timeout=20)
+    except errors.HFValidationError as error:
+        raise FileNotFoundError(f"{hub}: no path of a folder, and no id of the hub ({error}).") from None
+    except errors.GatedRepoError:
+        raise FileNotFoundError(
+            f"{hub}: the owner gives access on request. Ask for it at {_HUB}/{hub.id}, then run `hf auth login`."
+        ) from None
+    except errors.RevisionNotFoundError:
+        raise FileNotFoundError(f"{hub}: the data set has no revision {hub.revision!r}. Check it.") from None
+    except errors.RepositoryNotFoundError:
+        raise FileNotFoundError(
+            f"{hub}: the hub has no data set of this id, and there is no such folder. Check the spelling; a private "
+            "one needs `hf auth login`."
+        ) from None
+    except (errors.OfflineModeIsEnabled, _http_error(), OSError) as error:
+        *owner, name = hub.id.split("/")
+        cached = Path(datasets.config.HF_DATASETS_CACHE) / "___".join([*owner, _snake_case(name)])
+        if not cached.is_dir():
+            raise ValueError(
+                f"{hub}: there is no such folder, the cache has no such data set, and the hub cannot be reached "
+                f"({type(error).__name__}). Check the id and the network, or give the path of a copy: hf:FOLDER."
+            ) from None
+        return
+    _refuse_code(hub, [file.rfilename for file in info.siblings or ()])
+
+
+def _http_error() -> type[Exception]:
+    """Returns the error of the HTTP library that the hub's library is built on, which is httpx or its successor."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    return cast("type[Exception]", HfHubHTTPError.__bases__[0])
+
+
+def _snake_case(name: str) -> str:
+    from datasets.naming import camelcase_to_snakecase
+
+    said: str = camelcase_to_snakecase(name)
+    return said
+
+
+@contextmanager
+def _explained(where: str) -> Iterator[None]:
+    """Turns the library's errors into one that names the data set.
+
+    Raises:
+        ValueError: The library could not read the data.
+    """
+    from datasets.exceptions import DatasetsError
+    from datasets.utils import logging
+
+    # The library logs what it then raises.
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity(logging.CRITICAL)
+    try:
+        yield
+    except (DatasetsError, RuntimeError, OSError, ValueError) as error:
+        if str(error).startswith((where, "hf:")):
+            raise
+        cause = error.__cause__ or error
+        raise ValueError(f"{where}: cannot be read as a table: {' '.join(str(cause).split())[:300]}") from error
+    finally:
+        logging.set_verbosity(verbosity)

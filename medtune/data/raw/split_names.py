@@ -1,0 +1,85 @@
+"""Reads the split of rows from the names that data give to it: in a column, a file's name or a hub data set."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from medtune.data.types import SPLITS, Split
+
+_NAMES: Mapping[str, Split] = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validate", "validation", "dev", "development"), "val"),
+    **dict.fromkeys(("test", "testing"), "test"),
+}
+LEFT_OUT = "none"
+_WAY_OUT = f"Say what it stands for with --splits NAME=train|val|test, or leave its rows out: --splits NAME={LEFT_OUT}."
+
+
+def split_named(name: str, meant: Mapping[str, str]) -> Split | None:
+    """Returns the split that a name stands for; None where the user leaves its rows out.
+
+    Args:
+        name: The name, in any case, such as "validation".
+        meant: What the user says that names stand for.
+
+    Raises:
+        ValueError: The name stands for no split.
+
+    Example:
+        >>> split_named("Validation", {}), split_named("mini", {"mini": "test"}), split_named("x", {"x": "none"})
+        ('val', 'test', None)
+    """
+    said = meant.get(name, _NAMES.get(name.strip().casefold(), name))
+    if said == LEFT_OUT:
+        return None
+    for split in SPLITS:
+        if said == split:
+            return split
+    raise ValueError(f"{name!r} is no split that medtune knows. It knows {', '.join(_NAMES)}. {_WAY_OUT}")
+
+
+def split_of_file(name: str, meant: Mapping[str, str]) -> Split | str | None:
+    """Returns the split that the name of a file or of its folders states; None where it states none.
+
+    Args:
+        name: The path of the file relative to the data set's folder, such as "data/vqa_test-00000-of-00001.parquet".
+        meant: What the user says that names of files stand for; such a name has no suffix, and `LEFT_OUT` is returned
+            as it is.
+
+    Raises:
+        ValueError: The name states two splits.
+
+    Example:
+        >>> split_of_file("vqa/test_2.csv", {}), split_of_file("rows.csv", {}), split_of_file("a.csv", {"a": "val"})
+        ('test', None, 'val')
+    """
+    stem = name.rpartition("/")[2].partition(".")[0]
+    if stem in meant:
+        return split_named(stem, meant) or LEFT_OUT
+    words = re.split(r"[^a-z]+", name.rpartition(".")[0].casefold())
+    found = {_NAMES[word] for word in words if word in _NAMES}
+    if len(found) > 1:
+        raise ValueError(f"{name}: the name states the splits {' and '.join(sorted(found))}. Rename it. {_WAY_OUT}")
+    return next(iter(found), None)
+
+
+def splits_of_files(names: Iterable[str], meant: Mapping[str, str]) -> dict[str, Split | None]:
+    """Returns the split of each file, without those that the user leaves out.
+
+    Raises:
+        ValueError: A name states two splits, or some names state a split and others none.
+    """
+    found = {name: split_of_file(name, meant) for name in names}
+    kept: dict[str, Split | None] = {}
+    for name, said in found.items():
+        if said != LEFT_OUT:
+            kept[name] = None if said is None else split_named(said, {})
+    unnamed = [name for name, split in kept.items() if split is None]
+    if unnamed and len(unnamed) < len(kept):
+        named = next(name for name, split in kept.items() if split is not None)
+        raise ValueError(
+            f"{', '.join(unnamed)}: the name states no split, while that of {named} does. {_WAY_OUT} NAME is the "
+            "file's name without its suffix."
+        )
+    return kept

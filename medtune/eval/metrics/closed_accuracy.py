@@ -1,0 +1,25 @@
+"""Share of closed questions answered right; unparsable and unanswered ones count as wrong."""
+
+from __future__ import annotations
+
+from medtune.eval.metric import Metric
+from medtune.eval.metrics.accuracy import metric as accuracy
+from medtune.eval.scoring.answer_kinds import is_closed
+
+
+def metric() -> Metric:
+    """Returns the share of right answers, 0 to 1, among the questions that list their answers.
+
+    Example:
+        >>> from medtune.data.types import Question
+        >>> from medtune.eval.parsed_reply import ParsedReply
+        >>> closed = Question("q", "m", "Is it so?", ("yes", "no"), "no", "yes_no", "p")
+        >>> opened = Question("r", "m", "What is it?", (), "no", "text", "p")
+        >>> rows = [ParsedReply(closed, None, "no"), ParsedReply(closed, None, None), ParsedReply(opened, None, "yes")]
+        >>> metric().value(metric().covered(rows))
+        0.5
+
+    Source:
+        `accuracy`, as the sets with closed and open questions report it (VQA-RAD, SLAKE: closed accuracy).
+    """
+    return accuracy().only(is_closed)

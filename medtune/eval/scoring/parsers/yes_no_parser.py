@@ -1,0 +1,144 @@
+"""Reads yes or no from a reply by fixed rules, which never guess.
+
+Thoughts do not count, and where a reply marks its answer or says "the answer is", what follows counts. The first of
+these rules that applies decides:
+
+1. The words "yes" and "no" (or "true" and "false" as the whole reply) decide if all of them agree. A first word with a
+   punctuation mark behind it ("No, ...") or "yes" as the first word outweighs later ones inside a sentence.
+2. "No" in front of other words ("no mass is seen") is an answer where the question asks for these words, or where it
+   asks neither for something normal nor for something absent: "no abnormality" does not answer "Is the lung normal?".
+   "No doubt" and its like are not a "no".
+3. A single clause that denies words of the question ("it is not normal") is a "no", and one that repeats them in their
+   order up to the last ("there is a nodule") is a "yes".
+4. A letter decides as for other options. Where it and the words differ, the reply says neither.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from medtune.data.types import Question
+from medtune.eval.scoring.normalised_text import normalised
+from medtune.eval.scoring.parsers.answer_marks import marked_answers, plain_characters
+from medtune.eval.scoring.parsers.choice_parsers import parse_choice
+from medtune.eval.scoring.parsers.choice_statements import NEGATION
+from medtune.eval.scoring.parsers.free_answer import read_answer
+from medtune.eval.scoring.parsers.think_blocks import after_thoughts
+
+_WORDS = {"yes": "yes", "no": "no", "true": "yes", "false": "no", "correct": "yes", "incorrect": "no"}
+_IDIOMS = re.compile(r"\bno (?:doubt|question)\b|\bno\.\s*\d|\b(?:yes|no)\s*(?:/|or)\s*(?:yes|no)\b")
+_FIRST = re.compile(
+    r"\W*(?:(?P<yes>yes)\b(?!\s*(?:and|or|/)\s*no\b)|"
+    r"(?P<no>no)\b\s*(?:[.,;:!\n–—-]|\Z|(?:it|there|this|that)\b))"
+)
+_LETTERED = re.compile(r"\W*[a-z]\s*[.):\]-]+\s*(?=(?:yes|no)\b)")
+_IS = re.compile(r"\b(?:is|are|was|were|shows?|has|have)\b")
+_CLAUSES = re.compile(r"[,.;:!?\n]|\b(?:but|while|although|whereas)\b")
+_VERDICT = re.compile(r"\b(yes|no)\b\s*(?:[.,;:!\n]|\Z)")
+_WORD = re.compile(r"(?<![\w-])(yes|no)(?![\w-])")
+_DENIED = re.compile(r"(?<![\w-])(?:no|not)\s+(?P<what>[^.,;:!?\n]+)")
+_TURNED = re.compile(
+    r"\b(?:normal|healthy|intact|clear|unremarkable|absent|absence|free of|without|no|not|lack\w*|negative|spared|"
+    r"symmetric\w*|regular|preserved)\b"
+)
+_UNSURE = re.compile(
+    r"\b(?:not (?:sure|certain|able|possible|enough|determined)|not clear (?:if|whether|that|from)|unclear|unable|"
+    r"cannot|can not|can['’]t|do not know|don['’]t know|no (?:way|information|means|answer|idea))\b"
+)
+_SMALL = frozenset(
+    re.findall(
+        r"\w+",
+        "is are was were be been there any this that these those it its of in on at to for with and or do does did has "
+        "have had can could image picture scan seen shown visible evidence sign signs present patient",
+    )
+)
+_PRIVATE = "\ue000"
+
+
+def is_yes_no(question: Question) -> bool:
+    """Returns whether the options of a question are the words yes and no, or one of them."""
+    return bool(question.options) and {option.strip().casefold() for option in question.options} <= {"yes", "no"}
+
+
+def parse_yes_no(reply: str, question: Question) -> str | None:
+    """Returns the option, yes or no in its own spelling, that a reply states; None if it states neither or both.
+
+    Example:
+        >>> asked = Question("q", "m", "Is there a nodule?", ("Yes", "No"), "No", "yes_no", "p")
+        >>> [parse_yes_no(reply, asked) for reply in ("Yes, there is.", "B", "No evidence of a nodule.", "(A) yes")]
+        ['Yes', 'No', 'No', 'Yes']
+        >>> [parse_yes_no(reply, asked) for reply in ("A nodule", "yes and no", "A. No", "I do not know", "")]
+        [None, None, None, None, None]
+    """
+    words, letter = _said(reply, question), _letter(reply, question)
+    if words is not None and letter is not None and words != letter:
+        return None
+    told = words or letter
+    return next((option for option in question.options if told and option.strip().casefold() == told), None)
+
+
+def _letter(reply: str, question: Question) -> str | None:
+    """Returns the option whose letter a reply gives; the options' words are hidden, so that only letters count."""
+    hidden = tuple(f"{_PRIVATE}{number}" for number in range(len(question.options)))
+    found = parse_choice(reply, replace(question, options=hidden, answer=hidden[0]))
+    return None if found is None else question.options[hidden.index(found)].strip().casefold()
+
+
+def _said(reply: str, question: Question) -> str | None:
+    marked = [_read(each.casefold(), question) for each in marked_answers(after_thoughts(plain_characters(reply)))]
+    told = {each for each in marked if each is not None}
+    if told:
+        return told.pop() if len(told) == 1 else None
+    answer = read_answer(reply)
+    return None if answer is None else _read(answer.casefold(), question)
+
+
+def _read(said: str, question: Question) -> str | None:
+    said = _LETTERED.sub("", said, count=1)
+    if (whole := _WORDS.get(normalised(said))) is not None:
+        return whole
+    if _FIRST.match(said) or _IDIOMS.search(said) or _UNSURE.search(said):
+        return _verdict(said)
+    words = set(_WORD.findall(said))
+    if len(words) > 1:
+        return None
+    if words == {"yes"}:
+        return "yes"
+    asked = question.text.casefold()
+    if _VERDICT.search(said) or _denies(said, asked, has_no=bool(words)):
+        return "no"
+    return "yes" if _affirms(said, asked) else None
+
+
+def _verdict(said: str) -> str | None:
+    """Returns the first word of a reply if that decides; None if it does not, or if a later verdict differs."""
+    first = _FIRST.match(said)
+    if first is None:
+        return None
+    verdicts = {first["yes"] or first["no"], *_VERDICT.findall(said)}
+    return verdicts.pop() if len(verdicts) == 1 else None
+
+
+def _denies(said: str, asked: str, *, has_no: bool) -> bool:
+    """Returns whether a reply denies what is asked: by its words, or with "no" where nothing normal is asked for."""
+    denied, wanted = [found["what"] for found in _DENIED.finditer(said)], set(_content(asked))
+    is_single = not _CLAUSES.search(said.strip(" .!"))
+    if any(wanted & set(_content(what)) for what in denied):
+        return has_no or is_single
+    if not has_no or not denied or _TURNED.search(asked):
+        return False
+    return is_single or not wanted & set(_content(_DENIED.sub(" ", said)))
+
+
+def _affirms(said: str, asked: str) -> bool:
+    """Returns whether a reply is a clause of the question's words, in their order and up to the last of them."""
+    told, wanted = _content(said), _content(asked)
+    if not told or _CLAUSES.search(said.strip(" .!")) or not _IS.search(said) or NEGATION.search(f"{said} {asked}"):
+        return False
+    places = iter(wanted)
+    return told[-1] == wanted[-1] and all(word in places for word in told)
+
+
+def _content(text: str) -> list[str]:
+    return [word.removesuffix("s") for word in normalised(text).split() if word not in _SMALL]

@@ -1,0 +1,29 @@
+"""Chooses how answers are read from the questions that are asked."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from medtune.data.types import Question, Reading
+from medtune.eval.asking.conditions import READINGS
+from medtune.trainer.recipe.schema import Recipe
+
+
+def with_readings(recipe: Recipe, asked: Sequence[Question]) -> Recipe:
+    """Returns the recipe with readings that fit the questions; readings that it names stay, where they can be made.
+
+    Without named readings, questions with options are read by likelihood and by generation, and free ones by generation
+    alone, as are all questions to a served model. If no question has options, a likelihood that is named beside
+    generation is left out, because there is nothing to compute it of.
+
+    Args:
+        recipe: The recipe.
+        asked: The questions of the split that is evaluated.
+    """
+    named = recipe.eval.readings
+    has_options = any(question.options for question in asked)
+    fitting: tuple[Reading, ...] = READINGS if named is None else named
+    if "generation" in fitting and (not has_options or (named is None and recipe.model.endpoint is not None)):
+        fitting = ("generation",)
+    return dataclasses.replace(recipe, eval=dataclasses.replace(recipe.eval, readings=fitting))

@@ -1,0 +1,178 @@
+"""Tests reading a user's own table: columns, kinds of answers, facets and splits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from medtune.benchmarks.vqa.columns import columns_of
+from medtune.data.raw.table_options import TableOptions
+from medtune.data.types import Turn
+from tests.benchmarks.vqa.tables import pictures, read, read_text
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        ("Image,Question,Answer", {"image": "Image", "question": "Question", "answer": "Answer"}),
+        ("file_name,query,response", {"image": "file_name", "question": "query", "answer": "response"}),
+        ("Figure_path,Question,Choice A,Choice B,Answer_label,answers", {"image": "Figure_path", "answer": "answers"}),
+        ("video,question,answer,Start,end_s,bbox", {"video": "video", "start": "Start", "end": "end_s", "box": "bbox"}),
+        ("volume,question,label,mask,Patient-ID", {"volume": "volume", "masks": "mask", "patient": "Patient-ID"}),
+        ("messages,images,Subject ID,SPLIT,Task", {"turns": "messages", "patient": "Subject ID", "split": "SPLIT"}),
+        ("image,question,answer,subject_id,study_id", {"patient": "subject_id"}),
+        ("image,question,answer,study_id", {"patient": "study_id"}),
+    ],
+)
+def test_columns_are_found_by_their_usual_names(names: str, found: dict[str, str]) -> None:
+    columns = columns_of(names.split(","), {}, where="x.csv")
+    assert found.items() <= {role: columns.of(role) for role in columns.found}.items()
+
+
+def test_lettered_and_numbered_columns_keep_their_order() -> None:
+    names = ["question", "answer", "image_2", "image_10", "image_1", "opb", "opa", "opc"]
+    found = columns_of(names, {}, where="x.csv").found
+    assert found["image"] == ("image_1", "image_2", "image_10")
+    assert found["letters"] == ("opa", "opb", "opc")
+
+
+@pytest.mark.parametrize(
+    ("names", "said", "message"),
+    [
+        ("image,question,answer,label", {}, "'answer' and 'label' may both hold the answer.*--columns answer='answer'"),
+        ("image,img_path,question,answer", {}, "'image' and 'img_path' may both hold the image"),
+        ("image,question,answer,patient,subject_id", {}, "'patient' and 'subject_id' may both hold the patient"),
+        ("image,question,messages", {}, "'question' and 'messages' may both hold the question"),
+        ("image,question,answer", {"answr": "answer"}, r"there is no such role\. Did you mean 'answer'\?"),
+        (
+            "image,question,answer",
+            {"patient": "pateint"},
+            "no column 'pateint' for the patient.* columns are: image, q",
+        ),
+        ("image,q,answer", {"question": "q,answer"}, "the question takes one column"),
+    ],
+)
+def test_an_ambiguous_or_wrong_mapping_is_refused(names: str, said: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        columns_of(names.split(","), said, where="x.csv")
+
+
+def test_what_the_user_says_comes_first() -> None:
+    columns = columns_of(
+        ["image", "Q", "answer", "label", "id"], {"question": "q", "answer": "label", "id": ""}, where="x"
+    )
+    assert (columns.of("question"), columns.of("answer"), columns.of("id")) == ("Q", "label", None)
+    assert columns.others == ("answer", "id")
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "wanted"),
+    [
+        ("options", '"[""liver"", ""colon""]",B', ("choice", ("liver", "colon"), "colon", None)),
+        ("options", "\"['liver', 'colon']\",Liver.", ("choice", ("liver", "colon"), "liver", None)),
+        ("options", "liver|colon|skin,(C)", ("choice", ("liver", "colon", "skin"), "skin", None)),
+        ("options", "A. liver B. colon,B. colon", ("choice", ("liver", "colon"), "colon", None)),
+        ("options", "no;yes,Yes", ("yes_no", ("no", "yes"), "yes", None)),
+        ("options", ",Yes.", ("yes_no", ("yes", "no"), "yes", None)),
+        ("options", "nan,TRUE or so", ("text", (), "TRUE or so", None)),
+        ("unit", "mm,12.5", ("number", (), "12.5", "mm")),
+        ("unit", 'mm,"3,5"', ("number", (), "3.5", "mm")),
+        ("unit", ',"1,000"', ("text", (), "1,000", None)),
+        ("answer_type", "OPEN,3", ("text", (), "3", None)),
+        ("answer_type", "CLOSED,no", ("yes_no", ("yes", "no"), "no", None)),
+        ("answer_type", "CLOSED,left", ("text", (), "left", None)),
+        ("answer_type", ",None", ("text", (), "None", None)),
+    ],
+)
+def test_the_kind_of_an_answer(
+    tmp_path: Path, header: str, cells: str, wanted: tuple[str, tuple[str, ...], str, str | None]
+) -> None:
+    table = read_text(tmp_path, f"image,question,{header},answer\nus_0.png,What?,{cells}\n")
+    assert not table.rejects
+    (question,) = table.questions
+    assert (question.answer_kind, question.options, question.answer, question.unit) == wanted
+
+
+def test_letters_in_columns_may_end_early(tmp_path: Path) -> None:
+    header = "image,question,Choice A,Choice B,Choice C,Choice D,answer"
+    table = read_text(
+        tmp_path, f"{header}\nus_0.png,?,A: liver,B: colon,,,B\nus_1.png,?,a,b,c,d,d\nus_2.png,?,a,,c,,a\n"
+    )
+    assert [question.options for question in table.questions] == [("liver", "colon"), ("a", "b", "c", "d")]
+    assert [question.answer for question in table.questions] == ["colon", "d"]
+    assert "an option between others is empty" in str(table.rejects[0])
+
+
+def test_facets_come_from_columns_with_few_values(tmp_path: Path) -> None:
+    rows = [f"us_{n % 6}.png,q,text {n},{n % 2},{n},same,{'x' * 61 if n else 'y'}" for n in range(30)]
+    text = "\n".join(["image,question,answer,ward,number,constant,long", *rows])
+    table = read_text(tmp_path, text)
+    assert {tuple(question.facets) for question in table.questions} == {("ward", "task")}
+    assert "facets: ward" in table.notes
+    assert "ignored columns: number, constant, long" in table.notes
+    named = read_text(tmp_path, text, TableOptions(facets=("number",)))
+    assert named.questions[7].facets == {"number": "7", "task": "text"}
+    with pytest.raises(ValueError, match=r"--facets wards: no such column\. Did you mean 'ward'\?"):
+        read_text(tmp_path, text, TableOptions(facets=("wards",)))
+
+
+def test_a_patient_is_a_patient_a_study_or_else_the_image(tmp_path: Path) -> None:
+    assert read_text(tmp_path, "image,question,answer,pid\nus_0.png,q,a,1\n").stands_for_patient == "image"
+    said = TableOptions(columns={"patient": "pid"})
+    table = read_text(tmp_path, "image,question,answer,pid\nus_0.png,q,a,1\nus_1.png,q,b,1.0\n", said)
+    assert table.stands_for_patient == "patient"
+    assert read_text(tmp_path, "image,question,answer,study\nus_0.png,q,a,1\n").stands_for_patient == "study"
+    assert read_text(tmp_path, "question,answer\nq,a\nr,b\n").stands_for_patient == "row"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeffIMAGE;FRAGE;ANSWER\r\npics\\us_0.png;Was?;Ja; nein\r\n",
+        "sep=;\r\nimage;frage;answer\r\npics\\us_0.png;Was?;Ja\r\n;;\r\n",
+        "image\tfrage\tanswer\npics/us_0.png\tWas?\tJa\n",
+    ],
+)
+def test_a_table_out_of_excel(tmp_path: Path, text: str) -> None:
+    pictures(tmp_path / "pics", 1)
+    text = text.replace("Ja; nein", '"Ja; nein"')
+    table = read_text(tmp_path, text, TableOptions(columns={"question": "Frage"}))
+    (question,) = table.questions
+    assert question.text == "Was?"
+    assert question.answer.startswith("Ja")
+    assert table.media[question.media_id][0].path == tmp_path / "pics" / "us_0.png"
+
+
+def test_json_rows_keep_types_turns_and_a_question_for_all(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [
+        {"image": "us_0.png", "messages": [{"from": "human", "value": "<image>?"}, {"from": "gpt", "value": "3"}]},
+        {"image": ["us_0.png", "us_1.png"], "question": "Which?", "answer": True},
+        {"image": None, "question": "Which?", "answer": 7.0, "options": None},
+        {"question": "Which?", "answer": ["x", "x"], "options": None, "turns": None},
+    ]
+    pictures(tmp_path, 2)
+    (tmp_path / "a.json").write_text(json.dumps(rows[:1]))
+    (tmp_path / "b.jsonl").write_text("\n".join(map(json.dumps, rows[1:])))
+    first = read(tmp_path / "a.json").questions[0]
+    assert (first.text, first.answer, first.answer_kind) == ("?", "3", "number")
+    table = read(tmp_path / "b.jsonl", TableOptions(columns={"turns": ""}))
+    assert [question.answer for question in table.questions] == ["yes", "7", "x"]
+    assert [len(table.media[question.media_id]) for question in table.questions] == [2, 0, 0]
+    reported = read_text(
+        tmp_path,
+        "image,report\nus_0.png,Clear lungs.\n",
+        TableOptions(question="Describe it.", columns={"answer": "report"}),
+    )
+    assert [(q.text, q.answer) for q in reported.questions] == [("Describe it.", "Clear lungs.")]
+
+
+def test_a_history_of_turns_as_text_in_a_csv(tmp_path: Path) -> None:
+    turns = [("user", "<image>What?"), ("assistant", "a cyst"), ("user", "Where?"), ("assistant", "left")]
+    cell = json.dumps([{"role": role, "content": text} for role, text in turns]).replace('"', '""')
+    table = read_text(tmp_path, f'image,conversation\nus_0.png,"{cell}"\n')
+    assert [(q.text, q.answer, q.turns) for q in table.questions] == [
+        ("What?", "a cyst", ()),
+        ("Where?", "left", (Turn("What?", "a cyst"),)),
+    ]
