@@ -95,9 +95,7 @@ def _train_stages(experiment: Experiment, loggers: Sequence[Logger]) -> bool:
     start = experiment.recipe.model.checkpoint or starting_adapters(experiment)
     for planned in planned_stages(experiment.recipe):
         # A stage writes its last weights before its last state, so the weights exist once this step is saved.
-        is_done = (
-            experiment.folder.saved_step() >= planned.last_step or planned.number in experiment.folder.early_stops
-        )
+        is_done = experiment.folder.saved_step() >= planned.last_step or planned.number in experiment.folder.early_stops
         if not is_done and not _train_stage(experiment, loggers, planned, start):
             return False
         start = experiment.folder.stage_weights(planned.number)

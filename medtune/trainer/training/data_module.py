@@ -190,9 +190,7 @@ class QuestionData(pl.LightningDataModule):
 
     def _loader(self, questions: Asked) -> DataLoader[VisitBatch]:
         trainer, size = self._its_trainer(), self._module.answers.batch_size
-        batches = VisitBatches(
-            questions, batch_size=size, rank=trainer.global_rank, world_size=trainer.world_size
-        )
+        batches = VisitBatches(questions, batch_size=size, rank=trainer.global_rank, world_size=trainer.world_size)
         return DataLoader(batches, batch_size=None, sampler=InOrder(len(batches)))
 
     def _its_trainer(self) -> pl.Trainer:

@@ -95,6 +95,8 @@ class FineTuning(pl.LightningModule):
     def of_recipe(cls, name: str, overrides: Sequence[str] = ()) -> FineTuning:
         """Returns the module of a recipe's model, in the host's memory and with the recipe's optimizer.
 
+        The trainer says how many steps there are, whatever the recipe says, and the learning rate falls over these.
+
         Args:
             name: The recipe's name or file.
             overrides: Changes of it, for instance "train.seed=1".
@@ -106,7 +108,8 @@ class FineTuning(pl.LightningModule):
         recipe = read_recipe(name, overrides)
         if wrong := _only_for_runs(recipe):
             raise ValueError(f"{wrong}: only `medtune run` can do that; leave it out for a trainer of your own")
-        return cls._built(recipe.model, recipe.stages[0], recipe.train, recipe.eval)
+        stage = replace(recipe.stages[0], max_steps=None, epochs=None)
+        return cls._built(recipe.model, stage, recipe.train, recipe.eval)
 
     @classmethod
     def of_model(

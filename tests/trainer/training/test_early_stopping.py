@@ -1,4 +1,4 @@
-"""Tests of early stopping: where it ends a stage, what it leaves behind, and that a killed run ends at the same step."""
+"""Tests of early stopping: where it ends a stage, what it leaves behind, and where a killed run ends."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from tests.trainer.conftest import Nano
 
 Curve = Callable[[Path, str], list[float]]
 # So large a change counts that the first validation stays the best one.
-STOPS = ("train.max_steps=12", "eval.every_steps=2", "eval.val_questions=3", "train.batch_size=2", "eval.conditions=[image]",
-         "train.early_stopping.metric=loss", "train.early_stopping.patience=2", "train.early_stopping.min_delta=9")  # fmt: skip
+STOPS = (
+    "train.max_steps=12", "eval.every_steps=2", "eval.val_questions=3", "train.batch_size=2", "eval.conditions=[image]",
+    "train.early_stopping.metric=loss", "train.early_stopping.patience=2", "train.early_stopping.min_delta=9",
+)  # fmt: skip
 WHY = "stopped at step 6 of 12 because val/loss had not improved by 9 or more in 2 validations (best "
 
 
@@ -51,10 +53,15 @@ def test_while_a_metric_improves_training_goes_on(nano: Nano, tmp_path: Path, cu
 
 def test_each_stage_counts_for_itself(nano: Nano, tmp_path: Path, curve: Curve) -> None:
     out = tmp_path / "run"
-    stages = "train.stages=[{name: first, max_steps: 8, tuning: {language: {mode: frozen}}}, {name: second, max_steps: 10}]"
+    stages = (
+        "train.stages=[{name: first, max_steps: 8, tuning: {language: {mode: frozen}}}, {name: second, max_steps: 10}]"
+    )
     assert nano.here("train", out, *STOPS, "train.max_steps=null", stages) == 0
     stops = RunFolder(out).early_stops
-    assert [why.partition(" because")[0] for why in stops.values()] == ["stopped at step 6 of 8", "stopped at step 6 of 10"]
+    assert [why.partition(" because")[0] for why in stops.values()] == [
+        "stopped at step 6 of 8",
+        "stopped at step 6 of 10",
+    ]
     assert len(curve(out, "train/loss")) == 12
     # The steps of the second stage are counted from where the first one would have ended.
     assert sorted(path.name for path in (out / "validation").iterdir())[3] == "step_000010"
@@ -77,7 +84,10 @@ def test_wrong_settings_are_refused(settings: list[str], message: str) -> None:
     ("setting", "message"),
     [
         ("train.early_stopping.metric=los", "train.early_stopping.metric is 'los'. Did you mean 'loss'? There are: "),
-        ("eval.every_steps=4", "no stage is longer than 12 steps, which are validated every 4 steps (eval.every_steps)"),
+        (
+            "eval.every_steps=4",
+            "no stage is longer than 12 steps, which are validated every 4 steps (eval.every_steps)",
+        ),
     ],
 )
 def test_what_could_never_stop_is_refused(

@@ -149,7 +149,8 @@ def _show_stage(recipe: Recipe, stage: Stage, model: Model) -> Memory:
     rows = set_learning(model, stage.tuning)
     long = f"{stage.steps} steps" if stage.epochs is None else f"{stage.epochs:g} epochs"
     only = "".join(f", {facet} {' or '.join(values)}" for facet, values in stage.only.items())
-    print(f"\nstage      {stage.name}: {long} of {stage.batch_size} groups{only}\n{_early(recipe, stage)}\n{part_table(rows)}")
+    print(f"\nstage      {stage.name}: {long} of {stage.batch_size} groups{only}")
+    print(f"{_early(recipe, stage)}\n{part_table(rows)}")
     return memory_of(recipe, model, rows)
 
 

@@ -1,7 +1,7 @@
 """Keeps the exponential moving average of the weights that learn, which is evaluated and saved in their place.
 
-It has to stand behind `Checkpoints` and before `SavedState` among the callbacks: the best weights are averaged ones, and
-a saved state holds those that are trained.
+It has to stand behind `Checkpoints` and before `SavedState` among the callbacks: the best weights are averaged ones,
+and a saved state holds those that are trained.
 
 Lightning's own callback averages a copy of the whole model, frozen weights too, and cannot do it under ZeRO-3.
 

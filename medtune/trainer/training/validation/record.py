@@ -36,9 +36,7 @@ class ValidationRecord(Callback):
         loggers: The loggers of the run.
     """
 
-    def __init__(
-        self, experiment: Experiment, planned: PlannedStage, asked: Asked, loggers: Sequence[Logger]
-    ) -> None:
+    def __init__(self, experiment: Experiment, planned: PlannedStage, asked: Asked, loggers: Sequence[Logger]) -> None:
         self._experiment = experiment
         self._planned = planned
         self._asked = asked

@@ -1,4 +1,4 @@
-"""A Lightning trainer of the user's own, with medtune's data module and module: the page's example, and single steps."""
+"""A Lightning trainer of the user's own, with medtune's two classes: the page's example, and single steps."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_an_epoch_holds_every_group_once(
     prepared_tiny: Path, batch_size: int, accumulate: int, limit: float | int
 ) -> None:
     every = len(open_prepared(prepared_tiny).groups("train"))
-    module, data = parts(prepared_tiny, batch_size)
+    _, data = parts(prepared_tiny, batch_size)
     trainer = pl.Trainer(accumulate_grad_batches=accumulate, limit_train_batches=limit, max_epochs=3, **QUIET)
     data.trainer = trainer
     loader = data.train_dataloader()

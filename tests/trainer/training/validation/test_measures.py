@@ -72,9 +72,7 @@ def scored(parser: str) -> PhaseScores:
 
 
 def plan(parser: str, readings: Sequence[Reading] = ("likelihood", "generation"), number: int = 91) -> Asked:
-    return asked(
-        groups(questions(number)), GAUGE, answer_format="text", readings=readings, parser=parser, seed=0
-    )
+    return asked(groups(questions(number)), GAUGE, answer_format="text", readings=readings, parser=parser, seed=0)
 
 
 def answered(parser: str, readings: Sequence[Reading] = ("likelihood", "generation")) -> list[Answered]:
