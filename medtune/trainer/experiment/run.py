@@ -185,7 +185,7 @@ def _finish(
 
 def _stopped_early(experiment: Experiment) -> str:
     """Returns for each stage that ended before its last step at which step and why; "" if none did."""
-    names = {planned.number: planned.stage.name for planned in planned_stages(experiment.recipe)}
+    names = {number: stage.name for number, stage in enumerate(experiment.recipe.stages, 1)}
     stops = sorted(experiment.folder.early_stops.items())
     return "; ".join(f"stage {names[number]} {why}" if len(names) > 1 else why for number, why in stops)
 
