@@ -97,12 +97,18 @@ class QuestionData(pl.LightningDataModule):
         root = Path(folder)
         prepared = open_prepared(root)
         most = prepared.num_questions("val") if val_questions is None else val_questions
-        if readings is None:
-            readings = ("likelihood",) if any(q.options for q in prepared.questions("test")) else ("generation",)
+        has_options = any(question.options for question in prepared.questions("test"))
+        usual: tuple[Reading, ...] = ("likelihood",) if has_options else ("generation",)
         train = TrainBlock(max_steps=1, batch_size=batch_size, micro_batch_size=batch_size, seed=seed)
         data = DataBlock(benchmark=prepared.manifest.benchmark, root=root, workers=workers)
         return cls._of(
-            Recipe(model.chosen, data, train, EvalBlock(readings=tuple(readings), val_questions=max(most, 1))), model
+            Recipe(
+                model.chosen,
+                data,
+                train,
+                EvalBlock(readings=usual if readings is None else tuple(readings), val_questions=max(most, 1)),
+            ),
+            model,
         )
 
     @classmethod
@@ -117,7 +123,7 @@ class QuestionData(pl.LightningDataModule):
             ValueError: The trainer wants to overfit on some batches.
         """
         trainer, recipe = self._its_trainer(), self._opened.recipe
-        if trainer.overfit_batches:
+        if getattr(trainer, "overfit_batches", 0):
             raise ValueError("Trainer(overfit_batches=...) reads batches by number: take limit_train_batches instead")
         plan = self._plan()
         batches = micro_batches(self._mixture, plan.order, self._module.assembled, rank=trainer.global_rank)

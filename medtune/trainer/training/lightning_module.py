@@ -19,7 +19,7 @@ from typing import Any, Protocol, get_args, runtime_checkable
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.strategies import DeepSpeedStrategy
-from torch import Tensor
+from torch import Tensor, nn
 
 from medtune.eval.predictions.files import format_line
 from medtune.models.contract import Assembled
@@ -86,8 +86,8 @@ class FineTuning(pl.LightningModule):
         self._finished = (0, math.nan)
         self._gradient_norm = math.nan
         self._asker = Asker(evaluated or (lambda: nullcontext(assembled)), answers, seed=train.seed)
-        self.register_state_dict_post_hook(keep_what_learns)
-        self.register_load_state_dict_post_hook(expect_what_learns)
+        nn.Module.register_state_dict_post_hook(self, keep_what_learns)
+        nn.Module.register_load_state_dict_post_hook(self, expect_what_learns)
         # Lightning does not switch the model to training mode itself.
         self.model.train()
 
@@ -148,7 +148,8 @@ class FineTuning(pl.LightningModule):
 
     @property
     def _precision(self) -> Precision:
-        found = {each: each for each in get_args(Precision) if each != "auto"}.get(str(self.trainer.precision))
+        known: tuple[Precision, ...] = get_args(Precision)
+        found = next((each for each in known if each == str(self.trainer.precision)), None)
         if found is None:
             raise ValueError(
                 f"Trainer(precision={self.trainer.precision!r}) stores weights that learn in another type than "
@@ -287,13 +288,13 @@ class FineTuning(pl.LightningModule):
         """Lets go of the model that answered."""
         self._asker.end()
 
-    def validation_step(self, batch: VisitBatch, batch_idx: int) -> list[Answered]:
+    def validation_step(self, batch: VisitBatch, batch_idx: int) -> dict[str, list[Answered]]:
         """Answers the questions of a batch, measures the answers and returns them."""
-        return self._asker.measured(batch)
+        return {"answered": self._asker.measured(batch)}
 
-    def test_step(self, batch: VisitBatch, batch_idx: int) -> list[Answered]:
+    def test_step(self, batch: VisitBatch, batch_idx: int) -> dict[str, list[Answered]]:
         """Answers the questions of a batch, measures the answers and returns them."""
-        return self._asker.measured(batch)
+        return {"answered": self._asker.measured(batch)}
 
     def predict_step(self, batch: VisitBatch, batch_idx: int) -> list[dict[str, object]]:
         """Returns the answers to the questions of a batch, each with the fields of a line of predictions.jsonl.

@@ -222,7 +222,8 @@ class MacroF1(Metric):
         """Returns the mean over the labels that occur; 0 if none does."""
         said_C, true_C, right_C = self.counts_3C
         occurs_C = said_C + true_C > 0
-        return (2 * right_C[occurs_C] / (said_C + true_C)[occurs_C]).sum() / occurs_C.sum().clamp(min=1)
+        mean: Tensor = (2 * right_C[occurs_C] / (said_C + true_C)[occurs_C]).sum() / occurs_C.sum().clamp(min=1)
+        return mean
 
 
 def _shares(said: Prediction | None, *, per_token: bool) -> dict[str, float]:

@@ -70,7 +70,7 @@ class ValidationRecord(Callback):
         dataloader_idx: int = 0,
     ) -> None:
         """Writes the answers of a batch."""
-        answered: Sequence[Answered] = outputs
+        answered: Sequence[Answered] = outputs["answered"]
         for each in answered:
             for prediction in each.predictions:
                 assert self._writer is not None
