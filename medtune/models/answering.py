@@ -8,7 +8,7 @@ instead. Replies are greedy, or drawn at a temperature, each with a seed of its 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
 from typing import NamedTuple
@@ -39,11 +39,27 @@ class Asked(NamedTuple):
         media: Number of the first media item that it shows, among those that are encoded together; None where it shows
             none.
         layouts: One sequence for each option; where a reply is generated, only the sequence of the prompt.
+        target: The place of the right answer's sequence among `layouts`; None if nobody asked how it is read.
     """
 
     request: Request
     media: int | None
     layouts: Options
+    target: int | None = None
+
+
+class TargetRead(NamedTuple):
+    """How a model reads an answer that it is given.
+
+    Attributes:
+        logprob: Natural log-probability of the whole answer.
+        num_tokens: Number of its tokens.
+        likeliest: Number of its tokens that are the model's first choice in their place.
+    """
+
+    logprob: float
+    num_tokens: int
+    likeliest: int
 
 
 class LocalAnswerer:
@@ -65,7 +81,12 @@ class LocalAnswerer:
         share_prefix: bool = True,
         temperature: float = 0.0,
         seed: int = 0,
+        on_target: Callable[[str, TargetRead], None] | None = None,
     ) -> None:
+        """Takes the model and the limits of a pass.
+
+        `on_target` is called once for each question with its id and with how the model reads the right answer.
+        """
         self._assembled = assembled
         self._device = device
         self._batch_tokens = batch_tokens
@@ -74,8 +95,9 @@ class LocalAnswerer:
         self._precise = precise
         self._temperature = temperature
         self._seed = seed
+        self._on_target = on_target
         self._share_prefix = share_prefix and assembled.model.plain_because is None
-        self._blind: dict[Options, list[float]] = {}
+        self._blind: dict[Options, list[TargetRead]] = {}
         self._waiting: deque[Visit] = deque()
         self._ready: dict[PredictionKey, Prediction] = {}
         self._read_already: list[MediaItem] | None = None
@@ -97,8 +119,8 @@ class LocalAnswerer:
         with self._precise():
             items, asked = self._together(visit)
             encoded = self._assembled.model.encode(self._assembled.transform.stack(items)) if items else None
-            options = [each for each in asked if each.request.reading == "likelihood"]
-            replies = [each for each in asked if each.request.reading == "generation"]
+            replies = [each for each in asked if each.request.reading == "generation" and each.target is None]
+            options = [each for each in asked if each.request.reading == "likelihood" or each.target is not None]
             return [*self._likelihoods(options, encoded), *self._generations(replies, encoded)]
 
     def _together(self, visit: Visit) -> tuple[list[MediaItem], list[Asked]]:
@@ -133,11 +155,27 @@ class LocalAnswerer:
         group, requests = visit
         shapes = () if media is None else tuple(map(self._assembled.transform.shape, group.media))
         asked = []
-        for request in requests:
+
+        def ask(request: Request, answers: Sequence[str | None], target: int | None) -> None:
             blind = media is None or request.condition == "text_only"
-            answers = request.prompt.choices if request.reading == "likelihood" else (None,)
             layouts = tuple(self._layout(request, answer, () if blind else shapes) for answer in answers)
-            asked.append(Asked(request, None if blind else media, layouts))
+            asked.append(Asked(request, None if blind else media, layouts, target))
+
+        waiting = {request.question.id for request in requests} if self._on_target else set[str]()
+        for request in requests:
+            right, wants = request.prompt.target, request.question.id in waiting
+            if request.reading == "likelihood":
+                # The right answer is one of the options as a rule, and costs nothing more then.
+                choices = request.prompt.choices
+                answers = (*choices, right) if wants and right not in choices else choices
+                ask(request, answers, answers.index(right) if wants else None)
+                waiting.discard(request.question.id)
+            else:
+                ask(request, [None], None)
+        for request in requests:
+            if request.question.id in waiting:
+                ask(request, [request.prompt.target], 0)
+                waiting.discard(request.question.id)
         return asked
 
     def _layout(self, request: Request, answer: str | None, shapes: Sequence[Shape | None]) -> Layout:
@@ -148,7 +186,7 @@ class LocalAnswerer:
             raise ValueError(f"question {request.question.id}: {error}") from error
 
     def _likelihoods(self, asked: Sequence[Asked], encoded: Encoded | None) -> Iterator[Prediction]:
-        """Yields predictions with the log-probability of each option.
+        """Yields predictions with the log-probability of each option, and reports how the right answers are read.
 
         Options of the same text without media are computed once per evaluation.
         """
@@ -158,22 +196,33 @@ class LocalAnswerer:
         sums = iter(self._read(seeing, encoded))
         self._blind.update(zip((options for options, _ in new), self._read(new, None), strict=True))
         for each in asked:
-            yield Prediction(
-                key=_key(each.request),
-                options_shown=each.request.question.options,
-                option_logprobs=tuple(self._blind[each.layouts] if each.media is None else next(sums)),
-                option_tokens=tuple(option.num_targets for option in each.layouts),
-            )
+            read = self._blind[each.layouts] if each.media is None else next(sums)
+            if self._on_target is not None and each.target is not None:
+                self._on_target(each.request.question.id, read[each.target])
+            if each.request.reading == "likelihood":
+                options_read = read[: len(each.request.prompt.choices)]
+                yield Prediction(
+                    key=_key(each.request),
+                    options_shown=each.request.question.options,
+                    option_logprobs=tuple(option.logprob for option in options_read),
+                    option_tokens=tuple(option.num_tokens for option in options_read),
+                )
 
-    def _read(self, asked: Sequence[tuple[Options, int | None]], encoded: Encoded | None) -> list[list[float]]:
-        """Returns the log-probability of each option of each question."""
-        sums = torch.zeros(sum(len(options) for options, _ in asked))
+    def _read(self, asked: Sequence[tuple[Options, int | None]], encoded: Encoded | None) -> list[list[TargetRead]]:
+        """Returns how each option of each question is read."""
+        sums = torch.zeros(2, sum(len(options) for options, _ in asked))
         for batch in batched(balanced(self._trees(asked), row_tokens=0), batch_tokens=self._batch_tokens):
             rows = pack(batch, pad_id=self._assembled.family.pad_id)
             read = self._assembled.model(rows.to(self._device), encoded)
-            sums += read.sums(len(sums)).cpu()
-        found = iter(sums.tolist())
-        return [[next(found) for _ in options] for options, _ in asked]
+            sums += torch.stack([read.sums(sums.shape[1]), read.likeliest(sums.shape[1])]).cpu()
+        found = iter(sums.T.tolist())
+        return [
+            [
+                TargetRead(logprob, option.num_targets, int(likeliest))
+                for option, (logprob, likeliest) in zip(options, found, strict=False)
+            ]
+            for options, _ in asked
+        ]
 
     def _trees(self, asked: Sequence[tuple[Options, int | None]]) -> list[Shown]:
         """Returns the trees of all options, which are numbered consecutively; a tree shows the media of one group."""

@@ -41,21 +41,34 @@ class TargetLogprobs(NamedTuple):
     Attributes:
         logprobs_T: Natural logarithm, float32.
         sequence_T: Number of the sequence that each token belongs to.
+        is_likeliest_T: Whether the model holds no other token more likely in its place.
     """
 
     logprobs_T: Tensor
     sequence_T: Tensor
+    is_likeliest_T: Tensor
 
     def sums(self, num_sequences: int) -> Tensor:
         """Returns the log-probability of each whole answer, float32 (num_sequences,)."""
         zeros = torch.zeros(num_sequences, device=self.logprobs_T.device)
         return zeros.index_add(0, self.sequence_T, self.logprobs_T)
 
+    def likeliest(self, num_sequences: int) -> Tensor:
+        """Returns the number of tokens of each answer that are the model's first choice, float32 (num_sequences,)."""
+        zeros = torch.zeros(num_sequences, device=self.logprobs_T.device)
+        return zeros.index_add(0, self.sequence_T, self.is_likeliest_T.float())
+
+
+def joined(parts: Sequence[TargetLogprobs]) -> TargetLogprobs:
+    """Returns the targets of several parts of the rows, one part after another."""
+    return TargetLogprobs(*(torch.cat(tensors) for tensors in zip(*parts, strict=True)))
+
 
 def read_targets(logits_TV: Tensor, id_T: Tensor, sequence_T: Tensor) -> TargetLogprobs:
     """Returns the log-probability of each target token's id."""
-    logprobs_T = logits_TV.float().log_softmax(dim=-1).gather(1, id_T.unsqueeze(1)).squeeze(1)
-    return TargetLogprobs(logprobs_T, sequence_T)
+    every_TV = logits_TV.float().log_softmax(dim=-1)
+    logprobs_T = every_TV.gather(1, id_T.unsqueeze(1)).squeeze(1)
+    return TargetLogprobs(logprobs_T, sequence_T, logprobs_T.detach() >= every_TV.detach().amax(dim=-1))
 
 
 class Transform(Protocol):

@@ -93,8 +93,8 @@ def evaluate(
             on_group(0, len(mine))
         for number, visits in enumerate(mine, start=1):
             for visit in visits:
-                for prediction in _answers(answerer, visit, done):
-                    writer.write(replace(prediction, prompt_hash=hashes[prediction.key]))
+                for prediction in visit_answers(answerer, visit, done):
+                    writer.write(prediction)
             if on_group:
                 on_group(number, len(mine))
     barrier()
@@ -113,8 +113,14 @@ def _waiting(visit: Visit, done: Collection[PredictionKey]) -> dict[PredictionKe
     return {prediction_key(request): request for request in visit.requests if prediction_key(request) not in done}
 
 
-def _answers(answerer: Answerer, visit: Visit, done: Collection[PredictionKey]) -> Iterator[Prediction]:
-    """Yields one prediction for each request that is not done, and checks that the model answered just those."""
+def visit_answers(
+    answerer: Answerer, visit: Visit, done: Collection[PredictionKey] = frozenset()
+) -> Iterator[Prediction]:
+    """Yields one prediction for each request of a visit that is not done, with the hash of its prompt.
+
+    Raises:
+        ValueError: The model answered something that it was not asked, or left a request unanswered.
+    """
     waiting = _waiting(visit, done)
     if not waiting:
         return
@@ -122,7 +128,8 @@ def _answers(answerer: Answerer, visit: Visit, done: Collection[PredictionKey]) 
         request = waiting.pop(prediction.key, None)
         if request is None:
             raise ValueError(f"the model answered {describe_key(prediction.key)}, which it was not asked, or not again")
-        yield replace(prediction, options_shown=request.question.options)
+        hashed = prompt_hash(request, visit.shown)
+        yield replace(prediction, options_shown=request.question.options, prompt_hash=hashed)
     if waiting:
         raise ValueError(
             f"the model left {len(waiting)} requests unanswered, first {describe_key(next(iter(waiting)))}"

@@ -164,7 +164,7 @@ def _answers(
 ) -> dict[str, dict[str, LevelGain]]:
     pairs: dict[tuple[str, str], list[tuple[ParsedReply, ParsedReply]]] = {}
     for one, two in zip(before, after, strict=True):
-        if is_closed(one) and (task := task_name(one, facet)) in tasks:
+        if is_closed(one) and (task := task_name(one.question, facet)) in tasks:
             pairs.setdefault((task, one.question.answer), []).append((one, two))
     found = {
         name: level_gain([one for one, _ in both], [two for _, two in both], accuracy(), seed=seed)

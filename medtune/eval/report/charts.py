@@ -269,7 +269,7 @@ def loss_chart(run: RunData) -> LineChart | None:
 
 def validation_chart(run: RunData) -> LineChart | None:
     """Returns the chart of the primary metric on the validation questions; None if the run logged none."""
-    points = run.curves.get(f"validation/{run.primary}", ())
+    points = run.curves.get(f"val/{run.primary}", ())
     if not points:
         return None
     guess = run.last.overall.baselines.get("random")

@@ -155,6 +155,7 @@ def reproduction(run: RunData) -> Reproduction:
         **({"patients": results.patient_unit} if results.patient_unit else {}),
         **_lookalikes(run),
         "training": _training(run),
+        **({"early stopping": results.stopped_early} if results.stopped_early else {}),
         "checkpoint": run.doctor.headline() if run.doctor else "not compared with plain transformers (medtune doctor)",
         "results written": run.written.isoformat(),
     }

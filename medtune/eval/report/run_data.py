@@ -146,7 +146,7 @@ def read_run(folder: Path) -> RunData:
         weights=read_json(weights, dict[str, str]) if weights.is_file() else {},
         audit=read_json(audit, AuditFile) if audit.is_file() else None,
         doctor=read_json(doctor, DoctorFile) if doctor.is_file() else None,
-        curves=_curves(folder / "metrics.csv", ("train/loss", f"validation/{results.primary.name}")),
+        curves=_curves(folder / "metrics.csv", ("train/loss", f"val/{results.primary.name}")),
     )
 
 

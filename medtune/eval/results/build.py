@@ -30,6 +30,7 @@ class RunFacts:
         protocol: The settings with which the questions were answered.
         trained_on: A description of the prepared folders that the model was trained on; "" if there was no training.
         patient_unit: What stands for a patient, in the words of the source.
+        stopped_early: For each stage that ended before its last step, at which step and why; "" if none did.
         weights_commit: Hub id and commit of the weights that the run began with; "" if they are not from the hub.
     """
 
@@ -38,6 +39,7 @@ class RunFacts:
     label: DataLabel
     protocol: schema.ProtocolFacts
     trained_on: str = ""
+    stopped_early: str = ""
     patient_unit: str = ""
     weights_commit: str = ""
 
@@ -75,6 +77,7 @@ def results_file(
         recipe=facts.recipe,
         data_hash=facts.data_hash,
         trained_on=facts.trained_on,
+        stopped_early=facts.stopped_early,
         weights_commit=facts.weights_commit,
         patient_unit=facts.patient_unit,
         interval_method=METHOD,

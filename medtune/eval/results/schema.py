@@ -212,6 +212,8 @@ class ResultsFile:
         split_leaks: Number of test questions about a patient, an image or a text that another split of the data holds
             too; left out if the splits share none.
         trained_on: Description of the prepared folders that the model was trained on; left out without training.
+        stopped_early: For each stage of the training that ended before its last step, at which step and why; left out
+            if none did.
         patient_unit: What stands for a patient, in the words of the source; left out if it is not recorded.
         weights_commit: Hub id and commit of the weights that the run began with; left out if they are not from the hub.
     """
@@ -240,6 +242,7 @@ class ResultsFile:
     learnt_lookalikes: Fact = ""
     split_leaks: Fact = ""
     trained_on: Fact = ""
+    stopped_early: Fact = ""
     patient_unit: Fact = ""
     weights_commit: Fact = ""
 

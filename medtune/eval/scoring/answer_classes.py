@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from medtune.data.types import Interval, Prediction
+from medtune.data.types import Interval, Prediction, Question
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
 from medtune.eval.statistics.calibration import brier_score, option_probabilities, true_place
@@ -128,16 +128,12 @@ def classes_by_task(parsed: Mapping[str, Sequence[ParsedReply]], *, parser: str,
     tasks: dict[str, list[ParsedReply]] = {}
     for row in parsed[parser]:
         if is_closed(row):
-            tasks.setdefault(task_name(row, facet), []).append(row)
+            tasks.setdefault(task_name(row.question, facet), []).append(row)
     found, left_out = [], {}
     for name, rows in tasks.items():
-        # A scale that offers only some numbers may have a truth between them, which is a class too.
-        offered = [{*row.question.options, row.question.answer} for row in rows]
-        classes = sorted(set[str]().union(*offered))
-        if len(classes) > MAX_CLASSES:
-            left_out[name] = f"{len(classes)} different answers, more than {MAX_CLASSES}"
-        elif sum(map(len, offered)) < MIN_RECURRING * len(classes):
-            left_out[name] = "its questions have answers of their own, which do not recur"
+        classes = shared_classes([row.question for row in rows])
+        if isinstance(classes, str):
+            left_out[name] = classes
         else:
             read = [(row, likelihoods.get(row.question.id)) for row in rows]
             shares = [_shares(row, said, reading) for row, said in read if said and said.option_logprobs]
@@ -150,9 +146,21 @@ def is_closed(row: ParsedReply) -> bool:
     return row.question.answer_kind in ("choice", "yes_no") and not row.unscored
 
 
-def task_name(row: ParsedReply, facet: str) -> str:
+def shared_classes(questions: Sequence[Question]) -> Sequence[str] | str:
+    """Returns the sorted answers that a task's questions choose among, or the reason why these are no classes."""
+    # A scale that offers only some numbers may have a truth between them, which is a class too.
+    offered = [{*question.options, question.answer} for question in questions]
+    classes = sorted(set[str]().union(*offered))
+    if len(classes) > MAX_CLASSES:
+        return f"{len(classes)} different answers, more than {MAX_CLASSES}"
+    if sum(map(len, offered)) < MIN_RECURRING * len(classes):
+        return "its questions have answers of their own, which do not recur"
+    return classes
+
+
+def task_name(question: Question, facet: str) -> str:
     """Returns "TASK: LEVEL" with the question's level of a facet finer than the task, or "TASK" if it has none."""
-    task, part = row.question.facets.get("task", "all"), row.question.facets.get(facet)
+    task, part = question.facets.get("task", "all"), question.facets.get(facet)
     return task if part is None or facet == "task" else f"{task}: {part}"
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from transformers import Cache, DynamicCache, PreTrainedModel
 
-from medtune.models.contract import Encoded, Model, TargetLogprobs, read_targets, root_of, set_training
+from medtune.models.contract import Encoded, Model, TargetLogprobs, joined, read_targets, root_of, set_training
 from medtune.models.sequence.end_tokens import cut_behind
 from medtune.models.sequence.packing import PackedRows, spans_of_rows
 from medtune.models.sequence.prompts import PromptRows
@@ -87,7 +87,7 @@ class TransformersVlm(Model):
         if self.plain_because is not None:
             step = step._replace(seen=sequence_padding(rows.mask_BLL, self.plain_because))
         parts = [self._targets(rows, step, chosen, encoded) for chosen in _alike(step)]
-        return TargetLogprobs(torch.cat([p.logprobs_T for p in parts]), torch.cat([p.sequence_T for p in parts]))
+        return joined(parts)
 
     def _targets(self, rows: PackedRows, step: Step, chosen: list[int], encoded: Encoded | None) -> TargetLogprobs:
         hidden_BLE = self._hidden(step.part(chosen), encoded, None)

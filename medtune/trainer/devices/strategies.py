@@ -19,6 +19,8 @@ from lightning.pytorch.plugins.precision import DeepSpeedPrecision
 from lightning.pytorch.strategies import (
     DDPStrategy,
     DeepSpeedStrategy,
+    FSDPStrategy,
+    ModelParallelStrategy,
     ParallelStrategy,
     SingleDeviceStrategy,
     Strategy,
@@ -64,6 +66,12 @@ class AutocastDeepSpeedStrategy(DeepSpeedStrategy):
         engine: Any = self.model
         if engine.torch_autocast_enabled() and engine.torch_autocast_dtype() == torch.float16:
             _scale_loss(engine.optimizer)
+
+    def validation_step(self, *arguments: Any, **keywords: Any) -> Any:
+        """Validates with the module itself, past the engine: the ranks ask different numbers of questions."""
+        assert self.lightning_module is not None
+        with self.precision_plugin.val_step_context():
+            return self.lightning_module.validation_step(*arguments, **keywords)
 
     def setup_environment(self) -> None:
         """Starts the process group without asking for a CUDA accelerator."""
@@ -147,14 +155,29 @@ def build_strategy(name: StrategyName, *, world_size: int, device: torch.device,
     return strategy
 
 
-def gradient_divisor(name: StrategyName, *, world_size: int, accumulate: int) -> int:
+def refuse_strategy(strategy: Strategy) -> None:
+    """Refuses a Lightning strategy under which the ranks could not validate, each with questions of its own.
+
+    Raises:
+        ValueError: The strategy shards the weights; the message says what to take instead.
+    """
+    own = isinstance(strategy, AutocastDeepSpeedStrategy)
+    sharded = isinstance(strategy, FSDPStrategy | ModelParallelStrategy)
+    if sharded or (isinstance(strategy, DeepSpeedStrategy) and strategy.zero_stage_3 and not own):
+        raise ValueError(
+            f"{type(strategy).__name__} shards the weights, and each rank would wait for the others' questions while "
+            "validating: take 'ddp' or 'deepspeed_stage_2', or `medtune run` with train.strategy=deepspeed_stage_3"
+        )
+
+
+def gradient_divisor(strategy: Strategy, *, world_size: int, accumulate: int) -> int:
     """Returns the number by which Lightning, DeepSpeed and the averaging over ranks divide a device's loss.
 
     Lightning divides a loss by the number of accumulated forward passes, DeepSpeed's engine does so a second time, and
     both average gradients over the ranks. The loss is already normalised over the whole step, so it is multiplied by
     this number to undo all these divisions.
     """
-    return world_size * accumulate * (accumulate if name.startswith("deepspeed") else 1)
+    return world_size * accumulate * (accumulate if isinstance(strategy, DeepSpeedStrategy) else 1)
 
 
 def copied(model: nn.Module, names: Collection[str]) -> dict[str, Tensor]:

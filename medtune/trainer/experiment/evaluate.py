@@ -10,7 +10,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from medtune.data.prepared.read import Prepared
-from medtune.data.types import Condition, MediaGroup, Prediction, Question, Reading, Split
+from medtune.data.types import Condition, MediaGroup, Prediction, Question, Reading
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.plan import ONCE
 from medtune.eval.judge.verdicts import with_verdicts
@@ -62,6 +62,20 @@ def evaluate_phase(
         repeats=repeats,
     )
     questions = [question for group in groups for question in group.questions]
+    return score_answers(experiment, questions, predictions, out_dir=out_dir)
+
+
+def score_answers(
+    experiment: Experiment, questions: Sequence[Question], predictions: Sequence[Prediction], *, out_dir: Path
+) -> PhaseScores:
+    """Scores the answers in `out_dir` and writes the scores beside them; all ranks take part, and each gets them.
+
+    Args:
+        experiment: The experiment that is evaluated.
+        questions: The questions that were asked.
+        predictions: The answers to them.
+        out_dir: The folder of the answers.
+    """
     # If a judge has given verdicts in an earlier run of this phase, they are kept.
     predictions = with_verdicts(predictions, out_dir / MERGED, experiment.benchmark)
     scores = score_phase(
@@ -128,21 +142,8 @@ def tested_groups(experiment: Experiment) -> tuple[MediaGroup, ...]:
     """
     options = experiment.recipe.eval
     wanted = [number for number in (experiment.limit, options.questions) if number is not None]
-    return _drawn(experiment, options.split, min(wanted, default=None))
-
-
-def validation_groups(experiment: Experiment) -> tuple[MediaGroup, ...]:
-    """Returns the media groups that each evaluation during training is measured on.
-
-    Raises:
-        ValueError: The split is empty.
-    """
-    questions, limit = experiment.recipe.eval.val_questions, experiment.limit
-    return _drawn(experiment, "val", questions if limit is None else min(limit, questions))
-
-
-def _drawn(experiment: Experiment, split: Split, questions: int | None) -> tuple[MediaGroup, ...]:
-    return groups_of(experiment.prepared, split, questions=questions, seed=experiment.recipe.train.seed)
+    most, seed = min(wanted, default=None), experiment.recipe.train.seed
+    return groups_of(experiment.prepared, options.split, questions=most, seed=seed)
 
 
 def train_questions(prepared: Prepared) -> tuple[Question, ...]:

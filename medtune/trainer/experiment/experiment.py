@@ -21,6 +21,7 @@ from medtune.trainer.experiment.run_folder import RunFolder, begin_or_resume
 from medtune.trainer.recipe.schema import SERVED, Recipe
 from medtune.trainer.training.mixture import TrainingSet, described, stage_mixture
 from medtune.trainer.training.stages import with_counted_epochs
+from medtune.trainer.training.validation.watched import check_early_stopping
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ def open_experiment(
     trained_on = ""
     if training:
         recipe = with_counted_epochs(recipe, [each.prepared for each in training_sets], limit=limit)
+        check_early_stopping(recipe, benchmark)
         trained_on = described(recipe, stage_mixture(recipe, recipe.stages[0], training_sets, limit=limit))
     experiment = Experiment(
         name=name,

@@ -16,6 +16,7 @@ from medtune.trainer.recipe.readings import with_readings
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.recipe.scorable import check_scored
 from medtune.trainer.training.mixture import TrainingSet, open_training_sets
+from medtune.trainer.training.validation.watched import check_early_stopping
 
 
 class OpenedData(NamedTuple):
@@ -57,6 +58,8 @@ def open_data(recipe: Recipe, *, training: bool, limit: int | None = None) -> Op
     check_fit(recipe, prepared, benchmark, training=training)
     parser = primary_parser(recipe, benchmark)
     check_scored(recipe, prepared, benchmark, parser=parser, training=training, limit=limit)
+    if training:
+        check_early_stopping(recipe, benchmark)
     training_sets = open_training_sets(recipe, prepared, benchmark) if training else ()
     return OpenedData(recipe, prepared, benchmark, training_sets)
 

@@ -95,7 +95,7 @@ def _train_stages(experiment: Experiment, loggers: Sequence[Logger]) -> bool:
     start = experiment.recipe.model.checkpoint or starting_adapters(experiment)
     for planned in planned_stages(experiment.recipe):
         # A stage writes its last weights before its last state, so the weights exist once this step is saved.
-        is_done = experiment.folder.saved_step() >= planned.last_step
+        is_done = experiment.folder.saved_step() >= planned.last_step or planned.number in experiment.folder.early_stops
         if not is_done and not _train_stage(experiment, loggers, planned, start):
             return False
         start = experiment.folder.stage_weights(planned.number)
@@ -152,6 +152,7 @@ def _finish(
             label=experiment.label,
             protocol=protocol_facts(recipe, benchmark),
             trained_on=experiment.trained_on,
+            stopped_early=_stopped_early(experiment),
             patient_unit=experiment.prepared.manifest.patient_unit,
             weights_commit=", ".join(f"{where} at commit {commit}" for where, commit in folder.commits.items()),
         )
@@ -180,6 +181,13 @@ def _finish(
     close_loggers(loggers)
     if experiment.rank == 0:
         experiment.say(f"report: {write_report(folder.root, paper_of)}")
+
+
+def _stopped_early(experiment: Experiment) -> str:
+    """Returns for each stage that ended before its last step at which step and why; "" if none did."""
+    names = {number: stage.name for number, stage in enumerate(experiment.recipe.stages, 1)}
+    stops = sorted(experiment.folder.early_stops.items())
+    return "; ".join(f"stage {names[number]} {why}" if len(names) > 1 else why for number, why in stops)
 
 
 def _unavailable(recipe: Recipe) -> dict[Reading, str]:

@@ -92,6 +92,17 @@ class RunFolder:
         return self.checkpoints / "last.safetensors"
 
     @property
+    def early_stops(self) -> dict[int, str]:
+        """For each stage that ended before its last step, by its number: at which step, and why."""
+        path = self.checkpoints / "early_stops.json"
+        noted = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+        return {int(number): str(why) for number, why in noted.items()}
+
+    def note_early_stop(self, stage: int, why: str) -> None:
+        """Notes that a stage has ended before its last step."""
+        write_json(self.checkpoints / "early_stops.json", {**self.early_stops, stage: why})
+
+    @property
     def start(self) -> Path:
         """The file of the weights that the training begins with, where adapters begin with PiSSA or EVA."""
         return self.checkpoints / "start.safetensors"

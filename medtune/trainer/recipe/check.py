@@ -113,6 +113,8 @@ def _check_served(recipe: Recipe) -> None:
             f"{', '.join(wrong)}: for models in this process; what a served model is shown stands in model.endpoint "
             "(image_max_side, video_frames, video_frames_per_s)"
         )
+    if recipe.train.early_stopping is not None:
+        raise ValueError("train.early_stopping: a model behind an endpoint is not trained; leave it out")
     if recipe.train.devices != 1:
         raise ValueError(
             f"train.devices is {recipe.train.devices}: one process asks an endpoint; raise model.endpoint.concurrency"
@@ -127,6 +129,9 @@ def _check_training(recipe: Recipe) -> None:
         )
     if train.ema_decay is not None and not 0 < train.ema_decay < 1:
         raise ValueError(f"train.ema_decay is {train.ema_decay}; it must be above 0 and below 1, e.g. 0.99")
+    if (stopping := train.early_stopping) is not None:
+        _at_least("train.early_stopping.patience", stopping.patience, 1)
+        _at_least("train.early_stopping.min_delta", stopping.min_delta, 0)
     if recipe.model.language_bits is not None and train.strategy == "deepspeed_stage_3":
         raise ValueError(
             "model.language_bits is 4 and train.strategy is deepspeed_stage_3, which cannot share out packed weights; "

@@ -162,6 +162,23 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class EarlyStopping:
+    """When a stage ends before its last step: when its validations no longer improve.
+
+    Attributes:
+        metric: What has to improve: a metric of the benchmark, or loss, token_accuracy, choice_accuracy, f1, ece or
+            brier, as they stand behind "val/" in metrics.csv. Whether higher or lower is better follows from the
+            metric. None is the benchmark's primary metric, which also chooses the best weights.
+        patience: Number of validations one after another without an improvement, after which the stage ends.
+        min_delta: The smallest change that counts as an improvement.
+    """
+
+    metric: str | None = None
+    patience: int = 3
+    min_delta: float = 0.0
+
+
+@dataclass(frozen=True)
 class TrainBlock:
     """How the model is trained.
 
@@ -189,6 +206,7 @@ class TrainBlock:
             moving average, in float32, of what learns: after each step the average is multiplied by this number, and
             the rest is taken from the new weights. Validations, checkpoints and the next stage then use the average. A
             stage should have many more steps than 1 / (1 - ema_decay).
+        early_stopping: Ends each stage when its validations no longer improve; None trains to the last step.
         clip_norm: Largest norm of the gradient; 0 does not clip.
         strategy: How several devices share the work; auto is ddp for several devices.
         devices: Number of processes on this machine, each with a device of its own.
@@ -214,6 +232,7 @@ class TrainBlock:
     schedule: ScheduleName = "cosine"
     lr_floor: float = 0.0
     ema_decay: float | None = None
+    early_stopping: EarlyStopping | None = None
     clip_norm: float = 1.0
     strategy: StrategyName = "auto"
     devices: int = 1

@@ -187,14 +187,24 @@ class MicroBatches(Dataset[MicroBatch]):
 
 def stage_batches(mixture: Mixture, stage: Stage, assembled: Assembled, *, rank: int, world_size: int) -> MicroBatches:
     """Returns the micro-batches of one device in a stage, made from the benchmarks' prompts in the model's layout."""
+    return micro_batches(mixture, stage_order(mixture, stage, world_size=world_size), assembled, rank=rank)
+
+
+def stage_order(mixture: Mixture, stage: Stage, *, world_size: int) -> StepOrder:
+    """Returns the order of the media groups in a stage."""
+    return StepOrder(
+        row=mixture.row(),
+        batch_size=stage.batch_size,
+        micro_batch_size=stage.micro_batch_size,
+        world_size=world_size,
+    )
+
+
+def micro_batches(mixture: Mixture, order: StepOrder, assembled: Assembled, *, rank: int) -> MicroBatches:
+    """Returns the micro-batches of one device in an order, made from the benchmarks' prompts in the model's layout."""
     return MicroBatches(
         mixture,
-        StepOrder(
-            row=mixture.row(),
-            batch_size=stage.batch_size,
-            micro_batch_size=stage.micro_batch_size,
-            world_size=world_size,
-        ),
+        order,
         rank=rank,
         family=assembled.family,
         transform=assembled.transform,

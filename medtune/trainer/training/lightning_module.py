@@ -1,6 +1,7 @@
-"""The Lightning module: computes the loss and optimizes with AdamW.
+"""The Lightning module: computes the loss, optimizes with AdamW, and validates with torchmetrics.
 
-The loss does not depend on how the groups of a step are distributed over devices and forward passes.
+The loss does not depend on how the groups of a step are distributed over devices and forward passes. The module works
+in any Lightning trainer; `medtune run` uses it in one of its own.
 
 Shape legend: T target tokens.
 """
@@ -8,21 +9,35 @@ Shape legend: T target tokens.
 from __future__ import annotations
 
 import functools
+import json
 import math
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any, Protocol, get_args, runtime_checkable
 
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.strategies import DeepSpeedStrategy
-from torch import Tensor
+from torch import Tensor, nn
 
-from medtune.models.contract import Model
-from medtune.models.tuning.apply import parameters_by_part
+from medtune.eval.predictions.files import format_line
+from medtune.models.contract import Assembled
+from medtune.models.tuning.apply import adapt, parameters_by_part, set_learning
 from medtune.models.tuning.optimizers import build_optimizer
-from medtune.models.tuning.plan import OptimizerName, ScheduleName, Tuning
+from medtune.models.tuning.plan import Precision, Tuning
+from medtune.models.tuning.precision import NARROW, set_types
 from medtune.models.tuning.schedules import share_of_peak
-from medtune.models.weights.checkpoint import trainable_names
+from medtune.models.weights.export import assemble_model
+from medtune.trainer.devices.ranks import summed
+from medtune.trainer.devices.strategies import gradient_divisor, refuse_strategy
+from medtune.trainer.recipe.read import read_recipe
+from medtune.trainer.recipe.schema import EvalBlock, ModelBlock, Recipe, Stage, TrainBlock
 from medtune.trainer.training.batches import MicroBatch
+from medtune.trainer.training.saved_names import expect_what_learns, keep_what_learns, refuse_other_names
+from medtune.trainer.training.validation.asked import VisitBatch
+from medtune.trainer.training.validation.asker import Asker
+from medtune.trainer.training.validation.measures import Answered
 
 
 class NonFiniteLossError(ValueError):
@@ -36,53 +51,134 @@ class FineTuning(pl.LightningModule):
     whole step, over all devices and forward passes.
 
     Args:
-        model: The model that is trained.
-        tuning: How each part of the model is trained.
-        max_steps: Optimizer steps of the stage.
-        warmup_ratio: The share of the steps in which the learning rate rises, from 0 to below 1.
-        schedule: The form of the learning rate's curve after the warm-up.
-        lr_floor: The share of its peak to which the learning rate falls.
-        optimizer: AdamW, or AdamW with its moments in 8 bits.
-        weight_decay: Weight decay of matrices.
-        clip_norm: Largest norm of the gradient; 0 does not clip.
-        gradient_divisor: The number by which the strategy divides the loss; the loss is multiplied by it.
-        seed: Seed of dropout.
+        assembled: The model that is trained, with its layout of sequences and its transform of media. The parameters
+            that learn require gradients.
+        stage: How each part learns, and the schedule. Without `max_steps`, the trainer says how many steps there are.
+        train: The optimizer, its settings and the seed.
+        answers: The limits within which validations answer questions.
+        chosen: The model's name and how its weights are read.
+        evaluated: Gives the model that is evaluated, while its context lasts; None is the trained model itself.
+
+    Attributes:
+        lr: One peak learning rate for all parts that learn, which Lightning's Tuner sets; None takes those of the
+            tuning.
     """
 
     def __init__(
         self,
-        model: Model,
-        tuning: Tuning,
+        assembled: Assembled,
+        stage: Stage,
         *,
-        max_steps: int,
-        warmup_ratio: float,
-        schedule: ScheduleName,
-        lr_floor: float,
-        optimizer: OptimizerName,
-        weight_decay: float,
-        clip_norm: float,
-        gradient_divisor: int,
-        seed: int,
+        train: TrainBlock,
+        answers: EvalBlock,
+        chosen: ModelBlock,
+        evaluated: Callable[[], AbstractContextManager[Assembled]] | None = None,
     ) -> None:
         super().__init__()
-        self.model = model
-        self._tuning = tuning
-        self._rate_at = functools.partial(
-            share_of_peak,
-            schedule=schedule,
-            max_steps=max_steps,
-            warmup_steps=round(max_steps * warmup_ratio),
-            floor=lr_floor,
-        )
-        self._optimizer = optimizer
-        self._weight_decay = weight_decay
-        self._clip_norm = clip_norm
-        self._gradient_divisor = gradient_divisor
-        self._seed = seed
+        self.model = assembled.model
+        self.assembled = assembled
+        self.stage = stage
+        self.answers = answers
+        self.chosen = chosen
+        self.lr: float | None = None
+        self._train = train
         self._step_loss = 0.0
+        self._finished = (0, math.nan)
         self._gradient_norm = math.nan
-        # A checkpoint holds the parameters that learn; on_load_checkpoint checks that it holds all of them.
-        self.strict_loading = False
+        self._asker = Asker(evaluated or (lambda: nullcontext(assembled)), answers, seed=train.seed)
+        nn.Module.register_state_dict_post_hook(self, keep_what_learns)
+        nn.Module.register_load_state_dict_post_hook(self, expect_what_learns)
+        # Lightning does not switch the model to training mode itself.
+        self.model.train()
+
+    @classmethod
+    def of_recipe(cls, name: str, overrides: Sequence[str] = ()) -> FineTuning:
+        """Returns the module of a recipe's model, in the host's memory and with the recipe's optimizer.
+
+        The trainer says how many steps there are, whatever the recipe says, and the learning rate falls over these.
+
+        Args:
+            name: The recipe's name or file.
+            overrides: Changes of it, for instance "train.seed=1".
+
+        Raises:
+            FileNotFoundError: There is no such recipe.
+            ValueError: A value is wrong, or the recipe has several stages or a setting that only `medtune run` has.
+        """
+        recipe = read_recipe(name, overrides)
+        if wrong := _only_for_runs(recipe):
+            raise ValueError(f"{wrong}: only `medtune run` can do that; leave it out for a trainer of your own")
+        stage = replace(recipe.stages[0], max_steps=None, epochs=None)
+        return cls._built(recipe.model, stage, recipe.train, recipe.eval)
+
+    @classmethod
+    def of_model(
+        cls, name: str, *, weights: str | None = None, tuning: Tuning | None = None, seed: int = 0
+    ) -> FineTuning:
+        """Returns the module of a model, in the host's memory; the trainer clips gradients and counts the steps.
+
+        Args:
+            name: The model: a name of `medtune list models`, or "auto" for any checkpoint of transformers.
+            weights: The hub id or folder of other weights.
+            tuning: How each part learns; None trains adapters of the language model, and the projector in full.
+            seed: Seed of the adapters and of dropout.
+
+        Raises:
+            ValueError: There is no such model, or the tuning does not fit it.
+        """
+        block = ModelBlock(name=name, weights=weights, tuning=tuning or Tuning())
+        stage = Stage(name="training", tuning=block.tuning)
+        return cls._built(block, stage, TrainBlock(seed=seed, clip_norm=0.0), EvalBlock(readings=("likelihood",)))
+
+    @classmethod
+    def _built(cls, block: ModelBlock, stage: Stage, train: TrainBlock, answers: EvalBlock) -> FineTuning:
+        assembled = assemble_model(block.name, train.seed, block)
+        adapt(assembled.model, [stage.tuning], seed=train.seed)
+        set_learning(assembled.model, stage.tuning)
+        return cls(assembled, stage, train=train, answers=answers, chosen=block)
+
+    def setup(self, stage: str) -> None:
+        """Stores each weight in the type in which the trainer's precision uses it.
+
+        Raises:
+            ValueError: The trainer's strategy or precision cannot be used; the message says what to take instead.
+        """
+        refuse_strategy(self.trainer.strategy)
+        set_types(self.model, self._precision)
+
+    @property
+    def _precision(self) -> Precision:
+        known: tuple[Precision, ...] = get_args(Precision)
+        found = next((each for each in known if each == str(self.trainer.precision)), None)
+        if found is None:
+            raise ValueError(
+                f"Trainer(precision={self.trainer.precision!r}) stores weights that learn in another type than "
+                "float32, in which small steps are kept; take '32-true', 'bf16-mixed' or '16-mixed'"
+            )
+        return found
+
+    def on_fit_start(self) -> None:
+        """Checks that gradients are clipped once.
+
+        Raises:
+            ValueError: Both the recipe and the trainer clip gradients, or neither would although the recipe says so.
+        """
+        own, others = self._train.clip_norm, self.trainer.gradient_clip_val or 0.0
+        if isinstance(self.trainer.strategy, DeepSpeedStrategy):
+            if own and own != others:
+                raise ValueError(
+                    f"train.clip_norm is {own} and DeepSpeed clips gradients itself: give the Trainer "
+                    f"gradient_clip_val={own}, or set train.clip_norm=0"
+                )
+        elif own and others:
+            raise ValueError(
+                f"train.clip_norm is {own} and Trainer(gradient_clip_val={others}): gradients would be clipped twice. "
+                "Set train.clip_norm=0, or leave gradient_clip_val out"
+            )
+
+    def on_train_start(self) -> None:
+        """Begins to count the loss of the first step."""
+        self._step_loss = 0.0
 
     def training_step(self, batch: MicroBatch, batch_idx: int) -> Tensor:
         """Returns the loss, multiplied by the number by which the strategy will divide it.
@@ -91,7 +187,7 @@ class FineTuning(pl.LightningModule):
             NonFiniteLossError: The loss is not finite.
         """
         # Dropout must not depend on how many steps this process has run, so that a resumed run gives identical results.
-        torch.manual_seed(_mixed(self._seed, batch.number, self.global_rank))
+        torch.manual_seed(_mixed(self._train.seed, batch.number, self.global_rank))
         encoded = None if batch.media is None else self.model.encode(batch.media)
         read = self.model(batch.rows, encoded)
         counted_T = read.logprobs_T.where(read.sequence_T < batch.num_counted, 0.0)
@@ -104,12 +200,22 @@ class FineTuning(pl.LightningModule):
                 f"{', ...' if len(batch.question_ids) > 8 else ''}. Lower the learning rates, or look at these images"
             )
         self._step_loss += value
-        return loss * self._gradient_divisor
+        return loss * gradient_divisor(
+            self.trainer.strategy, world_size=self.trainer.world_size, accumulate=self.trainer.accumulate_grad_batches
+        )
 
-    def take_step_loss(self) -> float:
-        """Returns this device's part of the loss of the finished step, and starts counting for the next step."""
-        loss, self._step_loss = self._step_loss, 0.0
-        return loss
+    def step_loss(self) -> float:
+        """Returns the loss of the step that just ended, over all devices; every rank has to call it."""
+        if self._finished[0] != self.global_step:
+            self._finished = (self.global_step, summed([self._step_loss], self.device)[0])
+            self._step_loss = 0.0
+        return self._finished[1]
+
+    def on_train_batch_end(self, outputs: Any, batch: MicroBatch, batch_idx: int) -> None:
+        """Logs the loss of each step as "train/loss"."""
+        is_last = self.trainer.fit_loop.epoch_loop.batch_progress.is_last_batch
+        if is_last or (batch_idx + 1) % self.trainer.accumulate_grad_batches == 0:
+            self.log("train/loss", self.step_loss(), prog_bar=True, on_step=True, on_epoch=False, batch_size=1)
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Measures the norm of the whole gradient, then clips it; DeepSpeed does both by itself.
@@ -122,8 +228,8 @@ class FineTuning(pl.LightningModule):
         if learning:
             norm = torch.nn.utils.get_total_norm([p.grad for p in learning if p.grad is not None])
             self._gradient_norm = float(norm)
-            if self._clip_norm:
-                torch.nn.utils.clip_grads_with_norm_(learning, self._clip_norm, norm)
+            if self._train.clip_norm:
+                torch.nn.utils.clip_grads_with_norm_(learning, self._train.clip_norm, norm)
 
     def take_gradient_norm(self) -> float:
         """Returns the 2-norm of the finished step's gradient before clipping."""
@@ -133,18 +239,83 @@ class FineTuning(pl.LightningModule):
         return self._gradient_norm
 
     def configure_optimizers(self) -> Any:
-        """Returns AdamW and the schedule of its learning rates, which change after every optimizer step."""
-        groups = parameters_by_part(self.model, self._tuning, weight_decay=self._weight_decay)
-        scaled_loss = self.trainer.precision == "16-mixed"
-        optimizer = build_optimizer(self._optimizer, groups, scaled_loss=scaled_loss)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self._rate_at)
+        """Returns AdamW and the schedule of its learning rates, which change after every optimizer step.
+
+        Raises:
+            ValueError: Nothing says how many steps there are.
+        """
+        tuning, stage, precision = self.stage.tuning, self.stage, self.trainer.precision
+        if self.lr is not None:
+            tuning = Tuning(**{part: replace(how, lr=self.lr) for part, how in tuning.parts().items()})
+        groups = parameters_by_part(self.model, tuning, weight_decay=self._train.weight_decay)
+        # Lightning does not clip for a fused optimizer under a mixed precision.
+        clipped = bool(self.trainer.gradient_clip_val) and precision in NARROW
+        optimizer = build_optimizer(self._train.optimizer, groups, scaled_loss=precision == "16-mixed" or clipped)
+        steps = _num_steps(self.trainer) if stage.max_steps is None else stage.max_steps
+        if math.isinf(steps):
+            raise ValueError("the learning rate falls until the last step: give the Trainer max_epochs or max_steps")
+        rate_at = functools.partial(
+            share_of_peak,
+            schedule=stage.schedule,
+            max_steps=int(steps),
+            warmup_steps=round(steps * stage.warmup_ratio),
+            floor=stage.lr_floor,
+        )
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate_at)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keeps only the trainable parameters in a saved state; the others are loaded as the recipe says."""
-        learning = set(trainable_names(self))
-        if "state_dict" in checkpoint:
-            checkpoint["state_dict"] = {k: v for k, v in checkpoint["state_dict"].items() if k in learning}
+    def on_validation_start(self) -> None:
+        """Makes the model ready to answer."""
+        self._asker.begin(self.device, self._precision)
+
+    def on_test_start(self) -> None:
+        """Makes the model ready to answer."""
+        self._asker.begin(self.device, self._precision)
+
+    def on_predict_start(self) -> None:
+        """Makes the model ready to answer."""
+        self._asker.begin(self.device, self._precision)
+
+    def on_validation_end(self) -> None:
+        """Lets go of the model that answered."""
+        self._asker.end()
+
+    def on_test_end(self) -> None:
+        """Lets go of the model that answered."""
+        self._asker.end()
+
+    def on_predict_end(self) -> None:
+        """Lets go of the model that answered."""
+        self._asker.end()
+
+    def validation_step(self, batch: VisitBatch, batch_idx: int) -> dict[str, list[Answered]]:
+        """Answers the questions of a batch, measures the answers and returns them."""
+        return {"answered": self._asker.measured(batch)}
+
+    def test_step(self, batch: VisitBatch, batch_idx: int) -> dict[str, list[Answered]]:
+        """Answers the questions of a batch, measures the answers and returns them."""
+        return {"answered": self._asker.measured(batch)}
+
+    def predict_step(self, batch: VisitBatch, batch_idx: int) -> list[dict[str, object]]:
+        """Returns the answers to the questions of a batch, each with the fields of a line of predictions.jsonl.
+
+        `medtune score` takes a file of such lines. Lightning cannot collect frozen dataclasses.
+        """
+        answered = self._asker.answered(batch)
+        return [json.loads(format_line(prediction)) for each in answered for prediction in each.predictions]
+
+    def on_validation_epoch_end(self) -> None:
+        """Logs the metrics of the validation: val/loss, val/token_accuracy, val/choice_accuracy, val/f1 and so on."""
+        self._log_measures("val")
+
+    def on_test_epoch_end(self) -> None:
+        """Logs the metrics of the test, under the same names with "test" in front."""
+        self._log_measures("test")
+
+    def _log_measures(self, phase: str) -> None:
+        for name, value in self._asker.compute().items():
+            # The states were joined already, so that all ranks have the same value.
+            self.log(f"{phase}/{name}", value, prog_bar=name == "loss", sync_dist=True, batch_size=1)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuses a saved state of another model or tuning.
@@ -152,12 +323,39 @@ class FineTuning(pl.LightningModule):
         Raises:
             ValueError: The names of the trainable parameters differ.
         """
-        found, learning = set(checkpoint.get("state_dict", ())), set(trainable_names(self))
-        if found and found != learning:
-            raise ValueError(
-                f"the saved state is of another model.tuning: {len(learning - found)} parameters missing, "
-                f"{len(found - learning)} not known; start a new run folder"
-            )
+        refuse_other_names(checkpoint.get("state_dict", ()), self)
+
+
+@runtime_checkable
+class CountsSteps(Protocol):
+    """Data that know how many optimizer steps a trainer will make, without opening a loader."""
+
+    def num_steps(self) -> float:
+        """Returns the number of optimizer steps; infinity if nothing says."""
+        ...
+
+
+def _num_steps(trainer: pl.Trainer) -> float:
+    data = getattr(trainer, "datamodule", None)
+    # Lightning's own estimate opens the loader before a saved state is read, which says where the loader begins.
+    return data.num_steps() if isinstance(data, CountsSteps) else trainer.estimated_stepping_batches
+
+
+def _only_for_runs(recipe: Recipe) -> str:
+    """Returns the fields of a recipe that a trainer of one's own cannot follow; "" if there are none."""
+    train, model = recipe.train, recipe.model
+    found = {
+        "train.stages": bool(train.stages),
+        "train.ema_decay": train.ema_decay is not None,
+        "train.early_stopping": train.early_stopping is not None,
+        "model.endpoint": model.endpoint is not None,
+        "model.checkpoint": model.checkpoint is not None,
+        "model.language_bits": model.language_bits is not None,
+        "train.gradient_checkpointing": train.gradient_checkpointing,
+    }
+    starts = {how.lora.init for how in recipe.stages[0].tuning.parts().values() if how.mode == "lora"}
+    found["model.tuning.*.lora.init"] = bool(starts & {"pissa", "eva"})
+    return ", ".join(name for name, is_set in found.items() if is_set)
 
 
 def _mixed(*numbers: int) -> int:

@@ -30,7 +30,7 @@ from medtune.trainer.training.stages import PlannedStage
 from medtune.trainer.training.trainable_parts import part_table
 
 METRICS = "metrics.csv"
-TRAINING = ("train/", "validation/")
+TRAINING = ("train/", "val/")
 
 
 def open_loggers(experiment: Experiment) -> list[Logger]:

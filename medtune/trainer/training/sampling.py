@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from torch.utils.data import Sampler
+from torch.utils.data.distributed import DistributedSampler
 
 _BLOCK = 1024
 _KEPT_EPOCHS = 2
@@ -150,12 +150,15 @@ class StepOrder:
         batch_size: Media groups per optimizer step.
         micro_batch_size: Media groups per forward pass of one device.
         world_size: The number of devices.
+        epoch_groups: The number of groups after which the last step of an epoch ends, however few groups it has; None
+            fills every step.
     """
 
     row: EndlessRow
     batch_size: int
     micro_batch_size: int
     world_size: int
+    epoch_groups: int | None = None
 
     @property
     def accumulate(self) -> int:
@@ -164,8 +167,12 @@ class StepOrder:
 
     def step_groups(self, step: int) -> list[Draw]:
         """Returns the groups of one step, which follow those of the step before it in the row."""
-        first = step * self.batch_size
-        return [self.row[place] for place in range(first, first + self.batch_size)]
+        first, last = step * self.batch_size, (step + 1) * self.batch_size
+        if self.epoch_groups is not None:
+            epoch, within = divmod(step, math.ceil(self.epoch_groups / self.batch_size))
+            first = epoch * self.epoch_groups + within * self.batch_size
+            last = min(first + self.batch_size, (epoch + 1) * self.epoch_groups)
+        return [self.row[place] for place in range(first, last)]
 
     def micro_batch(self, step: int, number: int, rank: int) -> list[Draw]:
         """Returns the groups of one forward pass on one device.
@@ -177,24 +184,33 @@ class StepOrder:
         return self.step_groups(step)[first : first + share]
 
 
-class ResumableOrder(Sampler[int]):
-    """Yields the running numbers of this device's forward passes, beginning at the step that `start_step` returns.
+class ResumableOrder(DistributedSampler[int]):
+    """Yields the running numbers of this device's forward passes from the step that `start_step` returns on.
 
-    Its length is that of the whole stage, because Lightning counts the skipped forward passes as done.
+    Its length is that of a whole epoch, because Lightning counts the skipped forward passes as done. It is a
+    DistributedSampler for Lightning, which puts one of its own in place of every other sampler.
 
     Args:
-        max_steps: Optimizer steps of the stage.
+        epoch_steps: Optimizer steps of an epoch, which may be the whole stage.
+        length: Forward passes of this device per epoch.
         accumulate: Forward passes of this device per optimizer step.
         start_step: Returns the number of finished steps; it is called when iteration begins.
     """
 
-    def __init__(self, *, max_steps: int, accumulate: int, start_step: Callable[[], int]) -> None:
-        self._total = max_steps * accumulate
+    def __init__(self, *, epoch_steps: int, length: int, accumulate: int, start_step: Callable[[], int]) -> None:
+        self._epoch_steps = epoch_steps
+        self._length = length
         self._accumulate = accumulate
         self._start_step = start_step
 
     def __iter__(self) -> Iterator[int]:
-        return iter(range(self._start_step() * self._accumulate, self._total))
+        # The step is read with the first number: Lightning begins an iteration before it reads a saved state.
+        step = self._start_step()
+        end = (step // self._epoch_steps + 1) * self._epoch_steps
+        yield from range(step * self._accumulate, end * self._accumulate)
 
     def __len__(self) -> int:
-        return self._total
+        return self._length
+
+    def set_epoch(self, epoch: int) -> None:
+        """Does nothing, because the number of finished steps says which epoch it is."""

@@ -150,7 +150,7 @@ def _compute_run(run: Path, data: Path, *, phases: Sequence[str], split: Split) 
     (run / "environment.json").write_text(json.dumps({**environment, **about}))
     weights = {"projector": "random (seed 7); untrained at zero-shot", "language": "Small, 4-bit weights (Q4_1)"}
     (run / "weights.json").write_text(json.dumps(weights))
-    lines = ["step,train/loss,validation/accuracy,validation/accuracy_ci95_low,validation/accuracy_ci95_high"]
+    lines = ["step,train/loss,val/accuracy,val/accuracy_ci95_low,val/accuracy_ci95_high"]
     lines += [f"{step},{2 / step},,," for step in range(1, 5)] + ["2,,0.4,0.2,0.6", "4,,0.6,0.3,0.8"]
     (run / "metrics.csv").write_text("\n".join(lines) + "\n")
 

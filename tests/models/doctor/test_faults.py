@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from medtune.models.answering import LocalAnswerer
+from medtune.models.answering import LocalAnswerer, TargetRead
 from medtune.models.contract import Assembled
 from medtune.models.doctor.adapter import adapter_check
 from medtune.models.doctor.weights import weights_check
@@ -119,7 +119,7 @@ def test_two_keys_in_each_others_place(folder: Path) -> None:
 def test_swapped_options(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = LocalAnswerer._read
 
-    def swapped(*arguments: Any) -> list[list[float]]:
+    def swapped(*arguments: Any) -> list[list[TargetRead]]:
         return [[values[1], values[0], *values[2:]] for values in read(*arguments)]
 
     monkeypatch.setattr(LocalAnswerer, "_read", swapped)

@@ -40,6 +40,9 @@ def test_two_devices_equal_one(nano: Nano, one_device: Path, tmp_path: Path, cur
     assert curve(out, "train/loss") == pytest.approx(curve(one_device, "train/loss"), abs=1e-4)
     assert curve(out, "train/gradient_norm") == pytest.approx(curve(one_device, "train/gradient_norm"), rel=1e-4)
     assert curve(out, "train/lr_language") == curve(one_device, "train/lr_language")
+    for name in ("loss", "token_accuracy", "choice_accuracy", "f1", "ece", "accuracy", "accuracy_n"):
+        assert curve(out, f"val/{name}") == pytest.approx(curve(one_device, f"val/{name}"), abs=1e-3), name
+    assert curve(out, "val/loss")
     mine, theirs = (load_file(run / "checkpoints" / "last.safetensors") for run in (out, one_device))
     assert mine.keys() == theirs.keys()
     assert max(float((mine[name] - theirs[name]).abs().max()) for name in mine) < 1e-4

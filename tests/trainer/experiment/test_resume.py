@@ -39,7 +39,7 @@ def _stop_in_training(nano: Nano, out: Path, number: int, *overrides: str) -> tu
 
 def _same_run(one: Path, two: Path, curve: Curve) -> None:
     assert curve(one, "train/loss") == curve(two, "train/loss")
-    for name in ("zero_shot/accuracy", "validation/accuracy", "final/accuracy"):
+    for name in ("zero_shot/accuracy", "val/accuracy", "final/accuracy"):
         assert curve(one, name) == curve(two, name)
     for phase in ("zero_shot", "final"):
         assert (one / phase / "predictions.jsonl").read_bytes() == (two / phase / "predictions.jsonl").read_bytes()

@@ -58,7 +58,7 @@ def test_run_folder_is_as_designed(whole_run: Path, prepared_tiny: Path) -> None
 
 def test_loss_and_metric_curves_are_logged(whole_run: Path, curve: Curve) -> None:
     assert len(curve(whole_run, "train/loss")) == 4
-    assert len(curve(whole_run, "validation/accuracy")) == 2
+    assert len(curve(whole_run, "val/accuracy")) == 2
     assert len(curve(whole_run, "zero_shot/accuracy")) == 1
     assert len(curve(whole_run, "final/accuracy")) == 1
     rates = curve(whole_run, "train/lr_language")

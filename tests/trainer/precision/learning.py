@@ -32,8 +32,8 @@ from medtune.models.tuning.precision import set_types
 from medtune.models.weights.checkpoint import trainable_names
 from medtune.models.weights.loading_options import DtypeName, Loading
 from medtune.trainer.devices.ranks import join_ranks
-from medtune.trainer.devices.strategies import build_strategy, copied, gradient_divisor
-from medtune.trainer.recipe.schema import StrategyName
+from medtune.trainer.devices.strategies import build_strategy, copied
+from medtune.trainer.recipe.schema import EvalBlock, ModelBlock, Stage, StrategyName, TrainBlock
 from medtune.trainer.training.batches import MicroBatch
 from medtune.trainer.training.lightning_module import FineTuning
 from tests.models.twins import OF_TRANSFORMERS, layout, row_each, shown
@@ -129,17 +129,11 @@ def learnt(
     before = copied(model, names)
     accumulate = GROUPS // world_size
     module = FineTuning(
-        model,
-        TUNING,
-        max_steps=steps,
-        warmup_ratio=0.0,
-        schedule="cosine",
-        lr_floor=0.0,
-        optimizer="adamw",
-        weight_decay=0.0,
-        clip_norm=1.0,
-        gradient_divisor=gradient_divisor(strategy, world_size=world_size, accumulate=accumulate),
-        seed=0,
+        assembled,
+        Stage(name="test", max_steps=steps, warmup_ratio=0.0, tuning=TUNING),
+        train=TrainBlock(weight_decay=0.0),
+        answers=EvalBlock(),
+        chosen=ModelBlock(name="test"),
     )
     if precision == "auto":
         raise ValueError("name a precision")

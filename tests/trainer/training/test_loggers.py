@@ -42,7 +42,7 @@ def test_curves_are_logged_by_stage_and_by_task(offline: OfflineRun) -> None:
     points = offline.points()
     losses = [point["train/loss"] for point in points if "train/loss" in point]
     assert len(losses) == 4
-    for phase, steps in (("zero_shot", [0]), ("validation", [2, 4]), ("final", [4])):
+    for phase, steps in (("zero_shot", [0]), ("val", [2, 4]), ("final", [4])):
         assert [p["trainer/global_step"] for p in points if f"{phase}/accuracy" in p] == steps
         for end in ("", "_ci95_low", "_ci95_high"):
             name = f"task=diagnosis/{phase}/accuracy{end}"
@@ -51,11 +51,11 @@ def test_curves_are_logged_by_stage_and_by_task(offline: OfflineRun) -> None:
 
 def test_metrics_are_defined_over_steps_with_their_best(offline: OfflineRun) -> None:
     metrics = offline.metrics()
-    for name in ("validation/accuracy", "task=diagnosis/validation/accuracy"):
+    for name in ("val/accuracy", "task=diagnosis/val/accuracy"):
         assert (metrics[name].summary.max, metrics[name].summary.last) == (True, True)
         assert metrics[name].step_metric == "trainer/global_step"
     assert metrics["train/loss"].summary.min
-    assert metrics["task=diagnosis/validation/accuracy_n"].options.hidden
+    assert metrics["task=diagnosis/val/accuracy_n"].options.hidden
 
 
 def test_run_has_config_tags_and_group(offline: OfflineRun) -> None:
@@ -159,7 +159,7 @@ def test_workspace_is_built_by_the_package_without_network(
     scope: dict[str, Any] = {"__name__": "workspace"}
     exec((offline.folder / "files" / "workspace.py").read_text(), scope)
     view = scope["workspace"]("someone")._to_model().model_dump_json()
-    assert "task=diagnosis/validation/accuracy_ci95_low" in view
+    assert "task=diagnosis/val/accuracy_ci95_low" in view
 
 
 def test_no_patient_no_file_name_no_folder_leaves(offline: OfflineRun, prepared_tiny: Path, tiny_busi: Path) -> None:
@@ -183,7 +183,7 @@ def test_published_lines_stand_beside_the_evaluations_of_their_level(
     monkeypatch.setenv("WANDB_DATA_DIR", os.environ.get("WANDB_DATA_DIR", ""))
     (logger,) = _loggers(tmp_path, LogBlock(wandb="offline"))[1:]
     for step in (0, 20):
-        measured = {"validation/accuracy": 0.5, "validation/task=plane_identification/accuracy": 0.4}
+        measured = {"val/accuracy": 0.5, "val/task=plane_identification/accuracy": 0.4}
         logger.log_metrics(measured, step=step)
         logger.log_metrics({"train/loss": 1.0}, step=step)
     logger.experiment.finish()
@@ -192,7 +192,7 @@ def test_published_lines_stand_beside_the_evaluations_of_their_level(
     points = OfflineRun(tmp_path).points()
     name = "task=plane_identification/published_other_model_other_data/GPT-5"
     assert [point[name] for point in points if name in point] == [0.66, 0.66]
-    assert [p["published_other_model_other_data/GPT-5"] for p in points if "validation/accuracy" in p] == [0.55, 0.55]
+    assert [p["published_other_model_other_data/GPT-5"] for p in points if "val/accuracy" in p] == [0.55, 0.55]
     assert not any("visual_grounding" in name for point in points for name in point)
 
 

@@ -36,8 +36,8 @@ def test_an_epoch_has_every_group_once(groups: int, batch: int, seed: int) -> No
 
 
 def test_resuming_continues_the_same_row() -> None:
-    whole = list(ResumableOrder(max_steps=6, accumulate=3, start_step=lambda: 0))
-    rest = ResumableOrder(max_steps=6, accumulate=3, start_step=lambda: 4)
+    whole = list(ResumableOrder(epoch_steps=6, length=18, accumulate=3, start_step=lambda: 0))
+    rest = ResumableOrder(epoch_steps=6, length=18, accumulate=3, start_step=lambda: 4)
     assert list(rest) == whole[12:]
     assert len(rest) == 18
 

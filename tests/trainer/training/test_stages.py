@@ -62,8 +62,8 @@ def test_two_stages_equal_two_runs(nano: Nano, staged: Path, tmp_path: Path, cur
     for file in ("best.safetensors", "last.safetensors"):
         assert _equal(_weights(second, file), _weights(staged, file))
     assert curve(staged, "train/loss") == [*curve(first, "train/loss"), *curve(second, "train/loss")]
-    both = [*curve(first, "validation/accuracy"), *curve(second, "validation/accuracy")]
-    assert curve(staged, "validation/accuracy") == both
+    both = [*curve(first, "val/accuracy"), *curve(second, "val/accuracy")]
+    assert curve(staged, "val/accuracy") == both
     assert not _equal(_weights(staged, "last.safetensors"), handed_on)
 
 
@@ -76,7 +76,7 @@ def test_each_stage_has_its_curve_and_its_rates(staged: Path, curve: Curve) -> N
     assert max(float(row["train/lr_projector"]) for row in rows[4:]) < 2.1e-5
     assert max(float(row["train/lr_language"]) for row in rows[4:]) == pytest.approx(1e-3, rel=0.6)
     assert sorted(path.name for path in (staged / "validation").iterdir())[0] == "step_000002"
-    assert len(curve(staged, "validation/accuracy")) == 2 + 3
+    assert len(curve(staged, "val/accuracy")) == 2 + 3
 
 
 def test_group_table_of_each_stage_is_printed(nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,7 +105,7 @@ def test_a_stopped_run_continues_in_its_stage(
     assert RunFolder(out).saved_step() >= at_least
     nano.finished("run", out, *STAGED, extra=("--resume",))
     assert curve(out, "train/loss") == curve(staged, "train/loss")
-    assert curve(out, "validation/accuracy") == curve(staged, "validation/accuracy")
+    assert curve(out, "val/accuracy") == curve(staged, "val/accuracy")
     for file in ("best.safetensors", "last.safetensors"):
         assert _equal(_weights(out, file), _weights(staged, file))
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel
 
-from medtune.models.contract import Encoded, Model, TargetLogprobs, read_targets, root_of, set_training
+from medtune.models.contract import Encoded, Model, TargetLogprobs, joined, read_targets, root_of, set_training
 from medtune.models.sequence.end_tokens import cut_behind
 from medtune.models.sequence.packing import PackedRows, ShownSpan, spans_of_rows
 from medtune.models.sequence.prompts import PromptRows
@@ -113,7 +113,7 @@ class GenericVlm(Model):
             logits_BLV = self.whole(**inputs, **keeps, use_cache=False).logits
             logits_TV = logits_BLV[number_B[rows.target_row_T][mine_T], column_T if keeps else place_T]
             read.append(read_targets(logits_TV, rows.target_id_T[mine_T], rows.target_sequence_T[mine_T]))
-        return TargetLogprobs(torch.cat([r.logprobs_T for r in read]), torch.cat([r.sequence_T for r in read]))
+        return joined(read)
 
     def _inputs(self, ids_BL: Tensor, attention_BL: Tensor, media: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Returns the arguments of the model; the outputs of the processor about single tokens are made anew."""

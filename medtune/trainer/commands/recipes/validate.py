@@ -41,6 +41,7 @@ from medtune.trainer.recipe.schema import AUTO, Recipe, Stage
 from medtune.trainer.training.batches import stage_batches
 from medtune.trainer.training.mixture import described, stage_mixture
 from medtune.trainer.training.trainable_parts import part_table
+from medtune.trainer.training.validation.watched import can_stop_early
 
 _LONGEST = 50
 """The number of answers, the longest in characters, whose tokens are counted."""
@@ -151,8 +152,23 @@ def _show_stage(recipe: Recipe, stage: Stage, model: Model) -> Memory:
     rows = set_learning(model, stage.tuning)
     long = f"{stage.steps} steps" if stage.epochs is None else f"{stage.epochs:g} epochs"
     only = "".join(f", {facet} {' or '.join(values)}" for facet, values in stage.only.items())
-    print(f"\nstage      {stage.name}: {long} of {stage.batch_size} groups{only}\n\n{part_table(rows)}")
+    print(f"\nstage      {stage.name}: {long} of {stage.batch_size} groups{only}")
+    print(f"{_early(recipe, stage)}\n{part_table(rows)}")
     return memory_of(recipe, model, rows)
+
+
+def _early(recipe: Recipe, stage: Stage) -> str:
+    """Returns a line that says when a stage ends before its last step; "" if the recipe does not ask for that."""
+    settings = recipe.train.early_stopping
+    if settings is None:
+        return ""
+    if not can_stop_early(stage, recipe):
+        return "           has too few validations to stop early\n"
+    metric = settings.metric or find_benchmark(recipe.data.benchmark).primary
+    return (
+        f"           stops early after {settings.patience} validations without a better val/{metric}, one every "
+        f"{recipe.eval.every_steps} steps\n"
+    )
 
 
 def _show_data(recipe: Recipe, *, training: bool) -> OpenedData:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from medtune.eval.benchmark import Benchmark
 
 STEP = "trainer/global_step"
-PHASES = ("zero_shot", "validation", "final")
+PHASES = ("zero_shot", "val", "final")
 OVERALL = "overall"
 PUBLISHED = "published_other_model_other_data"
 BAND = ("", "_ci95_low", "_ci95_high")
@@ -52,7 +52,7 @@ def definition(name: str, benchmark: Benchmark) -> Definition:
     metric = name.rsplit("/", 1)[-1]
     if metric == "loss":
         return Definition("min,last", hidden=False)
-    if "validation" in name.split("/") and metric in benchmark.metrics:
+    if "val" in name.split("/") and metric in benchmark.metrics:
         return Definition(f"{'max' if benchmark.metrics[metric].higher_is_better else 'min'},last", hidden=False)
     return Definition(None, hidden=metric.endswith("_n"))
 

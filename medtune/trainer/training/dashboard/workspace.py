@@ -94,7 +94,7 @@ def _level_panels(level: str, benchmark: Benchmark) -> list[Panel]:
         for reference in benchmark.references()
         if (reference.facet, reference.level) == ((None, None) if level == OVERALL else (facet, name))
     ]
-    band = [f"{prefix}validation/{primary}{end}" for end in BAND]
+    band = [f"{prefix}val/{primary}{end}" for end in BAND]
     final = [f"{prefix}{stage}/{primary}" for stage in ("zero_shot", "final")]
     beside: Panel = ("lines", f"validation: {primary}; published: other models, other data", [band[0], *published])
     return [

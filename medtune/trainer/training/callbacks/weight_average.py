@@ -1,5 +1,8 @@
 """Keeps the exponential moving average of the weights that learn, which is evaluated and saved in their place.
 
+It has to stand behind `Checkpoints` and before `SavedState` among the callbacks: the best weights are averaged ones,
+and a saved state holds those that are trained.
+
 Lightning's own callback averages a copy of the whole model, frozen weights too, and cannot do it under ZeRO-3.
 
 Source: Polyak & Juditsky 1992, doi 10.1137/0330046, for averaging; the formula is torch.optim.swa_utils' own.
@@ -7,8 +10,6 @@ Source: Polyak & Juditsky 1992, doi 10.1137/0330046, for averaging; the formula 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import lightning.pytorch as pl
@@ -17,7 +18,7 @@ from lightning.pytorch.callbacks import Callback
 from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from medtune.trainer.training.callbacks import step_done
+from medtune.trainer.training.callbacks.step_log import step_done
 
 
 class WeightAverage(Callback):
@@ -35,6 +36,7 @@ class WeightAverage(Callback):
         self._model = model
         self._update = get_ema_multi_avg_fn(decay)
         self._average: list[Tensor] = []
+        self._trained: list[Tensor] = []
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the average so far, which a resumed run needs."""
@@ -60,15 +62,15 @@ class WeightAverage(Callback):
         else:
             self._average = [tensor.clone() for tensor in current]
 
-    @contextmanager
-    def in_place(self) -> Iterator[None]:
-        """Gives the model the averaged weights while the context lasts."""
-        trained = [tensor.clone() for tensor in self._current()]
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Gives the model the averaged weights."""
+        self._trained = [tensor.clone() for tensor in self._current()]
         self._write(self._average)
-        try:
-            yield
-        finally:
-            self._write(trained)
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Gives the model back the weights that were trained."""
+        self._write(self._trained)
+        self._trained = []
 
     def _learning(self) -> list[nn.Parameter]:
         return [parameter for parameter in self._model.parameters() if parameter.requires_grad]

@@ -1,0 +1,1 @@
+"""The callbacks of a run's Lightning trainer."""

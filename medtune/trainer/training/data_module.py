@@ -1,0 +1,213 @@
+"""The Lightning data module: micro-batches of media groups to learn from, and questions to validate and test with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import lightning.pytorch as pl
+from torch.utils.data import DataLoader
+
+from medtune.data.prepared.read import open_prepared
+from medtune.data.types import Reading, Split
+from medtune.trainer.experiment.open_data import OpenedData, open_data, primary_parser
+from medtune.trainer.experiment.prepared_data import groups_of
+from medtune.trainer.recipe.read import read_recipe
+from medtune.trainer.recipe.schema import DataBlock, EvalBlock, Recipe, Stage, TrainBlock
+from medtune.trainer.training.batches import MicroBatch, loader, micro_batches, stage_order
+from medtune.trainer.training.lightning_module import FineTuning
+from medtune.trainer.training.mixture import Mixture, stage_mixture
+from medtune.trainer.training.sampling import ResumableOrder, StepOrder
+from medtune.trainer.training.validation.asked import Asked, InOrder, VisitBatch, VisitBatches, asked
+
+
+class QuestionData(pl.LightningDataModule):
+    """The questions of a prepared folder for a Lightning trainer.
+
+    Training goes through the train split, `validate` asks the questions of the split val, and `test` and `predict`
+    those of the split that the recipe evaluates on. Each rank gets a share of its own, whatever the number of ranks.
+
+    Args:
+        opened: The opened data with their recipe.
+        module: The module that is trained with them, whose model says how questions become tokens.
+        stage: Which questions are learnt, and the number of groups of a step. With `max_steps`, all steps together are
+            one epoch, and accumulation has to follow from the stage. Without, an epoch is one pass over the train
+            split, and the trainer says how many forward passes are accumulated.
+        limit: About how many questions of each split are used; None uses all.
+
+    Attributes:
+        batch_size: Media groups in a forward pass of one device, which Lightning's Tuner may change.
+    """
+
+    def __init__(self, opened: OpenedData, module: FineTuning, stage: Stage, *, limit: int | None = None) -> None:
+        super().__init__()
+        self.batch_size = stage.micro_batch_size
+        self._opened = opened
+        self._module = module
+        self._stage = stage
+        self._limit = limit
+
+    @classmethod
+    def of_recipe(cls, name: str, overrides: Sequence[str] = (), *, model: FineTuning) -> QuestionData:
+        """Returns the data of a recipe; the trainer counts epochs and accumulates gradients.
+
+        Args:
+            name: The recipe's name or file.
+            overrides: Changes of it, for instance "data.root=prepared/busi".
+            model: The module that is trained.
+
+        Raises:
+            FileNotFoundError: There is no such recipe, or no prepared folder.
+            ValueError: A value is wrong, or the recipe and its data do not fit each other.
+        """
+        return cls._of(read_recipe(name, overrides), model)
+
+    @classmethod
+    def of_folder(
+        cls,
+        folder: str | Path,
+        *,
+        model: FineTuning,
+        batch_size: int = 8,
+        workers: int = 0,
+        seed: int = 0,
+        readings: Sequence[Reading] | None = None,
+        val_questions: int | None = None,
+    ) -> QuestionData:
+        """Returns the data of a prepared folder.
+
+        Args:
+            folder: The folder that `medtune prepare` wrote.
+            model: The module that is trained.
+            batch_size: Media groups in a forward pass of one device.
+            workers: Number of processes that decode training images.
+            seed: Seed of the order of the groups, and of the choice of validation questions.
+            readings: How questions with options are answered; free answers are generated. None compares the
+                likelihoods of the options, which is fast.
+            val_questions: Number of questions that validations ask; None asks all of the split val.
+
+        Raises:
+            FileNotFoundError: There is no such folder.
+            ValueError: It is no prepared folder, or holds media that the model does not read.
+        """
+        root = Path(folder)
+        prepared = open_prepared(root)
+        most = prepared.num_questions("val") if val_questions is None else val_questions
+        has_options = any(question.options for question in prepared.questions("test"))
+        usual: tuple[Reading, ...] = ("likelihood",) if has_options else ("generation",)
+        train = TrainBlock(max_steps=1, batch_size=batch_size, micro_batch_size=batch_size, seed=seed)
+        data = DataBlock(benchmark=prepared.manifest.benchmark, root=root, workers=workers)
+        return cls._of(
+            Recipe(
+                model.chosen,
+                data,
+                train,
+                EvalBlock(readings=usual if readings is None else tuple(readings), val_questions=max(most, 1)),
+            ),
+            model,
+        )
+
+    @classmethod
+    def _of(cls, recipe: Recipe, model: FineTuning) -> QuestionData:
+        stage = replace(recipe.stages[0], max_steps=None, epochs=None)
+        return cls(open_data(recipe, training=True), model, stage)
+
+    def train_dataloader(self) -> DataLoader[MicroBatch]:
+        """Returns the loader of this rank's micro-batches; it continues at the trainer's step.
+
+        Raises:
+            ValueError: The trainer wants to overfit on some batches.
+        """
+        trainer, recipe = self._its_trainer(), self._opened.recipe
+        if getattr(trainer, "overfit_batches", 0):
+            raise ValueError("Trainer(overfit_batches=...) reads batches by number: take limit_train_batches instead")
+        plan = self._plan()
+        batches = micro_batches(self._mixture, plan.order, self._module.assembled, rank=trainer.global_rank)
+        sampler = ResumableOrder(
+            epoch_steps=plan.epoch_steps,
+            length=plan.length,
+            accumulate=trainer.accumulate_grad_batches,
+            start_step=lambda: trainer.global_step,
+        )
+        return loader(batches, sampler, workers=recipe.data.workers)
+
+    def num_steps(self) -> float:
+        """Returns the number of optimizer steps that the trainer will make; infinity if nothing says."""
+        trainer = self._its_trainer()
+        epochs = math.inf if trainer.max_epochs in (None, -1) else trainer.max_epochs * self._plan().epoch_steps
+        return min(epochs, math.inf if trainer.max_steps == -1 else trainer.max_steps)
+
+    @cached_property
+    def _mixture(self) -> Mixture:
+        return stage_mixture(self._opened.recipe, self._stage, self._opened.training_sets, limit=self._limit)
+
+    def _plan(self) -> _TrainPlan:
+        """Returns a plan in which an epoch is the whole stage, one pass over the groups, or what the trainer allows."""
+        trainer, mixture = self._its_trainer(), self._mixture
+        if self._stage.max_steps is not None:
+            order = stage_order(mixture, self._stage, world_size=trainer.world_size)
+            return _TrainPlan(order, self._stage.steps, self._stage.steps * order.accumulate)
+        at_once, accumulate = self.batch_size * trainer.world_size, trainer.accumulate_grad_batches
+        groups = sum(len(member.epochs.groups_in(0)) for member in mixture.members)
+        length = math.ceil(groups / (at_once * accumulate)) * accumulate
+        wanted = trainer.limit_train_batches
+        passes = min(length, wanted) if isinstance(wanted, int) else int(length * wanted)
+        order = StepOrder(
+            row=mixture.row(),
+            batch_size=at_once * accumulate,
+            micro_batch_size=self.batch_size,
+            world_size=trainer.world_size,
+            epoch_groups=max(min(groups, passes * at_once), 1),
+        )
+        return _TrainPlan(order, max(math.ceil(passes / accumulate), 1), length)
+
+    def val_dataloader(self) -> DataLoader[VisitBatch]:
+        """Returns the loader of this rank's validation questions."""
+        return self._loader(self.validation)
+
+    def test_dataloader(self) -> DataLoader[VisitBatch]:
+        """Returns the loader of this rank's test questions."""
+        return self._loader(self._asked(self._opened.recipe.eval.split, self._opened.recipe.eval.questions))
+
+    def predict_dataloader(self) -> DataLoader[VisitBatch]:
+        """Returns the loader of this rank's test questions."""
+        return self.test_dataloader()
+
+    @cached_property
+    def validation(self) -> Asked:
+        """The questions that each validation asks, the same on all ranks."""
+        return self._asked("val", self._opened.recipe.eval.val_questions)
+
+    def _asked(self, split: Split, questions: int | None) -> Asked:
+        recipe, benchmark = self._opened.recipe, self._opened.benchmark
+        most = min((number for number in (questions, self._limit) if number is not None), default=None)
+        return asked(
+            groups_of(self._opened.prepared, split, questions=most, seed=recipe.train.seed),
+            benchmark,
+            answer_format=recipe.model.answer_format,
+            readings=recipe.eval.known_readings,
+            parser=primary_parser(recipe, benchmark),
+            seed=recipe.train.seed,
+        )
+
+    def _loader(self, questions: Asked) -> DataLoader[VisitBatch]:
+        trainer, size = self._its_trainer(), self._module.answers.batch_size
+        batches = VisitBatches(questions, batch_size=size, rank=trainer.global_rank, world_size=trainer.world_size)
+        return DataLoader(batches, batch_size=None, sampler=InOrder(len(batches)))
+
+    def _its_trainer(self) -> pl.Trainer:
+        if self.trainer is None:
+            raise ValueError("the data are divided among a trainer's ranks: give them to Trainer.fit, validate or test")
+        return self.trainer
+
+
+class _TrainPlan(NamedTuple):
+    """The order of the groups, the optimizer steps of an epoch, and the forward passes of a rank in a whole epoch."""
+
+    order: StepOrder
+    epoch_steps: int
+    length: int

@@ -1,0 +1,175 @@
+"""Distributes the questions of a validation or a test over batches and ranks, each question once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch.utils.data import Dataset
+from torch.utils.data.distributed import DistributedSampler
+
+from medtune.data.types import AnswerFormat, MediaGroup, Question, Reading
+from medtune.eval.asking.plan import Visit, plan_visits
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.scoring.answer_classes import shared_classes, task_name
+
+CLOSED = ("choice", "yes_no")
+"""The kinds of answers that are chosen from a list."""
+
+
+class TaskClasses(NamedTuple):
+    """A task whose questions choose among the same answers.
+
+    Attributes:
+        level: The beginning of the names of its metrics, e.g. "task=plane/".
+        classes: The answers.
+    """
+
+    level: str
+    classes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Everything that is known about a validation or a test before a question is answered, the same on all ranks.
+
+    Attributes:
+        benchmark: The benchmark whose prompts and parsers are used.
+        groups: The media groups.
+        visits: The requests that are made about each media group.
+        readings: How questions with options are answered.
+        parser: The parser whose answers are counted.
+    """
+
+    benchmark: Benchmark
+    groups: Sequence[MediaGroup]
+    visits: Sequence[Visit]
+    readings: Sequence[Reading]
+    parser: str
+
+    @property
+    def questions(self) -> list[Question]:
+        """All questions, in their order."""
+        return [question for group in self.groups for question in group.questions]
+
+    @property
+    def reading(self) -> Reading:
+        """The reading that `parser` parses."""
+        return "generation" if self.parser in self.benchmark.parsers else "likelihood"
+
+    def closed(self) -> list[Question]:
+        """Returns the questions that choose from a list and that `parser` reads."""
+        return [q for q in self.questions if q.answer_kind in CLOSED and (q.options or self.reading == "generation")]
+
+    def labels(self) -> dict[str, int]:
+        """Returns a number for each answer that a closed question has or offers, from 2 on."""
+        found = sorted({answer for q in self.closed() for answer in (*q.options, q.answer)})
+        return {answer: number for number, answer in enumerate(found, start=2)}
+
+    def tasks(self) -> Mapping[str, TaskClasses]:
+        """Returns the tasks whose questions share their answers, by the name that `task_name` gives them."""
+        facet = self.benchmark.class_facet
+        by_task: dict[str, list[Question]] = {}
+        for question in self.closed():
+            by_task.setdefault(task_name(question, facet), []).append(question)
+        found = {}
+        for name, questions in by_task.items():
+            classes, task = shared_classes(questions), questions[0].facets.get("task", "all")
+            if not isinstance(classes, str):
+                level = f"task={task}/" if name == task else f"{facet}={questions[0].facets[facet]}/"
+                found[name] = TaskClasses(level, tuple(classes))
+        return found
+
+
+def asked(
+    groups: Sequence[MediaGroup],
+    benchmark: Benchmark,
+    *,
+    answer_format: AnswerFormat,
+    readings: Sequence[Reading],
+    parser: str,
+    seed: int,
+) -> Asked:
+    """Returns the plan of a validation: every question of the groups, shown with its media.
+
+    Args:
+        groups: The media groups whose questions are asked, at least one.
+        benchmark: The benchmark whose prompts and parsers are used.
+        answer_format: How options are listed and answered.
+        readings: How questions with options are answered.
+        parser: The parser whose answers are counted.
+        seed: Seed of the plan.
+    """
+    plan = plan_visits(
+        groups, benchmark, answer_format=answer_format, readings=readings, conditions=("image",), seed=seed
+    )
+    return Asked(benchmark, groups, [visit for visits in plan for visit in visits], readings, parser)
+
+
+class VisitBatch:
+    """Several media groups with the requests about them, which are answered together.
+
+    It is neither a dataclass nor a tuple, because Lightning looks for tensors in those, and refuses frozen dataclasses.
+
+    Args:
+        asked: The plan that the batch belongs to.
+        visits: The requests.
+        counts: Whether the answers count. They do not if the batch is borrowed, because a rank has fewer groups than
+            another: with DDP all ranks run equally many batches.
+    """
+
+    def __init__(self, asked: Asked, visits: tuple[Visit, ...], *, counts: bool) -> None:
+        self.asked = asked
+        self.visits = visits
+        self.counts = counts
+
+
+class VisitBatches(Dataset[VisitBatch]):
+    """The batches of one rank.
+
+    Args:
+        asked: The plan.
+        batch_size: Media groups in a batch, at least 1.
+        rank: The number of this process.
+        world_size: The number of processes; rank r takes the groups r, r + world_size, ...
+    """
+
+    def __init__(self, asked: Asked, *, batch_size: int, rank: int, world_size: int) -> None:
+        self.asked = asked
+        self._mine = asked.visits[rank::world_size]
+        self._batch_size = batch_size
+        self._length = math.ceil(math.ceil(len(asked.visits) / world_size) / batch_size)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, number: int) -> VisitBatch:
+        first = number * self._batch_size
+        visits = tuple(self._mine[first : first + self._batch_size])
+        return VisitBatch(self.asked, visits or tuple(self.asked.visits[:1]), counts=bool(visits))
+
+
+class InOrder(DistributedSampler[int]):
+    """Yields the numbers of this rank's batches in their order.
+
+    It is a DistributedSampler for Lightning, which puts one of its own in place of every other sampler.
+
+    Args:
+        length: The number of batches.
+    """
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+
+    def __iter__(self) -> Iterator[int]:
+        """Yields the numbers from 0."""
+        return iter(range(self._length))
+
+    def __len__(self) -> int:
+        """Returns the number of batches."""
+        return self._length
+
+    def set_epoch(self, epoch: int) -> None:
+        """Does nothing, because every epoch has the same order."""

@@ -1,0 +1,241 @@
+"""Measures answers with torchmetrics, whose states are joined over all ranks: the metrics that Lightning logs.
+
+Shape legend: N answers, C labels.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torchmetrics import MeanMetric, Metric
+from torchmetrics.classification import BinaryAUROC, BinaryCalibrationError, MulticlassAccuracy
+
+from medtune.data.types import Prediction, Question
+from medtune.eval.scoring.answer_classes import task_name
+from medtune.eval.scoring.parse_replies import PER_TOKEN, parse
+from medtune.eval.statistics.calibration import NUM_BINS
+from medtune.models.answering import TargetRead
+from medtune.trainer.training.validation.asked import Asked
+
+UNPARSABLE, UNLISTED = 0, 1
+"""The labels of a reply that no answer can be read from, and of one that names an answer which nobody offered."""
+
+
+class Answered(NamedTuple):
+    """A question that was answered.
+
+    Attributes:
+        question: The question.
+        predictions: The answers to it.
+        target: How the model reads the right answer.
+    """
+
+    question: Question
+    predictions: Sequence[Prediction]
+    target: TargetRead
+
+
+class AnswerMeasures:
+    """Loss, token accuracy, choice accuracy, macro F1, calibration error, Brier score, and the same for each task.
+
+    Every rank updates it with its own answers. `compute` has to be called on all ranks together.
+
+    Args:
+        asked: The questions, the same on all ranks.
+        device: The device of the states.
+    """
+
+    def __init__(self, asked: Asked, device: torch.device) -> None:
+        self._asked = asked
+        self._device = device
+        self._labels = asked.labels()
+        self._tasks = asked.tasks()
+        self._loss = MeanMetric().to(device)
+        self._tokens = MeanMetric().to(device)
+        self._all = self._new() if self._labels else None
+        self._by_task = {name: self._new(task.classes) for name, task in self._tasks.items()}
+
+    def _new(self, classes: Sequence[str] = ()) -> _ClosedAnswers:
+        reads = "likelihood" in self._asked.readings and any(q.options for q in self._asked.closed())
+        return _ClosedAnswers(len(self._labels) + 2, classes if reads else (), with_shares=reads, device=self._device)
+
+    def update(self, answered: Sequence[Answered]) -> None:
+        """Counts the answers to some questions."""
+        if answered:
+            read_N3 = torch.tensor([each.target for each in answered], dtype=torch.float32, device=self._device)
+            logprob_N, tokens_N, likeliest_N = read_N3.T
+            self._loss.update(-logprob_N / tokens_N, tokens_N)
+            self._tokens.update(likeliest_N / tokens_N, tokens_N)
+        closed = [row for each in answered if (row := self._closed(each)) is not None]
+        if closed and self._all is not None:
+            self._all.update(closed)
+        for name, measures in self._by_task.items():
+            if mine := [row for row in closed if row.task == name]:
+                measures.update(mine)
+
+    def _closed(self, answered: Answered) -> _Closed | None:
+        """Returns the answer that is counted of a closed question; None for other questions."""
+        question, asked = answered.question, self._asked
+        by_reading = {prediction.key.reading: prediction for prediction in answered.predictions}
+        if question.answer not in self._labels or (counted := by_reading.get(asked.reading)) is None:
+            return None
+        said = parse(question, counted, asked.benchmark)[asked.parser]
+        label = UNPARSABLE if said is None else self._labels.get(said, UNLISTED)
+        shares = _shares(by_reading.get("likelihood"), per_token=asked.parser == PER_TOKEN)
+        task = task_name(question, asked.benchmark.class_facet)
+        return _Closed(task, question.answer, self._labels[question.answer], label, shares)
+
+    def compute(self) -> dict[str, float]:
+        """Returns the metrics by name: over all questions, and with the level in front ("task=plane/f1") of each task.
+
+        Metrics of closed answers are left out where no question has one, and those that need probabilities without a
+        likelihood reading. "auroc" is the mean over the answers of a task, one against the rest.
+        """
+        with warnings.catch_warnings():
+            # A rank without answers of its own joins the others.
+            warnings.filterwarnings("ignore", message=r"The ``compute`` method of metric")
+            found = {"loss": float(self._loss.compute()), "token_accuracy": float(self._tokens.compute())}
+            if self._all is not None:
+                found |= self._all.compute()
+            for name, measures in self._by_task.items():
+                found |= {f"{self._tasks[name].level}{metric}": value for metric, value in measures.compute().items()}
+        return found
+
+
+class _Closed(NamedTuple):
+    """An answer to a closed question.
+
+    Attributes:
+        task: The name of its task.
+        answer: The right answer.
+        true: The label of the right answer.
+        said: The label of the answer that was read from the reply.
+        shares: The probability of each option; empty without a likelihood reading.
+    """
+
+    task: str
+    answer: str
+    true: int
+    said: int
+    shares: Mapping[str, float]
+
+
+class _ClosedAnswers:
+    """The metrics of the closed answers of one level."""
+
+    def __init__(self, num_labels: int, classes: Sequence[str], *, with_shares: bool, device: torch.device) -> None:
+        self._device = device
+        self._by_label: dict[str, Metric] = {
+            "choice_accuracy": MulticlassAccuracy(num_labels, average="micro", validate_args=False).to(device),
+            "f1": MacroF1(num_labels).to(device),
+        }
+        self._with_shares = with_shares
+        self._ece = _listing(BinaryCalibrationError(NUM_BINS, validate_args=False).to(device))
+        self._brier = MeanMetric().to(device)
+        self._areas = {name: _Area.new(device) for name in classes}
+
+    def update(self, rows: Sequence[_Closed]) -> None:
+        true_N, said_N = (self._tensor([getattr(row, name) for row in rows]) for name in ("true", "said"))
+        for metric in self._by_label.values():
+            metric.update(said_N, true_N)
+        read = [row for row in rows if row.shares]
+        if not read:
+            return
+        surest = [max(row.shares, key=row.shares.__getitem__) for row in read]
+        right_N = self._tensor([int(option == row.answer) for option, row in zip(surest, read, strict=True)])
+        self._ece.update(self._tensor([max(row.shares.values()) for row in read]), right_N)
+        self._brier.update(self._tensor([_brier(row) for row in read]))
+        for name, area in self._areas.items():
+            if offered := [row for row in read if name in row.shares]:
+                true_N = self._tensor([int(row.answer == name) for row in offered])
+                area.curve.update(self._tensor([row.shares[name] for row in offered]), true_N)
+                area.share_true.update(true_N.float())
+
+    def _tensor(self, values: Sequence[float]) -> Tensor:
+        return torch.tensor(values, device=self._device)
+
+    def compute(self) -> dict[str, float]:
+        found = {name: float(metric.compute()) for name, metric in self._by_label.items()}
+        if self._with_shares:
+            found |= {"ece": float(self._ece.compute()), "brier": float(self._brier.compute())}
+        # All ranks compute all areas, because each of them asks the other ranks for their states.
+        areas = [(float(area.share_true.compute()), area) for area in self._areas.values()]
+        if values := [float(area.curve.compute()) for share, area in areas if 0 < share < 1]:
+            found["auroc"] = fmean(values)
+        return found
+
+
+@dataclass(frozen=True)
+class _Area:
+    """The area under the ROC curve of one class, and the share of the questions whose answer it is."""
+
+    curve: Metric
+    share_true: MeanMetric
+
+    @classmethod
+    def new(cls, device: torch.device) -> _Area:
+        return cls(_listing(BinaryAUROC(validate_args=False).to(device)), MeanMetric(nan_strategy="disable").to(device))
+
+
+def _listing(metric: Metric) -> Metric:
+    """Returns a metric that lists its inputs, with an empty first entry: a rank without answers joins the others so."""
+    device = metric.device
+    metric.update(torch.zeros(0, device=device), torch.zeros(0, dtype=torch.long, device=device))
+    return metric
+
+
+class MacroF1(Metric):
+    """Mean of the F1 scores of all labels that occur as a true or as a given answer.
+
+    It counts in one vector for each of the three sums. `torchmetrics.classification.MulticlassF1Score` has the same
+    value and needs a square matrix of the labels, of which a set with open options has thousands.
+
+    Args:
+        num_labels: The number of labels.
+
+    Example:
+        >>> f1 = MacroF1(4)
+        >>> f1.update(torch.tensor([2, 2]), torch.tensor([2, 3]))
+        >>> round(float(f1.compute()), 4)
+        0.3333
+    """
+
+    full_state_update = False
+    counts_3C: Tensor
+
+    def __init__(self, num_labels: int) -> None:
+        super().__init__()
+        self.add_state("counts_3C", torch.zeros(3, num_labels), dist_reduce_fx="sum")
+
+    def update(self, said_N: Tensor, true_N: Tensor) -> None:
+        """Counts answers."""
+        for row, labels_N in enumerate((said_N, true_N, true_N[said_N == true_N])):
+            self.counts_3C[row] += torch.bincount(labels_N, minlength=self.counts_3C.shape[1])
+
+    def compute(self) -> Tensor:
+        """Returns the mean over the labels that occur; 0 if none does."""
+        said_C, true_C, right_C = self.counts_3C
+        occurs_C = said_C + true_C > 0
+        mean: Tensor = (2 * right_C[occurs_C] / (said_C + true_C)[occurs_C]).sum() / occurs_C.sum().clamp(min=1)
+        return mean
+
+
+def _shares(said: Prediction | None, *, per_token: bool) -> dict[str, float]:
+    if said is None or not said.option_logprobs or said.options_shown is None:
+        return {}
+    logprobs = torch.tensor(said.option_logprobs, dtype=torch.float64)
+    if per_token and said.option_tokens:
+        logprobs = logprobs / torch.tensor(said.option_tokens)
+    return dict(zip(said.options_shown, logprobs.softmax(-1).tolist(), strict=True))
+
+
+def _brier(row: _Closed) -> float:
+    # A truth that is not among the options has the probability 0.
+    shares = {row.answer: 0.0, **row.shares}
+    return sum((share - (option == row.answer)) ** 2 for option, share in shares.items()) / 2

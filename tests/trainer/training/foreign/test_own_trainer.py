@@ -1,0 +1,138 @@
+"""A Lightning trainer of the user's own, with medtune's two classes: the page's example, and single steps."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from lightning.pytorch.strategies import FSDPStrategy
+
+from medtune.data.prepared.read import open_prepared
+from medtune.eval.predictions.files import parse_line
+from medtune.trainer.devices.strategies import refuse_strategy
+from medtune.trainer.training.batches import MicroBatch
+from medtune.trainer.training.data_module import QuestionData
+from medtune.trainer.training.lightning_module import FineTuning
+
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "lightning.md"
+QUIET: dict[str, Any] = {
+    "accelerator": "cpu", "logger": False, "enable_checkpointing": False, "enable_progress_bar": False,
+    "enable_model_summary": False,
+}  # fmt: skip
+
+
+def parts(prepared: Path, batch_size: int = 4) -> tuple[FineTuning, QuestionData]:
+    module = FineTuning.of_model("nano_pocket")
+    return module, QuestionData.of_folder(prepared, model=module, batch_size=batch_size)
+
+
+def test_the_example_of_the_page_runs(prepared_tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), flags=re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    Path("prepared").mkdir()
+    Path("prepared/busi").symlink_to(prepared_tiny)
+    names: dict[str, Any] = {}
+    exec(first.replace('of_model("pocket")', 'of_model("nano_pocket")').replace("max_epochs=2", "max_epochs=1"), names)
+    logged = [line.split(",") for line in Path("logs/lightning_logs/version_0/metrics.csv").read_text().splitlines()]
+    wanted = {"train/loss", "val/loss", "val/token_accuracy", "val/choice_accuracy", "val/f1", "val/ece", "val/brier"}
+    assert wanted <= set(logged[0])
+    assert {"test/loss", "lr-AdamW/language"} <= set(logged[0])
+    assert len(list(Path("checkpoints").iterdir())) == 1
+    prepared = open_prepared(prepared_tiny)
+    said = [parse_line(json.dumps(line).encode(), where="here") for batch in names["lines"] for line in batch]
+    assert sorted(each.key.question_id for each in said) == sorted(q.id for q in prepared.questions("test"))
+    exec(second.replace("pocket_busi_lora", "nano_busi_lora"), names)
+    assert names["data"].batch_size == 2
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "accumulate", "limit"), [(5, 2, 1.0), (4, 1, 1.0), (2, 2, 3), (4, 3, 0.5), (100, 1, 1.0)]
+)
+def test_an_epoch_holds_every_group_once(
+    prepared_tiny: Path, batch_size: int, accumulate: int, limit: float | int
+) -> None:
+    every = len(open_prepared(prepared_tiny).groups("train"))
+    _, data = parts(prepared_tiny, batch_size)
+    trainer = pl.Trainer(accumulate_grad_batches=accumulate, limit_train_batches=limit, max_epochs=3, **QUIET)
+    data.trainer = trainer
+    loader = data.train_dataloader()
+    whole = math.ceil(every / (batch_size * accumulate)) * accumulate
+    assert len(loader) == whole
+    passes = min(limit, whole) if isinstance(limit, int) else int(limit * whole)
+    batches = [batch for _, batch in zip(range(passes), loader, strict=False)]
+    assert data.num_steps() == 3 * math.ceil(passes / accumulate)
+    counted = Counter(id_ for batch in batches for id_ in batch.question_ids[: batch.num_counted])
+    assert set(counted.values()) == {1}
+    assert sum(batch.num_shown for batch in batches) == min(every, passes * batch_size)
+    # Whatever a step holds, its loss is a mean over all of its tokens.
+    for first in range(0, passes, accumulate):
+        step: list[MicroBatch] = batches[first : first + accumulate]
+        targets = sum(int((batch.rows.target_sequence_T < batch.num_counted).sum()) for batch in step)
+        assert {batch.step_target_tokens for batch in step} == {targets}
+
+
+def after_two_steps(prepared: Path, batch_size: int, accumulate: int) -> tuple[dict[str, torch.Tensor], float]:
+    module, data = parts(prepared, batch_size)
+    trainer = pl.Trainer(max_steps=2, accumulate_grad_batches=accumulate, limit_val_batches=0, **QUIET)
+    trainer.fit(module, data)
+    weights = {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
+    return weights, float(trainer.callback_metrics["train/loss"])
+
+
+def test_accumulated_passes_learn_as_one_pass(prepared_tiny: Path) -> None:
+    (one, loss), (two, same) = (after_two_steps(prepared_tiny, *each) for each in ((4, 1), (2, 2)))
+    assert same == pytest.approx(loss, abs=1e-5)
+    assert max(float((one[name] - two[name]).abs().max()) for name in one) < 1e-5
+
+
+def test_one_rate_for_all_parts(prepared_tiny: Path) -> None:
+    module, data = parts(prepared_tiny)
+    module.lr = 0.125
+    trainer = pl.Trainer(fast_dev_run=True, accumulate_grad_batches=2, **QUIET)
+    trainer.fit(module, data)
+    assert trainer.global_step == 1
+    assert {group["initial_lr"] for group in trainer.optimizers[0].param_groups} == {0.125}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"precision": "bf16-true", "max_epochs": 1}, "take '32-true', 'bf16-mixed' or '16-mixed'"),
+        ({"overfit_batches": 2, "max_epochs": 1}, "take limit_train_batches instead"),
+        ({"max_epochs": -1}, "give the Trainer max_epochs or max_steps"),
+    ],
+)
+def test_what_cannot_work_is_refused(prepared_tiny: Path, settings: dict[str, Any], message: str) -> None:
+    module, data = parts(prepared_tiny)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        pl.Trainer(**settings, **QUIET).fit(module, data)
+
+
+def test_gradients_are_clipped_once(prepared_tiny: Path) -> None:
+    module = FineTuning.of_recipe("nano_busi_lora")
+    data = QuestionData.of_recipe("nano_busi_lora", [f"data.root={prepared_tiny}"], model=module)
+    with pytest.raises(ValueError, match=r"would be clipped twice\. Set train\.clip_norm=0, or leave"):
+        pl.Trainer(max_epochs=1, gradient_clip_val=1.0, **QUIET).fit(module, data)
+
+
+def test_what_only_a_run_does_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"train\.ema_decay: only `medtune run` can do that; leave it out"):
+        FineTuning.of_recipe("nano_busi_lora", ["train.ema_decay=0.9"])
+
+
+def test_strategies_that_shard_weights_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"FSDPStrategy shards the weights.*take 'ddp'"):
+        refuse_strategy(FSDPStrategy())
+
+
+def test_data_without_a_trainer_say_what_they_need(prepared_tiny: Path) -> None:
+    _, data = parts(prepared_tiny)
+    with pytest.raises(ValueError, match=r"give them to Trainer\.fit, validate or test"):
+        data.val_dataloader()
