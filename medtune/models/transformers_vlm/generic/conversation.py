@@ -97,17 +97,22 @@ class Conversations:
         found = self._control.match(behind)
         return found.group() if found else None
 
-    def inputs(self, asked: Asked, *, with_mask: bool = False) -> dict[str, Tensor]:
+    def inputs(self, asked: Asked, *, with_mask: bool = False, times: int = 1) -> dict[str, Tensor]:
         """Returns the processor's outputs for a conversation; with `with_mask`, also the template's generation span.
 
         Control tokens that the prompt or the answer spell out are encoded as plain text.
 
+        Args:
+            asked: The conversation.
+            with_mask: Whether the span that the template marks as generated is returned too.
+            times: The number of rows of the batch, which all are this conversation.
+
         Raises:
             ValueError: The processor or its chat template refuses the conversation, or an output is no tensor.
         """
-        return self._inputs(self._processor, asked, with_mask=with_mask)
+        return self._inputs(self._processor, asked, with_mask=with_mask, times=times)
 
-    def _inputs(self, processor: Any, asked: Asked, *, with_mask: bool) -> dict[str, Tensor]:
+    def _inputs(self, processor: Any, asked: Asked, *, with_mask: bool, times: int = 1) -> dict[str, Tensor]:
         spelt = self._control.search(asked.prompt + (asked.answer or ""))
         if spelt and with_mask:
             raise ValueError(
@@ -117,6 +122,7 @@ class Conversations:
         more: dict[str, Any] = {"return_assistant_tokens_mask": True} if with_mask else {}
         if spelt:
             more["sanitize_control_tokens"] = True
+        shown = {} if asked.medium is None else asked.medium.settings
         with _template_errors():
             try:
                 made = self._apply(
@@ -125,7 +131,11 @@ class Conversations:
                     tokenize=True,
                     return_dict=True,
                     return_tensors="pt",
-                    processor_kwargs=dict(asked.medium.settings) if asked.medium else {},
+                    # A list has an entry for each medium.
+                    processor_kwargs={
+                        name: value * times if isinstance(value, list) else value for name, value in shown.items()
+                    },
+                    times=times,
                     **more,
                 )
             except ValueError as error:
@@ -137,14 +147,15 @@ class Conversations:
                 ) from error
         return {name: _tensor(name, value) for name, value in made.items()}
 
-    def _apply(self, processor: Any, asked: Asked, **settings: Any) -> Any:
+    def _apply(self, processor: Any, asked: Asked, *, times: int = 1, **settings: Any) -> Any:
         content = [dict(asked.medium.part)] if asked.medium else []
         turns: list[dict[str, Any]] = [{"role": "user", "content": [*content, {"type": "text", "text": asked.prompt}]}]
         if asked.answer is not None:
             text: Any = asked.answer if self._answers_as_text else [{"type": "text", "text": asked.answer}]
             turns.append({"role": "assistant", "content": text})
         date = {"date_string": TODAY} if "date_string" in self._template else {}
-        return processor.apply_chat_template(turns, add_generation_prompt=asked.answer is None, **settings, **date)
+        asks_one: Any = turns if times == 1 else [turns] * times
+        return processor.apply_chat_template(asks_one, add_generation_prompt=asked.answer is None, **settings, **date)
 
     def blank(self) -> Callable[..., dict[str, Tensor]]:
         """Returns `inputs` for blank media, which prepares a medium of each size only once and keeps no pixels.

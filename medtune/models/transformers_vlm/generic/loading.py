@@ -135,7 +135,7 @@ def read_generic(where: str, config: PreTrainedConfig, loading: Loading) -> Asse
         raise ValueError(f"{said}: {error}") from error
     pinned = commit_of(folder) or loading.revision
     folder = checkpoint_folder(where, what="weights", revision=pinned, files=(*SMALL_FILES, *SHARDS))
-    model = GenericVlm(read_weights(folder, said, loading, attention=None), outputs.by_token)
+    model = GenericVlm(read_weights(folder, said, loading, attention=None), outputs.by_token, outputs.axes)
     return Assembled(
         model=model,
         family=ended_by(template, model.whole.generation_config, processor.tokenizer),
@@ -198,7 +198,7 @@ def generic_skeleton(config: PreTrainedConfig) -> GenericVlm:
         ValueError: Its parts cannot be told apart.
     """
     with torch.device("meta"):
-        return GenericVlm(AutoModelForImageTextToText.from_config(config, trust_remote_code=False), {})
+        return GenericVlm(AutoModelForImageTextToText.from_config(config, trust_remote_code=False), {}, {})
 
 
 def _context(config: Any) -> int | None:

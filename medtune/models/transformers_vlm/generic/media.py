@@ -33,12 +33,15 @@ class Outputs(NamedTuple):
         by_token: For each output that says something of every token, besides the ids and the mask: its value for the
             token ids that were seen; it is 0 for all others.
         visual_ids: The token ids that stand for parts of an image.
+        axes: For each output that belongs to a medium: the axis along which the processor joins those of several media.
+            An output of which none was found is left out, and its media are read one by one.
     """
 
     image: tuple[str, ...]
     video: tuple[str, ...] | None
     by_token: dict[str, dict[int, int]]
     visual_ids: frozenset[int]
+    axes: dict[str, int]
 
 
 def processor_outputs(conversations: Conversations, processor: Any, config: Any) -> Outputs:
@@ -51,10 +54,12 @@ def processor_outputs(conversations: Conversations, processor: Any, config: Any)
     image = as_image(PIL.Image.new("RGB", _PROBE))
     made = [conversations.inputs(Asked(text, None, image)) for text in _PROBES]
     names = _of_media(made)
+    axes = _joined_along(conversations, Asked(_PROBES[0], None, image), names)
     video_names = None
     if video := _tried_video(conversations, processor):
         made += video
         video_names = _of_media(video)
+        axes |= _joined_along(conversations, Asked(_PROBES[0], None, _blank_video()), video_names)
     by_token = {name: _values_of_ids(name, made) for name in made[0] if name not in (*_TEXT, *names)}
     # The model replaces the token that its configuration names. Of the processor's, some may be line breaks.
     named = [_ids(config, *_IMAGE_TOKENS), _ids(processor, "image_token_id")]
@@ -71,7 +76,23 @@ def processor_outputs(conversations: Conversations, processor: Any, config: Any)
             "(image_token_id) that the sequence of a question about an image holds"
         )
     frames = _ids(config, *_VIDEO_TOKENS) | _ids(processor, "video_token_id") if video else frozenset[int]()
-    return Outputs(names, video_names, by_token, visual | frames)
+    return Outputs(names, video_names, by_token, visual | frames, axes)
+
+
+def _joined_along(conversations: Conversations, asked: Asked, names: Sequence[str]) -> dict[str, int]:
+    """Returns the axis along which the processor joins each output of two equal media; none where it cannot be told."""
+    one = conversations.inputs(asked)
+    try:
+        two = conversations.inputs(asked, times=2)
+    except (ValueError, RuntimeError, TypeError, IndexError):
+        # A processor that takes one conversation at a time is given one.
+        return {}
+    found = {}
+    for name in names:
+        axes = [axis for axis in range(one[name].ndim) if torch.equal(torch.cat([one[name]] * 2, dim=axis), two[name])]
+        if len(axes) == 1:
+            found[name] = axes[0]
+    return found
 
 
 def _of_media(made: Sequence[dict[str, Tensor]]) -> tuple[str, ...]:
@@ -93,11 +114,14 @@ def _tried_video(conversations: Conversations, processor: Any) -> list[dict[str,
     """Returns the outputs for two questions about one video; empty where the processor or its template takes none."""
     if getattr(processor, "video_processor", None) is None:
         return []
-    video = as_video(torch.zeros((2, 3, *_PROBE[::-1]), dtype=torch.uint8), (0.0, 1.0))
-    asked = [Asked(text, None, video) for text in _PROBES]
+    asked = [Asked(text, None, _blank_video()) for text in _PROBES]
     if conversations.rendered(asked[0]) == conversations.rendered(Asked(_PROBES[0], None, None)):
         return []
     return [conversations.inputs(each) for each in asked]
+
+
+def _blank_video() -> Medium:
+    return as_video(torch.zeros((2, 3, *_PROBE[::-1]), dtype=torch.uint8), (0.0, 1.0))
 
 
 def _values_of_ids(name: str, made: Sequence[dict[str, Tensor]]) -> dict[int, int]:

@@ -33,14 +33,22 @@ PLAIN = (
 class GenericVlm(Model):
     """A model of transformers that is given the outputs of its own processor and computes everything itself.
 
-    Each row runs the tower. Rows whose images have the same shapes are read in one pass.
+    Each row runs the tower. Rows whose images have the same shapes are read in one pass, if the processor joins images.
+
+    Args:
+        whole: The model.
+        by_token: For each argument that says something of every token, its value by the token's id.
+        axes: The axis along which each argument of several media is joined; media without one have a pass of their own.
     """
 
-    def __init__(self, whole: PreTrainedModel, by_token: Mapping[str, Mapping[int, int]]) -> None:
+    def __init__(
+        self, whole: PreTrainedModel, by_token: Mapping[str, Mapping[int, int]], axes: Mapping[str, int]
+    ) -> None:
         super().__init__()
         self.whole = whole
         self._roots = find_parts(whole)
         self._by_token = by_token
+        self._axes = axes
         self._keeps_logits = "logits_to_keep" in inspect.signature(whole.forward).parameters
 
     @property
@@ -90,7 +98,7 @@ class GenericVlm(Model):
         attention_BL = sequence_padding(rows.mask_BLL, self.plain_because)
         index_B = media_of_rows(rows.media_BL, rows.media_S).index_B
         read = []
-        for chosen_B in _alike(index_B, encoded):
+        for chosen_B in _alike(index_B, encoded, self._axes):
             number_B = torch.full_like(index_B, -1)
             number_B[chosen_B] = torch.arange(len(chosen_B), device=index_B.device)
             mine_T = number_B[rows.target_row_T] >= 0
@@ -101,7 +109,7 @@ class GenericVlm(Model):
             inputs = self._inputs(
                 rows.ids_BL[chosen_B, :length],
                 attention_BL[chosen_B, :length],
-                _shown(index_B[chosen_B], encoded),
+                _shown(index_B[chosen_B], encoded, self._axes),
             )
             logits_BLV = self.whole(**inputs, **keeps, use_cache=False).logits
             logits_TV = logits_BLV[number_B[rows.target_row_T][mine_T], column_T if keeps else place_T]
@@ -138,12 +146,12 @@ class GenericVlm(Model):
             raise ValueError("generation needs left-padded rows")
         index_B = media_of_rows(rows.media_BL, rows.media_S).index_B
         replies: dict[int, list[int]] = {}
-        for chosen_B in _alike(index_B, encoded):
+        for chosen_B in _alike(index_B, encoded, self._axes):
             length = int(rows.attention_BL[chosen_B].sum(dim=1).max())
             inputs = self._inputs(
                 rows.ids_BL[chosen_B, -length:],
                 rows.attention_BL[chosen_B, -length:],
-                _shown(index_B[chosen_B], encoded),
+                _shown(index_B[chosen_B], encoded, self._axes),
             )
             greedy = GenerationConfig(
                 max_new_tokens=max_new_tokens,
@@ -178,8 +186,10 @@ def _settings(whole: PreTrainedModel, settings: GenerationConfig) -> Iterator[No
         model.generation_config = kept
 
 
-def _alike(index_B: Tensor, encoded: Encoded | None) -> list[Tensor]:
+def _alike(index_B: Tensor, encoded: Encoded | None, axes: Mapping[str, int]) -> list[Tensor]:
     """Returns the indices of the rows that one pass can read: those without media, or with media of the same shapes.
+
+    Media that the processor does not join have a pass of their own.
 
     Raises:
         ValueError: A row shows media, but none were encoded.
@@ -189,11 +199,14 @@ def _alike(index_B: Tensor, encoded: Encoded | None) -> list[Tensor]:
     shapes = [tuple((name, tuple(t.shape)) for name, t in one.items()) for one in encoded or ()]
     groups: dict[object, list[int]] = {}
     for row, index in enumerate(index_B.tolist()):
-        groups.setdefault(None if index < 0 else shapes[index], []).append(row)
+        joins = index < 0 or encoded is None or encoded[index].keys() <= axes.keys()
+        groups.setdefault((None if index < 0 else shapes[index], None if joins else row), []).append(row)
     return [torch.tensor(rows, device=index_B.device) for rows in groups.values()]
 
 
-def _shown(index_B: Tensor, encoded: Encoded) -> dict[str, Tensor]:
-    """Returns the media of rows that all show media of the same shapes, joined along their first axis."""
+def _shown(index_B: Tensor, encoded: Encoded, axes: Mapping[str, int]) -> dict[str, Tensor]:
+    """Returns the media of rows that all show media of the same shapes, joined as the processor joins them."""
     shown = [encoded[index] for index in index_B.tolist() if index >= 0]
-    return {name: torch.cat([one[name] for one in shown]) for name in shown[0]} if shown else {}
+    if len(shown) == 1:
+        return dict(shown[0])
+    return {name: torch.cat([one[name] for one in shown], dim=axes[name]) for name in shown[0]} if shown else {}
