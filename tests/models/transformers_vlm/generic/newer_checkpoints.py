@@ -59,7 +59,7 @@ def minicpm_v() -> Nano:
 
 
 def gemma3n() -> Nano:
-    """A tower of convolutions from timm, four streams of hidden states in the decoder, and embeddings for each layer."""
+    """A tower of convolutions from timm, several streams of hidden states, and embeddings for each layer."""
     named = {
         "image_token": "<image_soft_token>", "boi_token": "<start_of_image>", "eoi_token": "<end_of_image>",
         "audio_token": "<audio_soft_token>", "boa_token": "<start_of_audio>", "eoa_token": "<end_of_audio>",
