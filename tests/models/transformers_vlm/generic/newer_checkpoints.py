@@ -29,7 +29,7 @@ def minicpm_v() -> Nano:
     tokenizer = byte_tokenizer(
         ("<pad>", "<|im_start|>", "<|im_end|>", *named.values()), bos=None, eos="<|im_end|>", pad="<pad>", **named
     )
-    sizes = {"patch_size": 7, "scale_resolution": 56, "max_slice_nums": 4}
+    sizes: dict[str, Any] = {"patch_size": 7, "scale_resolution": 56, "max_slice_nums": 4}
     processor = MiniCPMV4_6Processor(
         MiniCPMV4_6ImageProcessor(**sizes),
         MiniCPMV4_6VideoProcessor(**sizes),

@@ -39,7 +39,8 @@ def _logprobs(assembled: Assembled, axes: dict[str, int]) -> torch.Tensor:
     rows = pack([[Shown(grow([layout], [n]), n)] for n in range(len(IMAGES))], pad_id=assembled.family.pad_id)
     with torch.no_grad():
         read = model(rows, model.encode(assembled.transform.stack([assembled.transform(each) for each in IMAGES])))
-    return read.logprobs_T[torch.argsort(read.sequence_T, stable=True)]
+    ordered_T: torch.Tensor = read.logprobs_T[torch.argsort(read.sequence_T, stable=True)]
+    return ordered_T
 
 
 @pytest.mark.parametrize("name", BUILDERS)
