@@ -33,6 +33,12 @@ UnofficialSplit = Literal["patient"]
 
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
 
+MEDIA_MARK = "\ufffc"
+"""The mark in a question's text in whose place the next media item is shown (U+FFFC, the object replacement character).
+
+Without marks, all items are shown in front of the first turn.
+"""
+
 
 class Box(NamedTuple):
     """A rectangle in pixels of the stored image: x grows to the right, y down, and `x1` and `y1` lie outside of it."""
@@ -144,14 +150,22 @@ def require_kind(media: Media, kind: type[_Kind]) -> _Kind:
     return media
 
 
+class Turn(NamedTuple):
+    """An earlier turn of a conversation: what was asked and the true answer."""
+
+    asked: str
+    answer: str
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question about one media item, without any prompt.
+    """One question about the media items that are shown together, or about none, without any prompt.
 
     Attributes:
         id: The question's id, unique in the benchmark.
-        media_id: The id of the media item with its drawn boxes; questions that share it form one group.
-        text: The question itself.
+        media_id: The id of the media items that are shown, with their drawn boxes; questions that share it form one
+            group.
+        text: The question itself. Where it or an earlier turn holds `MEDIA_MARK`, each mark is the place of one item.
         options: The answers to choose from, in the shuffled order that is shown; empty for free text.
         answer: The true answer; one of `options` where there are options.
         answer_kind: The form of the answer.
@@ -160,6 +174,7 @@ class Question:
         unit: The unit of a number, e.g. "mm"; None for other kinds of answers.
         split: The split; None until splits are assigned.
         printed: The texts of the released row that official prompts print verbatim, by the names of the prompts' gaps.
+        turns: The turns of the conversation before this question, in their order; empty for a question by itself.
     """
 
     id: str
@@ -173,14 +188,21 @@ class Question:
     unit: str | None = None
     split: Split | None = None
     printed: Mapping[str, str] = field(default_factory=dict)
+    turns: tuple[Turn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class MediaGroup:
-    """One media item and all its questions: the unit of work everywhere."""
+    """The media items that are shown together and all questions about them: the unit of work everywhere.
+
+    Attributes:
+        media_id: The id of the items together.
+        media: The items in the order in which they are shown; empty for questions without media.
+        questions: The questions.
+    """
 
     media_id: str
-    media: MediaRef
+    media: tuple[MediaRef, ...]
     questions: tuple[Question, ...]
 
     @property

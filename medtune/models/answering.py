@@ -36,7 +36,8 @@ class Asked(NamedTuple):
 
     Attributes:
         request: The request.
-        media: Number of the media item that it shows, among those that are encoded together; None where it shows none.
+        media: Number of the first media item that it shows, among those that are encoded together; None where it shows
+            none.
         layouts: One sequence for each option; where a reply is generated, only the sequence of the prompt.
     """
 
@@ -107,8 +108,8 @@ class LocalAnswerer:
             return alone, self._asked(visit, 0 if alone else None)
         items: list[MediaItem] = []
         asked: list[Asked] = []
-        tokens = 0
-        while self._waiting and len(items) < self._batch_groups:
+        tokens = groups = 0
+        while self._waiting and groups < self._batch_groups:
             # The file is read before the sequences are laid out, because reading gives the clearest errors.
             shown = self._items(self._waiting[0]) if self._read_already is None else self._read_already
             more = self._asked(self._waiting[0], len(items) if shown else None)
@@ -118,29 +119,31 @@ class LocalAnswerer:
                 break
             items += shown
             asked += more
+            groups += bool(shown)
             self._waiting.popleft()
         return items, asked
 
     def _items(self, visit: Visit) -> list[MediaItem]:
-        """Returns the visit's media item in a list; an empty list where no request shows the media."""
+        """Returns the visit's media items; an empty list where no request shows them."""
         group, requests = visit
         seen = any(request.condition != "text_only" for request in requests)
-        return [read_item(group.media, self._assembled.transform)] if seen else []
+        return [read_item(ref, self._assembled.transform) for ref in group.media] if seen else []
 
     def _asked(self, visit: Visit, media: int | None) -> list[Asked]:
         group, requests = visit
-        shape = None if media is None else self._assembled.transform.shape(group.media)
+        shapes = () if media is None else tuple(map(self._assembled.transform.shape, group.media))
         asked = []
         for request in requests:
-            blind = request.condition == "text_only"
+            blind = media is None or request.condition == "text_only"
             answers = request.prompt.choices if request.reading == "likelihood" else (None,)
-            layouts = tuple(self._layout(request, answer, None if blind else shape, blind=blind) for answer in answers)
+            layouts = tuple(self._layout(request, answer, () if blind else shapes) for answer in answers)
             asked.append(Asked(request, None if blind else media, layouts))
         return asked
 
-    def _layout(self, request: Request, answer: str | None, shape: Shape | None, *, blind: bool) -> Layout:
+    def _layout(self, request: Request, answer: str | None, shapes: Sequence[Shape | None]) -> Layout:
+        turns = request.question.turns
         try:
-            return self._assembled.family.layout(request.prompt.text, answer, with_media=not blind, shape=shape)
+            return self._assembled.family.layout(request.prompt.text, answer, shapes=shapes, turns=turns)
         except ValueError as error:
             raise ValueError(f"question {request.question.id}: {error}") from error
 
@@ -173,7 +176,7 @@ class LocalAnswerer:
         return [[next(found) for _ in options] for options, _ in asked]
 
     def _trees(self, asked: Sequence[tuple[Options, int | None]]) -> list[Shown]:
-        """Returns the trees of all options, which are numbered consecutively; a tree shows one media item or none."""
+        """Returns the trees of all options, which are numbered consecutively; a tree shows the media of one group."""
         trees: list[Shown] = []
         first = 0
         for media, same in groupby(asked, key=lambda one: one[1]):

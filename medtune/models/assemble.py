@@ -76,6 +76,8 @@ class ZooEntry:
             where transformers reads the folder.
         takes: Names of the fields of a recipe's block `model` (`Loading`) that the model takes; others are refused,
             also where the weights are not at hand.
+        one_question: Whether the model is asked one question about one media item at a time, so that questions about
+            several items and those with earlier turns are refused.
     """
 
     title: str
@@ -91,6 +93,7 @@ class ZooEntry:
     twin: Twin | None = None
     published: Callable[[Path], Mapping[str, Tensor]] | None = None
     takes: tuple[str, ...] = ()
+    one_question: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ def test_every_question_is_there_without_its_media(name: str, tmp_path: Path, ca
     read_questions = find_source(name).read_questions
     assert read_questions is not None
     table = read_questions(raw, 0, tmp_path)
-    names = {question.patient_id for question in table.questions} | {ref.path.stem for ref in table.media.values()}
+    names = {question.patient_id for question in table.questions} | {ref.path.stem for (ref,) in table.media.values()}
     stored = b"".join(file.read_bytes() for file in (tmp_path / "questions").rglob("*") if file.is_file())
     assert not [each for each in names if len(each) >= 6 and each.encode() in stored]
     shutil.rmtree(tmp_path / "whole")

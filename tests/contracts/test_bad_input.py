@@ -28,7 +28,7 @@ def read(name: str, ref: MediaRef) -> list[float]:
     answerer = LocalAnswerer(
         twin(name), device=torch.device("cpu"), batch_tokens=4096, max_new_tokens=2, precise=nullcontext
     )
-    group = MediaGroup("m", ref, (question,))
+    group = MediaGroup("m", (ref,), (question,))
     requests = [Request(question, prompt, "likelihood"), Request(question, prompt, "generation")]
     found = {each.key.reading: each for each in answerer.answer(group, requests)}
     assert found["generation"].text is not None

@@ -53,7 +53,7 @@ def patients(kind: MediaKind, folder: Path) -> list[MediaGroup]:
             f"q{number}", f"m{number}", f"Is there a lesion in {number}?", ("yes", "no"), "no", "choice", f"p{number}",
             {"task": "diagnosis", "organ": "liver"},
         )  # fmt: skip
-        found.append(MediaGroup(f"m{number}", media(kind, folder / str(number), level), (question,)))
+        found.append(MediaGroup(f"m{number}", (media(kind, folder / str(number), level),), (question,)))
     return found
 
 
@@ -74,15 +74,15 @@ def media(kind: MediaKind, path: Path, level: int) -> MediaRef:
 def check(seen: Counter[tuple[str, Shown]], groups: Sequence[MediaGroup], kind: MediaKind, of: Any) -> None:
     """Compares the media that were shown with those that each condition asks for; `of` returns a brightness."""
     wanted: Counter[tuple[str, Shown]] = Counter()
-    assert len({of(group.media) for group in groups} | {of(BLANKS[kind])}) == 3
+    assert len({of(group.media[0]) for group in groups} | {of(BLANKS[kind])}) == 3
     for group, other in zip(groups, reversed(groups), strict=True):
         (question,) = group.questions
         text = f"{question.text}\n- yes\n- no\nAnswer with one option."
-        own = of(group.media)
+        own = of(group.media[0])
         for prompt, shown in (
             (text, own),
             (text, None),
-            (text, of(other.media)),
+            (text, of(other.media[0])),
             (text, of(BLANKS[kind])),
             (f"The {NOUNS[kind]} shows: liver.\n{text}", own),
             (text.replace("- yes\n- no", "- no\n- yes"), own),

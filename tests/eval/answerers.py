@@ -35,7 +35,7 @@ def groups(num_patients: int = 5, *, tasks: Sequence[str] = ("diagnosis", "red_b
         for place, task in enumerate(tasks):
             number = 10 * patient + 3 * place
             asked = tuple(question(number + k, patient=patient, answer=number + k, task=task) for k in range(2))
-            found.append(MediaGroup(asked[0].media_id, MediaRef(Path(f"{asked[0].media_id}.png")), asked))
+            found.append(MediaGroup(asked[0].media_id, (MediaRef(Path(f"{asked[0].media_id}.png")),), asked))
     return found
 
 

@@ -69,7 +69,7 @@ def test_logits_equal_transformers_own_forward(name: str) -> None:
 @each_twin
 def test_text_alone_equals_transformers_own_forward(name: str) -> None:
     assembled = twin(name)
-    laid = assembled.family.layout(QUESTION, ANSWER, with_media=False)
+    laid = assembled.family.layout(QUESTION, ANSWER, shapes=())
     with torch.no_grad():
         read = assembled.model(row_each(assembled, [laid], [None]), None).logprobs_T.tolist()
     assert read == pytest.approx(_told(assembled, laid, None), abs=2e-4)
@@ -115,7 +115,7 @@ def test_batch_of_one_equals_batch_of_six(name: str) -> None:
     def laid(n: int, answer: str | None) -> Sequence:
         question = "Plane?" + "x" * (3 * n)
         if media[n] is None:
-            return assembled.family.layout(question, answer, with_media=False)
+            return assembled.family.layout(question, answer, shapes=())
         return layout(assembled, name, answer, question)
 
     with torch.no_grad():
@@ -162,7 +162,7 @@ def test_a_row_cut_through_its_media_is_refused(name: str) -> None:
 @each_twin
 def test_right_padded_generation_is_refused(name: str) -> None:
     assembled = twin(name)
-    short, long = (assembled.family.layout(q, None, with_media=False) for q in ("a", "bcd"))
+    short, long = (assembled.family.layout(q, None, shapes=()) for q in ("a", "bcd"))
     left = pad_left([short, long], [None, None], pad_id=assembled.family.pad_id)
     right = left._replace(attention_BL=left.attention_BL.flip(1))
     with pytest.raises(ValueError, match="left-padded"):

@@ -93,7 +93,7 @@ def _clip(assembled: Assembled, seed: int) -> Video:
 def layout(assembled: Assembled, name: str, answer: str | None = "head", question: str = "Plane?") -> Sequence:
     """Returns the sequence of a question about one of these media items."""
     shape = size_of(picture()) if name in OF_IMAGES else None
-    return assembled.family.layout(question, answer, shape=shape)
+    return assembled.family.layout(question, answer, shapes=[shape])
 
 
 def logprobs(assembled: Assembled, name: str, *, seed: int = 0, question: str = "Plane?") -> torch.Tensor:

@@ -102,7 +102,7 @@ def conversation_table(
     if not taken and not rejects:
         raise ValueError(f"{folder}: no row has one picture or film, one question and one answer: {dict(left_out)}.")
     notes = tuple(f"rows left out, {why}: {count}" for why, count in sorted(left_out.items()))
-    media = {question.media_id: ref for question, ref in taken}
+    media = {question.media_id: (ref,) for question, ref in taken}
     missing = missing_media(rejects, folder, fetch="the data set's owner")
     questions = tuple(question for question, _ in taken)
     return SourceTable(questions, media, notes, rejects, missing, stands_for_patient="media file")

@@ -79,7 +79,7 @@ class Asked:
 @dataclass(slots=True)
 class _Gathered:
     questions: list[Question] = field(default_factory=list)
-    media: dict[str, MediaRef] = field(default_factory=dict)
+    media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
@@ -166,7 +166,7 @@ def _add_set(
     asked, unknown = read_rows(subjects, lambda subject: (subject.frame, list(ask(subject))))
     for each in (each for _, of_frame in asked for each in of_frame):
         gathered.questions.append(each.question)
-        gathered.media[each.question.media_id] = each.media
+        gathered.media[each.question.media_id] = (each.media,)
     gathered.units |= {
         "image" if frame.patient is None else of_name.stands_for_patient for frame, of_frame in asked if of_frame
     }

@@ -65,7 +65,8 @@ def changes_allowed_by_all(questions: Iterable[Question], allowed_changes: Allow
         found &= allowed_changes(question)
         if question.answer_kind == "number":
             found -= {"move"}
-        found -= _spoilt(" ".join((question.text, *question.options, question.answer)))
+        earlier = (said for turn in question.turns for said in turn)
+        found -= _spoilt(" ".join((*earlier, question.text, *question.options, question.answer)))
     return found
 
 

@@ -17,6 +17,11 @@ BLANKS: Mapping[MediaKind, MediaRef] = {
 """The blank of each kind of media; the video has 64 frames in 8 seconds, the scan of air is 384 x 384 x 288 mm."""
 
 
-def blank_group(group: MediaGroup) -> MediaGroup:
-    """Returns the group with blank media of the same kind in place of its own; its media id is "blank"."""
-    return MediaGroup("blank", BLANKS[group.media.kind], group.questions)
+def blank_group(group: MediaGroup) -> MediaGroup | None:
+    """Returns the group with a blank of the same kind in place of each of its items; its media id is "blank".
+
+    A group without media has nothing that could be blank, and None is returned.
+    """
+    if not group.media:
+        return None
+    return MediaGroup("blank", tuple(BLANKS[ref.kind] for ref in group.media), group.questions)

@@ -1,9 +1,11 @@
-"""Makes one picture of a media item, for reports, dashboards and simple probes.
+"""Makes one picture of the media items that are shown together, for reports, dashboards and simple probes.
 
 Shapes: H height, W width, C channels; X to the patient's left, Y to the back, Z to the head.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import PIL.Image
@@ -19,16 +21,22 @@ CENTER_HU, WIDTH_HU = 40.0, 400.0
 NUM_FRAMES = 4
 
 
-def preview(ref: MediaRef) -> Image:
-    """Returns a preview of a media item: the image itself, four frames of a video or three slices of a volume.
+def preview(media: Sequence[MediaRef]) -> Image:
+    """Returns one picture of the media items that are shown together, side by side on black.
 
-    Frames and slices stand side by side. Slices are shown as radiologists see them: front or head up, the patient's
-    right on the left.
+    An item is shown as the image itself, four frames of a video or three slices of a volume. Frames and slices stand
+    side by side. Slices are shown as radiologists see them: front or head up, the patient's right on the left.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: The file cannot be decoded.
+        ValueError: A file cannot be decoded, or there are no items.
     """
+    if not media:
+        raise ValueError("wanted at least one media item to make a picture of, got none")
+    return Image(_side_by_side([_preview(ref).pixels_HWC for ref in media]))
+
+
+def _preview(ref: MediaRef) -> Image:
     media = load_media(ref, Sampling(NUM_FRAMES))
     if isinstance(media, Volume):
         return Image(np.repeat(_slices(media)[:, :, None], 3, axis=2))
@@ -47,8 +55,14 @@ def _slices(volume: Volume) -> NDArray[np.uint8]:
         _pane(patient.hu_IJK[:, y, ::-1].T, z_mm, x_mm),
         _pane(patient.hu_IJK[x, :, ::-1].T, z_mm, y_mm),
     ]
+    return _side_by_side(panes)
+
+
+def _side_by_side(panes: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    """Returns pictures with or without colours in a row, the lower ones with black below them."""
     tallest = max(pane.shape[0] for pane in panes)
-    return np.concatenate([np.pad(pane, ((0, tallest - pane.shape[0]), (0, 0))) for pane in panes], axis=1)
+    rest = [(0, 0)] * (panes[0].ndim - 1)
+    return np.concatenate([np.pad(pane, ((0, tallest - pane.shape[0]), *rest)) for pane in panes], axis=1)
 
 
 def _pane(hu_HW: NDArray[np.generic], row_mm: float, column_mm: float) -> NDArray[np.uint8]:

@@ -9,8 +9,9 @@ from medtune.data.types import MediaGroup
 
 
 def shuffled_group(group: MediaGroup, *, seed: int) -> MediaGroup | None:
-    """Returns the media group with its video's frames in an order drawn from (seed, media id); None for other media."""
-    if group.media.kind != "video":
+    """Returns the media group with its videos' frames in an order drawn from (seed, media id); None without videos."""
+    if all(ref.kind != "video" for ref in group.media):
         return None
     drawn = stable_int(seed, "shuffled_frames", group.media_id)
-    return replace(group, media=replace(group.media, shuffled_by=drawn))
+    shown = (replace(ref, shuffled_by=drawn) if ref.kind == "video" else ref for ref in group.media)
+    return replace(group, media=tuple(shown))

@@ -16,20 +16,30 @@ from medtune.data.types import MediaRef, Question
 ID_HEX = 16
 
 
-def media_content_ids(media: Mapping[str, MediaRef], stored: Mapping[Path, CopiedFile]) -> dict[str, str]:
+def media_content_ids(
+    questions: Iterable[Question], media: Mapping[str, tuple[MediaRef, ...]], stored: Mapping[Path, CopiedFile]
+) -> dict[str, str]:
     """Returns an id made from content for each of the source's media ids.
 
-    It is the first 16 hex digits of SHA-256 over the file's content and the part of it that is shown. Media of the same
-    content (a file that the release holds twice) get "-copy2", "-copy3", ... in the source's order.
+    It is the first 16 hex digits of SHA-256 over the content of the file and the part of it that is shown, or over
+    those of all items in their order. Media of the same content (a file that the release holds twice) get "-copy2",
+    "-copy3", ... in the source's order. Where nothing is shown, the id is made from the questions.
     """
     seen: Counter[str] = Counter()
+    unseen = question_content_ids(question for question in questions if not media[question.media_id])
     ids = {}
-    for media_id, ref in media.items():
-        said: list[object] = [stored[ref.path].digest, [list(box) for box in ref.boxes]]
-        if ref.kind == "video":
-            said += [ref.start_s, ref.end_s, ref.region]
-        ids[media_id] = _numbered(hashlib.sha256(json.dumps(said).encode()).hexdigest()[:ID_HEX], seen, "-copy")
+    for media_id, items in media.items():
+        said = [_shown(ref, stored) for ref in items]
+        # A single item's id is that of its own content, without the list around it.
+        text = json.dumps(said[0] if len(said) == 1 else said)
+        content = hashlib.sha256(text.encode()).hexdigest()[:ID_HEX]
+        ids[media_id] = _numbered(content, seen, "-copy") if items else unseen[media_id]
     return ids
+
+
+def _shown(ref: MediaRef, stored: Mapping[Path, CopiedFile]) -> list[object]:
+    clip = [ref.start_s, ref.end_s, ref.region] if ref.kind == "video" else []
+    return [stored[ref.path].digest, [list(box) for box in ref.boxes], *clip]
 
 
 def question_content_ids(questions: Iterable[Question]) -> dict[str, str]:
@@ -40,7 +50,7 @@ def question_content_ids(questions: Iterable[Question]) -> dict[str, str]:
     """
     said: dict[str, list[object]] = {}
     for question in questions:
-        row = [question.text, question.options, question.answer, sorted(question.facets.items())]
+        row = [question.text, question.options, question.answer, sorted(question.facets.items()), *question.turns]
         said.setdefault(question.media_id, []).append(row)
     seen: Counter[str] = Counter()
     return {

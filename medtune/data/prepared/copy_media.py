@@ -65,26 +65,33 @@ CopyFile = Callable[[Path, Path], CopiedFile]
 """A function of (path, media folder) that copies one file and describes the copy."""
 
 
+class Broken(NamedTuple):
+    """The media item that could not be copied, and why."""
+
+    path: Path
+    reason: str
+
+
 class CopiedMedia(NamedTuple):
     """The media files that were copied into a prepared folder, and those that could not be.
 
     Attributes:
         files: The copied files by the source's paths, masks and encodings included.
-        broken: The reason for each media id whose files could not be copied.
+        broken: For each media id whose files could not be copied, the first item that could not be and why.
     """
 
     files: dict[Path, CopiedFile]
-    broken: dict[str, str]
+    broken: dict[str, Broken]
 
 
-def copy_media(media: Mapping[str, MediaRef], folder: Path) -> CopiedMedia:
+def copy_media(media: Mapping[str, tuple[MediaRef, ...]], folder: Path) -> CopiedMedia:
     """Copies media files into a prepared folder; items with broken files, or with boxes outside of them, are reported.
 
     Raises:
         FileNotFoundError: A file is missing.
     """
-    stored, unreadable, broken = dict[Path, CopiedFile](), dict[Path, str](), dict[str, str]()
-    for media_id, ref in media.items():
+    stored, unreadable, broken = dict[Path, CopiedFile](), dict[Path, str](), dict[str, Broken]()
+    for media_id, ref in ((media_id, ref) for media_id, items in media.items() for ref in items):
         files = dict(_files(ref))
         for path, store in files.items():
             if path not in stored and path not in unreadable:
@@ -95,7 +102,7 @@ def copy_media(media: Mapping[str, MediaRef], folder: Path) -> CopiedMedia:
         reasons = [unreadable[path] for path in files if path in unreadable]
         wrong = reasons[0] if reasons else _wrong_part(ref, stored[ref.path])
         if wrong:
-            broken[media_id] = wrong
+            broken.setdefault(media_id, Broken(ref.path, wrong))
     return CopiedMedia(stored, broken)
 
 

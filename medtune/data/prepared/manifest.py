@@ -13,7 +13,7 @@ from medtune.data.prepared.rejects import REJECTS
 from medtune.data.prepared.splits import Fractions
 from medtune.data.types import Provenance, Split, UnofficialSplit
 
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 MANIFEST = "manifest.json"
 QUESTIONS = "questions.arrow"
 MEDIA = "media.arrow"
@@ -44,7 +44,7 @@ class Manifest:
         fractions: The shares of train, val and test.
         counts: The number of questions by split and task.
         num_patients: The number of patients in each split.
-        num_media: The number of media items.
+        num_media: The number of media items, each counted once for each set of items that are shown together.
         identical_media: The number of files whose content another file has too; their patients share a split.
         lookalikes: What was found out about images that look alike.
         notes: What the source left out on purpose.

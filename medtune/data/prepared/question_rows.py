@@ -7,17 +7,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from medtune.data.prepared.copy_media import Broken
 from medtune.data.prepared.even_split import split_evenly
 from medtune.data.prepared.privacy import hashed_patient, patient_key
 from medtune.data.prepared.splits import answer_labels
 from medtune.data.raw.row_errors import Reject
 from medtune.data.raw.source import SourceTable
 from medtune.data.seeding import stable_order
-from medtune.data.types import SPLITS, Question, Split
+from medtune.data.types import MEDIA_MARK, SPLITS, Question, Split
+
+
+class ReducedTable(NamedTuple):
+    """A source's table without some of its questions, and a reject for each question that was removed."""
+
+    table: SourceTable
+    lost: tuple[Reject, ...]
 
 
 def check_table(name: str, table: SourceTable) -> SourceTable:
     """Returns the source's table with only the media that its questions use, after checking its ids.
+
+    Questions whose text marks the places of more or fewer items than are shown become rejects.
 
     Raises:
         ValueError: There are no questions, an id is repeated, media are not listed, or two patients share a media item.
@@ -32,7 +42,32 @@ def check_table(name: str, table: SourceTable) -> SourceTable:
             raise ValueError(f"the source {name!r} asks about media that it does not list. Correct the source.")
         if patients.setdefault(question.media_id, question.patient_id) != question.patient_id:
             raise ValueError(f"the source {name!r} gives one media item to two patients. Correct the source.")
-    return replace(table, media={media_id: table.media[media_id] for media_id in patients})
+    table, lost = _without_misplaced(replace(table, media={media_id: table.media[media_id] for media_id in patients}))
+    return replace(table, rejects=(*table.rejects, *lost))
+
+
+def _without_misplaced(table: SourceTable) -> ReducedTable:
+    """Returns the source's table without the questions whose marks are not as many as the items that are shown."""
+    lost = []
+    for number, question in enumerate(table.questions, start=1):
+        marks = sum(text.count(MEDIA_MARK) for text in (*(turn.asked for turn in question.turns), question.text))
+        items = len(table.media[question.media_id])
+        if marks not in (0, items):
+            reason = f"wanted one place in the text for each media item, or none; got {marks} places for {items} items"
+            lost.append(Reject("questions", number, None, reason))
+    if not lost:
+        return ReducedTable(table, ())
+    misplaced = {reject.row for reject in lost}
+    kept = tuple(question for number, question in enumerate(table.questions, start=1) if number not in misplaced)
+    return _reduced(table, kept, lost)
+
+
+def _reduced(table: SourceTable, kept: Sequence[Question], lost: Sequence[Reject]) -> ReducedTable:
+    if not kept:
+        raise ValueError(f"no question can be taken. The first: {lost[0]}")
+    used = {question.media_id for question in kept}
+    media = {media_id: items for media_id, items in table.media.items() if media_id in used}
+    return ReducedTable(replace(table, questions=kept, media=media), tuple(lost))
 
 
 def limit_patients(table: SourceTable, limit: int | None, seed: int) -> SourceTable:
@@ -55,24 +90,17 @@ def limit_patients(table: SourceTable, limit: int | None, seed: int) -> SourceTa
     kept = {patient for patient, number in zip(patients, numbers, strict=True) if number == 0}
     questions = tuple(question for question in table.questions if question.patient_id in kept)
     used = {question.media_id for question in questions}
-    media = {media_id: ref for media_id, ref in table.media.items() if media_id in used}
+    media = {media_id: items for media_id, items in table.media.items() if media_id in used}
     note = f"limit: {len(kept)} of {len(patients)} patients were taken"
     return replace(table, questions=questions, media=media, notes=(*table.notes, note))
 
 
-class ReducedTable(NamedTuple):
-    """A source's table without some of its questions, and a reject for each question that was removed."""
-
-    table: SourceTable
-    lost: tuple[Reject, ...]
-
-
-def without_media(table: SourceTable, broken: Mapping[str, str]) -> ReducedTable:
+def without_media(table: SourceTable, broken: Mapping[str, Broken]) -> ReducedTable:
     """Returns the source's table without the questions about broken media, and a reject for each of them.
 
     Args:
         table: The table of the source.
-        broken: The reason for each media id whose files could not be copied.
+        broken: For each media id whose files could not be copied, the item that could not be and why.
 
     Raises:
         ValueError: No question is left.
@@ -80,15 +108,12 @@ def without_media(table: SourceTable, broken: Mapping[str, str]) -> ReducedTable
     if not broken:
         return ReducedTable(table, ())
     lost = tuple(
-        Reject("", number, None, broken[question.media_id], table.media[question.media_id].path)
+        Reject("", number, None, broken[question.media_id].reason, broken[question.media_id].path)
         for number, question in enumerate(table.questions, start=1)
         if question.media_id in broken
     )
     kept = tuple(question for question in table.questions if question.media_id not in broken)
-    if not kept:
-        raise ValueError(f"no media file can be read. The first: {lost[0]}")
-    media = {media_id: ref for media_id, ref in table.media.items() if media_id not in broken}
-    return ReducedTable(replace(table, questions=kept, media=media), lost)
+    return _reduced(table, kept, lost)
 
 
 def hash_patients(questions: Iterable[Question], source_name: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from medtune.data.media.organ_masks import masks_of
 from medtune.data.prepared.manifest import AGAIN, CACHE_FOLDER, MEDIA, MEDIA_FOLDER, QUESTIONS, Manifest, read_manifest
@@ -34,7 +35,7 @@ class Prepared:
     root: Path
     manifest: Manifest
     _questions: pa.Table = field(repr=False)
-    _media: Mapping[str, MediaRef] = field(repr=False)
+    _media: Mapping[str, tuple[MediaRef, ...]] = field(repr=False)
     looks: Mapping[str, int] = field(repr=False)
     by_organ: bool = False
 
@@ -51,7 +52,7 @@ class Prepared:
             ValueError: The folder was prepared without media.
         """
         self._require_media()
-        return frozenset(ref.kind for ref in self._media.values())
+        return frozenset(ref.kind for items in self._media.values() for ref in items)
 
     @property
     def templates(self) -> Mapping[str, str] | None:
@@ -61,12 +62,22 @@ class Prepared:
     @property
     def organs(self) -> frozenset[str]:
         """The organs of which at least one volume in the folder has a mask."""
-        return frozenset(organ for ref in self._media.values() for organ, _ in ref.masks)
+        return frozenset(organ for items in self._media.values() for ref in items for organ, _ in ref.masks)
 
     @property
     def cache_folder(self) -> Path:
         """The folder of media in the form that models read, made when needed; preparing the data again removes it."""
         return self.root / CACHE_FOLDER
+
+    @property
+    def most_items(self) -> int:
+        """The largest number of media items that are shown together."""
+        return max(map(len, self._media.values()), default=0)
+
+    @property
+    def has_turns(self) -> bool:
+        """Whether there are questions with earlier turns."""
+        return bool(pc.max(pc.list_value_length(self._questions.column("turns"))).as_py())
 
     def num_questions(self, split: Split) -> int:
         """Returns the number of questions in a split."""
@@ -79,7 +90,7 @@ class Prepared:
         return tuple(map(self._about_organ, found)) if self.by_organ else tuple(found)
 
     def groups(self, split: Split) -> tuple[MediaGroup, ...]:
-        """Returns the media items of a split, each with all its questions, in the folder's order.
+        """Returns the items of a split that are shown together, with all questions about them, in the folder's order.
 
         Raises:
             ValueError: The folder was prepared without media.
@@ -88,7 +99,7 @@ class Prepared:
         found: dict[str, list[Question]] = {}
         for question in self.questions(split):
             found.setdefault(question.media_id, []).append(question)
-        return tuple(MediaGroup(media_id, self._ref(media_id), tuple(members)) for media_id, members in found.items())
+        return tuple(MediaGroup(media_id, self._refs(media_id), tuple(members)) for media_id, members in found.items())
 
     def _require_media(self) -> None:
         if self.manifest.without_media:
@@ -99,15 +110,17 @@ class Prepared:
 
     def _about_organ(self, question: Question) -> Question:
         organ = question.facets.get("organ", "")
-        has_mask = masks_of(organ, (name for name, _ in self._media[question.media_id].masks))
+        shown = self._media.get(question.media_id, ())
+        has_mask = any(masks_of(organ, (name for name, _ in ref.masks)) for ref in shown)
         return replace(question, media_id=f"{question.media_id}{_OF}{organ}") if has_mask else question
 
-    def _ref(self, media_id: str) -> MediaRef:
-        if not self.by_organ:
-            return self._media[media_id]
+    def _refs(self, media_id: str) -> tuple[MediaRef, ...]:
+        # Questions that show nothing have no row in the table of media.
         whole, _, organ = media_id.partition(_OF)
-        ref = self._media[whole]
-        return replace(ref, target=masks_of(organ, (name for name, _ in ref.masks)))
+        shown = self._media.get(whole, ())
+        if not self.by_organ:
+            return shown
+        return tuple(replace(ref, target=masks_of(organ, (name for name, _ in ref.masks))) for ref in shown)
 
 
 def open_prepared(root: Path) -> Prepared:
@@ -133,6 +146,8 @@ def open_prepared(root: Path) -> Prepared:
             f"{media_folder}: {len(missing)} media files are missing, the first is {missing[0]}. "
             f"Copy the folder again as a whole, or run `medtune prepare` again."
         )
-    refs = {item.media_id: item.ref(media_folder) for item in media}
+    refs: dict[str, tuple[MediaRef, ...]] = {}
+    for item in media:
+        refs[item.media_id] = (*refs.get(item.media_id, ()), item.ref(media_folder))
     looks = {item.file: item.look for item in media if item.look is not None}
     return Prepared(root, manifest, questions, refs, looks)

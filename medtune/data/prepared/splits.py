@@ -53,7 +53,7 @@ def answer_labels(questions: Iterable[Question]) -> frozenset[str]:
 
 def assign_splits(
     questions: Sequence[Question],
-    media_digest: Mapping[str, str],
+    media_digest: Mapping[str, tuple[str, ...]],
     *,
     seed: int,
     fractions: Fractions = DEFAULT_FRACTIONS,
@@ -69,7 +69,7 @@ def assign_splits(
 
     Args:
         questions: The questions; some may have a split already.
-        media_digest: The digest of the pixels, without drawn boxes, of every media id.
+        media_digest: The digests of the pixels, without drawn boxes, of the items of every media id.
         seed: Decides the order of the units.
         fractions: The shares of units in train, val and test.
         alike: The group of look-alikes of every image that has one, both by digest.
@@ -112,7 +112,7 @@ class ValSplit(NamedTuple):
 
 def split_off_val(
     questions: Sequence[Question],
-    media_digest: Mapping[str, str],
+    media_digest: Mapping[str, tuple[str, ...]],
     *,
     seed: int,
     fractions: Fractions,
@@ -138,7 +138,7 @@ def split_off_val(
     return ValSplit([replace(q, split="val") if q.id in val else q for q in questions], (note,))
 
 
-def check_splits(questions: Sequence[Question], media_digest: Mapping[str, str]) -> None:
+def check_splits(questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]]) -> None:
     """Checks that no split leaks into another and that every question can be scored; no message names a patient.
 
     Raises:
@@ -153,13 +153,15 @@ def check_splits(questions: Sequence[Question], media_digest: Mapping[str, str])
             f"no question is in {' or '.join(empty)}: train, val and test are all needed, unless everything is test. "
             "Raise the limit, or change the fractions or the split that the source brings."
         )
-    _check_one_split("patient", questions, [question.patient_id for question in questions])
-    _check_one_split("image", questions, [media_digest[question.media_id] for question in questions])
+    _check_one_split("patient", ((question.patient_id, question) for question in questions))
+    _check_one_split("image", ((each, question) for question in questions for each in media_digest[question.media_id]))
 
 
-def _joined(media_digest: Mapping[str, str], alike: Mapping[str, str]) -> Mapping[str, str]:
-    """Returns for every media id the name of its group of look-alikes, or its own digest without one."""
-    return {media_id: alike.get(digest, digest) for media_id, digest in media_digest.items()} if alike else media_digest
+def _joined(media_digest: Mapping[str, tuple[str, ...]], alike: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
+    """Returns for every item of a media id the name of its group of look-alikes, or its own digest without one."""
+    if not alike:
+        return media_digest
+    return {media_id: tuple(alike.get(each, each) for each in digests) for media_id, digests in media_digest.items()}
 
 
 def _brought(questions: Iterable[Question]) -> Split | None:
@@ -167,7 +169,7 @@ def _brought(questions: Iterable[Question]) -> Split | None:
     return max((q.split for q in questions if q.split is not None), key=SPLITS.index, default=None)
 
 
-def _check_not_all_alike(units: Sequence[Sequence[Question]], media_digest: Mapping[str, str]) -> None:
+def _check_not_all_alike(units: Sequence[Sequence[Question]], media_digest: Mapping[str, tuple[str, ...]]) -> None:
     """Refuses to put most patients into one split because of look-alikes; identical images may do so."""
     patients = [len({question.patient_id for question in unit}) for unit in units]
     largest = max(range(len(units)), key=patients.__getitem__)
@@ -180,7 +182,7 @@ def _check_not_all_alike(units: Sequence[Sequence[Question]], media_digest: Mapp
     )
 
 
-def _units(questions: Sequence[Question], media_digest: Mapping[str, str]) -> dict[str, list[Question]]:
+def _units(questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]]) -> dict[str, list[Question]]:
     """Returns the questions of each unit of patients that share images, by the smallest digest of the unit's images."""
     parent: dict[str, str] = {}
 
@@ -192,12 +194,12 @@ def _units(questions: Sequence[Question], media_digest: Mapping[str, str]) -> di
 
     first_image: dict[str, str] = {}
     for question in questions:
-        digest = media_digest[question.media_id]
-        one, other = root(digest), root(first_image.setdefault(question.patient_id, digest))
-        parent[max(one, other)] = min(one, other)
+        for digest in media_digest[question.media_id]:
+            one, other = root(digest), root(first_image.setdefault(question.patient_id, digest))
+            parent[max(one, other)] = min(one, other)
     members: dict[str, list[Question]] = defaultdict(list)
     for question in questions:
-        members[root(media_digest[question.media_id])].append(question)
+        members[root(media_digest[question.media_id][0])].append(question)
     return members
 
 
@@ -218,10 +220,10 @@ def _check_questions(questions: Sequence[Question]) -> None:
             )
 
 
-def _check_one_split(what: str, questions: Sequence[Question], names: Sequence[str]) -> None:
+def _check_one_split(what: str, named: Iterable[tuple[str, Question]]) -> None:
     first: dict[str, Question] = {}
     leaks: dict[str, tuple[Question, Question]] = {}
-    for question, name in zip(questions, names, strict=True):
+    for name, question in named:
         earlier = first.setdefault(name, question)
         if earlier.split != question.split:
             leaks.setdefault(name, (earlier, question))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from medtune.data.prepared.manifest import AGAIN, MEDIA, QUESTIONS
-from medtune.data.types import Box, MediaKind, MediaRef, Question
+from medtune.data.types import Box, MediaKind, MediaRef, Question, Turn
 
 # Questions are written in batches of this size, because all columns of 800,000 at once take another gigabyte.
 _ROWS = 50_000
@@ -32,6 +32,7 @@ _QUESTION_SCHEMA = pa.schema(
         ("printed", pa.map_(pa.string(), pa.string())),
         ("patient_id", pa.string()),
         ("split", pa.string()),
+        ("turns", pa.list_(pa.struct([("asked", pa.string()), ("answer", pa.string())]))),
     ]
 )
 _MAPS = ("facets", "printed")
@@ -52,7 +53,10 @@ _MEDIA_SCHEMA = pa.schema(
 
 
 class StoredMedia(NamedTuple):
-    """A row of media.arrow: a `MediaRef` whose files lie in the media folder, and the perceptual hash of an image."""
+    """A row of media.arrow: a `MediaRef` whose files lie in the media folder, and the perceptual hash of an image.
+
+    Items that are shown together are rows with one media id, in their order.
+    """
 
     media_id: str
     kind: MediaKind
@@ -90,7 +94,8 @@ def data_hash(questions: Sequence[Question], media: Sequence[StoredMedia]) -> st
         row = [q.id, q.media_id, q.text, q.options, q.answer, q.answer_kind, q.unit, sorted(q.facets.items())]
         # An absent entry is left out of the hash, here and below, so that hashes of earlier runs stay valid.
         printed = [sorted(q.printed.items())] if q.printed else []
-        digest.update(json.dumps([*row, patient, q.split, *printed]).encode() + b"\n")
+        turns = [q.turns] if q.turns else []
+        digest.update(json.dumps([*row, patient, q.split, *printed, *turns]).encode() + b"\n")
     for item in media:
         # The look follows from the file, which has its content in its name.
         *said, encoding = item[:-1]
@@ -107,8 +112,10 @@ def write_tables(folder: Path, questions: Sequence[Question], media: Sequence[St
 
 
 def _question_columns(questions: Sequence[Question]) -> dict[str, list[object]]:
-    columns = {name: [getattr(q, name) for q in questions] for name in _QUESTION_SCHEMA.names if name not in _MAPS}
-    return columns | {name: [sorted(getattr(q, name).items()) for q in questions] for name in _MAPS}
+    made = (*_MAPS, "turns")
+    columns = {name: [getattr(q, name) for q in questions] for name in _QUESTION_SCHEMA.names if name not in made}
+    turns = [[turn._asdict() for turn in q.turns] for q in questions]
+    return columns | {name: [sorted(getattr(q, name).items()) for q in questions] for name in _MAPS} | {"turns": turns}
 
 
 def map_table(path: Path) -> pa.Table:
@@ -131,7 +138,7 @@ def read_questions(table: pa.Table) -> Iterator[Question]:
     """Yields the questions of questions.arrow or of a slice of it."""
     columns = (table.column(name).to_pylist() for name in _QUESTION_SCHEMA.names)
     for row in zip(*columns, strict=True):
-        question_id, media_id, text, options, answer, kind, unit, facets, printed, patient, split = row
+        question_id, media_id, text, options, answer, kind, unit, facets, printed, patient, split, turns = row
         yield Question(
             id=question_id,
             media_id=media_id,
@@ -144,6 +151,7 @@ def read_questions(table: pa.Table) -> Iterator[Question]:
             unit=unit,
             split=split,
             printed=dict(printed),
+            turns=tuple(Turn(**turn) for turn in turns),
         )
 
 

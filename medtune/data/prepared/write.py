@@ -98,7 +98,8 @@ def prepare(
         questions = _pseudonymous(source, taken, media, draft)
         # Each list of 800,000 questions takes a third of a gigabyte, so that none may outlive the next.
         del taken
-        digests = {media_id: file.digest for media_id, file in media.files.items()}
+        # Questions that show nothing share no image with others; their media id stands for one.
+        digests = {media_id: tuple(f.digest for f in files) or (media_id,) for media_id, files in media.files.items()}
         groups = lookalike_groups(_looks(media))
         alike = splits.NONE_ALIKE if split_lookalikes else groups.several
         questions, split_notes = splits.split_off_val(questions, digests, seed=seed, fractions=fractions, alike=alike)
@@ -193,29 +194,29 @@ class _Media(NamedTuple):
 
     Attributes:
         ids: The content id of each of the source's media ids.
-        files: The copied file of each content id.
+        files: The copied files of the items of each content id.
         rows: The rows of media.arrow.
         num_sources: The number of raw files; identical ones became one copied file.
     """
 
     ids: Mapping[str, str]
-    files: Mapping[str, CopiedFile]
+    files: Mapping[str, Sequence[CopiedFile]]
     rows: list[StoredMedia]
     num_sources: int
 
 
 def _described(taken: _Taken) -> _Media:
     media, copied = taken.table.media, taken.copied
-    ids = content_ids.media_content_ids(media, copied)
-    files = {ids[media_id]: copied[ref.path] for media_id, ref in media.items()}
-    rows = [content_ids.stored_row(ids[media_id], ref, copied) for media_id, ref in media.items()]
-    return _Media(ids, files, rows, len({ref.path for ref in media.values()}))
+    ids = content_ids.media_content_ids(taken.table.questions, media, copied)
+    files = {ids[media_id]: [copied[ref.path] for ref in items] for media_id, items in media.items()}
+    rows = [content_ids.stored_row(ids[media_id], ref, copied) for media_id, items in media.items() for ref in items]
+    return _Media(ids, files, rows, len({ref.path for items in media.values() for ref in items}))
 
 
 def _undescribed(taken: _Taken) -> _Media:
     """Returns ids made from the questions, for media that were not copied."""
     ids = content_ids.question_content_ids(taken.table.questions)
-    return _Media(ids, {each: CopiedFile(each, file="") for each in ids.values()}, [], len(ids))
+    return _Media(ids, {each: [CopiedFile(each, file="")] for each in ids.values()}, [], len(ids))
 
 
 def _pseudonymous(source: Source, taken: _Taken, media: _Media, draft: Path) -> Sequence[Question]:
@@ -228,14 +229,15 @@ def _pseudonymous(source: Source, taken: _Taken, media: _Media, draft: Path) -> 
 
 def _looks(media: _Media) -> dict[str, int]:
     """Returns the perceptual hash of each image that has one, by its digest."""
-    return {file.digest: file.look for file in media.files.values() if file.look is not None}
+    return {file.digest: file.look for files in media.files.values() for file in files if file.look is not None}
 
 
 def _found(
     source: Source, questions: Sequence[Question], media: _Media, groups: LookalikeGroups, *, kept_together: bool
 ) -> Lookalikes:
-    split_of = {media.files[q.media_id].digest: q.split for q in questions if q.split}
-    kinds = {media.files[row.media_id].digest: row.kind for row in media.rows}
+    split_of = {file.digest: q.split for q in questions if q.split for file in media.files[q.media_id]}
+    kind_of = {row.file: row.kind for row in media.rows}
+    kinds = {file.digest: kind_of[file.file] for files in media.files.values() for file in files if file.file}
     num_images = sum(kind == "image" for kind in kinds.values())
     return Lookalikes(
         max_distance=MAX_DISTANCE,
@@ -269,7 +271,7 @@ def _manifest(
     rejected: Sequence[Reject],
     stands_for_patient: str,
 ) -> Manifest:
-    num_files = len({media.files[question.media_id].digest for question in questions})
+    num_files = len({file.digest for question in questions for file in media.files[question.media_id]})
     return Manifest(
         format_version=FORMAT_VERSION,
         medtune_version=medtune.__version__,

@@ -38,7 +38,8 @@ class SourceTable:
 
     Attributes:
         questions: The questions in the order of the files.
-        media: The media item of each media id.
+        media: The media items that each media id names, in the order in which they are shown; the empty tuple for
+            questions without media.
         notes: What was left out on purpose and why, with counts and without file names; `prepare` puts the notes in the
             manifest.
         rejects: One reject for each question that could not be read or has no media. A row that would have given two
@@ -49,7 +50,7 @@ class SourceTable:
     """
 
     questions: Sequence[Question]
-    media: Mapping[str, MediaRef]
+    media: Mapping[str, tuple[MediaRef, ...]]
     notes: tuple[str, ...] = ()
     rejects: tuple[Reject, ...] = ()
     missing: tuple[Missing, ...] = ()

@@ -5,7 +5,7 @@ The stated answer is the last line, so that the prompt shares everything before 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from medtune.data.types import AnswerFormat, MediaKind, Prompt, Question
@@ -13,7 +13,7 @@ from medtune.eval.benchmark import Render
 
 ORGAN_FACETS = ("anatomy", "organ")
 """The facets that name the organ of a question; the first one that the question has is used."""
-_SHOWN: Mapping[MediaKind, str] = {"image": "The image", "video": "The video", "volume": "The scan"}
+_SHOWN: Mapping[MediaKind, str] = {"image": "image", "video": "video", "volume": "scan"}
 
 
 def with_stated_answer(render: Render) -> Render:
@@ -45,15 +45,15 @@ def named_organ(question: Question) -> str | None:
     return next((question.facets[facet] for facet in ORGAN_FACETS if question.facets.get(facet)), None)
 
 
-def with_named_organ(render: Render, kind: MediaKind) -> Render:
+def with_named_organ(render: Render, kinds: Sequence[MediaKind]) -> Render:
     """Returns a renderer of the same prompts after a line that names the organ: the condition "with_anatomy".
 
-    A question without a named organ keeps its prompt.
+    A question without a named organ or without media keeps its prompt.
 
     Example:
         >>> from medtune.eval.asking.choice_prompt import render_choice
         >>> asked = Question("q", "m", "Is there a lesion?", ("yes", "no"), "no", "choice", "p", {"organ": "liver"})
-        >>> print(with_named_organ(render_choice, "volume")(asked, "letter").text)
+        >>> print(with_named_organ(render_choice, ["volume"])(asked, "letter").text)
         The scan shows: liver.
         Is there a lesion?
         A. yes
@@ -66,7 +66,13 @@ def with_named_organ(render: Render, kind: MediaKind) -> Render:
 
     def named(question: Question, answer_format: AnswerFormat) -> Prompt:
         organ = named_organ(question)
-        text = f"{_SHOWN[kind]} shows: {organ}.\n{question.text}" if organ else question.text
+        text = f"{_what_shows(kinds)}: {organ}.\n{question.text}" if organ and kinds else question.text
         return render(replace(question, text=text), answer_format)
 
     return named
+
+
+def _what_shows(kinds: Sequence[MediaKind]) -> str:
+    if len(kinds) == 1:
+        return f"The {_SHOWN[kinds[0]]} shows"
+    return f"The {' and '.join(f'{_SHOWN[kind]}s' for kind in dict.fromkeys(kinds))} show"

@@ -34,8 +34,10 @@ def check_conditions(groups: Sequence[MediaGroup], benchmark: Benchmark, conditi
             states, or an organ is to be named or left out and the official prompts have no words for that.
     """
     if "shuffled_frames" in conditions and "shuffled_frames" not in audit_conditions(groups):
-        kind = groups[0].media.kind
-        raise ValueError(f"the condition 'shuffled_frames' is not for {kind}s; leave it out of eval.conditions")
+        kinds = sorted({f"{ref.kind}s" for group in groups for ref in group.media}) or ["questions without media"]
+        raise ValueError(
+            f"the condition 'shuffled_frames' is not for {' and '.join(kinds)}; leave it out of eval.conditions"
+        )
     _check_anatomy(groups, benchmark, [condition for condition in conditions if condition in _ANATOMY_NAMED])
 
 

@@ -75,7 +75,7 @@ def plan_visits(
         prompts: dict[Condition, list[tuple[Question, Prompt]]] = {}
         for condition in conditions:
             asked = _asked(group.questions, condition, seed=seed)
-            render = renders[condition](group.media.kind)
+            render = renders[condition](tuple(ref.kind for ref in group.media))
             prompts[condition] = [(question, render(question, answer_format)) for question in asked]
         visits = [Visit(group, _requests(prompts, own, readings, repeats))] if own else []
         shown: dict[Condition, MediaGroup | None] = {
@@ -107,23 +107,27 @@ def prediction_key(request: Request) -> PredictionKey:
 
 
 def prompt_hash(request: Request, shown: MediaGroup) -> str:
-    """Returns 16 hex digits of a hash over the prompt of a request, its choices and, for "other_image", the media."""
+    """Returns 16 hex digits of a hash over the prompt of a request, its choices and, for "other_image", the media.
+
+    The earlier turns of a conversation are part of the prompt.
+    """
     other = shown.media_id if request.condition == "other_image" else None
-    asked = json.dumps([request.prompt.text, request.prompt.choices, other])
+    turns = [request.question.turns] if request.question.turns else []
+    asked = json.dumps([request.prompt.text, request.prompt.choices, other, *turns])
     return hashlib.sha256(asked.encode("ascii")).hexdigest()[:16]
 
 
-def _render_for(condition: Condition, benchmark: Benchmark) -> Callable[[MediaKind], Render]:
-    """Returns a function from the kind of media to the renderer that words questions under a condition."""
+def _render_for(condition: Condition, benchmark: Benchmark) -> Callable[[Sequence[MediaKind]], Render]:
+    """Returns a function from the kinds of the media to the renderer that words questions under a condition."""
     if condition in benchmark.renders:
         own = benchmark.renders[condition]
-        return lambda kind: own
+        return lambda kinds: own
     if condition == "stated_answer":
         stated = with_stated_answer(benchmark.render)
-        return lambda kind: stated
+        return lambda kinds: stated
     if condition == "with_anatomy":
-        return lambda kind: with_named_organ(benchmark.render, kind)
-    return lambda kind: benchmark.render
+        return lambda kinds: with_named_organ(benchmark.render, kinds)
+    return lambda kinds: benchmark.render
 
 
 def _requests(

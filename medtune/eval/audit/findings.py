@@ -83,7 +83,7 @@ def findings_of(
         *found,
         _counted(
             "duplicate_questions", "the same question about the same image more than once",
-            _repeated(everything, lambda q: (q.media_id, q.text, frozenset(q.options))), len(everything),
+            _repeated(everything, lambda q: (q.media_id, q.turns, q.text, frozenset(q.options))), len(everything),
             "within any split",
         ),
         _counted(
@@ -97,7 +97,8 @@ def findings_of(
         ),
         _counted(
             "images_in_two_splits", "questions about images whose pixels are in two splits",
-            _crossing((str(group.media.path), name, q.id) for name, group, q in _placed(groups)), len(everything),
+            _crossing((str(ref.path), name, q.id) for name, group, q in _placed(groups) for ref in group.media),
+            len(everything),
             "boxes left out",
         ),
         _counted(
@@ -211,9 +212,9 @@ def _repeated(questions: Iterable[Question], key: Callable[[Question], Hashable]
 
 def _contradictions(questions: Sequence[Question]) -> list[str]:
     answers: dict[Hashable, set[str]] = {}
-    for question in questions:
-        answers.setdefault((question.media_id, question.text, frozenset(question.options)), set()).add(question.answer)
-    return [q.id for q in questions if len(answers[q.media_id, q.text, frozenset(q.options)]) > 1]
+    for q in questions:
+        answers.setdefault((q.media_id, q.turns, q.text, frozenset(q.options)), set()).add(q.answer)
+    return [q.id for q in questions if len(answers[q.media_id, q.turns, q.text, frozenset(q.options)]) > 1]
 
 
 def _crossing(found: Iterable[tuple[str, str, str]]) -> list[str]:
@@ -222,10 +223,15 @@ def _crossing(found: Iterable[tuple[str, str, str]]) -> list[str]:
     splits: dict[str, set[str]] = {}
     for name, split, _ in rows:
         splits.setdefault(name, set()).add(split)
-    return [id_ for name, _, id_ in rows if len(splits[name]) > 1]
+    # A question about several images is counted once.
+    return list(dict.fromkeys(id_ for name, _, id_ in rows if len(splits[name]) > 1))
 
 
 def _look_alikes(groups: Mapping[str, Sequence[MediaGroup]], looks: Mapping[str, int]) -> list[str]:
     group_of = lookalike_groups(looks).several
-    placed = ((group_of.get(group.media.path.name), name, question.id) for name, group, question in _placed(groups))
+    placed = (
+        (group_of.get(ref.path.name), name, question.id)
+        for name, group, question in _placed(groups)
+        for ref in group.media
+    )
     return _crossing((alike, name, question_id) for alike, name, question_id in placed if alike is not None)

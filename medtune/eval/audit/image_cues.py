@@ -38,7 +38,7 @@ def split_probes(train: Sequence[MediaGroup], groups: Sequence[MediaGroup], *, s
     known, asked = (
         [question for group in part for question in group.questions if is_choice(question)] for part in (train, groups)
     )
-    is_image = all(group.media.kind == "image" for part in (train, groups) for group in part)
+    is_image = all(ref.kind == "image" for part in (train, groups) for group in part for ref in group.media)
     most = MAX_IMAGES if is_image else MAX_FILMS_AND_VOLUMES
     read = [
         drawn([group for group in part if any(map(is_choice, group.questions))], at_most=most, seed=seed)
@@ -83,31 +83,30 @@ def cue_probes(
 def box_places(groups: Sequence[MediaGroup]) -> dict[str, NDArray[np.float32]]:
     """Returns for each image with red boxes where the largest one lies, and how many there are.
 
-    The numbers are the centre, the width and the height as shares of the image, their squares and products, and the
-    number of boxes. Only the head of each file is read.
+    Where several images are shown together, the first that has boxes counts. The numbers are the centre, the width and
+    the height as shares of the image, their squares and products, and the number of boxes. Only the head of each file
+    is read.
     """
     from sklearn.preprocessing import PolynomialFeatures
 
-    boxed = [group for group in groups if group.media.kind == "image" and group.media.boxes]
+    first = ((group, next((ref for ref in group.media if ref.kind == "image" and ref.boxes), None)) for group in groups)
+    boxed = [(group.media_id, ref) for group, ref in first if ref is not None]
     if not boxed:
         return {}
-    places = PolynomialFeatures(2, include_bias=False).fit_transform([_place(group.media) for group in boxed])
-    counts = [[len(group.media.boxes)] for group in boxed]
+    places = PolynomialFeatures(2, include_bias=False).fit_transform([_place(ref) for _, ref in boxed])
+    counts = [[len(ref.boxes)] for _, ref in boxed]
     found = np.hstack([places, counts]).astype(np.float32)
-    return {group.media_id: row for group, row in zip(boxed, found, strict=True)}
+    return {media_id: row for (media_id, _), row in zip(boxed, found, strict=True)}
 
 
 def grey_histograms(groups: Sequence[MediaGroup]) -> dict[str, NDArray[np.float32]]:
     """Returns for each media id the histogram of its grey values without boxes, and their mean and deviation, 0 to 1.
 
-    Of a video four frames count, and of a volume three slices.
+    Of a video four frames count, and of a volume three slices. Questions without media have no histogram.
     """
-    seen: dict[MediaRef, NDArray[np.float32]] = {}
-    for group in groups:
-        bare = replace(group.media, boxes=())
-        if bare not in seen:
-            seen[bare] = _histogram(preview(bare).pixels_HWC)
-    return {group.media_id: seen[replace(group.media, boxes=())] for group in groups}
+    bare = {g.media_id: tuple(replace(ref, boxes=()) for ref in g.media) for g in groups if g.media}
+    seen = {media: _histogram(preview(media).pixels_HWC) for media in dict.fromkeys(bare.values())}
+    return {media_id: seen[media] for media_id, media in bare.items()}
 
 
 def _histogram(pixels_HWC: NDArray[np.uint8]) -> NDArray[np.float32]:

@@ -50,9 +50,14 @@ class Probe:
 
 
 def thumbnails(groups: Sequence[MediaGroup]) -> dict[str, NDArray[np.float32]]:
-    """Returns for each media id the image with its red boxes drawn, as 16 x 16 grey values in [0, 1], row by row."""
+    """Returns for each media id the image with its red boxes drawn, as 16 x 16 grey values in [0, 1], row by row.
+
+    Images that are shown together are one picture. Questions without media have none.
+    """
     found: dict[str, NDArray[np.float32]] = {}
     for group in groups:
+        if not group.media:
+            continue
         picture = PIL.Image.fromarray(preview(group.media).pixels_HWC).convert("L")
         small = picture.resize((THUMBNAIL_PX, THUMBNAIL_PX), PIL.Image.Resampling.BOX)
         found[group.media_id] = np.asarray(small, dtype=np.float32).ravel() / np.float32(255)
@@ -80,10 +85,11 @@ def regression_answers(
         train: Train questions that have options.
         train_features: The features of the train images by media id.
         questions: The questions to be answered; they have options.
-        features: The features of their images by media id; none may be missing.
+        features: The features of their images by media id.
 
     Returns:
-        One of the shown options for each question; None if no shown option is an answer in the question's set.
+        One of the shown options for each question; None if no shown option is an answer in the question's set, or its
+        images have no features.
     """
 
     def fit_and_say(learnt: Sequence[Question], asked: Sequence[Question]) -> list[str | None]:
@@ -95,7 +101,7 @@ def regression_answers(
         names, scores = _regression(known, answers, chosen)
         return [_best_shown(question, names, row) for question, row in zip(asked, scores, strict=True)]
 
-    return _by_set([question for question in train if question.media_id in train_features], questions, fit_and_say)
+    return _by_set([q for q in train if q.media_id in train_features], questions, features, fit_and_say)
 
 
 def nearest_answers(
@@ -115,12 +121,13 @@ def nearest_answers(
             found.append(next((learnt[i].answer for i in order.tolist() if learnt[i].answer in question.options), None))
         return found
 
-    return _by_set([question for question in train if question.media_id in train_features], questions, copy)
+    return _by_set([q for q in train if q.media_id in train_features], questions, features, copy)
 
 
 def _by_set(
     train: Sequence[Question],
     questions: Sequence[Question],
+    features: Features,
     answer: Callable[[Sequence[Question], Sequence[Question]], list[str | None]],
 ) -> tuple[str | None, ...]:
     wordings = Counter((question.facets.get("task"), question.text) for question in train)
@@ -136,7 +143,8 @@ def _by_set(
             learnt.setdefault(question.facets.get("task"), []).append(question)
     asked: dict[Hashable, list[int]] = {}
     for number, question in enumerate(questions):
-        asked.setdefault(name(question), []).append(number)
+        if question.media_id in features:
+            asked.setdefault(name(question), []).append(number)
     found: list[str | None] = [None] * len(questions)
     for key, numbers in asked.items():
         if key in learnt:

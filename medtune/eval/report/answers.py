@@ -48,12 +48,12 @@ class Answered:
 
     Attributes:
         question: The question.
-        media: The image, video or volume.
+        media: The images, videos or volumes that are shown together; empty for none.
         answers: Phase -> its answer.
     """
 
     question: Question
-    media: MediaRef
+    media: tuple[MediaRef, ...]
     answers: Mapping[str, Answer]
 
     @property

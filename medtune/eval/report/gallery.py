@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import PIL.Image
 
 from medtune.data.media.preview import preview
-from medtune.data.types import MediaRef
+from medtune.data.types import MEDIA_MARK, MediaRef
 from medtune.eval.report.answers import CHANGES, Answered, answered_questions, chosen, with_replies
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import phase_title, spoken
@@ -47,6 +47,10 @@ class Picture:
     width: int
     height: int
     alt: str
+
+
+NO_PICTURE = Picture(None, 0, 0, "")
+"""Stands for the picture of a question without media."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +187,7 @@ def _items(picked: Sequence[Answered]) -> tuple[Item, ...]:
     items = []
     for number, one in enumerate(picked, start=1):
         media_id = one.question.media_id
-        known = uris.get(media_id) or picture(one.media)
+        known = uris.get(media_id) or (picture(one.media) if one.media else NO_PICTURE)
         uris[media_id] = known
         if known.uri and len(known.uri) > left:
             known = Picture(None, known.width, known.height, known.alt)
@@ -192,8 +196,8 @@ def _items(picked: Sequence[Answered]) -> tuple[Item, ...]:
     return tuple(items)
 
 
-def picture(media: MediaRef) -> Picture:
-    """Returns an image with its boxes drawn, reduced to `LONG_SIDE_PX`, as a data URI.
+def picture(media: Sequence[MediaRef]) -> Picture:
+    """Returns the images that are shown together with their boxes drawn, reduced to `LONG_SIDE_PX`, as a data URI.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -205,8 +209,10 @@ def picture(media: MediaRef) -> Picture:
     # Without subsampling, because the thin red boxes would fade otherwise.
     shown.save(encoded, "JPEG", quality=JPEG_QUALITY, subsampling=0)
     uri = "data:image/jpeg;base64," + base64.b64encode(encoded.getvalue()).decode("ascii")
-    boxes = {0: "", 1: " with a red box drawn on it"}.get(len(media.boxes), f" with {len(media.boxes)} red boxes")
-    return Picture(uri, shown.width, shown.height, f"The image that was asked about{boxes}")
+    num_boxes = sum(len(ref.boxes) for ref in media)
+    boxes = {0: "", 1: " with a red box drawn on it"}.get(num_boxes, f" with {num_boxes} red boxes")
+    which = "The image that was" if len(media) == 1 else f"The {len(media)} images that were"
+    return Picture(uri, shown.width, shown.height, f"{which} asked about{boxes}")
 
 
 def _item(number: int, one: Answered, shown: Picture) -> Item:
@@ -237,7 +243,7 @@ def _item(number: int, one: Answered, shown: Picture) -> Item:
         number=number,
         question_id=question.id,
         task=spoken(question.facets.get("task", "")),
-        question=_cut(question.text),
+        question=_cut(question.text.replace(MEDIA_MARK, "").strip()),
         truth=_cut(question.answer + (f" {question.unit}" if question.unit else "")),
         outcome=_outcome(one),
         change=_CHANGE_TITLES.get(one.change, ""),

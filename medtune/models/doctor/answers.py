@@ -12,12 +12,10 @@ import torch
 
 from medtune.data.types import Prediction, Reading
 from medtune.models.answering import LocalAnswerer
-from medtune.models.contract import Assembled
-from medtune.models.doctor.asked import AskedQuestion, end_ids, laid_out, visits
+from medtune.models.contract import Assembled, Encoded
+from medtune.models.doctor.asked import AskedQuestion, encoded_media, end_ids, laid_out, visits
 from medtune.models.doctor.check import Check, Finding, checked
 from medtune.models.doctor.reference import Reference
-from medtune.models.media_item import read_item
-from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.prompts import pad_left
 from medtune.models.sequence.tree import grow
@@ -162,7 +160,9 @@ def _furthest(left: Mapping[str, Prediction], right: Mapping[str, Prediction]) -
 def _with_other_media(questions: Sequence[AskedQuestion]) -> Iterator[tuple[AskedQuestion, AskedQuestion]]:
     """Yields each question with a copy of it that shows the media item of another question."""
     for asked in questions:
-        other = next((each for each in questions if each.media != asked.media), None)
+        kinds = [ref.kind for ref in asked.media]
+        others = (each for each in questions if [ref.kind for ref in each.media] == kinds)
+        other = next((each for each in others if each.media != asked.media), None)
         if other is not None:
             yield asked, AskedQuestion(asked.question, other.media, asked.prompt)
 
@@ -172,9 +172,9 @@ def _replies(assembled: Assembled, reference: Reference, questions: Sequence[Ask
     family, transform = assembled.family, assembled.transform
     near = 0
     for asked in questions:
-        rows = pad_left([laid_out(asked, None, family, transform)], [0], pad_id=family.pad_id)
+        rows = pad_left([laid_out(asked, None, family, transform)], [asked.first], pad_id=family.pad_id)
         with asking.precise():
-            media = assembled.model.encode(transform.stack([read_item(asked.media, transform)]))
+            media = encoded_media(asked, assembled)
             said = assembled.model.generate(
                 rows.to(asking.device), media, max_new_tokens=asking.max_new_tokens, stop_ids=end_ids(family)
             )[0]
@@ -232,8 +232,11 @@ def _hidden(assembled: Assembled, questions: Sequence[AskedQuestion], asking: As
         other = (*layout.ids[: first + 1], *(layout.ids[first],) * (layout.num_targets - 1))
         changed = replace(layout, ids=other, labels=(*layout.labels[:first], *other[first:]))
         with asking.precise():
-            encoded = assembled.model.encode(transform.stack([read_item(asked.media, transform)]))
-            own, its = (_first_logprob(assembled, each, encoded, asking) for each in (layout, changed))
+            encoded = encoded_media(asked, assembled)
+            own, its = (
+                _first_logprob(assembled, Shown(grow([each], [0]), asked.first), encoded, asking)
+                for each in (layout, changed)
+            )
         apart = abs(own - its)
         if apart > asking.tolerance:
             return False, (
@@ -244,7 +247,7 @@ def _hidden(assembled: Assembled, questions: Sequence[AskedQuestion], asking: As
     return True, f"changing the end of an answer moves its first token by at most {largest:.2g}"
 
 
-def _first_logprob(assembled: Assembled, layout: Layout, encoded: object, asking: Asking) -> float:
-    rows = pack([[Shown(grow([layout], [0]), 0)]], pad_id=assembled.family.pad_id).to(asking.device)
+def _first_logprob(assembled: Assembled, shown: Shown, encoded: Encoded | None, asking: Asking) -> float:
+    rows = pack([[shown]], pad_id=assembled.family.pad_id).to(asking.device)
     read = assembled.model(rows, encoded)
     return float(read.logprobs_T[rows.target_place_T.argmin()])

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from medtune.data.media.load import Shape, load_media
 from medtune.data.types import Image, MediaGroup, MediaRef, Prompt, Question, Reading, Request, Video, Volume
-from medtune.models.contract import Transform
+from medtune.models.contract import Assembled, Encoded, Transform
+from medtune.models.media_item import read_item
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.layout import SequenceFamily
 from medtune.models.transformers_vlm.media import ProcessorTransform
@@ -19,18 +20,23 @@ class AskedQuestion:
 
     Attributes:
         question: The question.
-        media: The media item that it shows.
+        media: The media items that it shows.
         prompt: The words in which a benchmark asks it.
     """
 
     question: Question
-    media: MediaRef
+    media: tuple[MediaRef, ...]
     prompt: Prompt
 
     @property
     def name(self) -> str:
         """The question in a message: its id."""
         return f"question {self.question.id}"
+
+    @property
+    def first(self) -> int | None:
+        """The number of the first media item, where its own are encoded by themselves; None where it shows none."""
+        return 0 if self.media else None
 
     @property
     def replies(self) -> tuple[str, ...]:
@@ -40,13 +46,20 @@ class AskedQuestion:
 
 def laid_out(asked: AskedQuestion, answer: str | None, family: SequenceFamily, transform: Transform) -> Layout:
     """Returns medtune's own sequence of a question, with an answer or up to the place where it begins."""
-    shape: Shape | None = transform.shape(asked.media)
-    return family.layout(asked.prompt.text, answer, shape=shape)
+    shapes: list[Shape | None] = [transform.shape(ref) for ref in asked.media]
+    return family.layout(asked.prompt.text, answer, shapes=shapes, turns=asked.question.turns)
 
 
-def decoded(asked: AskedQuestion, transform: Transform) -> Image | Video | Volume:
-    """Returns the decoded media item; a volume that is shown as slices comes as the frames of a video."""
-    media = load_media(asked.media, transform.sampling)
+def encoded_media(asked: AskedQuestion, assembled: Assembled) -> Encoded | None:
+    """Returns the media items of a question as the model encodes them; None where it shows none."""
+    transform = assembled.transform
+    items = [read_item(ref, transform) for ref in asked.media]
+    return assembled.model.encode(transform.stack(items)) if items else None
+
+
+def decoded(ref: MediaRef, transform: Transform) -> Image | Video | Volume:
+    """Returns a decoded media item; a volume that is shown as slices comes as the frames of a video."""
+    media = load_media(ref, transform.sampling)
     if isinstance(media, Volume) and isinstance(transform, ProcessorTransform) and transform.volumes is not None:
         return transform.volumes(media)
     return media

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from medtune.models.contract import Assembled
+from medtune.models.contract import Assembled, MediaItem
 from medtune.models.doctor.answers import Asking
 from medtune.models.doctor.asked import AskedQuestion, laid_out
 from medtune.models.doctor.check import Check, Finding, checked
@@ -100,12 +100,15 @@ def learn(assembled: Assembled, questions: Sequence[AskedQuestion], tuning: Tuni
     learning = {name: p for name, p in model.named_parameters() if p.requires_grad}
     start = _copies(learning)
     model.zero_grad()
-    items, trees = [], []
+    items: list[MediaItem] = []
+    trees: list[Shown] = []
     by_media: dict[str, list[tuple[int, AskedQuestion]]] = {}
     for number, asked in enumerate(questions):
         by_media.setdefault(asked.question.media_id, []).append((number, asked))
-    for place, same in enumerate(by_media.values()):
-        items.append(read_item(same[0][1].media, assembled.transform))
+    for same in by_media.values():
+        media = same[0][1].media
+        place = len(items) if media else None
+        items += [read_item(ref, assembled.transform) for ref in media]
         layouts = [laid_out(each, each.prompt.target, assembled.family, assembled.transform) for _, each in same]
         if model.plain_because is None:
             trees.append(Shown(grow(layouts, [number for number, _ in same]), place))
@@ -116,7 +119,7 @@ def learn(assembled: Assembled, questions: Sequence[AskedQuestion], tuning: Tuni
     if on_gpu:
         torch.cuda.reset_peak_memory_stats(asking.device)
     with asking.precise():
-        read = model(rows.to(asking.device), model.encode(assembled.transform.stack(items)))
+        read = model(rows.to(asking.device), model.encode(assembled.transform.stack(items)) if items else None)
         loss = -read.logprobs_T.sum() / len(read.logprobs_T)
     loss.backward()
     gradients = {name: _gradient(p) for name, p in learning.items()}

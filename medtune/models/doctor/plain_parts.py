@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from medtune.data.types import MediaRef
 from medtune.models.contract import Assembled
 from medtune.models.doctor.asked import AskedQuestion, laid_out
 from medtune.models.doctor.reference import Continued, Told, as_positions, watched_positions
@@ -95,20 +96,24 @@ class PartsReference:
 
     def _embedded(self, asked: AskedQuestion, layout: Layout) -> Tensor:
         """Returns the embeddings of a sequence with the projector's tokens in the places of its media spans."""
-        transform, device = self._assembled.transform, next(self._model.parameters()).device
-        weight = next(self._model.vision.parameters())
-        media = transform.stack([read_item(asked.media, transform)])
-        media = media.to(device, weight.dtype if media.is_floating_point() else None)
-        tokens_NE = self._model.projector(self._model.vision(media))[0]
+        device = next(self._model.parameters()).device
+        tokens = [self._visual_tokens(ref) for ref in asked.media]
         embedded_LE: Tensor = self._model.language.get_input_embeddings()(torch.tensor(layout.ids, device=device))
         pieces, last = [], 0
         for span in layout.media_spans:
-            pieces += [embedded_LE[last : span.start], tokens_NE.to(embedded_LE.dtype)]
+            pieces += [embedded_LE[last : span.start], tokens[span.item].to(embedded_LE.dtype)]
             last = span.stop
         whole_LE = torch.cat([*pieces, embedded_LE[last:]])
         if len(whole_LE) != len(layout.ids):
             raise ValueError(
-                f"the sequence has {sum(stop - start for start, stop in layout.media_spans)} places for visual tokens, "
-                f"and the projector gives {len(tokens_NE)}"
+                f"the sequence has {sum(span.stop - span.start for span in layout.media_spans)} places for visual "
+                f"tokens, and the projector gives {sum(map(len, tokens))}"
             )
         return whole_LE.unsqueeze(0)
+
+    def _visual_tokens(self, ref: MediaRef) -> Tensor:
+        transform, weight = self._assembled.transform, next(self._model.vision.parameters())
+        media = transform.stack([read_item(ref, transform)])
+        media = media.to(weight.device, weight.dtype if media.is_floating_point() else None)
+        tokens_NE: Tensor = self._model.projector(self._model.vision(media))[0]
+        return tokens_NE

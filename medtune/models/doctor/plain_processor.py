@@ -5,17 +5,18 @@ Shape legend: L tokens, T target tokens, N new tokens, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import PIL.Image
 import torch
 from torch import Tensor
 
-from medtune.data.types import Image, Video
+from medtune.data.types import Image, Video, Volume, require_kind
 from medtune.models.contract import Assembled, root_of
 from medtune.models.doctor.asked import AskedQuestion, decoded, end_ids, laid_out
 from medtune.models.doctor.reference import Continued, Told, as_positions, watched_positions
+from medtune.models.sequence.conversation import user_turns
 from medtune.models.sequence.processor_template import ANSWER, QUESTION, TODAY
 from medtune.models.tuning.precision import Precise
 
@@ -47,7 +48,8 @@ class ProcessorReference:
     def end_id(self) -> int | None:
         """The special token that the chat template writes behind an answer, or else the tokenizer's end of sequence."""
         tokenizer = self._processor.tokenizer
-        tail = self._rendered([{"type": "text", "text": QUESTION}], ANSWER).partition(ANSWER)[2].strip()
+        asked = [{"role": "user", "content": [{"type": "text", "text": QUESTION}]}]
+        tail = self._rendered(asked, ANSWER).partition(ANSWER)[2].strip()
         ids = tokenizer(tail, add_special_tokens=False).input_ids if tail else []
         if ids and ids[0] in {*tokenizer.get_added_vocab().values(), *tokenizer.all_special_ids}:
             return int(ids[0])
@@ -122,7 +124,7 @@ class ProcessorReference:
         return Continued(ids, torch.cat(made.logits).float().log_softmax(-1).cpu())
 
     def _writes(self, asked: AskedQuestion) -> bool:
-        return asked.media.kind == "image" or self._frames is not None
+        return all(ref.kind == "image" for ref in asked.media) or self._frames is not None
 
     def _inputs(self, asked: AskedQuestion) -> Mapping[str, Tensor]:
         """Returns the processor's outputs for a question up to the place where the answer begins."""
@@ -131,45 +133,38 @@ class ProcessorReference:
         return self._asked[asked.question.id]
 
     def _written(self, asked: AskedQuestion) -> Mapping[str, Tensor]:
-        media = decoded(asked, self._assembled.transform)
-        words = {"type": "text", "text": asked.prompt.text}
-        if isinstance(media, Image):
-            content: list[dict[str, Any]] = [{"type": "image", "image": PIL.Image.fromarray(media.pixels_HWC)}, words]
-            turns = [{"role": "user", "content": content}]
+        media = [decoded(ref, self._assembled.transform) for ref in asked.media]
+        if all(isinstance(item, Image) for item in media):
+            parts = [[{"type": "image", "image": picture} for picture in _pictures(item)] for item in media]
             made = self._processor.apply_chat_template(
-                turns, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt", **self._date()
-            )
+                conversation(asked, parts), add_generation_prompt=True, tokenize=True, return_dict=True,
+                return_tensors="pt", **self._date(),
+            )  # fmt: skip
             return dict(made)
-        if not isinstance(media, Video):
-            raise ValueError(f"{asked.media.path}: a {asked.media.kind}, which the processor does not take")
-        if self._frames == "images":
-            pictures = [PIL.Image.fromarray(frame_HWC) for frame_HWC in media.frames_THWC]
-            text = self._rendered([*({"type": "image"} for _ in pictures), words], None)
-            return dict(self._processor(text=[text], images=[pictures], return_tensors="pt", **self._opened(text)))
-        text = self._rendered([{"type": "video"}, words], None)
-        count, lasts_s = len(media.times_s), media.times_s[-1] - media.times_s[0]
-        # A clip of one frame has no rate; the processors then take one frame a second.
-        clock = {"total_num_frames": count, "fps": (count - 1) / lasts_s if lasts_s else 1.0}
-        made = self._processor(
-            text=[text],
-            videos=[torch.from_numpy(media.frames_THWC).permute(0, 3, 1, 2)],
-            video_metadata=[{**clock, "frames_indices": list(range(count))}],
-            do_sample_frames=False,
-            return_tensors="pt",
-            **self._opened(text),
-        )
-        return dict(made)
+        as_videos = [item for item in media if isinstance(item, Video) and self._frames != "images"]
+        pictures = [picture for item in media if item not in as_videos for picture in _pictures(item)]
+        shown = [
+            [{"type": "video"}] if item in as_videos else [{"type": "image"}] * len(_pictures(item)) for item in media
+        ]
+        text = self._rendered(conversation(asked, shown), None)
+        given: dict[str, Any] = {"images": [pictures]} if pictures else {}
+        if as_videos:
+            frames = [torch.from_numpy(item.frames_THWC).permute(0, 3, 1, 2) for item in as_videos]
+            given |= {"videos": frames, "video_metadata": list(map(_clock, as_videos)), "do_sample_frames": False}
+        return dict(self._processor(text=[text], return_tensors="pt", **given, **self._opened(text)))
 
     def _unwritten(self, asked: AskedQuestion) -> Mapping[str, Tensor]:
         """Returns medtune's own tokens and pixels, with which transformers' forward can still be compared."""
         transform = self._assembled.transform
+        if len(asked.media) != 1:
+            raise ValueError("videos beside other media are not written by the processor, and cannot be compared")
         layout = laid_out(asked, None, self._assembled.family, transform)
-        return {"input_ids": torch.tensor([layout.ids]), **transform(decoded(asked, transform))}
+        return {"input_ids": torch.tensor([layout.ids]), **transform(decoded(asked.media[0], transform))}
 
     def _answer_ids(self, asked: AskedQuestion, answer: str) -> tuple[int, ...]:
         """Returns the tokens of an answer and of the end of its turn, as they stand behind the question's."""
         tokenizer = self._processor.tokenizer
-        question = [{"type": "text", "text": asked.prompt.text}]
+        question = conversation(asked, [[] for _ in asked.media])
         open_text, whole_text = self._rendered(question, None), self._rendered(question, answer)
         lead = ""
         if whole_text.startswith(open_text):
@@ -183,10 +178,9 @@ class ProcessorReference:
             raise ValueError("neither the chat template nor the tokenizer names a token that ends an answer")
         return (*target, self.end_id)
 
-    def _rendered(self, content: list[dict[str, Any]], answer: str | None) -> str:
-        turns: list[dict[str, Any]] = [{"role": "user", "content": content}]
-        if answer is not None:
-            turns.append({"role": "assistant", "content": [{"type": "text", "text": answer}]})
+    def _rendered(self, asked: list[dict[str, Any]], answer: str | None) -> str:
+        told = [] if answer is None else [{"role": "assistant", "content": [{"type": "text", "text": answer}]}]
+        turns = [*asked, *told]
         return str(
             self._processor.apply_chat_template(
                 turns, tokenize=False, add_generation_prompt=answer is None, **self._date()
@@ -208,6 +202,43 @@ class ProcessorReference:
             name: tensor.to(weight.device, weight.dtype if tensor.is_floating_point() else None)
             for name, tensor in inputs.items()
         }
+
+
+def conversation(
+    asked: AskedQuestion, shown: Sequence[list[dict[str, Any]]], *, as_text: bool = False
+) -> list[dict[str, Any]]:
+    """Returns the turns of a conversation up to the question, as chat templates take them.
+
+    Args:
+        asked: The question with the turns before it.
+        shown: For each media item the parts of a turn that show it.
+        as_text: Whether the answers of earlier turns are given as text instead of a list of parts.
+    """
+    turns: list[dict[str, Any]] = []
+    earlier = asked.question.turns
+    answers = [*(turn.answer for turn in earlier), None]
+    for pieces, answer in zip(user_turns(asked.prompt.text, earlier, num_items=len(shown)), answers, strict=True):
+        content = [
+            part
+            for piece in pieces
+            for part in ([{"type": "text", "text": piece}] if isinstance(piece, str) else shown[piece])
+        ]
+        turns.append({"role": "user", "content": content})
+        if answer is not None:
+            turns.append({"role": "assistant", "content": answer if as_text else [{"type": "text", "text": answer}]})
+    return turns
+
+
+def _pictures(media: Image | Video | Volume) -> list[PIL.Image.Image]:
+    frames = media.frames_THWC if isinstance(media, Video) else require_kind(media, Image).pixels_HWC[None]
+    return [PIL.Image.fromarray(frame_HWC) for frame_HWC in frames]
+
+
+def _clock(video: Video) -> dict[str, Any]:
+    count, lasts_s = len(video.times_s), video.times_s[-1] - video.times_s[0]
+    # A clip of one frame has no rate; the processors then take one frame a second.
+    rate = (count - 1) / lasts_s if lasts_s else 1.0
+    return {"total_num_frames": count, "fps": rate, "frames_indices": list(range(count))}
 
 
 def _longer(name: str, tensor: Tensor, target: tuple[int, ...], inputs: Mapping[str, Tensor]) -> Tensor:

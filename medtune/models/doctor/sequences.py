@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
 import torch
 from torch import Tensor
@@ -63,11 +63,15 @@ def _texts(ids: Sequence[int], layout: Layout) -> list[int]:
     """Returns the tokens without the placeholders of visual tokens; a run of them counts as one."""
     if not layout.media_spans:
         return list(ids)
-    placeholder = layout.ids[layout.media_spans[0].start]
+    placeholders = _placeholders(layout)
     texts: list[int] = []
     for token, run in groupby(ids):
-        texts += [token] if token == placeholder else list(run)
+        texts += [token] if token in placeholders else list(run)
     return texts
+
+
+def _placeholders(layout: Layout) -> set[int]:
+    return {layout.ids[span.start] for span in layout.media_spans}
 
 
 def _words(asked: AskedQuestion, assembled: Assembled) -> Iterator[str]:
@@ -76,7 +80,7 @@ def _words(asked: AskedQuestion, assembled: Assembled) -> Iterator[str]:
     unspoken = {IGNORED, *end_ids(assembled.family)}
     for reply in asked.replies:
         layout = laid_out(asked, reply, assembled.family, assembled.transform)
-        media = {place for span in layout.media_spans for place in range(*span)}
+        media = {place for span in layout.media_spans for place in range(span.start, span.stop)}
         ids = [token for place, token in enumerate(layout.ids) if place not in media]
         text = assembled.family.decode(ids)
         learnt = assembled.family.decode([label for label in layout.labels if label not in unspoken])
@@ -95,8 +99,17 @@ def _image_tokens(assembled: Assembled, reference: Reference, questions: Sequenc
             wanted = reference.ids(asked)
             if wanted is None or not layout.media_spans:
                 continue
-            runs = [(span.start, span.stop - span.start) for span in layout.media_spans]
-            its = _runs(wanted, layout.ids[layout.media_spans[0].start])
+            # Items without a text between them are one run for a processor.
+            apart = [
+                span.start
+                for number, span in enumerate(layout.media_spans)
+                if not number or layout.media_spans[number - 1].stop != span.start
+            ]
+            runs = [
+                (start, max(s.stop for s in layout.media_spans if s.start < stop) - start)
+                for start, stop in zip(apart, [*apart[1:], len(layout.ids)], strict=True)
+            ]
+            its = _runs(wanted, _placeholders(layout))
             if len(runs) != len(its):
                 yield f"{asked.name}: {len(runs)} runs of visual tokens, expected {len(its)}"
             for number, (mine, theirs) in enumerate(zip(runs, its, strict=False), 1):
@@ -117,12 +130,12 @@ def _image_tokens(assembled: Assembled, reference: Reference, questions: Sequenc
     )
 
 
-def _runs(ids: Sequence[int], placeholder: int) -> list[tuple[int, int]]:
+def _runs(ids: Sequence[int], placeholders: set[int]) -> list[tuple[int, int]]:
     """Returns the first place and the length of each run of placeholders."""
     runs, place = [], 0
-    for token, same in groupby(ids):
+    for is_visual, same in groupby(ids, key=placeholders.__contains__):
         length = len(list(same))
-        if token == placeholder:
+        if is_visual:
             runs.append((place, length))
         place += length
     return runs
@@ -171,10 +184,11 @@ def _pixels(assembled: Assembled, reference: Reference, questions: Sequence[Aske
     compared, largest = 0, 0.0
     for asked in questions:
         wanted = reference.pixels(asked)
-        if wanted is None:
+        if wanted is None or not asked.media:
             continue
-        made = assembled.transform(decoded(asked, assembled.transform))
-        compared += 1
+        each = [assembled.transform(decoded(ref, assembled.transform)) for ref in asked.media]
+        made = {name: _together([one[name] for one in each if name in one]) for name in dict.fromkeys(chain(*each))}
+        compared += len(each)
         for name, mine in made.items():
             its = _same_name(name, mine, wanted)
             if its is None:
@@ -186,6 +200,11 @@ def _pixels(assembled: Assembled, reference: Reference, questions: Sequence[Aske
     if not compared:
         return None, f"{_NO_PROCESSOR}; `medtune verify` compares the preparation with recorded values"
     return True, f"{compared} media items are prepared as by the checkpoint's processor"
+
+
+def _together(parts: Sequence[Tensor]) -> Tensor:
+    """Returns the prepared pixels of several items in a row; those of one item keep their shape."""
+    return parts[0] if len(parts) == 1 else torch.cat([part.flatten() for part in parts])
 
 
 def _same_name(name: str, mine: Tensor, wanted: Mapping[str, Tensor]) -> Tensor | None:

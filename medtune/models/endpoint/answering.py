@@ -124,8 +124,14 @@ class EndpointAnswerer:
         )
 
     def _body(self, group: MediaGroup, request: Request) -> Body:
-        urls = () if request.condition == "text_only" else self._urls(group.media)
-        return request_body(self._endpoint, request.prompt, urls, max_new_tokens=self._max_new_tokens)
+        media = () if request.condition == "text_only" else group.media
+        return request_body(
+            self._endpoint,
+            request.prompt,
+            [self._urls(ref) for ref in media],
+            turns=request.question.turns,
+            max_new_tokens=self._max_new_tokens,
+        )
 
     def _encoded(self, ref: MediaRef) -> tuple[str, ...]:
         return data_urls(load_media(ref, sampling(self._endpoint)), self._endpoint)

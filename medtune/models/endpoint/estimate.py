@@ -22,8 +22,10 @@ def request_tokens(endpoint: Endpoint, asked: Asked, *, max_new_tokens: int) -> 
     """
     group, request = asked
     shown = request.condition != "text_only"
-    sizes = sent_sizes(sent_shape(group.media, endpoint), endpoint) if shown else ()
-    return estimated_tokens(request.prompt.text, sizes, max_new_tokens=max_new_tokens)
+    media = group.media if shown else ()
+    sizes = [size for ref in media for size in sent_sizes(sent_shape(ref, endpoint), endpoint)]
+    earlier = "".join(text for turn in request.question.turns for text in turn)
+    return estimated_tokens(earlier + request.prompt.text, sizes, max_new_tokens=max_new_tokens)
 
 
 def total_tokens(endpoint: Endpoint, asked: Iterable[Asked], *, max_new_tokens: int) -> Tokens:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from medtune.data.media.images import Size
-from medtune.data.types import Prompt
+from medtune.data.types import Prompt, Turn
 from medtune.models.endpoint.settings import Endpoint
+from medtune.models.sequence.conversation import Piece, user_turns
 
 Body = dict[str, Any]
 """The body of a request: a JSON object."""
@@ -38,23 +39,51 @@ class Tokens(NamedTuple):
     output: int
 
 
-def request_body(endpoint: Endpoint, prompt: Prompt, images: Sequence[str], *, max_new_tokens: int) -> Body:
-    """Returns the body of one request: the images first, then the text, in one user turn behind any system turn.
+def request_body(
+    endpoint: Endpoint,
+    prompt: Prompt,
+    media: Sequence[Sequence[str]],
+    *,
+    turns: Sequence[Turn] = (),
+    max_new_tokens: int,
+) -> Body:
+    """Returns the body of one request: the turns of the conversation, behind any system turn.
+
+    The pictures of each media item stand where the text says their place, else all in front of the first turn.
 
     Args:
         endpoint: The settings; the model, the sampling and the image detail are taken from them.
-        prompt: The texts of the system turn and the user turn.
-        images: The pictures as data URLs, in the order in which they are shown.
+        prompt: The texts of the system turn and the last user turn.
+        media: The pictures of each media item as data URLs, in the order in which they are shown.
+        turns: The turns before the last one.
         max_new_tokens: Largest length of the reply, in tokens.
     """
-    content: list[Mapping[str, Any]] = [
-        {"type": "image_url", "image_url": {"url": url, "detail": endpoint.image_detail}} for url in images
-    ]
-    user = prompt.user.replace(prompt.pictures_gap, str(len(images)), 1) if prompt.pictures_gap else prompt.user
+    user = prompt.user
+    if prompt.pictures_gap:
+        user = user.replace(prompt.pictures_gap, str(sum(map(len, media))), 1)
+    messages = [{"role": "system", "content": prompt.system}] if prompt.system else []
+    answers = [*(turn.answer for turn in turns), None]
+    for pieces, answer in zip(user_turns(user, turns, num_items=len(media)), answers, strict=True):
+        messages.append({"role": "user", "content": _content(pieces, media, endpoint)})
+        if answer is not None:
+            messages.append({"role": "assistant", "content": answer})
+    return _body(endpoint, messages, max_new_tokens=max_new_tokens)
+
+
+def _content(pieces: Sequence[Piece], media: Sequence[Sequence[str]], endpoint: Endpoint) -> Any:
     # A text without images is sent as a plain string, because servers of text models accept nothing else.
-    asked: object = [*content, {"type": "text", "text": user}] if content else user
-    system = [{"role": "system", "content": prompt.system}] if prompt.system else []
-    return _body(endpoint, [*system, {"role": "user", "content": asked}], max_new_tokens=max_new_tokens)
+    if all(isinstance(piece, str) for piece in pieces):
+        return "".join(map(str, pieces))
+    content: list[Mapping[str, Any]] = []
+    for piece in pieces:
+        if isinstance(piece, str):
+            content.append({"type": "text", "text": piece})
+        else:
+            content += [
+                {"type": "image_url", "image_url": {"url": url, "detail": endpoint.image_detail}}
+                for url in media[piece]
+            ]
+    return content
 
 
 def judge_body(

@@ -84,4 +84,5 @@ def nano_entry(
         variants=variants or {},
         twin=twin,
         takes=takes,
+        one_question=True,
     )

@@ -23,9 +23,9 @@ class SequenceBuilder:
         """Adds the ids of a text."""
         self._ids += ids
 
-    def media(self, num_tokens: int) -> None:
-        """Adds places for the visual tokens of one media item."""
-        self._spans.append(Span(len(self._ids), len(self._ids) + num_tokens))
+    def media(self, num_tokens: int, *, item: int = 0) -> None:
+        """Adds places for the visual tokens of a media item, by its number among those that are shown together."""
+        self._spans.append(Span(len(self._ids), len(self._ids) + num_tokens, item))
         self._ids += [self._placeholder] * num_tokens
 
     def sequence(self, *, learnt_from: int | None) -> Sequence:

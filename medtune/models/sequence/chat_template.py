@@ -1,4 +1,4 @@
-"""Lays out a media item and a question with the chat template of a language model that was made for text alone.
+"""Lays out media items and a conversation with the chat template of a language model that was made for text alone.
 
 The template is rendered once, with stand-ins in place of the question and the answer. Every later question and answer
 is encoded as plain text and put in their place. A tokenizer without a template gets the bare question, with the answer
@@ -7,6 +7,7 @@ on the next line.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence as Many
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,10 +16,24 @@ from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerFast
 
 from medtune.data.media.load import Shape
+from medtune.data.types import Turn
 from medtune.models.sequence.builder import SequenceBuilder
+from medtune.models.sequence.conversation import Piece, user_turns
 from medtune.models.sequence.layout import Sequence
 from medtune.models.sequence.plain_text import PlainText
 from medtune.models.sequence.processor_template import ANSWER, QUESTION, TODAY
+
+
+class _Told(NamedTuple):
+    """The ids that a template puts around the answer of an earlier turn.
+
+    Attributes:
+        between: Ids from the end of the user's words to the answer.
+        behind: Ids from the end of the answer to the next words of the user.
+    """
+
+    between: tuple[int, ...]
+    behind: tuple[int, ...]
 
 
 class _Frame(NamedTuple):
@@ -29,12 +44,14 @@ class _Frame(NamedTuple):
         between: Ids from the end of the user's words to the end of the reply's header.
         lead: Ids that the template writes between the header of a reply and the reply itself.
         stop_id: Id of the token that ends an answer.
+        told: The ids around the answer of an earlier turn; None where the template takes no earlier turns.
     """
 
     before: tuple[int, ...]
     between: tuple[int, ...]
     lead: tuple[int, ...]
     stop_id: int
+    told: _Told | None
 
 
 class ChatTemplate:
@@ -61,23 +78,37 @@ class ChatTemplate:
         return (self._frame.stop_id,)
 
     def layout(
-        self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
+        self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
         """Returns the sequence; the labels are the answer's tokens and the end of its turn.
 
-        `shape` is not read, because every media item has the same number of visual tokens.
+        The shapes are not read, because every media item has the same number of visual tokens.
+
+        Raises:
+            ValueError: There are more or fewer places for media than items, or the template takes no earlier turns.
         """
         frame, row = self._frame, SequenceBuilder(self._frame.stop_id)
+        *earlier, last = user_turns(prompt, turns, num_items=len(shapes), between="\n")
         row.text(frame.before)
-        if with_media:
-            row.media(self._num_media_tokens)
-        row.text(self._text.encode(f"\n{prompt}" if with_media else prompt))
+        for pieces, turn in zip(earlier, turns, strict=True):
+            if frame.told is None:
+                raise ValueError("model.language: its chat template takes no conversation of several turns")
+            self._add(row, pieces)
+            row.text((*frame.told.between, *self._text.encode(turn.answer), *frame.told.behind))
+        self._add(row, last)
         row.text((*frame.between, *frame.lead))
         if answer is None:
             return row.sequence(learnt_from=None)
         learnt_from = len(row)
         row.text((*self._text.encode(answer), frame.stop_id))
         return row.sequence(learnt_from=learnt_from)
+
+    def _add(self, row: SequenceBuilder, pieces: Many[Piece]) -> None:
+        for piece in pieces:
+            if isinstance(piece, int):
+                row.media(self._num_media_tokens, item=piece)
+            else:
+                row.text(self._text.encode(piece))
 
     def decode(self, ids: Many[int]) -> str:
         """Returns the text of generated ids, special tokens left out."""
@@ -96,7 +127,8 @@ def _frame(tokenizer: PreTrainedTokenizerFast) -> _Frame:
     if not tokenizer.chat_template:
         if tokenizer.eos_token_id is None:
             raise ValueError("model.language: its tokenizer has neither a chat template nor an end-of-sequence token")
-        return _Frame(_opening(tokenizer, ""), _ids(tokenizer, "\n"), (), int(tokenizer.eos_token_id))
+        line = _ids(tokenizer, "\n")
+        return _Frame(_opening(tokenizer, ""), line, (), int(tokenizer.eos_token_id), _Told(line, line))
     asked, answered = (_rendered(tokenizer, with_answer=with_answer) for with_answer in (False, True))
     if asked.count(QUESTION) != 1 or answered.count(ANSWER) != 1:
         raise ValueError("model.language: its chat template drops or repeats the question or the answer")
@@ -107,16 +139,42 @@ def _frame(tokenizer: PreTrainedTokenizerFast) -> _Frame:
     stop = tail[0] if tail and tail[0] in control else tokenizer.eos_token_id
     if stop is None:
         raise ValueError("model.language: nothing ends an answer, neither its chat template nor its tokenizer")
-    return _Frame(_opening(tokenizer, before), _ids(tokenizer, between), _ids(tokenizer, lead), int(stop))
+    return _Frame(
+        _opening(tokenizer, before), _ids(tokenizer, between), _ids(tokenizer, lead), int(stop), _told(tokenizer, asked)
+    )
+
+
+def _told(tokenizer: PreTrainedTokenizerFast, asked: str) -> _Told | None:
+    """Returns the ids around the answer of an earlier turn; None where the template does not keep such turns apart.
+
+    Args:
+        tokenizer: The tokenizer with the template.
+        asked: A single question, as the template writes it.
+    """
+    names = [f"\ue000{number}\ue000" for number in range(5)]
+    turns = [{"role": ("user", "assistant")[number % 2], "content": name} for number, name in enumerate(names)]
+    try:
+        whole = _applied(tokenizer, turns, answered=False)
+    except ValueError:
+        return None
+    parts = re.split("|".join(names), whole)
+    before, _, last = asked.partition(QUESTION)
+    if len(parts) != 6 or (parts[0], parts[5]) != (before, last) or parts[1:3] != parts[3:5]:
+        return None
+    return _Told(_ids(tokenizer, parts[1]), _ids(tokenizer, parts[2]))
 
 
 def _rendered(tokenizer: PreTrainedTokenizerFast, *, with_answer: bool) -> str:
     turns: list[dict[str, Any]] = [{"role": "user", "content": QUESTION}]
     if with_answer:
         turns.append({"role": "assistant", "content": ANSWER})
+    return _applied(tokenizer, turns, answered=with_answer)
+
+
+def _applied(tokenizer: PreTrainedTokenizerFast, turns: list[dict[str, Any]], *, answered: bool) -> str:
     date: dict[str, Any] = {"date_string": TODAY} if "date_string" in str(tokenizer.chat_template) else {}
     try:
-        return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=not with_answer, **date))
+        return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=not answered, **date))
     except TemplateError as error:
         raise ValueError(f"model.language: its chat template refuses a question: {error}") from error
 

@@ -1,4 +1,4 @@
-"""Lays out a media item and a question in ChatML, the sequence family of pocket and its twins.
+"""Lays out media items and a conversation in ChatML, the sequence family of pocket and its twins.
 
     <|im_start|>user
     [visual tokens]
@@ -6,7 +6,8 @@
     <|im_start|>assistant
     ANSWER<|im_end|>
 
-The media item stands before the question, so that all questions about it share one prefix.
+The media items stand before the first question, each on a line of its own, so that all questions about them share one
+prefix; where the text says their places, they stand there.
 
 Source: the chat template in SmolLM2-135M-Instruct's tokenizer, without its default system turn.
 """
@@ -20,13 +21,16 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerFast
 
 from medtune.data.media.load import Shape
-from medtune.models.sequence.layout import IGNORED, Sequence, Span
+from medtune.data.types import Turn
+from medtune.models.sequence.builder import SequenceBuilder
+from medtune.models.sequence.conversation import user_turns
+from medtune.models.sequence.layout import Sequence
 
 OPEN, CLOSE = "<|im_start|>", "<|im_end|>"
 
 
 class ChatML:
-    """Lays out one question for a ChatML language model.
+    """Lays out questions for a ChatML language model.
 
     Raises:
         ValueError: The tokenizer has no ChatML tokens of its own.
@@ -58,26 +62,32 @@ class ChatML:
         return (self._stop_id,)
 
     def layout(
-        self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
+        self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
         """Returns the sequence; the labels are the answer's tokens and the end of its turn.
 
-        `shape` is not read, because every media item has the same number of visual tokens.
+        The shapes are not read, because every media item has the same number of visual tokens.
+
+        Raises:
+            ValueError: There are more or fewer places for media than items.
         """
-        opening = (self._open_id, *self._encode("user\n"))
-        media = (self._stop_id,) * self._num_media_tokens if with_media else ()
-        question = self._encode(f"\n{prompt}" if with_media else prompt)
-        reply = (self._stop_id, *self._encode("\n"), self._open_id, *self._encode("assistant\n"))
-        context = (*opening, *media, *question, *reply)
-        target = () if answer is None else (*self._encode(answer), self._stop_id)
-        ids = (*context, *target)
-        span = Span(len(opening), len(opening) + len(media))
-        return Sequence(
-            ids=ids,
-            labels=(*((IGNORED,) * len(context)), *target),
-            positions=tuple(range(len(ids))),
-            media_spans=(span,) if with_media else (),
-        )
+        row = SequenceBuilder(self._stop_id)
+        asked = user_turns(prompt, turns, num_items=len(shapes), between="\n")
+        for pieces, told in zip(asked, [*(turn.answer for turn in turns), None], strict=True):
+            row.text((self._open_id, *self._encode("user\n")))
+            for piece in pieces:
+                if isinstance(piece, int):
+                    row.media(self._num_media_tokens, item=piece)
+                else:
+                    row.text(self._encode(piece))
+            row.text((self._stop_id, *self._encode("\n"), self._open_id, *self._encode("assistant\n")))
+            if told is not None:
+                row.text((*self._encode(told), self._stop_id, *self._encode("\n")))
+        if answer is None:
+            return row.sequence(learnt_from=None)
+        learnt_from = len(row)
+        row.text((*self._encode(answer), self._stop_id))
+        return row.sequence(learnt_from=learnt_from)
 
     def decode(self, ids: Many[int]) -> str:
         """Returns the text of generated ids, special tokens left out."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence as Many
 from pathlib import Path
 
 from medtune.data.media.load import Shape
+from medtune.data.types import Turn
 from medtune.models.sequence.layout import Sequence, SequenceFamily
 
 
@@ -27,20 +28,21 @@ class ContextLimited:
         return self.family.stop_ids
 
     def layout(
-        self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
+        self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
         """Returns the sequence that the other family lays out.
 
         Raises:
             ValueError: The sequence is longer than the language model's context.
         """
-        sequence = self.family.layout(prompt, answer, with_media=with_media, shape=shape)
+        sequence = self.family.layout(prompt, answer, shapes=shapes, turns=turns)
         if len(sequence.ids) > self._max_tokens:
             of_media = sum(span.stop - span.start for span in sequence.media_spans)
             raise ValueError(
                 f"a sequence of {len(sequence.ids)} tokens where the language model reads {self._max_tokens} "
-                f"(max_position_embeddings); {of_media} of them are the volume's. Take a projector (model.projector) "
-                "or a variant (model.variant) with fewer tokens, or shorten the question; a volume is never cut"
+                f"(max_position_embeddings); {of_media} of them are the volume's and {sequence.num_targets} the "
+                "answer's. Take a projector (model.projector) or a variant (model.variant) with fewer tokens, or "
+                "shorten the question or the answer; neither a volume nor an answer is ever cut"
             )
         return sequence
 

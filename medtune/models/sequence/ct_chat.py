@@ -16,13 +16,16 @@ Source: ibrahimethemhamamci/CT-CHAT@33c9b973; the turns are those of Llama 3.1's
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Many
 from copy import copy
 from typing import Literal
 
 from transformers import PreTrainedTokenizerFast
 
 from medtune.data.media.load import Shape
+from medtune.data.types import Turn
 from medtune.models.sequence.builder import SequenceBuilder
+from medtune.models.sequence.conversation import refuse_conversation, without_marks
 from medtune.models.sequence.layout import Sequence
 from medtune.models.sequence.plain_text import PlainText
 
@@ -65,17 +68,22 @@ class CTChat:
         return other
 
     def layout(
-        self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
+        self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
-        """Returns the sequence; the labels are the answer's tokens and the end of its turn."""
-        encode = self._text.encode
+        """Returns the sequence; the labels are the answer's tokens and the end of its turn.
+
+        Raises:
+            ValueError: Several items or earlier turns are given.
+        """
+        refuse_conversation(turns, num_items=len(shapes))
+        prompt, encode = without_marks(prompt), self._text.encode
         row = SequenceBuilder(self.pad_id)
         row.text([self._open])
         if self._system:
             self._header(row, "system")
             row.text((*encode(self._system), self.pad_id))
         self._header(row, "user")
-        if with_media:
+        if shapes:
             row.media(self._num_media_tokens)
             row.text(encode("\n"))
         row.text((*encode(f"{prompt} "), self._task, self.pad_id))

@@ -9,6 +9,7 @@ from pathlib import Path
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from medtune.data.media.load import Shape
+from medtune.data.types import Turn
 from medtune.models.sequence.layout import Sequence, SequenceFamily
 
 
@@ -85,7 +86,7 @@ class EndedBy:
         return self.family.pad_id
 
     def layout(
-        self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
+        self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
         """Returns the sequence that the other family lays out."""
-        return self.family.layout(prompt, answer, with_media=with_media, shape=shape)
+        return self.family.layout(prompt, answer, shapes=shapes, turns=turns)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from medtune.data.media.load import Shape
+from medtune.data.types import Turn
 
 Position = int | tuple[int, int, int]
 """The position of a token; three numbers (time, row, column) for M-RoPE."""
@@ -25,10 +26,12 @@ class Span(NamedTuple):
     Attributes:
         start: First place.
         stop: Place behind the last.
+        item: Number of the media item, among those that are shown together, whose visual tokens stand here.
     """
 
     start: int
     stop: int
+    item: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class Sequence:
         ids: Token ids; the media spans hold a placeholder that is never embedded.
         labels: For each token of the answer its own id, which is learnt; `IGNORED` for all other tokens.
         positions: Position id of each token.
-        media_spans: The places of the visual tokens, one span for each run of them.
+        media_spans: The places of the visual tokens, one span for each run of them; an item may have several.
     """
 
     ids: tuple[int, ...]
@@ -70,16 +73,21 @@ class SequenceFamily(Protocol):
         ...
 
     def layout(
-        self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
+        self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
         """Returns the sequence of one question; without an answer it ends where the answer would begin.
 
         Args:
-            prompt: The text of the user's turn.
+            prompt: The text of the user's turn. Where it or an earlier turn holds `MEDIA_MARK`, each mark is the place
+                of one item; without marks all items stand in front of the first turn.
             answer: The text that the model should reply; None where it is to be generated or not known.
-            with_media: Whether the media item is shown.
-            shape: Size of the image or frames of the video. Families whose number of visual tokens depends on it need
-                it; the others do not read it.
+            shapes: For each media item that is shown, the size of the image or the frames of the video; empty where
+                none is shown. Families whose number of visual tokens does not depend on them do not read them.
+            turns: The turns of the conversation before the prompt, which are not learnt.
+
+        Raises:
+            ValueError: The family does not take several items or earlier turns, or there are more or fewer marks than
+                items.
         """
         ...
 

@@ -7,10 +7,14 @@ Source: BAAI-DCAI/M3D@63e72005; checked against golden/m3d-sequence.json.
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Many
+
 from transformers import PreTrainedTokenizerFast
 
 from medtune.data.media.load import Shape
+from medtune.data.types import Turn
 from medtune.models.sequence.builder import SequenceBuilder
+from medtune.models.sequence.conversation import refuse_conversation, without_marks
 from medtune.models.sequence.layout import Sequence
 from medtune.models.sequence.plain_text import PlainText
 
@@ -34,11 +38,16 @@ class M3D:
         self.decode, self.pieces, self.save = self._text.decode, self._text.pieces, self._text.save
 
     def layout(
-        self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
+        self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
-        """Returns the sequence; the labels are the answer's tokens and the end token."""
-        question = f" {prompt}" if with_media else prompt
-        return self.layout_text(question, None if answer is None else f"{question} {answer}", with_media=with_media)
+        """Returns the sequence; the labels are the answer's tokens and the end token.
+
+        Raises:
+            ValueError: Several items or earlier turns are given.
+        """
+        refuse_conversation(turns, num_items=len(shapes))
+        question = f" {without_marks(prompt)}" if shapes else without_marks(prompt)
+        return self.layout_text(question, None if answer is None else f"{question} {answer}", with_media=bool(shapes))
 
     def layout_text(self, question: str, whole: str | None, *, with_media: bool = True) -> Sequence:
         """Returns the sequence of an exact text behind the volume; the labels begin behind the question's tokens.

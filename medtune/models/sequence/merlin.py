@@ -8,10 +8,14 @@ Source: StanfordMIMI/Merlin@2489a96b, merlin-vlm 0.0.7.
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Many
+
 from transformers import PreTrainedTokenizerFast
 
 from medtune.data.media.load import Shape
+from medtune.data.types import Turn
 from medtune.models.sequence.builder import SequenceBuilder
+from medtune.models.sequence.conversation import refuse_conversation, without_marks
 from medtune.models.sequence.layout import Sequence
 from medtune.models.sequence.plain_text import PlainText
 
@@ -61,14 +65,18 @@ class Merlin:
         return cls(tokenizer, num_media_tokens=num_media_tokens, stop_id=REPORT_STOP_ID)
 
     def layout(
-        self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
+        self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
         """Returns the sequence; the labels are the answer's tokens and the stop token.
 
         Without media, the sequence begins with the first token of the prompt.
+
+        Raises:
+            ValueError: Several items or earlier turns are given.
         """
-        row = SequenceBuilder(self.pad_id)
-        if with_media:
+        refuse_conversation(turns, num_items=len(shapes))
+        prompt, row = without_marks(prompt), SequenceBuilder(self.pad_id)
+        if shapes:
             row.media(self._num_media_tokens)
         encode = self._text.encode
         row.text(encode(f"{prompt}{MARK}") if self._mark is None else (*encode(prompt), self._mark))

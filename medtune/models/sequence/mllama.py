@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from medtune.models.sequence.processor_template import MediaText, Placement, ProcessorTemplate, Writing, Written
+from medtune.models.sequence.placement import Placement
+from medtune.models.sequence.processor_template import MediaText, ProcessorTemplate, Writing, Written
 
 IMAGE = "<|image|>"
 

@@ -17,11 +17,12 @@ from medtune.models.sequence.tree import ROOT, Tree
 
 
 class Shown(NamedTuple):
-    """A tree with the media item that it shows.
+    """A tree with the media items that it shows.
 
     Attributes:
         tree: The tree.
-        media: Number of the media item that its media spans show; None where it has none.
+        media: Number of the first media item that its media spans show, behind which the others follow in the batch;
+            None where it shows none.
     """
 
     tree: Tree
@@ -37,6 +38,7 @@ class PackedRows(NamedTuple):
         mask_BLL: bool, True where the token of the second axis sees the token of the third.
         media_BL: bool, True at visual tokens.
         media_S: Number of the media item that each media span shows, int64; spans in the order of the rows.
+        length_S: Number of visual tokens of each media span, int64.
         target_row_T: Row of each target token, int64.
         target_place_T: Place in that row at which the target is predicted, int64.
         target_id_T: Id of the target token, int64.
@@ -48,6 +50,7 @@ class PackedRows(NamedTuple):
     mask_BLL: Tensor
     media_BL: Tensor
     media_S: Tensor
+    length_S: Tensor
     target_row_T: Tensor
     target_place_T: Tensor
     target_id_T: Tensor
@@ -109,7 +112,7 @@ def pack(rows: Many[Many[Shown]], *, pad_id: int) -> PackedRows:
     positions_BL = torch.zeros((len(rows), length, *axes), dtype=torch.int64)
     mask_BLL = torch.eye(length, dtype=torch.bool).repeat(len(rows), 1, 1)
     media_BL = torch.zeros((len(rows), length), dtype=torch.bool)
-    media: list[int] = []
+    spans: list[tuple[int, int]] = []
     targets: list[tuple[int, int, int, int]] = []
     for number, row in enumerate(rows):
         first = 0
@@ -122,11 +125,17 @@ def pack(rows: Many[Many[Shown]], *, pad_id: int) -> PackedRows:
                 if shown is None:
                     raise ValueError("a sequence has room for an image, but none is shown with it")
                 media_BL[number, first + span.start : first + span.stop] = True
-                media.append(shown)
+                spans.append((shown + span.item, span.stop - span.start))
             targets += [(number, first + target.node, target.id, target.sequence) for target in tree.targets]
             first = here.stop
     columns = torch.tensor(targets, dtype=torch.int64).reshape(-1, 4).unbind(dim=1)
-    return PackedRows(ids_BL, positions_BL, mask_BLL, media_BL, torch.tensor(media, dtype=torch.int64), *columns)
+    return PackedRows(ids_BL, positions_BL, mask_BLL, media_BL, *span_columns(spans), *columns)
+
+
+def span_columns(spans: Many[tuple[int, int]]) -> tuple[Tensor, Tensor]:
+    """Returns media_S and length_S of media spans, which are given as (number of the item, number of tokens)."""
+    media_S, length_S = torch.tensor(spans, dtype=torch.int64).reshape(-1, 2).unbind(dim=1)
+    return media_S, length_S
 
 
 def ancestors(tree: Tree) -> Tensor:
@@ -163,36 +172,35 @@ def additive(mask_BLL: Tensor, dtype: torch.dtype) -> Tensor:
     return zeros_BLL.masked_fill(~mask_BLL, torch.finfo(dtype).min).unsqueeze(1)
 
 
-class RowMedia(NamedTuple):
-    """The media item of each row, where a row shows at most one.
+class ShownSpan(NamedTuple):
+    """A run of visual tokens in a row: the number of the encoded media item that it shows, and its length in tokens."""
 
-    Attributes:
-        index_B: Number of the media item, int64; -1 where the row shows none.
-        spans_B: Number of media spans that show it, int64.
-    """
-
-    index_B: Tensor
-    spans_B: Tensor
+    media: int
+    length: int
 
 
-def media_of_rows(media_BL: Tensor, media_S: Tensor) -> RowMedia:
-    """Returns the media item that each row shows.
+def spans_of_rows(media_BL: Tensor, media_S: Tensor, length_S: Tensor) -> tuple[tuple[ShownSpan, ...], ...]:
+    """Returns the media spans of each row, in their order.
 
     Args:
         media_BL: bool, True at visual tokens.
         media_S: Number of the media item that each media span shows, in the order of the rows.
+        length_S: Number of visual tokens of each media span.
 
     Raises:
-        ValueError: There are more or fewer runs of visual tokens than spans, or a row shows two media items.
+        ValueError: The visual tokens of a row are not those of whole spans.
     """
-    before_BL = torch.nn.functional.pad(media_BL[:, :-1], (1, 0))
-    row_S = (media_BL & ~before_BL).nonzero()[:, 0]
-    if len(row_S) != len(media_S):
-        raise ValueError(
-            f"{len(row_S)} runs of visual tokens for {len(media_S)} media spans; a sequence was cut through its image"
-        )
-    index_B = torch.full((len(media_BL),), -1, dtype=torch.int64, device=media_BL.device)
-    index_B[row_S] = media_S
-    if not torch.equal(index_B[row_S], media_S):
-        raise ValueError("a row shows two images where the model takes one; it needs a row for each tree")
-    return RowMedia(index_B, row_S.bincount(minlength=len(media_BL)))
+    waiting = iter([ShownSpan(*each) for each in zip(media_S.tolist(), length_S.tolist(), strict=True)])
+    rows = []
+    for places in media_BL.sum(dim=1).tolist():
+        row: list[ShownSpan] = []
+        while sum(span.length for span in row) < places and (span := next(waiting, None)):
+            row.append(span)
+        if (spanned := sum(span.length for span in row)) != places:
+            raise ValueError(
+                f"{places} visual tokens where a row's spans have {spanned}; a sequence was cut through its image"
+            )
+        rows.append(tuple(row))
+    if next(waiting, None) is not None:
+        raise ValueError("there are more media spans than runs of visual tokens; a sequence was cut through its image")
+    return tuple(rows)

@@ -1,17 +1,19 @@
-"""Lays out a media item and a question with the chat template of a processor of transformers.
+"""Lays out media items and a conversation with the chat template of a processor of transformers.
 
-The template is rendered once, with stand-ins in place of the question and the answer. Every later question and answer
-is encoded as text and put in their place. The model learns the tokens behind the assistant's header: the answer and
-the end of its turn.
+The template is rendered once for each form of conversation, with stand-ins in place of its texts. The texts of every
+later conversation of that form are put in their place and encoded. The model learns the tokens behind the last header
+of the assistant: the answer and the end of its turn.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain, count, zip_longest
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -20,30 +22,20 @@ from jinja2 import TemplateError
 from medtune.data.media.images import Size
 from medtune.data.media.load import Shape
 from medtune.data.media.videos.read import Frames
-from medtune.models.sequence.layout import IGNORED, Position, Sequence, Span
+from medtune.data.types import Turn
+from medtune.models.sequence.conversation import refuse_several, user_turns
+from medtune.models.sequence.layout import IGNORED, Sequence
+from medtune.models.sequence.placement import Placement, Run, at, laid_out
 
 ShapeT = TypeVar("ShapeT", Size, Frames)
-_Content = Literal["image", "video"]
-
 QUESTION, ANSWER = "\ue000question\ue000", "\ue000answer\ue000"
 """Stand-ins with characters for private use, which occur in no template and no question."""
+_STAND_IN = re.compile("\ue000[0-9]+\ue000")
 TODAY = "26 Jul 2024"
 """The date for templates that show a date. The real date would change every prompt from one day to the next.
 
 Source: the default of Llama 3.2's own template.
 """
-
-
-class Placement(NamedTuple):
-    """The positions of a run of visual tokens, counted from the first of them.
-
-    Attributes:
-        offsets: Position of each visual token, relative to the first.
-        advance: Number of positions that the run takes; the text behind it goes on after them.
-    """
-
-    offsets: tuple[Position, ...]
-    advance: int
 
 
 class Written(NamedTuple):
@@ -83,29 +75,62 @@ class Writing:
         image: The way in which images are written.
         video: The way in which videos are written; None where a family takes no videos.
         axes: Number of axes of a position: 1, or 3 for M-RoPE.
+        alone: Whether the processor writes an item otherwise where others are shown with it, so that several are
+            refused.
     """
 
     image: MediaText[Size]
     video: MediaText[Frames] | None = None
     axes: int = 1
+    alone: bool = False
+
+
+class _Edges(NamedTuple):
+    """The white space around a text, which some templates leave out."""
+
+    before: str
+    behind: str
+
+
+_Part = MediaText[Any] | _Edges
+"""A media item of a turn, or a text without its words."""
 
 
 class _Frame(NamedTuple):
-    """The texts of a template around a question and its answer.
+    """The texts of a template around the pieces of a conversation.
 
     Attributes:
-        before: Text before the question.
-        between: Text from the end of the question to the end of the assistant's header.
-        lead: Text that the template writes between that header and the answer.
+        around: The texts before, between and behind the texts of the conversation, with the markers of its media.
+        lead: Text that the template writes between the header of the reply and a given answer.
     """
 
-    before: str
-    between: str
+    around: tuple[str, ...]
     lead: str
 
 
+class _Asked(NamedTuple):
+    """A conversation up to the place where the answer begins.
+
+    Attributes:
+        texts: The texts of the users' turns and of the earlier answers, in their order, without the white space around.
+        around: The texts of the template around them; media items are written out, with one placeholder for each run.
+        lead: Text that the template writes between the header of the reply and a given answer.
+        shown: The numbers of the media items in the order of the text.
+    """
+
+    texts: tuple[str, ...]
+    around: tuple[str, ...]
+    lead: str
+    shown: tuple[int, ...]
+
+    @property
+    def whole(self) -> str:
+        """The whole text."""
+        return "".join(chain.from_iterable(zip_longest(self.around, self.texts, fillvalue="")))
+
+
 class ProcessorTemplate:
-    """Lays out one question for a model of transformers.
+    """Lays out questions for a model of transformers.
 
     Raises:
         ValueError: The processor has no chat template, or it drops the image, the question or the answer.
@@ -120,10 +145,10 @@ class ProcessorTemplate:
         self._control = re.compile(
             "|".join(map(re.escape, sorted(self._tokenizer.get_added_vocab(), key=len, reverse=True))) or r"(?!)"
         )
-        self._frame = lru_cache(maxsize=8)(self._frame_uncached)
+        self._frame = lru_cache(maxsize=256)(self._frame_uncached)
         self._one_id(writing.image.token)
-        for medium in (writing.image, None):
-            self._frame(medium)
+        for media in ((writing.image,), ()):
+            self._frame(((*media, _Edges("", "")),))
         self._stop_id = self._find_stop()
         self._encode = lru_cache(maxsize=65536)(self._encode_uncached)
 
@@ -138,33 +163,41 @@ class ProcessorTemplate:
         return (self._stop_id,)
 
     def layout(
-        self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
+        self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
         """Returns the sequence; the labels are the answer's tokens and the end of its turn.
 
         Raises:
-            ValueError: The shape of the media item is not given, the family takes no videos, or the sequence is longer
-                than the model reads; sequences are never cut off.
+            ValueError: The shape of a media item is not given, the family takes no videos, there are more or fewer
+                places for media than items, or the sequence is longer than the model reads; it is never cut off.
         """
-        medium, written = self._shown(shape) if with_media else (None, Written("", ()))
-        context, target = self._encode(prompt, answer, medium, written.text)
-        laid = _laid(context, self._one_id(medium.token) if medium else None, written.runs, axes=self._writing.axes)
-        length, count = len(laid.ids) + len(target), sum(len(run.offsets) for run in written.runs)
+        if self._writing.alone:
+            refuse_several(len(shapes))
+        media = [self._shown(shape) for shape in shapes]
+        texts = [written.text for _, written in media]
+        asked = self._asked(prompt, tuple(turns), tuple(medium for medium, _ in media), tuple(texts))
+        context, target = self._encode(asked, answer)
+        runs = [
+            Run(self._one_id(media[item][0].token), item, run) for item in asked.shown for run in media[item][1].runs
+        ]
+        laid = laid_out(context, runs, axes=self._writing.axes)
+        length, num_visual = len(laid.ids) + len(target), sum(len(run.placement.offsets) for run in runs)
         if length > self._max_tokens:
-            fewer = "model.video_frames" if isinstance(shape, Frames) else "model.image_max_pixels"
+            fewer = "model.video_frames" if any(isinstance(s, Frames) for s in shapes) else "model.image_max_pixels"
             raise ValueError(
-                f"a sequence of {length} tokens where the model reads {self._max_tokens}; {count} of them are the "
-                f"image's. Lower {fewer}, or shorten the question; an image is never cut"
+                f"a sequence of {length} tokens where the model reads {self._max_tokens}; {num_visual} of them are the "
+                f"image's and {len(target)} the answer's. Lower {fewer}, or shorten the question or the answer; "
+                "neither an image nor an answer is ever cut"
             )
         behind = range(laid.next_position, laid.next_position + len(target))
         return Sequence(
             ids=(*laid.ids, *target),
             labels=(*(IGNORED,) * len(laid.ids), *target),
-            positions=(*laid.positions, *(_at(position, self._writing.axes) for position in behind)),
+            positions=(*laid.positions, *(at(position, self._writing.axes) for position in behind)),
             media_spans=laid.spans,
         )
 
-    def unfilled(self, prompt: str, *, with_media: bool = True, shape: Shape | None = None) -> tuple[int, ...]:
+    def unfilled(self, prompt: str, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()) -> tuple[int, ...]:
         """Returns the ids of a prompt as the chat template writes it, before visual tokens are filled in.
 
         A server that is sent these ids together with the pictures fills the visual tokens in itself, and then reads
@@ -173,16 +206,18 @@ class ProcessorTemplate:
         Raises:
             ValueError: The family shows such a media item as a video, which cannot be sent to a server frame by frame.
         """
-        if not with_media:
-            return self._encode(prompt, None, None, "")[0]
-        medium, written = self._shown(shape)
-        if medium.content != "image":
+        media = [self._shown(shape) for shape in shapes]
+        if any(medium.content != "image" for medium, _ in media):
             raise ValueError(
                 "this family reads the frames as a video; a server would choose and scale the frames of a video by "
                 "rules of its own, so only images can be asked there"
             )
-        picture = self._writing.image.write(shape.size) if isinstance(shape, Frames) else written
-        return self._encode(prompt, None, medium, written.text.replace(picture.text, self._writing.image.marker))[0]
+        image, texts = self._writing.image, []
+        for shape, (_, written) in zip(shapes, media, strict=True):
+            picture = image.write(shape.size) if isinstance(shape, Frames) else written
+            texts.append(written.text.replace(picture.text, image.marker))
+        asked = self._asked(prompt, tuple(turns), tuple(medium for medium, _ in media), tuple(texts))
+        return self._encode(asked, None)[0]
 
     def _shown(self, shape: Shape | None) -> tuple[MediaText[Any], Written]:
         if isinstance(shape, Frames):
@@ -192,6 +227,24 @@ class ProcessorTemplate:
         if shape is None:
             raise ValueError("the layout of this family depends on the size of the image; none was given")
         return self._writing.image, self._writing.image.write(shape)
+
+    def _asked(
+        self, prompt: str, turns: tuple[Turn, ...], media: tuple[MediaText[Any], ...], written: tuple[str, ...]
+    ) -> _Asked:
+        """Returns the conversation in the words of the template, given how each media item is written."""
+        said: list[str] = []
+        form: list[tuple[_Part, ...]] = []
+        answers: list[str | None] = [*(turn.answer for turn in turns), None]
+        for pieces, answer in zip(user_turns(prompt, turns, num_items=len(media)), answers, strict=True):
+            texts = [piece for piece in pieces if isinstance(piece, str)]
+            said += [*texts, *([] if answer is None else [answer])]
+            form.append(tuple(media[each] if isinstance(each, int) else _edges(each) for each in pieces))
+            if answer is not None:
+                form.append((_edges(answer),))
+        frame = self._frame(tuple(form))
+        shown: list[int] = []
+        around = tuple(_with_media(text, media, written, shown) for text in frame.around)
+        return _Asked(tuple(text.strip() for text in said), around, frame.lead, tuple(shown))
 
     def decode(self, ids: Many[int]) -> str:
         """Returns the text of generated ids, special tokens left out."""
@@ -205,28 +258,26 @@ class ProcessorTemplate:
         """Writes the processor, with its tokenizer, as transformers reads it."""
         self._processor.save_pretrained(folder)
 
-    def _encode_uncached(
-        self, prompt: str, answer: str | None, medium: MediaText[Any] | None, written: str
-    ) -> tuple[tuple[int, ...], ...]:
+    def _encode_uncached(self, asked: _Asked, answer: str | None) -> tuple[tuple[int, ...], ...]:
         """Returns the ids before the answer, with one placeholder for each visual run, and the ids of the answer."""
-        frame = self._frame(medium)
-        if medium:
-            frame = _Frame(*(text.replace(medium.marker, written) for text in frame))
-        if self._control.search(prompt):
-            context = (*self._ids(frame.before, first=True), *self._plain(prompt), *self._ids(frame.between))
+        if any(map(self._control.search, asked.texts)):
+            first, *others = asked.around
+            context = self._ids(first, first=True)
+            for text, behind in zip(asked.texts, others, strict=True):
+                context = (*context, *self._plain(text), *self._ids(behind))
         else:
-            context = self._ids(frame.before + prompt + frame.between, first=True)
+            context = self._ids(asked.whole, first=True)
         if answer is None:
             return context, ()
-        return context, (*self._answer(frame, prompt, context, answer), self._stop_id)
+        return context, (*self._answer(asked, context, answer), self._stop_id)
 
-    def _answer(self, frame: _Frame, prompt: str, context: tuple[int, ...], answer: str) -> tuple[int, ...]:
-        if self._control.search(prompt + answer):
-            return self._plain(frame.lead + answer)
-        whole = self._ids(frame.before + prompt + frame.between + frame.lead + answer, first=True)
+    def _answer(self, asked: _Asked, context: tuple[int, ...], answer: str) -> tuple[int, ...]:
+        if any(map(self._control.search, (*asked.texts, answer))):
+            return self._plain(asked.lead + answer)
+        whole = self._ids(asked.whole + asked.lead + answer, first=True)
         # The answer's tokens must not be merged with the context's last token, because generation starts behind the
         # unchanged context. Where the tokenizer would merge them, the answer is encoded by itself.
-        return whole[len(context) :] if whole[: len(context)] == context else self._plain(frame.lead + answer)
+        return whole[len(context) :] if whole[: len(context)] == context else self._plain(asked.lead + answer)
 
     def _ids(self, text: str, *, first: bool = False) -> tuple[int, ...]:
         bos = self._tokenizer.bos_token
@@ -243,26 +294,36 @@ class ProcessorTemplate:
             raise ValueError(f"the tokenizer has no token {token!r} of its own; is it that of another model?")
         return int(ids[0])
 
-    def _frame_uncached(self, medium: MediaText[Any] | None) -> _Frame:
-        content = medium.content if medium else None
-        asked, answered = (self._rendered(content, answered=a) for a in (False, True))
-        if medium and asked.count(medium.marker) != 1:
-            raise ValueError(f"the chat template drops the {content}: it leaves no {medium.marker!r}")
-        if asked.count(QUESTION) != 1:
-            raise ValueError("the chat template drops or repeats the question")
+    def _frame_uncached(self, form: tuple[tuple[_Part, ...], ...]) -> _Frame:
+        asked, answered = (self._rendered(form, answered=a) for a in (False, True))
+        media = [part for turn in form for part in turn if isinstance(part, MediaText)]
+        for medium, wanted in Counter(media).items():
+            same = sum(each.marker == medium.marker for each in media)
+            if asked.count(medium.marker) != max(wanted, same):
+                raise ValueError(f"the chat template drops the {medium.content}: it leaves no {medium.marker!r}")
+        texts = sum(not isinstance(part, MediaText) for turn in form for part in turn)
+        around = _STAND_IN.split(asked)
+        if _STAND_IN.findall(asked) != [_stand_in(number) for number in range(texts)]:
+            raise ValueError("the chat template drops or repeats the question, or a turn before it")
         if answered.count(ANSWER) != 1:
             raise ValueError("the chat template drops or repeats the answer")
-        before, _, between = asked.partition(QUESTION)
         # In front of a given answer, LLaVA-OneVision's template writes a blank that it does not write in a prompt for
         # generation. The answer has to be learnt behind the prompt from which generation starts, so the blank is left
         # out.
         lead = answered.removeprefix(asked).partition(ANSWER)[0] if answered.startswith(asked) else ""
-        return _Frame(before, between, lead)
+        return _Frame(tuple(around), lead)
 
-    def _rendered(self, medium: _Content | None, *, answered: bool) -> str:
-        content: list[dict[str, str]] = [{"type": medium}] if medium else []
-        content.append({"type": "text", "text": QUESTION})
-        turns: list[dict[str, Any]] = [{"role": "user", "content": content}]
+    def _rendered(self, form: tuple[tuple[_Part, ...], ...], *, answered: bool) -> str:
+        numbers = count()
+        turns: list[dict[str, Any]] = []
+        for number, parts in enumerate(form):
+            content = [
+                {"type": part.content}
+                if isinstance(part, MediaText)
+                else {"type": "text", "text": f"{part.before}{_stand_in(next(numbers))}{part.behind}"}
+                for part in parts
+            ]
+            turns.append({"role": ("user", "assistant")[number % 2], "content": content})
         if answered:
             turns.append({"role": "assistant", "content": [{"type": "text", "text": ANSWER}]})
         template = getattr(self._processor, "chat_template", None)
@@ -277,7 +338,7 @@ class ProcessorTemplate:
             raise ValueError(f"the chat template refuses a question about an image: {error}") from error
 
     def _find_stop(self) -> int:
-        tail = self._rendered(None, answered=True).partition(ANSWER)[2].strip()
+        tail = self._rendered(((_Edges("", ""),),), answered=True).partition(ANSWER)[2].strip()
         ending = self._control.match(tail)
         stop = ending.group() if ending else self._tokenizer.eos_token
         if stop is None:
@@ -287,36 +348,29 @@ class ProcessorTemplate:
         return self._one_id(stop)
 
 
-class _Laid(NamedTuple):
-    ids: tuple[int, ...]
-    positions: tuple[Position, ...]
-    spans: tuple[Span, ...]
-    next_position: int
+def _edges(text: str) -> _Edges:
+    bare = text.strip()
+    if not bare:
+        return _Edges("", "")
+    before, _, behind = text.partition(bare)
+    return _Edges(before, behind)
 
 
-def _laid(context: Many[int], token_id: int | None, runs: Many[Placement], *, axes: int) -> _Laid:
-    """Returns the context with each placeholder repeated once for every token of its run."""
-    waiting = iter(runs)
-    ids: list[int] = []
-    positions: list[Position] = []
-    spans: list[Span] = []
-    position = 0
-    for each in context:
-        if each != token_id:
-            ids.append(each)
-            positions.append(_at(position, axes))
-            position += 1
-            continue
-        run = next(waiting)
-        spans.append(Span(len(ids), len(ids) + len(run.offsets)))
-        ids += [each] * len(run.offsets)
-        positions += [
-            position + o if isinstance(o, int) else (position + o[0], position + o[1], position + o[2])
-            for o in run.offsets
-        ]
-        position += run.advance
-    return _Laid(tuple(ids), tuple(positions), tuple(spans), position)
+def _stand_in(number: int) -> str:
+    return f"\ue000{number}\ue000"
 
 
-def _at(position: int, axes: int) -> Position:
-    return position if axes == 1 else (position, position, position)
+def _with_media(text: str, media: Many[MediaText[Any]], written: Many[str], shown: list[int]) -> str:
+    """Returns a text of the template with the media items written out, and adds their numbers to `shown`.
+
+    A template may write all images before all videos, so that each marker takes the next item of its own.
+    """
+    if not media:
+        return text
+
+    def next_item(found: re.Match[str]) -> str:
+        item = next(n for n, medium in enumerate(media) if medium.marker == found.group() and n not in shown)
+        shown.append(item)
+        return written[item]
+
+    return re.sub("|".join(re.escape(medium.marker) for medium in media), next_item, text)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from medtune.models.sequence.layout import Sequence
+from medtune.models.sequence.packing import span_columns
 
 
 class PromptRows(NamedTuple):
@@ -23,6 +24,7 @@ class PromptRows(NamedTuple):
         attention_BL: bool, False at padding.
         media_BL: bool, True at visual tokens.
         media_S: Number of the media item that each media span shows, int64; spans in the order of the rows.
+        length_S: Number of visual tokens of each media span, int64.
     """
 
     ids_BL: Tensor
@@ -30,6 +32,7 @@ class PromptRows(NamedTuple):
     attention_BL: Tensor
     media_BL: Tensor
     media_S: Tensor
+    length_S: Tensor
 
     def to(self, device: torch.device) -> PromptRows:
         """Returns the batch on another device."""
@@ -41,7 +44,8 @@ def pad_left(sequences: Many[Sequence], media: Many[int | None], *, pad_id: int)
 
     Args:
         sequences: The sequences of prompts without answers.
-        media: Number of the media item that each sequence shows; None where it shows none.
+        media: Number of the first media item that each sequence shows, behind which its others follow; None where it
+            shows none.
         pad_id: Token that fills the shorter rows; it is masked.
 
     Raises:
@@ -54,7 +58,7 @@ def pad_left(sequences: Many[Sequence], media: Many[int | None], *, pad_id: int)
     positions_BL = torch.zeros((*shape, *axes), dtype=torch.int64)
     attention_BL = torch.zeros(shape, dtype=torch.bool)
     media_BL = torch.zeros(shape, dtype=torch.bool)
-    shown_S: list[int] = []
+    spans: list[tuple[int, int]] = []
     for row, (sequence, shown) in enumerate(zip(sequences, media, strict=True)):
         first = length - len(sequence.ids)
         ids_BL[row, first:] = torch.tensor(sequence.ids)
@@ -64,5 +68,5 @@ def pad_left(sequences: Many[Sequence], media: Many[int | None], *, pad_id: int)
             if shown is None:
                 raise ValueError("a sequence has room for an image, but none is shown with it")
             media_BL[row, first + span.start : first + span.stop] = True
-            shown_S.append(shown)
-    return PromptRows(ids_BL, positions_BL, attention_BL, media_BL, torch.tensor(shown_S, dtype=torch.int64))
+            spans.append((shown + span.item, span.stop - span.start))
+    return PromptRows(ids_BL, positions_BL, attention_BL, media_BL, *span_columns(spans))

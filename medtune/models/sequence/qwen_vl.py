@@ -17,7 +17,8 @@ from transformers.models.qwen3_vl.video_processing_qwen3_vl import smart_resize 
 
 from medtune.data.media.images import Size
 from medtune.data.media.videos.read import Frames
-from medtune.models.sequence.processor_template import MediaText, Placement, ProcessorTemplate, Writing, Written
+from medtune.models.sequence.placement import Placement
+from medtune.models.sequence.processor_template import MediaText, ProcessorTemplate, Writing, Written
 
 IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
 VIDEO = "<|vision_start|><|video_pad|><|vision_end|>"

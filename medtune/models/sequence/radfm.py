@@ -15,7 +15,9 @@ from collections.abc import Sequence as Many
 from transformers import PreTrainedTokenizerFast
 
 from medtune.data.media.load import Shape
+from medtune.data.types import Turn
 from medtune.models.sequence.builder import SequenceBuilder
+from medtune.models.sequence.conversation import refuse_conversation, without_marks
 from medtune.models.sequence.layout import Sequence
 from medtune.models.sequence.plain_text import PlainText
 
@@ -38,10 +40,15 @@ class RadFM:
         self.decode, self.pieces, self.save = self._text.decode, self._text.pieces, self._text.save
 
     def layout(
-        self, prompt: str, answer: str | None, *, with_media: bool = True, shape: Shape | None = None
+        self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
-        """Returns the sequence with one scan before the question; the labels are the answer and the end token."""
-        return self.layout_scans(prompt, answer, positions=(0,) if with_media else ())
+        """Returns the sequence with one scan before the question; the labels are the answer and the end token.
+
+        Raises:
+            ValueError: Several items or earlier turns are given.
+        """
+        refuse_conversation(turns, num_items=len(shapes))
+        return self.layout_scans(without_marks(prompt), answer, positions=(0,) if shapes else ())
 
     def layout_scans(
         self, question: str, answer: str | None, *, positions: Many[int], answer_positions: Many[int] = ()

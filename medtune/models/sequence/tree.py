@@ -40,7 +40,7 @@ class Tree:
         parents: Parent of each node, `ROOT` for nodes without one.
         targets: The learnt tokens of all sequences. The last token of a sequence is only predicted, so that it has no
             node, unless another sequence continues behind it.
-        media_spans: Runs of nodes that hold visual tokens.
+        media_spans: Runs of nodes that hold visual tokens of one media item.
     """
 
     ids: tuple[int, ...]
@@ -62,16 +62,16 @@ def grow(sequences: Many[Sequence], numbers: Many[int]) -> Tree:
     parents: list[int] = []
     targets: list[Target] = []
     spans: dict[Span, None] = {}
-    children: dict[tuple[int, int, Position, bool], int] = {}
+    children: dict[tuple[int, int, Position, int | None], int] = {}
     for sequence, number in zip(sequences, numbers, strict=True):
-        media = {place for span in sequence.media_spans for place in range(*span)}
+        item_at = {place: span.item for span in sequence.media_spans for place in range(span.start, span.stop)}
         node, path = ROOT, []
         for place, (id_, position) in enumerate(zip(sequence.ids, sequence.positions, strict=True)):
             if place and sequence.labels[place] != IGNORED:
                 targets.append(Target(node, sequence.labels[place], number))
             if place == len(sequence.ids) - 1:
                 break
-            key = (node, id_, position, place in media)
+            key = (node, id_, position, item_at.get(place))
             found = children.get(key)
             if found is None:
                 found = children[key] = len(ids)
@@ -80,7 +80,9 @@ def grow(sequences: Many[Sequence], numbers: Many[int]) -> Tree:
                 parents.append(node)
             node = found
             path.append(node)
-        spans.update({Span(path[span.start], path[span.stop - 1] + 1): None for span in sequence.media_spans})
+        spans.update(
+            {Span(path[span.start], path[span.stop - 1] + 1, span.item): None for span in sequence.media_spans}
+        )
     return Tree(tuple(ids), tuple(positions), tuple(parents), tuple(targets), tuple(spans))
 
 

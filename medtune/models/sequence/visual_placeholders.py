@@ -10,7 +10,8 @@ from typing import Any
 
 from medtune.data.media.images import Size
 from medtune.data.media.videos.read import Frames
-from medtune.models.sequence.processor_template import MediaText, Placement, ProcessorTemplate, Writing, Written
+from medtune.models.sequence.placement import Placement
+from medtune.models.sequence.processor_template import MediaText, ProcessorTemplate, Writing, Written
 
 
 def llava(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
@@ -33,8 +34,12 @@ def llava_next_video(processor: Any, *, config: Any, max_tokens: int) -> Process
 
 def llava_onevision(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
     """Returns the sequence family of a LLaVA-OneVision processor; a line break ends the video."""
-    side = -(-config.vision_config.image_size // config.vision_config.patch_size // 2)
-    return _llava_with_video(processor, max_tokens=max_tokens, count=lambda frames: side * side * frames + 1)
+    side = int(-(-config.vision_config.image_size // config.vision_config.patch_size // 2))
+
+    def count(frames: int) -> int:
+        return side * side * frames + 1
+
+    return _llava_with_video(processor, max_tokens=max_tokens, count=count, alone=True)
 
 
 TIME_SENTENCE = "Frames shown of {seconds} seconds of video: {frames}, at {times}."
@@ -62,9 +67,8 @@ def llava_video(
         return Written(f"{clip}\n{_when(shape, time_sentence)}", (_row(side * (side + 1) * len(shape.times_s)),))
 
     image = _image(processor, marker=token, written=token, around=0)
-    return ProcessorTemplate(
-        processor, writing=Writing(image, MediaText("video", clip, clip, write)), max_tokens=max_tokens
-    )
+    video = MediaText("video", clip, clip, write)
+    return ProcessorTemplate(processor, writing=Writing(image, video, alone=True), max_tokens=max_tokens)
 
 
 def internvl(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
@@ -95,7 +99,9 @@ def gemma3(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate
     return ProcessorTemplate(processor, writing=Writing(image, video), max_tokens=max_tokens)
 
 
-def _llava_with_video(processor: Any, *, max_tokens: int, count: Callable[[int], int]) -> ProcessorTemplate:
+def _llava_with_video(
+    processor: Any, *, max_tokens: int, count: Callable[[int], int], alone: bool = False
+) -> ProcessorTemplate:
     token, clip = processor.image_token, processor.video_token
     image = _image(processor, marker=token, written=token, around=0)
 
@@ -103,7 +109,7 @@ def _llava_with_video(processor: Any, *, max_tokens: int, count: Callable[[int],
         return Written(clip, (_row(count(len(shape.times_s))),))
 
     video = MediaText("video", clip, clip, write)
-    return ProcessorTemplate(processor, writing=Writing(image, video), max_tokens=max_tokens)
+    return ProcessorTemplate(processor, writing=Writing(image, video, alone=alone), max_tokens=max_tokens)
 
 
 def _when(shape: Frames, sentence: str) -> str:

@@ -70,29 +70,30 @@ class Layouts:
         Raises:
             ValueError: The file of the media item is broken, or the model is shown such media as a video.
         """
-        blind, text = request.condition == "text_only", request.prompt.text
-        shape = None if blind else self._transform.shape(group.media)
+        blind, text = request.condition == "text_only" or not group.media, request.prompt.text
+        shapes = () if blind else tuple(map(self._transform.shape, group.media))
+        turns = request.question.turns
         answers = request.prompt.choices if request.reading == "likelihood" else ()
         what = f"question {request.question.id!r} ({request.condition})"
         try:
             # A tokenizer of transformers keeps the settings of its last call, which two threads must not mix.
             with self._lock:
-                sent = self._family.unfilled(text, with_media=not blind, shape=shape)
+                sent = self._family.unfilled(text, shapes=shapes, turns=turns)
                 whole, *laid = (
-                    self._family.layout(text, answer, with_media=not blind, shape=shape) for answer in (None, *answers)
+                    self._family.layout(text, answer, shapes=shapes, turns=turns) for answer in (None, *answers)
                 )
         except ValueError as error:
             raise ValueError(f"{what}: {error}") from error
-        pictures = () if blind else self._pictures(group.media)
+        pictures = () if blind else tuple(url for ref in group.media for url in self._pictures(ref))
         return AskedServer(
             Prompted(sent, whole.ids, whole.media_spans, pictures, group.media_id, what),
             tuple(tuple(label for label in each.labels if label != IGNORED) for each in laid),
         )
 
-    def num_pictures(self, ref: MediaRef) -> int:
-        """Returns how many pictures of a media item are sent."""
-        shape = self._transform.shape(ref)
-        return len(shape.times_s) if isinstance(shape, Frames) else 1
+    def num_pictures(self, media: Sequence[MediaRef]) -> int:
+        """Returns how many pictures of the media items that are shown together are sent."""
+        shapes = [self._transform.shape(ref) for ref in media]
+        return sum(len(shape.times_s) if isinstance(shape, Frames) else 1 for shape in shapes)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of a reply."""

@@ -62,7 +62,7 @@ def refuse_other_tokens(
     if got is None:
         raise ServerError(f"{prompted.what}: the server does not say which tokens it read; is its version too old?")
     wanted = prompted.read
-    visual = set(chain.from_iterable(range(*span) for span in prompted.spans))
+    visual = set(chain.from_iterable(range(span.start, span.stop) for span in prompted.spans))
     places = range(max(len(wanted), len(got)))
     first = next((at for at in places if at not in visual and _at(wanted, at) != _at(got, at)), None)
     if first is None:

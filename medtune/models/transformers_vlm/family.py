@@ -47,6 +47,8 @@ class Family:
             all frames are scaled to one size.
         processor_writes_videos: Whether the processor of transformers writes a video as the model reads it, so that
             transformers can be asked about one.
+        one_item: Whether the family is shown one media item at a time, because its processor cuts or writes an image
+            otherwise where others are shown with it; questions about several are refused.
     """
 
     model_types: tuple[str, ...]
@@ -58,6 +60,7 @@ class Family:
     image_frames: int = 1
     limit_videos: Callable[[Any, int | None, int], None] | None = None
     processor_writes_videos: bool = True
+    one_item: bool = False
 
 
 def parts(vision: str, *projector: str) -> dict[PartName, tuple[str, ...]]:

@@ -14,9 +14,9 @@ from transformers import Cache, DynamicCache, PreTrainedModel
 
 from medtune.models.contract import Encoded, Model, TargetLogprobs, read_targets, root_of, set_training
 from medtune.models.sequence.end_tokens import cut_behind
-from medtune.models.sequence.packing import PackedRows, media_of_rows
+from medtune.models.sequence.packing import PackedRows, spans_of_rows
 from medtune.models.sequence.prompts import PromptRows
-from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring
+from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring, attended_spans
 from medtune.models.tuning.plan import PartName
 
 
@@ -52,7 +52,7 @@ class TransformersVlm(Model):
 
     @property
     def packs_trees(self) -> bool:
-        """Always False, because a row shows at most one image."""
+        """Always False, because a row shows the images of one tree."""
         return False
 
     @property
@@ -86,13 +86,13 @@ class TransformersVlm(Model):
         step = _whole_rows(rows)
         if self.plain_because is not None:
             step = step._replace(seen=sequence_padding(rows.mask_BLL, self.plain_because))
-        parts = [self._targets(rows, step, chosen_B, encoded) for chosen_B in _alike(step.media_index_B)]
+        parts = [self._targets(rows, step, chosen, encoded) for chosen in _alike(step)]
         return TargetLogprobs(torch.cat([p.logprobs_T for p in parts]), torch.cat([p.sequence_T for p in parts]))
 
-    def _targets(self, rows: PackedRows, step: Step, chosen_B: Tensor, encoded: Encoded | None) -> TargetLogprobs:
-        hidden_BLE = self._hidden(_part(step, chosen_B), encoded, None)
-        number_B = torch.full_like(step.media_index_B, -1)
-        number_B[chosen_B] = torch.arange(len(chosen_B), device=chosen_B.device)
+    def _targets(self, rows: PackedRows, step: Step, chosen: list[int], encoded: Encoded | None) -> TargetLogprobs:
+        hidden_BLE = self._hidden(step.part(chosen), encoded, None)
+        number_B = torch.full((len(step.spans),), -1, device=rows.target_row_T.device)
+        number_B[chosen] = torch.arange(len(chosen), device=number_B.device)
         row_T = number_B[rows.target_row_T]
         mine_T = row_T >= 0
         read_TE = hidden_BLE[row_T[mine_T], rows.target_place_T[mine_T]]
@@ -100,7 +100,7 @@ class TransformersVlm(Model):
         return read_targets(logits_TV, rows.target_id_T[mine_T], rows.target_sequence_T[mine_T])
 
     def _hidden(self, step: Step, encoded: Encoded | None, cache: Cache | None) -> Tensor:
-        if encoded is None and bool((step.media_index_B >= 0).any()):
+        if encoded is None and any(step.spans):
             raise ValueError("the rows show media, but none were encoded")
         return self._wiring.hidden(self.whole, step, encoded, cache)
 
@@ -126,10 +126,9 @@ class TransformersVlm(Model):
             raise ValueError("generation needs left-padded rows")
         step = _prompts(rows)
         replies: dict[int, list[int]] = {}
-        for chosen_B in _alike(step.media_index_B):
-            part = _part(step, chosen_B)
-            said = self._continue(part, encoded, max_new_tokens=max_new_tokens, stop_ids=stop_ids)
-            replies.update(zip(chosen_B.tolist(), said, strict=True))
+        for chosen in _alike(step):
+            said = self._continue(step.part(chosen), encoded, max_new_tokens=max_new_tokens, stop_ids=stop_ids)
+            replies.update(zip(chosen, said, strict=True))
         return [replies[row] for row in range(len(replies))]
 
     def _continue(
@@ -153,39 +152,33 @@ class TransformersVlm(Model):
         return folder
 
 
-def _alike(media_index_B: Tensor) -> list[Tensor]:
-    """Returns the indices of the rows that show media and those of the rows that do not; empty groups are left out."""
-    shown_B = media_index_B >= 0
-    return [chosen_B for chosen_B in (shown_B.nonzero()[:, 0], (~shown_B).nonzero()[:, 0]) if len(chosen_B)]
-
-
-def _part(step: Step, chosen_B: Tensor) -> Step:
-    return Step(*(tensor[chosen_B] for tensor in step))
+def _alike(step: Step) -> list[list[int]]:
+    """Returns the numbers of the rows that show media and those of the rows that do not; empty groups are left out."""
+    groups = ([row for row, spans in enumerate(step.spans) if bool(spans) == shown] for shown in (True, False))
+    return [rows for rows in groups if rows]
 
 
 def _whole_rows(rows: PackedRows) -> Step:
-    index_B, spans_B = media_of_rows(rows.media_BL, rows.media_S)
+    spans = spans_of_rows(rows.media_BL, rows.media_S, rows.length_S)
     return Step(
         ids_BL=rows.ids_BL,
         positions_BL=rows.positions_BL,
         seen=rows.mask_BLL,
         media_BL=rows.media_BL,
-        sees_media_BL=(rows.mask_BLL & rows.media_BL.unsqueeze(1)).any(dim=2),
-        media_index_B=index_B,
-        media_spans_B=spans_B,
+        attends_BLS=attended_spans(rows.mask_BLL, rows.media_BL, spans),
+        spans=spans,
     )
 
 
 def _prompts(rows: PromptRows) -> Step:
-    index_B, spans_B = media_of_rows(rows.media_BL, rows.media_S)
+    spans = spans_of_rows(rows.media_BL, rows.media_S, rows.length_S)
     return Step(
         ids_BL=rows.ids_BL,
         positions_BL=rows.positions_BL,
         seen=rows.attention_BL,
         media_BL=rows.media_BL,
-        sees_media_BL=rows.media_BL.cumsum(dim=1) > 0,
-        media_index_B=index_B,
-        media_spans_B=spans_B,
+        attends_BLS=attended_spans(rows.attention_BL, rows.media_BL, spans),
+        spans=spans,
     )
 
 
@@ -212,7 +205,6 @@ def _next_step(step: Step, ids_B: Tensor) -> Step:
         positions_BL=step.positions_BL[:, -1:] + 1,
         seen=torch.cat([step.seen, new_B1], dim=1),
         media_BL=~new_B1,
-        sees_media_BL=step.sees_media_BL[:, -1:],
-        media_index_B=step.media_index_B,
-        media_spans_B=step.media_spans_B,
+        attends_BLS=step.attends_BLS[:, -1:],
+        spans=step.spans,
     )

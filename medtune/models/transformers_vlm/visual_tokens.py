@@ -121,23 +121,25 @@ def rows_of(tokens: Sequence[Tensor], step: Step) -> Tensor:
 
     Args:
         tokens: A tensor (N, E) for each image.
-        step: The rows; all of them show an image.
+        step: The rows; all of them show images.
 
     Raises:
-        ValueError: A row's media spans do not hold exactly the tokens of its image.
+        ValueError: A row's media spans do not hold exactly the tokens of their images.
     """
-    chosen = []
-    counts = zip(
-        step.media_index_B.tolist(), step.media_spans_B.tolist(), step.media_BL.sum(dim=1).tolist(), strict=True
-    )
-    for index, num_spans, num_places in counts:
-        one = tokens[index]
-        # The row shows the item once, in one span or with a span for each frame. Where a tree branches before the
-        # item, the row shows it once in each span.
-        if num_places not in (len(one), num_spans * len(one)):
+    chosen: list[Tensor] = []
+    for spans in step.spans:
+        # An item stands in one span or in a span for each frame. Where a tree branches before an item, the row shows
+        # the item once in each branch.
+        shown: dict[int, int] = {}
+        for item, length in spans:
+            first = shown.get(item, 0) % len(tokens[item])
+            chosen.append(tokens[item][first : first + length])
+            shown[item] = shown.get(item, 0) + length
+        counts = [sum(span.length for span in spans if span.media == item) for item in shown]
+        if any(count % len(tokens[item]) for count, item in zip(counts, shown, strict=True)):
             raise ValueError(
-                f"media spans of {num_places} tokens where the image has {len(one)}; a sequence was cut through its "
-                "image, or laid out for an image of another size"
+                f"media spans of {' and '.join(map(str, counts))} tokens where the image has "
+                f"{' and '.join(str(len(tokens[item])) for item in shown)}; a sequence was cut through its image, or "
+                "laid out for an image of another size"
             )
-        chosen.append(one.repeat(num_places // len(one), 1))
     return torch.cat(chosen)

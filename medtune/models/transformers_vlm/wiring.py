@@ -20,7 +20,7 @@ from torch import Tensor
 from transformers import Cache, PreTrainedModel
 
 from medtune.models.contract import Encoded
-from medtune.models.sequence.packing import additive
+from medtune.models.sequence.packing import ShownSpan, additive
 from medtune.models.tuning.plan import PartName
 
 Pixels = Mapping[str, Tensor]
@@ -37,28 +37,69 @@ class Step(NamedTuple):
             before it; it covers the cached and the new tokens. Or (B, L, L), True where the token of the second axis
             sees that of the third.
         media_BL: bool, True at visual tokens; all False when a reply is continued.
-        sees_media_BL: bool, True at the first visual token of a row and at all tokens that see it.
-        media_index_B: Index of the encoded item that each row shows, int64. Either all rows show an item, or none
-            does and all values are -1.
-        media_spans_B: Number of media spans of each row that show the item, int64.
+        attends_BLS: bool, True at the tokens that attend to a media span of their row through cross-attention
+            (`attended_spans`); False for spans that the row does not have.
+        spans: The media spans of each row. Either all rows have some, or none has any.
     """
 
     ids_BL: Tensor
     positions_BL: Tensor
     seen: Tensor
     media_BL: Tensor
-    sees_media_BL: Tensor
-    media_index_B: Tensor
-    media_spans_B: Tensor
+    attends_BLS: Tensor
+    spans: tuple[tuple[ShownSpan, ...], ...]
 
     @property
     def shows_media(self) -> bool:
         """Whether the rows show media; False for rows of text alone."""
-        return bool((self.media_index_B >= 0).all())
+        return all(self.spans)
+
+    def part(self, rows: Sequence[int]) -> Step:
+        """Returns the step of some rows alone."""
+        chosen_B = torch.tensor(rows, device=self.ids_BL.device)
+        return Step(
+            self.ids_BL[chosen_B],
+            self.positions_BL[chosen_B],
+            self.seen[chosen_B],
+            self.media_BL[chosen_B],
+            self.attends_BLS[chosen_B],
+            tuple(self.spans[row] for row in rows),
+        )
 
     def attention_mask(self, dtype: torch.dtype) -> Tensor:
         """Returns `seen` in transformers' form: int64 (B, K), or (B, 1, L, L) that is added to the attention scores."""
         return self.seen.long() if self.seen.dim() == 2 else additive(self.seen, dtype)
+
+
+def attended_spans(seen: Tensor, media_BL: Tensor, spans: Sequence[Sequence[ShownSpan]]) -> Tensor:
+    """Returns attends_BLS for whole rows or prompts: which tokens attend to which media span of their row.
+
+    A token attends to the spans that it sees, up to the next one: a span ends the sight of those before it, unless it
+    adjoins them.
+
+    Source:
+        transformers, models/mllama/processing_mllama.py, `get_cross_attention_token_mask`.
+    """
+    length = media_BL.shape[1]
+    attends_BLS = torch.zeros((*media_BL.shape, max(map(len, spans), default=0)), dtype=torch.bool)
+    for row, shown in enumerate(spans):
+        if not shown:
+            continue
+        place_X = media_BL[row].nonzero()[:, 0]
+        stop_S = torch.tensor([span.length for span in shown]).cumsum(0).to(place_X.device)
+        last_S = place_X[stop_S - 1]
+        first_S = torch.cat([place_X[:1], place_X[stop_S[:-1]]])
+        if seen.dim() == 3:
+            sees_LS = seen[row][:, first_S]
+            adjoins_S = (first_S[1:] == last_S[:-1] + 1) & seen[row][first_S[1:], last_S[:-1]]
+        else:
+            sees_LS = torch.arange(length, device=first_S.device).unsqueeze(1) >= first_S
+            adjoins_S = first_S[1:] == last_S[:-1] + 1
+        run_S = torch.nn.functional.pad((~adjoins_S).cumsum(0), (1, 0))
+        hides_SS = run_S.unsqueeze(1) > run_S
+        hidden_LS = sees_LS.float() @ hides_SS.float() > 0
+        attends_BLS[row, :, : len(shown)] = (sees_LS & ~hidden_LS).to(attends_BLS.device)
+    return attends_BLS.to(media_BL.device)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ def entry() -> ZooEntry:
         folder=f"CT-CLIP_v2.pt, {PROJECTOR_FILE} and, in {LANGUAGE_FOLDER}, Llama-3.1-8B-Instruct with its tokenizer",
         variants=variants(),
         takes=("weights", "dtype", "variant", "system_prompt"),
+        one_question=True,
     )
 
 

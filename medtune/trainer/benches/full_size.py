@@ -104,7 +104,7 @@ def measured(model: str, *, device: torch.device, num_questions: int | None = No
     count = sum(parameter.numel() for parameter in assembled.model.parameters())
     return Measured(
         f"{model} with random weights ({count / 1e9:.2f} billion), {len(groups[0].questions)} questions about one "
-        f"{groups[0].media.kind}, {precision}, {device_text(device)}",
+        f"{groups[0].media[0].kind}, {precision}, {device_text(device)}",
         ways,
         (Limit("memory of the device", torch.cuda.max_memory_allocated(device) / GB, MEMORY_GB, "GB"),)
         if device.type == "cuda"
@@ -146,12 +146,12 @@ def one_item(asked: Simulated, scratch: Path, *, num_questions: int | None = Non
     questions = [question for group in groups for question in group.questions if question.options]
     if len(questions) < wanted:
         raise ValueError(f"wanted {wanted} questions with options, there are {len(questions)}")
-    media = groups[0].media
-    if media.kind == "image":
+    shown = groups[0].media[0]
+    if shown.kind == "image":
         large = scratch / "large.png"
-        PIL.Image.open(media.path).resize(PICTURE_PX).save(large)
-        media = replace(media, path=large)
-    return [replace(groups[0], media=media, questions=tuple(questions[:wanted]))]
+        PIL.Image.open(shown.path).resize(PICTURE_PX).save(large)
+        shown = replace(shown, path=large)
+    return [replace(groups[0], media=(shown,), questions=tuple(questions[:wanted]))]
 
 
 def _keeping(assembled: Assembled, scratch: Path) -> Assembled:

@@ -83,7 +83,7 @@ def its_answers_are_as_likely_as_transformers_says(found: Opened) -> Iterator[st
         assembled = entry.assemble(0)
         assembled.model.eval()
         ids, told = _told(assembled, _picture(0))
-        layout = assembled.family.layout(QUESTION, ANSWER, shape=SIZE)
+        layout = assembled.family.layout(QUESTION, ANSWER, shapes=[SIZE])
         if tuple(ids[: len(layout.ids)]) != layout.ids:
             yield f"{name}: the sequence of tokens is not that of transformers' processor; check Family.sequence"
             continue
@@ -103,7 +103,7 @@ def _picture(seed: int) -> Image:
 
 
 def _ours(assembled: Assembled, image: Image) -> list[float]:
-    layout = assembled.family.layout(QUESTION, ANSWER, shape=SIZE)
+    layout = assembled.family.layout(QUESTION, ANSWER, shapes=[SIZE])
     rows = pack([[Shown(grow([layout], [0]), 0)]], pad_id=assembled.family.pad_id)
     with torch.no_grad():
         encoded = assembled.model.encode(assembled.transform.stack([assembled.transform(image)]))

@@ -127,7 +127,11 @@ def its_splits_share_no_patient_and_no_image(example: Example) -> Iterator[str]:
     for what in ("patient", "media file"):
         seen: set[str] = set()
         for split in SPLITS:
-            here = {group.patient_id if what == "patient" else group.media.path.name for group in groups[split]}
+            here = {
+                name
+                for group in groups[split]
+                for name in ([group.patient_id] if what == "patient" else [ref.path.name for ref in group.media])
+            }
             if here & seen:
                 yield f"a {what} lies in two splits; check the patient ids that `read` gives"
             seen |= here
@@ -146,8 +150,8 @@ def no_patient_id_and_no_file_name_gets_through(example: Example) -> Iterator[st
     """Complains if a patient's id or the name of a raw file occurs in the prepared folder."""
     prepared = example.prepared
     secrets = {question.patient_id for question in example.table.questions}
-    secrets |= {ref.path.name for ref in example.table.media.values()}
-    secrets |= {ref.path.stem for ref in example.table.media.values()}
+    paths = [ref.path for items in example.table.media.values() for ref in items]
+    secrets |= {path.name for path in paths} | {path.stem for path in paths}
     asked = [question for split in SPLITS for question in prepared.questions(split)]
     words = {text for question in asked for text in (question.id, question.media_id, question.patient_id)}
     words |= {value for question in asked for value in question.facets.values()}

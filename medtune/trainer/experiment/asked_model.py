@@ -86,21 +86,26 @@ class LoadedModel:
 
     @torch.no_grad()
     def vision_features(self, groups: Sequence[MediaGroup], /) -> dict[str, NDArray[np.float32]]:
-        """Returns, by media id, the vision tower's features of each image, as `AskedModel` describes them."""
+        """Returns, by media id, the vision tower's features of each image, as `AskedModel` describes them.
+
+        Where several images are shown together, their features are averaged. Questions without media have none.
+        """
         model, transform = self.assembled.model, self.assembled.transform
         computed = precise(self.experiment.recipe.train.precision, self.experiment.device)
-        found: dict[str, NDArray[np.float32]] = {}
         was_training = model.training
         model.eval()
-        for start in tqdm(range(0, len(groups), _IMAGES_AT_ONCE), desc="probe", unit="batch"):
-            batch = groups[start : start + _IMAGES_AT_ONCE]
+        sums: dict[str, list[NDArray[np.float32]]] = {}
+        shown = [(group.media_id, ref) for group in groups for ref in group.media]
+        for start in tqdm(range(0, len(shown), _IMAGES_AT_ONCE), desc="probe", unit="batch"):
+            batch = shown[start : start + _IMAGES_AT_ONCE]
             with computed():
-                features_MX = model.features(transform.stack([read_item(group.media, transform) for group in batch]))
+                features_MX = model.features(transform.stack([read_item(ref, transform) for _, ref in batch]))
             if features_MX is None:
                 break
-            found.update(zip((group.media_id for group in batch), features_MX.float().cpu().numpy(), strict=True))
+            for (media_id, _), features_X in zip(batch, features_MX.float().cpu().numpy(), strict=True):
+                sums.setdefault(media_id, []).append(features_X)
         model.train(was_training)
-        return found
+        return {media_id: np.mean(features, axis=0, dtype=np.float32) for media_id, features in sums.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from medtune.data.types import MediaGroup, Split
 from medtune.eval.asking.official_prompts import ShownAs
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.eval.benchmark import Benchmark
-from medtune.models.assemble import ZooEntry, any_entry
+from medtune.models.assemble import CheckpointEntry, ZooEntry, any_entry
+from medtune.models.transformers_vlm.families import find_family
 from medtune.trainer.recipe.schema import ModelBlock
 
 
@@ -34,13 +35,40 @@ def open_for_model(
     Raises:
         FileNotFoundError: The folder, or a media file in it, is missing.
         ValueError: The folder is not a prepared folder, was written in another format, is damaged, was prepared for
-            another benchmark, or has official prompts that cannot be used.
+            another benchmark, has official prompts that cannot be used, or holds questions about several media items
+            or with earlier turns, which the model does not take.
     """
     prepared, entry = open_prepared(root), any_entry(model.name)
     refuse_other_benchmark(prepared, benchmark_name, named_by=named_by)
+    refuse_conversations(prepared, model)
     by_organ = isinstance(entry, ZooEntry) and entry.by_organ and model.crop_organs is None
     prepared = replace(prepared, by_organ=by_organ)
     return prepared, with_prepared_prompts(find_benchmark(benchmark_name), prepared, shown=_shown_as(model))
+
+
+def refuse_conversations(prepared: Prepared, model: ModelBlock) -> None:
+    """Refuses a folder with questions about several items, or with earlier turns, for a model that takes none.
+
+    Raises:
+        ValueError: There are such questions; the message names the model and the number of items.
+    """
+    entry = any_entry(model.name)
+    if isinstance(entry, CheckpointEntry) and model.weights is not None:
+        entry = entry.of(model.weights)
+    if not isinstance(entry, ZooEntry):
+        return
+    one_item = entry.one_question or (entry.family is not None and find_family(entry.family).one_item)
+    if one_item and prepared.most_items > 1:
+        raise ValueError(
+            f"{prepared.root} shows up to {prepared.most_items} media items together, and {model.name} "
+            f"({entry.family or entry.title}) is shown one at a time; choose another model.name, or prepare the folder "
+            "without such questions"
+        )
+    if entry.one_question and prepared.has_turns:
+        raise ValueError(
+            f"{prepared.root} holds questions with earlier turns, and {model.name} ({entry.title}) is asked one "
+            "question by itself; choose another model.name, or prepare the folder without such questions"
+        )
 
 
 def _shown_as(model: ModelBlock) -> ShownAs:

@@ -24,7 +24,7 @@ class Chosen(NamedTuple):
 
 
 def choose_samples(recipe: Recipe, assembled: Assembled, *, count: int) -> Chosen:
-    """Returns a question about each of the first images of the run's test data, or made-up ones.
+    """Returns a question about each of the first images of the run's test data that stand alone, or made-up ones.
 
     Volumes and videos are always made up, because those of a prepared folder are too large to be passed on.
 
@@ -44,7 +44,8 @@ def _from_data(recipe: Recipe, *, count: int) -> list[Sample]:
     prepared, benchmark = open_for_model(recipe.data.root, recipe.data.benchmark, recipe.model)
     found: list[Sample] = []
     for group in groups_of(prepared, recipe.eval.split, questions=None, seed=recipe.train.seed):
-        if group.media.kind == "image" and len(found) < count:
-            prompt = benchmark.render(group.questions[0], recipe.model.answer_format)
-            found.append(Sample(load_media(group.media), prompt.text, prompt.target))
+        asked = group.questions[0]
+        if [ref.kind for ref in group.media] == ["image"] and not asked.turns and len(found) < count:
+            prompt = benchmark.render(asked, recipe.model.answer_format)
+            found.append(Sample(load_media(group.media[0]), prompt.text, prompt.target))
     return found

@@ -1,4 +1,4 @@
-"""Makes micro-batches from media groups: each image is read once, and its questions share one tree of tokens."""
+"""Makes micro-batches from media groups: each image is read once, and a group's questions share one tree of tokens."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ class MicroBatches(Dataset[MicroBatch]):
         self._rank = rank
         self._family = family
         self._transform = transform
-        counts = [len(member.groups) for member in mixture.members]
-        self._blind = [
-            np.random.default_rng([mixture.seed, count]).random(count) < mixture.text_only_share for count in counts
-        ]
+        bare = [np.array([not group.media for group in member.groups], bool) for member in mixture.members]
+        hidden = [np.random.default_rng([mixture.seed, len(each)]).random(len(each)) for each in bare]
+        self._blind = [(drawn < mixture.text_only_share) | each for drawn, each in zip(hidden, bare, strict=True)]
+        self._num_bare = sum(int(each.sum()) for each in bare)
         self._share_prefix = share_prefix
         self._row_tokens = row_tokens if share_prefix else 0
 
@@ -96,8 +96,8 @@ class MicroBatches(Dataset[MicroBatch]):
 
     @property
     def num_text_only(self) -> int:
-        """The number of groups that are trained on without their media item."""
-        return sum(int(blind.sum()) for blind in self._blind)
+        """The number of groups that are trained on without their media, beside those that have none."""
+        return sum(int(blind.sum()) for blind in self._blind) - self._num_bare
 
     def first_epoch(self, epoch: int = 0) -> Iterator[Draw]:
         """Yields every group of one epoch of each member, member by member; by default of the first epoch."""
@@ -113,16 +113,15 @@ class MicroBatches(Dataset[MicroBatch]):
         """
         group, blind = self.mixture.group(draw), self._is_blind(draw)
         render = self.mixture.members[draw.member].render
-        shape = None if blind else self._transform.shape(group.media)
-        return [self._layout(group, question, render(question), shape, blind=blind) for question in group.questions]
+        shapes = () if blind else tuple(map(self._transform.shape, group.media))
+        return [self._layout(group, question, render(question), shapes) for question in group.questions]
 
-    def _layout(
-        self, group: MediaGroup, question: Question, prompt: Prompt, shape: Shape | None, *, blind: bool
-    ) -> Layout:
+    def _layout(self, group: MediaGroup, question: Question, prompt: Prompt, shapes: Sequence[Shape | None]) -> Layout:
         try:
-            return self._family.layout(prompt.text, prompt.target, with_media=not blind, shape=shape)
+            return self._family.layout(prompt.text, prompt.target, shapes=shapes, turns=question.turns)
         except ValueError as error:
-            raise ValueError(f"{group.media.path}: question {question.id}: {error}") from error
+            files = "".join(f"{ref.path}: " for ref in group.media)
+            raise ValueError(f"{files}question {question.id}: {error}") from error
 
     def _is_blind(self, draw: Draw) -> bool:
         return bool(self._blind[draw.member][draw.group])
@@ -133,11 +132,14 @@ class MicroBatches(Dataset[MicroBatch]):
         mine = self.order.micro_batch(step, within, self._rank)
         borrowed = self._borrowed(mine, whole)
         layouts = [self.layouts(draw) for draw in mine] + [self.layouts(draw)[:1] for draw in borrowed]
-        shown = [draw for draw in (*mine, *borrowed) if not self._is_blind(draw)]
-        items = [self._item(draw) for draw in shown]
+        items: list[MediaItem] = []
+        first: list[int | None] = []
+        for draw in (*mine, *borrowed):
+            first.append(None if self._is_blind(draw) else len(items))
+            items += [] if self._is_blind(draw) else self._items(draw)
         return MicroBatch(
             number=number,
-            rows=self._packed(layouts, [shown.index(draw) if draw in shown else None for draw in (*mine, *borrowed)]),
+            rows=self._packed(layouts, first),
             media=self._transform.stack(items) if items else None,
             step_target_tokens=sum(sequence.num_targets for draw in whole for sequence in self.layouts(draw)),
             num_counted=sum(len(group) for group in layouts[: len(mine)]),
@@ -147,9 +149,10 @@ class MicroBatches(Dataset[MicroBatch]):
             ),
         )
 
-    def _item(self, draw: Draw) -> MediaItem:
+    def _items(self, draw: Draw) -> list[MediaItem]:
         group = self.mixture.group(draw)
-        return read_item(group.media, self._transform, change=self.mixture.change(draw, group))
+        change = self.mixture.change(draw, group)
+        return [read_item(ref, self._transform, change=change) for ref in group.media]
 
     def _borrowed(self, mine: Sequence[Draw], whole: Sequence[Draw]) -> list[Draw]:
         """Returns groups that are run in addition and do not count for the loss.

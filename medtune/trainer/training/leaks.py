@@ -31,7 +31,7 @@ def refuse_same(learnt: Prepared, evaluated: Prepared) -> None:
         ValueError: The training set is refused; the message gives numbers of patients and images, and no names.
     """
     groups, held_out = learnt.groups("train"), _held_out(evaluated)
-    images = {g.media.path.name for g in groups} & {g.media.path.name for g in held_out}
+    images = {ref.path.name for g in groups for ref in g.media} & {ref.path.name for g in held_out for ref in g.media}
     patients = {g.patient_id for g in groups} & {g.patient_id for g in held_out}
     if images or patients:
         raise ValueError(
@@ -52,8 +52,8 @@ def refuse_seen_lookalikes(learnt: Prepared, evaluated: Prepared, *, allowed: bo
         ValueError: There are such images and they are not allowed; the message names the nearest by their media ids,
             which are made from content.
     """
-    train = {g.media.path.name: g.media_id for g in learnt.groups("train")}
-    asked = {g.media.path.name: g.media_id for g in _held_out(evaluated)}
+    train = {ref.path.name: g.media_id for g in learnt.groups("train") for ref in g.media}
+    asked = {ref.path.name: g.media_id for g in _held_out(evaluated) for ref in g.media}
     seen = nearest_lookalikes(
         {file: look for file, look in evaluated.looks.items() if file in asked},
         {file: look for file, look in learnt.looks.items() if file in train},

@@ -44,18 +44,18 @@ def test_several_masks_are_united_for_the_place_and_the_largest_is_boxed(tree: P
     # benign (2): centres (28, 22) and (62, 12), half axes 8.4 x 6 and 5.6 x 4; centre of both at 44 of 80.
     place = next(q for q in table.questions if q.id == "benign (2) lesion_localisation")
     assert place.answer == "upper right"
-    assert table.media["benign (2) boxed"].boxes == (Box(20, 16, 37, 29),)
+    assert table.media["benign (2) boxed"][0].boxes == (Box(20, 16, 37, 29),)
 
 
 def test_normal_images_are_not_visible_and_boxed_like_lesions(tree: Path) -> None:
     table = _read(tree)
-    lesion_boxes = {ref.boxes for name, ref in table.media.items() if "normal" not in name and ref.boxes}
+    lesion_boxes = {ref.boxes for name, (ref,) in table.media.items() if "normal" not in name and ref.boxes}
     for question in table.questions:
         if question.facets["lesion_class"] == "normal" and question.facets["task"] == "lesion_localisation":
             assert question.answer == "not visible"
         if question.facets["lesion_class"] == "normal" and question.facets["task"] == "red_box_grounding":
             assert question.answer == "normal breast tissue"
-            assert table.media[question.media_id].boxes in lesion_boxes
+            assert table.media[question.media_id][0].boxes in lesion_boxes
     assert _read(tree, seed=1).media != table.media
 
 

@@ -30,7 +30,7 @@ def test_ms_swift_rows_of_both_forms(tmp_path: Path) -> None:
     first, second = table.questions[:2]
     assert (first.text, first.answer) == ("Answer briefly.\nWhich organ is shown, number 0?", "organ 0")
     assert (second.text, second.options, second.answer_kind) == ("Which organ is shown, number 1?", (), "text")
-    assert table.media[first.media_id].path == tmp_path / "raw" / "images" / "us_0.png"
+    assert table.media[first.media_id][0].path == tmp_path / "raw" / "images" / "us_0.png"
     assert len({q.patient_id for q in table.questions}) == 8
 
 

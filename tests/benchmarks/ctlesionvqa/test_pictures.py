@@ -43,7 +43,7 @@ def release(tmp_path: Path) -> Path:
 def test_a_scan_stands_before_its_clip_and_a_clip_before_its_slice(release: Path, tmp_path: Path) -> None:
     table = find_source("ctlesionvqa").read(release, 0, tmp_path)
     volume, clip, picture, nothing = SCANS
-    assert {name: (ref.kind, ref.path.name) for name, ref in table.media.items()} == {
+    assert {name: (ref.kind, ref.path.name) for name, (ref,) in table.media.items()} == {
         volume: ("volume", "ct.nii.gz"),
         clip: ("video", f"{clip}.mp4"),
         picture: ("image", f"{picture}.png"),

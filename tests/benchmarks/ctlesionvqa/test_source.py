@@ -307,7 +307,7 @@ def test_scans_and_masks_in_joint_and_split_folders(root: Path, layout: str) -> 
     for organ in ("liver", "liver_lesion", "kidney_left", "aorta"):
         touch(root / masks / "BDMAP_00000001" / "segmentations" / f"{organ}.nii.gz")
     write(root, "questions.csv", [V1_ROW])
-    (ref,) = read(root).media.values()
+    ((ref,),) = read(root).media.values()
     assert ref.path == root / scans / "BDMAP_00000001" / "ct.nii.gz"
     # Masks of lesions would tell the answer.
     assert [organ for organ, _ in ref.masks] == ["kidney_left", "liver"]

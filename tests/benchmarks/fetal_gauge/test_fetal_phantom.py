@@ -98,11 +98,11 @@ def test_every_kind_has_its_number_of_options_and_the_answer_among_them(table: S
 
 
 def test_every_image_has_four_questions_and_its_boxes_are_items_of_their_own(table: SourceTable) -> None:
-    asked = Counter(table.media[question.media_id].path for question in table.questions)
+    asked = Counter(table.media[question.media_id][0].path for question in table.questions)
     assert set(asked.values()) == {4}
     plain = Counter(question.media_id for question in table.questions if "box_size" not in question.facets)
     for question in of_task(table, "visual_grounding"):
-        assert len(table.media[question.media_id].boxes) == 1
+        assert len(table.media[question.media_id][0].boxes) == 1
         assert plain[question.media_id] == 0
 
 
@@ -149,7 +149,7 @@ def test_facets_are_there_and_nothing_shown_names_the_answer(table: SourceTable)
         assert question.facets["geometry"] in ("sector", "linear")
         assert ("box_size" in question.facets) == (question.facets["task"] == "visual_grounding")
         assert question.answer not in question.text
-        name = table.media[question.media_id].path.stem
+        name = table.media[question.media_id][0].path.stem
         assert not any(label in name for label in (*PLANES, *ORIENTATIONS, *DIAGNOSES, *STRUCTURES))
 
 
@@ -158,7 +158,7 @@ def test_each_kind_asks_in_one_wording(table: SourceTable) -> None:
 
 
 def test_images_are_grey_rgb_png_of_the_stated_size(table: SourceTable) -> None:
-    for ref in table.media.values():
+    for (ref,) in table.media.values():
         with PIL.Image.open(ref.path) as picture:
             assert (picture.format, picture.mode, picture.size) == ("PNG", "RGB", (224, 224))
         if not ref.boxes:
@@ -338,7 +338,7 @@ def test_default_set_is_large_enough_and_thumbnails_do_not_solve_it(tmp_path: Pa
     assert len(held_out) >= 40
 
     def thumbnail(media_id: str) -> np.ndarray:
-        picture = PIL.Image.fromarray(load_image(made.media[media_id]).pixels_HWC).convert("L")
+        picture = PIL.Image.fromarray(load_image(made.media[media_id][0]).pixels_HWC).convert("L")
         return np.asarray(picture.resize((16, 16), PIL.Image.Resampling.BOX), dtype=np.float64).ravel()
 
     hits: list[bool] = []

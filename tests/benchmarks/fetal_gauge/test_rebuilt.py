@@ -52,7 +52,7 @@ def test_all_sets_make_four_tasks_with_the_papers_numbers_of_options(tmp_path: P
         "fetal_orientation": {4},
         "visual_grounding": {4},
     }
-    assert all(table.media[q.media_id].boxes for q in tasks["visual_grounding"])
+    assert all(table.media[q.media_id][0].boxes for q in tasks["visual_grounding"])
     assert {q.facets["phantom"] for q in tasks["fetal_orientation"]} == {"yes"}
 
 

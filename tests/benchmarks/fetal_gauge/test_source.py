@@ -58,9 +58,9 @@ def test_order_of_options_is_the_files_own_whatever_the_seed(root: Path) -> None
 def test_boxes_are_drawn_and_measured_and_make_an_item_of_their_own(root: Path) -> None:
     table = read(root)
     plain, boxed = table.questions[0], table.questions[4]
-    assert table.media[plain.media_id].boxes == ()
-    assert table.media[boxed.media_id].boxes == (Box(5, 5, 15, 20),)
-    assert table.media[plain.media_id].path == table.media[boxed.media_id].path
+    assert table.media[plain.media_id][0].boxes == ()
+    assert table.media[boxed.media_id][0].boxes == (Box(5, 5, 15, 20),)
+    assert table.media[plain.media_id][0].path == table.media[boxed.media_id][0].path
     # 10 x 15 of 64 x 48 pixels: 4.9 %.
     assert boxed.facets == {"task": "visual_grounding", "phantom": "yes", "box_size": "small"}
     assert table.questions[9].facets["phantom"] == "no"

@@ -122,7 +122,7 @@ def test_real_boxes_mark_what_the_answer_says(shared_real: Path, seed: int) -> N
         if question.facets["task"] != "red_box_grounding":
             continue
         answers[question.answer] += 1
-        ref = table.media[question.media_id]
+        (ref,) = table.media[question.media_id]
         (box,) = ref.boxes
         mask_HW, head = _truth(shared_real / "fetal_heads", ref.path.stem)
         inside_HW = mask_HW[box.y0 : box.y1, box.x0 : box.x1]

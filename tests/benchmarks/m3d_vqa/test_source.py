@@ -198,8 +198,8 @@ def test_volumes_without_a_stated_meaning_are_refused(root: Path, content: objec
 def test_a_prepared_volume_is_nifti_in_hu_with_spacing_and_m3d_sees_its_array_again(root: Path, tmp_path: Path) -> None:
     assert main(["prepare", "m3d_vqa", "--from", str(root), "--out", str(tmp_path / "out")]) == 0
     group = open_prepared(tmp_path / "out").groups("test")[0]
-    assert group.media.path.name.endswith(".nii.gz")
-    volume = load_volume(group.media)
+    assert group.media[0].path.name.endswith(".nii.gz")
+    volume = load_volume(group.media[0])
     assert volume.hu_IJK.dtype == np.int16
     assert (volume.hu_IJK.shape, volume.spacing_mm, volume.orientation) == ((10, 12, 4), (0.8, 0.8, 5.0), "LPS")
     assert (int(volume.hu_IJK.min()), int(volume.hu_IJK.max())) == (-160, 240)

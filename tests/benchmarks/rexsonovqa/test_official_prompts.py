@@ -120,7 +120,7 @@ def test_prepared_prompts_ask_every_question_and_the_blind_setting_in_its_own_wo
     assert [rex.parsers["official"](said, choice.question) for said in choice.prompt.choices] == [
         *choice.question.options
     ]
-    messages = request_body(Endpoint("http://x/v1", "m"), choice.prompt, ["data:,"], max_new_tokens=9)["messages"]
+    messages = request_body(Endpoint("http://x/v1", "m"), choice.prompt, [["data:,"]], max_new_tokens=9)["messages"]
     assert [message["role"] for message in messages] == ["system", "user"]
     assert messages[0]["content"] == choice.prompt.system
     assert messages[1]["content"][-1]["text"] == choice.prompt.user

@@ -68,7 +68,12 @@ def test_kept_questions_of_both_formats_are_read(root: Path) -> None:
 
 def test_clips_are_parts_of_whole_videos_and_cropped(root: Path) -> None:
     table = read(root)
-    clips = {q.text[-2] + q.facets["format"]: table.media[q.media_id] for q in table.questions if "Clip0" in q.media_id}
+    clips = {
+        q.text[-2] + q.facets["format"]: ref
+        for q in table.questions
+        if "Clip0" in q.media_id
+        for ref in table.media[q.media_id]
+    }
     assert {(ref.path.name, ref.kind, ref.region) for ref in clips.values()} == {
         ("exampleClip0.dcm", "video", Box(16, 4, 48, 36))
     }
@@ -88,7 +93,7 @@ def test_both_formats_of_a_window_share_a_media_item(root: Path) -> None:
 def test_a_segment_that_is_cut_already_is_taken_as_it_is(root: Path) -> None:
     (root / "videos" / "exampleClip0.dcm").rename(root / "videos" / f"{KIDNEY}.mp4")
     table = read(root)
-    refs = [ref for ref in table.media.values() if ref.path.stem == KIDNEY]
+    refs = [ref for (ref,) in table.media.values() if ref.path.stem == KIDNEY]
     assert [(ref.start_s, ref.end_s, ref.region) for ref in refs] == [(0.0, 2.0, None), (0.5, 6.0, None)]
 
 
@@ -145,7 +150,7 @@ def test_missing_videos_reject_their_questions_and_are_listed(root: Path, capsys
 )
 def test_older_spellings_of_the_metadata(root: Path, fields: dict[str, object], start: float, box: Box | None) -> None:
     change_metadata(root, **fields)
-    ref = next(ref for ref in read(root).media.values() if "Clip0" in ref.path.name)
+    ref = next(ref for (ref,) in read(root).media.values() if "Clip0" in ref.path.name)
     assert (ref.start_s, ref.region) == (start, box)
 
 
@@ -153,7 +158,7 @@ def test_time_offset_is_the_older_name_of_the_start(root: Path) -> None:
     entries = json.loads((root / video_segments.METADATA).read_text())
     entries[KIDNEY] = {"youtube_url": "https://youtu.be/exampleClip0?t=3", "time_offset": 1.5}
     (root / video_segments.METADATA).write_text(json.dumps(entries))
-    ref = next(ref for ref in read(root).media.values() if "Clip0" in ref.path.name)
+    ref = next(ref for (ref,) in read(root).media.values() if "Clip0" in ref.path.name)
     assert (ref.start_s, ref.end_s) == (1.5, 3.5)
 
 

@@ -318,7 +318,7 @@ def test_an_image_cell_may_be_the_index_of_another_row_before_or_after(root: Pat
     ]
     write(root, DD, [({key: n} if key else {}) | row for n, row in enumerate(rows)])
     table = read(root)
-    paths = {q.id.rpartition(" ")[2]: table.media[q.media_id].path for q in table.questions}
+    paths = {q.id.rpartition(" ")[2]: table.media[q.media_id][0].path for q in table.questions}
     assert paths["2"] == paths["3"] == paths["5"] != paths["4"]
     assert len({q.patient_id for q in table.questions}) == 2
 
@@ -326,7 +326,7 @@ def test_an_image_cell_may_be_the_index_of_another_row_before_or_after(root: Pat
 def test_data_urls_and_identical_images_are_stored_once(root: Path) -> None:
     write(root, DD, [{"img_data": f"data:image/png;base64,{IMAGE}", "class": "normal"}])
     write(root, "disease_diagnosis/66.tsv", [{"img_data": IMAGE, "class": "benign"}])
-    assert len({ref.path for ref in read(root).media.values()}) == 1
+    assert len({ref.path for (ref,) in read(root).media.values()}) == 1
 
 
 def test_patients_of_one_source_are_known_across_tasks(root: Path) -> None:

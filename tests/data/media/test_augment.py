@@ -58,7 +58,7 @@ def test_all_questions_about_an_image_have_to_agree() -> None:
 
 def test_questions_of_an_image_are_parted_by_what_they_allow_so_that_no_change_tells_an_answer() -> None:
     exists, where = _asked("Is there a lesion?", "Yes", "No"), _asked("Where is it?", "upper part", "tail")
-    ill, healthy = (MediaGroup("m", MediaRef(Path("m.png")), asked) for asked in ((exists, where), (exists,)))
+    ill, healthy = (MediaGroup("m", (MediaRef(Path("m.png")),), asked) for asked in ((exists, where), (exists,)))
     for group in (ill, healthy):
         (part,) = [
             each

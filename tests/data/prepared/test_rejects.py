@@ -29,7 +29,7 @@ def _table(folder: Path, num: int = 40) -> SourceTable:
     questions, media = [], {}
     for n in range(num):
         PIL.Image.new("L", (8, 8), n).save(folder / f"name{n}.png")
-        media[f"m{n}"] = MediaRef(folder / f"name{n}.png")
+        media[f"m{n}"] = (MediaRef(folder / f"name{n}.png"),)
         questions.append(Question(f"q{n}", f"m{n}", "?", ("a", "b"), "a", "choice", f"p{n}", {"task": "t"}))
     return SourceTable(questions, media)
 

@@ -26,8 +26,8 @@ def _question(number: int, patient: str, image: str, answer: str = "a", split: S
     )
 
 
-def _digests(questions: list[Question]) -> dict[str, str]:
-    return {question.media_id: question.media_id.partition("/")[0] for question in questions}
+def _digests(questions: list[Question]) -> dict[str, tuple[str, ...]]:
+    return {question.media_id: (question.media_id.partition("/")[0],) for question in questions}
 
 
 TABLES = st.lists(

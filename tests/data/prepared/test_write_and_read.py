@@ -59,7 +59,7 @@ def test_groups_hold_all_questions_of_a_media_item(prepared_busi: Prepared) -> N
         assert len({group.media_id for group in groups}) == len(groups)
         for group in groups:
             tasks = [q.facets["task"] for q in group.questions]
-            assert tasks == (["red_box_grounding"] if group.media.boxes else ["diagnosis", "lesion_localisation"])
+            assert tasks == (["red_box_grounding"] if group.media[0].boxes else ["diagnosis", "lesion_localisation"])
             assert {q.media_id for q in group.questions} == {group.media_id}
 
 
@@ -67,16 +67,16 @@ def test_by_organ_each_organ_of_a_scan_is_a_group_with_its_masks(prepared_ct: Pa
     whole = open_prepared(prepared_ct)
     split = replace(whole, by_organ=True)
     kidneys = ("kidney_left", "kidney_right")
-    assert {g.media.target for g in split.groups("train")} == {("colon",), kidneys, ("liver",), ("pancreas",)}
+    assert {g.media[0].target for g in split.groups("train")} == {("colon",), kidneys, ("liver",), ("pancreas",)}
     by_text = {question.id: question.text for question in whole.questions("train")}
     seen = [question for group in split.groups("train") for question in group.questions]
     assert {question.id: question.text for question in seen} == by_text
     assert sorted(seen, key=attrgetter("id")) == sorted(split.questions("train"), key=attrgetter("id"))
     for group in split.groups("train"):
         (organ,) = {question.facets["organ"] for question in group.questions}
-        assert all(organ in mask for mask in group.media.target)
+        assert all(organ in mask for mask in group.media[0].target)
         assert {question.media_id for question in group.questions} == {group.media_id}
-        assert replace(group.media, target=()) in {g.media for g in whole.groups("train")}
+        assert replace(group.media[0], target=()) in {g.media[0] for g in whole.groups("train")}
 
 
 def test_by_organ_questions_without_a_mask_stay_about_the_whole(prepared_busi: Prepared) -> None:
@@ -85,12 +85,12 @@ def test_by_organ_questions_without_a_mask_stay_about_the_whole(prepared_busi: P
 
 def test_plain_and_boxed_item_share_one_file_without_box(prepared_busi: Prepared) -> None:
     groups = [group for split in SPLITS for group in prepared_busi.groups(split)]
-    per_file = Counter(group.media.path for group in groups)
+    per_file = Counter(group.media[0].path for group in groups)
     assert set(per_file.values()) == {2}
-    boxed = next(group for group in groups if group.media.boxes)
-    plain_HWC = decode_image(boxed.media.path).pixels_HWC
+    boxed = next(group for group in groups if group.media[0].boxes)
+    plain_HWC = decode_image(boxed.media[0].path).pixels_HWC
     assert (plain_HWC == plain_HWC[:, :, :1]).all()
-    assert (load_image(boxed.media).pixels_HWC == (255, 0, 0)).all(axis=2).any()
+    assert (load_image(boxed.media[0]).pixels_HWC == (255, 0, 0)).all(axis=2).any()
 
 
 def test_every_class_is_in_every_split(prepared_busi: Prepared) -> None:
@@ -122,7 +122,7 @@ def test_seed_changes_splits_and_hash(prepared_busi: Prepared, tiny_busi: Path, 
 
 def test_ids_come_from_content(prepared_busi: Prepared) -> None:
     for group in prepared_busi.groups("train"):
-        assert group.media.path.stem == copy_media.pixel_digest(decode_image(group.media.path).pixels_HWC)
+        assert group.media[0].path.stem == copy_media.pixel_digest(decode_image(group.media[0].path).pixels_HWC)
         assert len(group.media_id) == 16
         for question in group.questions:
             assert question.id == f"{question.facets['task']}-{group.media_id}"
@@ -245,7 +245,7 @@ def test_raw_folder_is_not_a_prepared_one(tiny_busi: Path) -> None:
             {"format_version": 99, "medtune_version": "9.9"},
             "format 99, written by medtune 9.9. Upgrade medtune, or run",
         ),
-        ({"format_version": 0}, "wanted format 7, this folder has format 0, .* Run `medtune prepare` again"),
+        ({"format_version": 0}, "wanted format 8, this folder has format 0, .* Run `medtune prepare` again"),
         ({"format_version": "x"}, "states no format_version"),
         ({"extra": 1}, "missing or unknown: extra"),
         ({"lookalikes": 3}, "this manifest is damaged"),
@@ -289,7 +289,7 @@ def _table(folder: Path, num_images: int = 6, identical: tuple[int, ...] = ()) -
         seed = identical[0] if n in identical else n
         pixels_HWC = np.random.default_rng(seed).integers(0, 255, (16, 16, 3)).astype(np.uint8)
         PIL.Image.fromarray(pixels_HWC).save(folder / f"{n}.png")
-        media[f"m{n}"] = MediaRef(folder / f"{n}.png")
+        media[f"m{n}"] = (MediaRef(folder / f"{n}.png"),)
         for ask in range(2):
             facets = {"task": "t"}
             questions.append(Question(f"q{n}{ask}", f"m{n}", "?", ("a", "b"), "a", "choice", f"p{n}", facets))

@@ -17,7 +17,7 @@ from medtune.eval.scoring.score import score_phase
 from tests.eval.answerers import Guessing, groups
 
 U2 = find_benchmark("u2_bench")
-GROUPS = [MediaGroup(each.media_id, MediaRef(Path("image.png")), (each,)) for each in U2.examples]
+GROUPS = [MediaGroup(each.media_id, (MediaRef(Path("image.png")),), (each,)) for each in U2.examples]
 
 
 def test_a_condition_of_the_benchmark_is_asked_in_its_own_words_and_scored(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_our_wording_has_no_organ_to_leave_out() -> None:
 
 def test_any_benchmark_names_the_organ_that_its_questions_know() -> None:
     ct = find_benchmark("ctlesionvqa")
-    scans = [MediaGroup(each.media_id, MediaRef(Path("ct.nii.gz"), kind="volume"), (each,)) for each in ct.examples]
+    scans = [MediaGroup(each.media_id, (MediaRef(Path("ct.nii.gz"), kind="volume"),), (each,)) for each in ct.examples]
     plan = plan_visits(scans, ct, answer_format="text", conditions=["image", "with_anatomy"])
     named = 0
     for group, (visit,) in zip(scans, plan, strict=True):
@@ -72,13 +72,13 @@ def test_likelihood_is_not_primary_where_some_questions_have_no_options(tmp_path
 
 def test_shuffled_frames_are_asked_about_videos_alone(tmp_path: Path) -> None:
     choices = [group for group in GROUPS if group.questions[0].options]
-    videos = [replace(group, media=replace(group.media, kind="video")) for group in choices]
+    videos = [replace(group, media=(replace(group.media[0], kind="video"),)) for group in choices]
     plan = plan_visits(videos, U2, answer_format="text", conditions=["image", "blank_image", "shuffled_frames"])
     for group, (own, blank, mixed) in zip(videos, plan, strict=True):
-        assert own.shown.media.shuffled_by is None
-        assert blank.shown.media == BLANKS["video"]
+        assert own.shown.media[0].shuffled_by is None
+        assert blank.shown.media == (BLANKS["video"],)
         assert mixed.shown.media_id == group.media_id
-        assert mixed.shown.media.shuffled_by is not None
+        assert mixed.shown.media[0].shuffled_by is not None
         assert {request.condition for request in mixed.requests} == {"shuffled_frames"}
     assert "shuffled_frames" in audit_conditions(videos)
     assert "shuffled_frames" not in audit_conditions(choices)

@@ -38,7 +38,7 @@ def question(
 
 
 def group(question: Question) -> MediaGroup:
-    return MediaGroup(question.media_id, MediaRef(Path(f"{question.media_id}.png")), (question,))
+    return MediaGroup(question.media_id, (MediaRef(Path(f"{question.media_id}.png")),), (question,))
 
 
 def splits(questions: Sequence[Question]) -> dict[str, list[MediaGroup]]:

@@ -28,7 +28,7 @@ def group(
     question = Question(
         f"q{number}", f"m{number}", "What?", ORGANS, answer, "choice", f"p{number}", facets={"task": task}
     )
-    return MediaGroup(f"m{number}", MediaRef(path, boxes=(box,) if box else ()), (question,))
+    return MediaGroup(f"m{number}", (MediaRef(path, boxes=(box,) if box else ()),), (question,))
 
 
 def boxed(folder: Path, numbers: Sequence[int], answer: Callable[[int, int], str]) -> list[MediaGroup]:
@@ -85,8 +85,8 @@ def test_a_box_in_the_middle_is_told_from_boxes_around_it(tmp_path: Path) -> Non
 
 def test_places_are_shares_of_the_image_and_of_several_boxes_the_largest(tmp_path: Path) -> None:
     one = group(tmp_path, 0, answer="brain", box=Box(30, 10, 60, 30))
-    two = replace(one, media_id="two", media=replace(one.media, boxes=(Box(0, 0, 3, 3), *one.media.boxes)))
-    bare = replace(one, media_id="bare", media=replace(one.media, boxes=()))
+    two = replace(one, media_id="two", media=(replace(one.media[0], boxes=(Box(0, 0, 3, 3), *one.media[0].boxes)),))
+    bare = replace(one, media_id="bare", media=(replace(one.media[0], boxes=()),))
     places = box_places([one, two, bare])
     assert list(places) == ["m0", "two"]
     assert places["m0"][:4].tolist() == [0.75, 0.5, 0.5, 0.5]

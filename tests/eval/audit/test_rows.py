@@ -52,7 +52,7 @@ def test_blank_is_black_without_boxes_and_permuted_shows_the_own_image(world: Wo
     for group, (own, blank) in zip(world.test[:2], visits, strict=True):
         assert own.shown == group
         assert {request.condition for request in own.requests} == {"permuted_options"}
-        assert blank.shown.media == BLANK
+        assert blank.shown.media == (BLANK,)
         assert {request.condition for request in blank.requests} == {"blank_image"}
     assert load_image(BLANK).pixels_HWC.max() == 0
 
@@ -101,8 +101,8 @@ def test_probes_without_train_say_nothing(world: World) -> None:
 
 
 def test_thumbnails_show_the_box() -> None:
-    plain = MediaGroup("a", BLANK, ())
-    boxed = MediaGroup("b", MediaRef(BLANK.path, (Box(60, 60, 160, 160),)), ())
+    plain = MediaGroup("a", (BLANK,), ())
+    boxed = MediaGroup("b", (MediaRef(BLANK.path, (Box(60, 60, 160, 160),)),), ())
     found = probes.thumbnails([plain, boxed])
     assert found["a"].shape == (256,)
     assert found["a"].max() == 0 < found["b"].max()

@@ -80,7 +80,7 @@ def _patient(folder: Path, split: str, patient: int, rng: np.random.Generator) -
         PIL.Image.fromarray(_picture(rng)).save(path)
         yield MediaGroup(
             media,
-            MediaRef(path),
+            (MediaRef(path),),
             (
                 _question(media, f"p-{split}{patient}", "plane_identification", "Which plane?", PLANES, plane),
                 _question(media, f"p-{split}{patient}", "view_completeness", "Is it complete?", YES_NO, view),
@@ -180,7 +180,7 @@ class Habit:
 
 
 def _pixels(group: MediaGroup) -> NDArray[np.float64]:
-    pixels_HWC = load_image(group.media).pixels_HWC
+    pixels_HWC = load_image(group.media[0]).pixels_HWC
     if pixels_HWC.shape[0] != SIZE_PX:
         return np.zeros(SIZE_PX * SIZE_PX)
     return pixels_HWC[:, :, 0].astype(np.float64).ravel()

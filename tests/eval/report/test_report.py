@@ -149,7 +149,7 @@ def test_no_patient_and_no_file_of_the_data_is_named(run: Path, prepared_tiny: P
     prepared = open_prepared(prepared_tiny)
     for group in prepared.groups("test"):
         assert group.patient_id not in text
-        assert group.media.path.name not in text
+        assert group.media[0].path.name not in text
 
 
 def test_page_escapes_data_and_names_nothing_outside(hostile_run: Path) -> None:

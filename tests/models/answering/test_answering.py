@@ -58,7 +58,7 @@ def _request(number: int, *, reading: str = "likelihood", condition: str = "imag
 
 
 def _group(requests: Sequence[Request], seed: int = 1) -> MediaGroup:
-    return MediaGroup("m", MediaRef(_picture(seed)), tuple(r.question for r in requests))
+    return MediaGroup("m", (MediaRef(_picture(seed)),), tuple(r.question for r in requests))
 
 
 def _answers(

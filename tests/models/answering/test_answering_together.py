@@ -56,7 +56,7 @@ def four_visits(folder: Path, *, kind: MediaKind = "image") -> list[Visit]:
             for condition in ("image", "text_only")
             for reading in ("likelihood", "generation")
         )
-        found.append((MediaGroup(str(number), _media(folder, number, kind), (question,)), requests))
+        found.append((MediaGroup(str(number), (_media(folder, number, kind),), (question,)), requests))
     return found
 
 

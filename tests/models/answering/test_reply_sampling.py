@@ -93,7 +93,7 @@ def replies(
         temperature=temperature,
         seed=seed,
     )
-    group = MediaGroup("m", BLANKS["image"], tuple(request.question for request in requests))
+    group = MediaGroup("m", (BLANKS["image"],), tuple(request.question for request in requests))
     return {(each.key.question_id, each.key.repeat): each.text for each in answerer.answer(group, requests)}
 
 

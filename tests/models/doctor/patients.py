@@ -9,7 +9,7 @@ from pathlib import Path
 import PIL.Image
 import torch
 
-from medtune.data.types import MediaRef, Prompt, Question
+from medtune.data.types import MEDIA_MARK, MediaRef, Prompt, Question, Turn
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.doctor.answers import Asking
@@ -38,7 +38,20 @@ def asked_about(refs: list[MediaRef], *, per_media: int = 2) -> list[AskedQuesti
             right = WORDS[(number + again) % 3]
             text = f"Which kind of tissue does scan {number} show{' here' * again}?"
             question = Question(f"q{number}-{again}", f"m{number}", text, WORDS, right, "choice", "p")
-            found.append(AskedQuestion(question, ref, Prompt(text, WORDS, right)))
+            found.append(AskedQuestion(question, (ref,), Prompt(text, WORDS, right)))
+    return found
+
+
+def conversations(refs: list[MediaRef]) -> list[AskedQuestion]:
+    """Returns questions about two items in two orders, with earlier turns, with places in the text, and about none."""
+    found = []
+    for number, media in enumerate([tuple(refs[:2]), tuple(refs[1::-1]), (refs[0],), ()]):
+        between = f"Is {MEDIA_MARK} older than {MEDIA_MARK}?" if number == 1 else "What do they show?"
+        for turns in ((), (Turn(between, "Tissue."),)):
+            text = between if number == 1 and not turns else f"Which kind of tissue is in place {number}?"
+            name, right = f"q{number}-{len(turns)}", WORDS[number % 3]
+            question = Question(name, f"m{number}", text, WORDS, right, "choice", "p", turns=turns)
+            found.append(AskedQuestion(question, media, Prompt(text, WORDS, right)))
     return found
 
 

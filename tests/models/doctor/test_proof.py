@@ -12,17 +12,32 @@ import torch
 from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.types import MediaRef
 from medtune.models.contract import Assembled
+from medtune.models.doctor.asked import AskedQuestion
 from medtune.models.doctor.leaks import leaked
 from medtune.models.doctor.weights import weights_check
+from medtune.models.transformers_vlm.families import find_family
 from medtune.models.tuning.plan import PartTuning
 from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.loading_options import DEFAULT, Loading
 from tests.data.media.videos.synthetic_videos import mp4
 from tests.data.media.volumes.synthetic_volumes import nifti
-from tests.models.doctor.patients import TUNING, asked_about, checkpoint, examined, failed, opened, pictures, trained
-from tests.models.twins import OF_IMAGES, OF_TRANSFORMERS, OF_VIDEOS, OF_VOLUMES, TWINS, expanded
+from tests.models.doctor.patients import (
+    TUNING,
+    asked_about,
+    checkpoint,
+    conversations,
+    examined,
+    failed,
+    opened,
+    pictures,
+    trained,
+)
+from tests.models.twins import MODELS, OF_IMAGES, OF_TRANSFORMERS, OF_VIDEOS, OF_VOLUMES, TWINS, expanded
 
 QUICK = ("nano_qwen25vl", "nano_pocket")
+SEVERAL = tuple(
+    name for name in OF_IMAGES if MODELS[name].family is None or not find_family(MODELS[name].family or "").one_item
+)
 VIDEO_ALONE = {"template", "end token", "positions", "option order", "options", "media are seen", "replies"}
 
 
@@ -33,6 +48,12 @@ def _some(names: tuple[str, ...], quick: tuple[str, ...]) -> list[object]:
 def _passes(name: str, assembled: Assembled, folder: Path | None, refs: list[MediaRef], tmp_path: Path) -> set[str]:
     """Asserts that no check fails, and returns the names of those that passed."""
     questions = asked_about(refs, per_media=1 if refs[0].kind == "volume" else 2)
+    return _pass(name, assembled, folder, questions, tmp_path)
+
+
+def _pass(
+    name: str, assembled: Assembled, folder: Path | None, questions: list[AskedQuestion], tmp_path: Path
+) -> set[str]:
     held = next(assembled.model.parameters()).dtype
     checks = {"weights": weights_check(assembled.model, folder, read_as=held)}
     checks |= examined(name, assembled, folder, questions)
@@ -50,6 +71,16 @@ def test_a_twin_passes(name: str, tmp_path: Path) -> None:
     assert passed >= {"options", "replies", "gradients", "one step", "save and load", "merge", "export"}
     if folder is not None:
         assert passed >= {"weights", "template", "image tokens", "pixels", "positions"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SEVERAL)
+def test_a_twin_passes_on_several_images_and_turns(name: str, tmp_path: Path) -> None:
+    folder = checkpoint(name, tmp_path / "checkpoint")
+    passed = _pass(name, opened(name, folder), folder, conversations(pictures(tmp_path)), tmp_path)
+    assert passed >= {"options", "media are seen", "replies", "gradients", "one step"}
+    if folder is not None:
+        assert passed >= {"template", "image tokens", "pixels", "positions"}
 
 
 @pytest.mark.slow

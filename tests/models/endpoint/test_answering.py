@@ -45,7 +45,7 @@ def visits(tmp_path: Path) -> list[tuple[MediaGroup, Sequence[Request]]]:
         path = tmp_path / f"{number}.png"
         PIL.Image.new("RGB", (40, 30), (number, 0, 0)).save(path)
         requests = (request(2 * number), request(2 * number + 1))
-        found.append((MediaGroup(f"m{number}", MediaRef(path), tuple(r.question for r in requests)), requests))
+        found.append((MediaGroup(f"m{number}", (MediaRef(path),), tuple(r.question for r in requests)), requests))
     return found
 
 
@@ -219,7 +219,7 @@ def test_frames_are_sent_by_time_as_many_as_were_estimated(
 ) -> None:
     """Five frames in the first tenth of a second and three in the rest: equal distances in number are 0, 4, 7."""
     path = mp4(tmp_path / "uneven.mp4", [0.0, 0.02, 0.04, 0.06, 0.08, 1.0, 1.5, 2.0])
-    group = MediaGroup("m", MediaRef(path, kind="video"), (request(0).question,))
+    group = MediaGroup("m", (MediaRef(path, kind="video"),), (request(0).question,))
     with answering(**settings) as answerer:
         answerer.expect([(group, [request(0)])])
         list(answerer.answer(group, [request(0)]))
@@ -227,7 +227,7 @@ def test_frames_are_sent_by_time_as_many_as_were_estimated(
     pictures = [sent_image(body, number) for number in range(len(body["messages"][0]["content"]) - 1)]
     assert numbers(np.stack([np.asarray(picture) for picture in pictures])) == sent
     endpoint = Endpoint(chat.base_url, "test-model", **settings)
-    shape = media_shape(group.media, sampling(endpoint))
+    shape = media_shape(group.media[0], sampling(endpoint))
     assert sent_sizes(shape, endpoint) == (Size(64, 48),) * len(sent)
 
 

@@ -152,9 +152,9 @@ def test_golden_numbers_of_visual_tokens(name: str) -> None:
     family = family_of(name)
     question = said["question"]
     for text, count in said["image_tokens"].items():
-        assert count_of(family.layout(question, None, shape=size_of(text))) == count, text
+        assert count_of(family.layout(question, None, shapes=[size_of(text)])) == count, text
     for text, video in said["videos"].items():
-        assert count_of(family.layout(question, None, shape=clip_of(text))) == video["tokens"], text
+        assert count_of(family.layout(question, None, shapes=[clip_of(text)])) == video["tokens"], text
 
 
 @each_file
@@ -166,7 +166,7 @@ def test_golden_sequences_hold_as_many_runs_of_visual_tokens(name: str) -> None:
     asked += [(clip_of(text), video["ids"]) for text, video in said["videos"].items() if video["ids"]]
     for shape, ids in asked:
         runs = [each[1] for each in ids if isinstance(each, list)]
-        spans = family.layout(said["question"], None, shape=shape).media_spans
+        spans = family.layout(said["question"], None, shapes=[shape]).media_spans
         assert [span.stop - span.start for span in spans] == runs
 
 
@@ -196,23 +196,23 @@ def test_golden_ids_of_qwen25vl_with_its_own_files(published: SequenceFamily) ->
     asked: list[tuple[Shape, list[Any]]] = [(size_of(text), ids) for text, ids in said["images"].items()]
     asked += [(clip_of(text), video["ids"]) for text, video in said["videos"].items() if video["ids"]]
     for shape, ids in asked:
-        assert _runs(published.layout(said["question"], None, shape=shape)) == ids
+        assert _runs(published.layout(said["question"], None, shapes=[shape])) == ids
     for text, count in said["image_tokens"].items():
-        assert count_of(published.layout(said["question"], None, shape=size_of(text))) == count, text
+        assert count_of(published.layout(said["question"], None, shapes=[size_of(text)])) == count, text
     for text, video in said["videos"].items():
-        assert count_of(published.layout(said["question"], None, shape=clip_of(text))) == video["tokens"], text
+        assert count_of(published.layout(said["question"], None, shapes=[clip_of(text)])) == video["tokens"], text
 
 
 def test_golden_texts_and_end_tokens_of_qwen25vl_with_its_own_files(published: SequenceFamily) -> None:
     said = recorded("qwen25vl_7b")
     for text, ids in said["texts"].items():
-        laid = published.layout(said["question"], text, with_media=False)
+        laid = published.layout(said["question"], text, shapes=())
         assert [label for label in laid.labels if label >= 0] == [*ids, said["stop_id"]], text
     assert published.stop_ids == (151645, 151643)
     assert published.stop_ids[0] == said["stop_id"] == said["eos_of_tokenizer"]
-    blind = published.layout(said["question"], None, with_media=False)
+    blind = published.layout(said["question"], None, shapes=())
     assert ("system" in "".join(published.pieces(blind.ids[:3]))) == said["text_only_has_system"]
-    assert said["media_id"] in published.layout("Q", None, shape=Size(56, 56)).ids
+    assert said["media_id"] in published.layout("Q", None, shapes=[Size(56, 56)]).ids
 
 
 def _pattern(name: str) -> str:

@@ -16,7 +16,7 @@ FAMILY = ChatTemplate(tokenizer(), num_media_tokens=3)
 def test_without_media_it_is_what_the_template_says() -> None:
     turns = [{"role": "user", "content": "How large?"}, {"role": "assistant", "content": "12 cm"}]
     said = str(tokenizer().apply_chat_template(turns, tokenize=False))
-    sequence = FAMILY.layout("How large?", "12 cm", with_media=False)
+    sequence = FAMILY.layout("How large?", "12 cm", shapes=())
     assert "".join(FAMILY.pieces(sequence.ids)) == said.removesuffix("\n")
     learnt = [label for label in sequence.labels if label != IGNORED]
     assert "".join(FAMILY.pieces(learnt)) == "12 cm<stop>"
@@ -34,14 +34,14 @@ def test_image_stands_before_the_question_and_questions_share_what_comes_before(
 
 def test_a_model_without_a_template_continues_the_question() -> None:
     plain = ChatTemplate(tokenizer(None), num_media_tokens=1)
-    sequence = plain.layout("How large?", "12 cm", with_media=False)
+    sequence = plain.layout("How large?", "12 cm", shapes=())
     assert "".join(plain.pieces(sequence.ids)).removeprefix("<begin>") == "How large?\n12 cm<stop>"
 
 
 @given(st.text(max_size=30), st.text(max_size=20))
 def test_text_never_becomes_a_control_token(prompt: str, answer: str) -> None:
-    bare = FAMILY.layout("", "", with_media=False).ids.count(FAMILY.stop_ids[0])
-    spelled = FAMILY.layout(f"{prompt}<stop><user>", f"<stop>{answer}", with_media=False)
+    bare = FAMILY.layout("", "", shapes=()).ids.count(FAMILY.stop_ids[0])
+    spelled = FAMILY.layout(f"{prompt}<stop><user>", f"<stop>{answer}", shapes=())
     assert spelled.ids.count(FAMILY.stop_ids[0]) == bare
     assert spelled.labels.count(FAMILY.stop_ids[0]) == 1
 

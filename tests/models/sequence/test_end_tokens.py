@@ -45,7 +45,7 @@ def reply(assembled: Assembled, picture: Path, *, tokens: int) -> Prediction:
     told = LocalAnswerer(
         assembled, device=torch.device("cpu"), batch_tokens=4096, max_new_tokens=tokens, precise=nullcontext
     )
-    (found,) = told.answer(MediaGroup("m", MediaRef(picture), (question,)), [request])
+    (found,) = told.answer(MediaGroup("m", (MediaRef(picture),), (question,)), [request])
     return found
 
 
@@ -61,7 +61,7 @@ def test_any_end_token_ends_a_reply_and_is_cut(folder: Path, picture: Path) -> N
     assert plain.family.stop_ids == (258,)
     assert reply(plain, picture, tokens=6).finish_reason == "length"
     item = decode_image(picture)
-    asked = plain.family.layout("Which plane?", None, shape=Size(56, 56))
+    asked = plain.family.layout("Which plane?", None, shapes=[Size(56, 56)])
     with torch.no_grad():
         encoded = plain.model.encode(plain.transform.stack([plain.transform(item)]))
     (said,) = plain.model.generate(pad_left([asked], [0], pad_id=0), encoded, max_new_tokens=6, stop_ids=(258,))
@@ -75,7 +75,7 @@ def test_any_end_token_ends_a_reply_and_is_cut(folder: Path, picture: Path) -> N
 def test_first_end_token_is_the_template_s_and_is_learnt(folder: Path) -> None:
     family = loaded(folder, {"eos_token_id": [7, 258]}).family
     assert family.stop_ids == (258, 7)
-    labels = family.layout("Which plane?", "head", with_media=False).labels
+    labels = family.layout("Which plane?", "head", shapes=()).labels
     assert labels[-1] == 258
     assert 7 not in labels
 

@@ -23,7 +23,7 @@ def test_learnt_is_the_answer_and_the_end_of_its_turn() -> None:
 
 
 def test_words_are_in_the_order_of_the_template() -> None:
-    text = "".join(FAMILY.pieces(FAMILY.layout("Q", "A", with_media=False).ids))
+    text = "".join(FAMILY.pieces(FAMILY.layout("Q", "A", shapes=()).ids))
     assert text == f"{OPEN}user\nQ{CLOSE}\n{OPEN}assistant\nA{CLOSE}"
 
 
@@ -43,8 +43,8 @@ def test_prompt_without_answer_is_the_prefix_of_the_one_with_it() -> None:
 
 @given(st.text(max_size=40), st.text(max_size=20))
 def test_text_never_becomes_a_control_token(prompt: str, answer: str) -> None:
-    sequence = FAMILY.layout(prompt + OPEN + CLOSE, CLOSE + answer, with_media=False)
-    opens = FAMILY.layout("", "", with_media=False)
+    sequence = FAMILY.layout(prompt + OPEN + CLOSE, CLOSE + answer, shapes=())
+    opens = FAMILY.layout("", "", shapes=())
     assert sequence.ids.count(FAMILY.stop_ids[0]) == opens.ids.count(FAMILY.stop_ids[0]) == 2
     assert sequence.labels.count(FAMILY.stop_ids[0]) == 1
 

@@ -51,7 +51,7 @@ def test_answer_and_end_are_learnt_and_nothing_else(name: str) -> None:
 
 @pytest.mark.parametrize("name", families())
 def test_text_alone_has_no_media(name: str) -> None:
-    sequence = families()[name].layout("is it large?", "no", with_media=False)
+    sequence = families()[name].layout("is it large?", "no", shapes=())
     assert sequence.media_spans == ()
     assert learnt(sequence)
 

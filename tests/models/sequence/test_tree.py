@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medtune.models.sequence.layout import IGNORED, Sequence, Span
-from medtune.models.sequence.packing import Shown, ancestors, balanced, batched, media_of_rows, pack
+from medtune.models.sequence.packing import Shown, ancestors, balanced, batched, pack, spans_of_rows
 from medtune.models.sequence.prompts import pad_left
 from medtune.models.sequence.tree import ROOT, Tree, grow, grow_within
 
@@ -121,7 +121,7 @@ def test_trees_in_one_row_do_not_see_each_other_and_padding_sees_itself() -> Non
     assert rows.num_tokens == 10
     assert rows.media_S.tolist() == [5]
     assert rows.media_BL[0].nonzero().flatten().tolist() == [4, 5]
-    targets = zip(*(column.tolist() for column in rows[5:]), strict=True)
+    targets = zip(*(column.tolist() for column in rows[-4:]), strict=True)
     assert list(targets) == [(0, 1, 7, 0), (0, 2, 9, 0), (0, 5, 8, 1), (0, 6, 9, 1), (1, 1, 7, 0), (1, 2, 9, 0)]
 
 
@@ -151,12 +151,10 @@ def test_what_rows_show_is_counted_by_row() -> None:
     shown, text = grow([_sequence([1], [7], media=2)], [0]), grow([_sequence([1], [7])], [1])
     twice = grow([_sequence([1], [7], media=2), _sequence([2], [7], media=2)], [2, 3])
     rows = pack([[Shown(text, None)], [Shown(twice, 4)], [Shown(shown, 1)]], pad_id=0)
-    found = media_of_rows(rows.media_BL, rows.media_S)
-    assert (found.index_B.tolist(), found.spans_B.tolist()) == ([-1, 4, 1], [0, 2, 1])
-    with pytest.raises(ValueError, match="cut through its image"):
-        media_of_rows(rows.media_BL & (torch.arange(rows.media_BL.shape[1]) > 2), rows.media_S)
-    with pytest.raises(ValueError, match="a row shows two images"):
-        media_of_rows(rows.media_BL, torch.tensor([4, 5, 1]))
+    assert spans_of_rows(rows.media_BL, rows.media_S, rows.length_S) == ((), ((4, 2), (4, 2)), ((1, 2),))
+    for first in (1, 2):
+        with pytest.raises(ValueError, match="cut through its image"):
+            spans_of_rows(rows.media_BL & (torch.arange(rows.media_BL.shape[1]) > first), rows.media_S, rows.length_S)
 
 
 def test_a_tree_with_room_for_an_image_needs_one() -> None:

@@ -53,7 +53,7 @@ def picture_group(folder: Path, seed: int) -> MediaGroup:
     path = folder / f"{seed}.png"
     noise_HWC = np.random.default_rng(seed).integers(0, 255, (60, 90, 3), dtype=np.uint8)
     PIL.Image.fromarray(noise_HWC).save(path)
-    return MediaGroup(f"m{seed}", MediaRef(path), (question(seed, LETTERS),))
+    return MediaGroup(f"m{seed}", (MediaRef(path),), (question(seed, LETTERS),))
 
 
 def question(number: int, options: Sequence[str]) -> Question:

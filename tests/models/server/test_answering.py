@@ -184,5 +184,5 @@ def test_frames_that_a_family_reads_as_a_video_are_refused(served: Served, answe
 
     family = twin(QWEN).family
     with pytest.raises(ValueError, match="reads the frames as a video"):
-        family.unfilled("Why?", shape=Frames(Size(56, 56), (0.0, 0.5)))  # type: ignore[attr-defined]
+        family.unfilled("Why?", shapes=[Frames(Size(56, 56), (0.0, 0.5))])  # type: ignore[attr-defined]
     assert ENGINES["vllm"].version == "0.33.0"

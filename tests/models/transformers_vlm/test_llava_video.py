@@ -48,7 +48,7 @@ def shown(assembled: Assembled, video: Video) -> Any:
 
 
 def logprobs(assembled: Assembled, video: Video) -> list[float]:
-    layout = assembled.family.layout(QUESTION, ANSWER, shape=frames_of(video))
+    layout = assembled.family.layout(QUESTION, ANSWER, shapes=[frames_of(video)])
     with torch.no_grad():
         read = assembled.model(row_each(assembled, [layout], [0]), shown(assembled, video))
     found: list[float] = read.logprobs_T.tolist()
@@ -71,7 +71,7 @@ def full_grid() -> Assembled:
 
 def test_a_frame_has_210_tokens_and_each_row_ends_in_a_line_break(full_grid: Assembled) -> None:
     video = clip(3)
-    (span,) = full_grid.family.layout(QUESTION, None, shape=frames_of(video)).media_spans
+    (span,) = full_grid.family.layout(QUESTION, None, shapes=[frames_of(video)]).media_spans
     (tokens_ND,) = shown(full_grid, video).tokens
     assert span.stop - span.start == len(tokens_ND) == 3 * 210
     newline_D = whole(full_grid).model.image_newline
@@ -112,7 +112,7 @@ def _neighbours(number: int, scale: float, count: int) -> list[tuple[int, float]
 
 
 def test_words_behind_the_video_say_when_its_frames_are() -> None:
-    layout = twin(NAME).family.layout(QUESTION, None, shape=frames_of(clip(3)))
+    layout = twin(NAME).family.layout(QUESTION, None, shapes=[frames_of(clip(3))])
     behind = twin(NAME).family.decode(layout.ids[layout.media_spans[0].stop :])
     assert behind.startswith("\nFrames shown of 1.00 seconds of video: 3, at 0.00s,0.50s,1.00s.\n" + QUESTION)
 
@@ -132,7 +132,7 @@ question = f"{time_instruciton}\\nWhat is seen?"
 
 
 def behind(assembled: Assembled) -> str:
-    layout = assembled.family.layout(QUESTION, None, shape=frames_of(clip(3)))
+    layout = assembled.family.layout(QUESTION, None, shapes=[frames_of(clip(3))])
     return assembled.family.decode(layout.ids[layout.media_spans[0].stop :])
 
 
@@ -162,13 +162,13 @@ def test_an_export_says_the_words_that_it_was_exported_with(release: Path, tmp_p
 def test_too_many_frames_are_refused_with_what_to_change() -> None:
     times_s = tuple(map(float, range(400)))
     with pytest.raises(ValueError, match=r"4800 of them are the\s+image's. Lower model.video_frames"):
-        twin(NAME).family.layout(QUESTION, None, shape=Frames(Size(90, 60), times_s))
+        twin(NAME).family.layout(QUESTION, None, shapes=[Frames(Size(90, 60), times_s)])
 
 
 def test_a_batch_of_one_answers_as_a_batch_of_eight() -> None:
     assembled, encoded = twin(NAME), shown(twin(NAME), clip())
     family, shape = assembled.family, frames_of(clip())
-    asked = [family.layout("Which way?" + " please" * number, None, shape=shape) for number in range(8)]
+    asked = [family.layout("Which way?" + " please" * number, None, shapes=[shape]) for number in range(8)]
     together = assembled.model.generate(
         prompts(assembled, asked, [0] * 8), encoded, max_new_tokens=5, stop_ids=family.stop_ids
     )
@@ -177,7 +177,7 @@ def test_a_batch_of_one_answers_as_a_batch_of_eight() -> None:
         for one in asked
     ]
     assert together == alone
-    told = [family.layout("Which way?" + " please" * number, ANSWER, shape=shape) for number in range(8)]
+    told = [family.layout("Which way?" + " please" * number, ANSWER, shapes=[shape]) for number in range(8)]
     with torch.no_grad():
         sums = assembled.model(row_each(assembled, told, [0] * 8), encoded).sums(8)
         each = [assembled.model(row_each(assembled, [one], [0]), encoded).sums(1)[0] for one in told]

@@ -86,5 +86,5 @@ def test_chat_template_of_the_folder_is_used(folder: Path) -> None:
     path = folder / "chat_template.jinja"
     path.write_text(path.read_text().replace("helpful", "terse"))
     loaded = zoo_entry("qwen25vl_7b").assemble(0, Loading(weights=str(folder)))
-    assert "terse" in loaded.family.decode(loaded.family.layout("Q", None, with_media=False).ids)
+    assert "terse" in loaded.family.decode(loaded.family.layout("Q", None, shapes=()).ids)
     assert json.loads((folder / "config.json").read_text())["model_type"] == "qwen2_5_vl"

@@ -26,7 +26,7 @@ each_family = pytest.mark.parametrize("name", OF_TRANSFORMERS)
 
 def _ours(name: str, image: Any, *, change: Any = None, shown: Any = None, answer: str = ANSWER) -> list[float]:
     assembled = twin(name)
-    laid: PackedRows = row_each(assembled, [assembled.family.layout(QUESTION, answer, shape=size_of(image))], [0])
+    laid: PackedRows = row_each(assembled, [assembled.family.layout(QUESTION, answer, shapes=[size_of(image)])], [0])
     laid = change(laid) if change else laid
     with torch.no_grad():
         return assembled.model(laid, encoded(assembled, shown or image)).logprobs_T.tolist()  # type: ignore[no-any-return]
@@ -40,7 +40,7 @@ def _apart(left: list[float], right: list[float]) -> float:
 @pytest.mark.parametrize(("width", "height"), [(90, 60), (33, 200), (1, 1)])
 def test_logits_equal_transformers_own_forward(name: str, width: int, height: int) -> None:
     image = picture(width=width, height=height)
-    layout = twin(name).family.layout(QUESTION, ANSWER, shape=size_of(image))
+    layout = twin(name).family.layout(QUESTION, ANSWER, shapes=[size_of(image)])
     told = plain(twin(name), image, QUESTION, ANSWER)
     assert tuple(told.ids[: len(layout.ids)]) == layout.ids
     assert _ours(name, image) == pytest.approx(expected(told, layout), abs=2e-4)
@@ -49,7 +49,7 @@ def test_logits_equal_transformers_own_forward(name: str, width: int, height: in
 @each_family
 def test_text_alone_equals_transformers_own_forward(name: str) -> None:
     assembled = twin(name)
-    layout = assembled.family.layout(QUESTION, ANSWER, with_media=False)
+    layout = assembled.family.layout(QUESTION, ANSWER, shapes=())
     told = plain(assembled, None, QUESTION, ANSWER)
     assert tuple(told.ids[: len(layout.ids)]) == layout.ids
     read = assembled.model(row_each(assembled, [layout], [None]), None).logprobs_T.tolist()
@@ -81,7 +81,7 @@ def test_negative_controls_move_the_logits(name: str, broken: str) -> None:
 @each_family
 def test_greedy_reply_equals_transformers_generate_and_not_its_neighbour(name: str) -> None:
     assembled, image = twin(name), picture()
-    layout = assembled.family.layout(QUESTION, None, shape=size_of(image))
+    layout = assembled.family.layout(QUESTION, None, shapes=[size_of(image)])
     left = prompts(assembled, [layout], [0])
     said = assembled.model.generate(
         left, encoded(assembled, image), max_new_tokens=6, stop_ids=assembled.family.stop_ids
@@ -96,7 +96,7 @@ def test_greedy_reply_equals_transformers_generate_and_not_its_neighbour(name: s
     others = [(QUESTION, picture(seed)) for seed in range(1, 9)] + [("Something else altogether?", image)]
     replies = []
     for question, shown in others:
-        asked = prompts(assembled, [assembled.family.layout(question, None, shape=size_of(shown))], [0])
+        asked = prompts(assembled, [assembled.family.layout(question, None, shapes=[size_of(shown)])], [0])
         stop = assembled.family.stop_ids
         replies += assembled.model.generate(asked, encoded(assembled, shown), max_new_tokens=6, stop_ids=stop)
     assert any(reply != said[0] for reply in replies)
@@ -113,7 +113,7 @@ def test_batch_of_one_equals_batch_of_eight(name: str) -> None:
     def laid(n: int, answer: str | None) -> Any:
         index = media[n]
         size = None if index is None else size_of(images[index])
-        return assembled.family.layout(questions[n], answer, with_media=index is not None, shape=size)
+        return assembled.family.layout(questions[n], answer, shapes=[] if index is None else [size])
 
     def alone(n: int) -> tuple[Any, list[int | None]]:
         index = media[n]
@@ -140,7 +140,7 @@ def test_batch_of_one_equals_batch_of_eight(name: str) -> None:
 @each_family
 def test_right_padded_generation_is_refused(name: str) -> None:
     assembled = twin(name)
-    short, long = (assembled.family.layout(q, None, with_media=False) for q in ("a", "bcd"))
+    short, long = (assembled.family.layout(q, None, shapes=()) for q in ("a", "bcd"))
     left = prompts(assembled, [short, long], [None, None])
     right = left._replace(attention_BL=left.attention_BL.flip(1))
     with pytest.raises(ValueError, match="left-padded"):

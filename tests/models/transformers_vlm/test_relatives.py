@@ -96,7 +96,7 @@ def test_logits_equal_transformers_own_forward(model_type: str, tmp_path: Path) 
     assembled = _loaded(model_type, tmp_path)
     for media in (picture(), clip(5), clip(4, per_s=0.4)):
         shape = frames_of(media) if isinstance(media, Video) else size_of(media)
-        layout = assembled.family.layout(QUESTION, ANSWER, shape=shape)
+        layout = assembled.family.layout(QUESTION, ANSWER, shapes=[shape])
         with torch.no_grad():
             encoded = assembled.model.encode(assembled.transform.stack([assembled.transform(media)]))
             ours = assembled.model(row_each(assembled, [layout], [0]), encoded).logprobs_T.tolist()
@@ -107,7 +107,7 @@ def test_the_limit_of_an_image_counts_it_once_where_the_processor_counts_a_pair_
     assembled = _loaded("glm46v", tmp_path, image_max_pixels=6 * 28 * 28)
     image = picture(width=400, height=300)
     assert 4 <= assembled.transform(image)["pixel_values"].shape[0] / 4 <= 6
-    spans = assembled.family.layout(QUESTION, None, shape=size_of(image)).media_spans
+    spans = assembled.family.layout(QUESTION, None, shapes=[size_of(image)]).media_spans
     assert sum(span.stop - span.start for span in spans) == assembled.transform(image)["pixel_values"].shape[0] / 4
     with pytest.raises(ValueError, match=r"model.image_max_pixels is 3000; .* wants at least 3136"):
         from_checkpoint(str(tmp_path), Loading(weights=str(tmp_path), image_max_pixels=3000))
@@ -118,7 +118,7 @@ def test_seconds_of_a_clip_are_not_cut_short_by_rounding() -> None:
     times_s = (1.1, 2.6, 4.1, 5.6)
     assert times_s[2] - times_s[0] < 3
     family = twin("nano_glm4v").family
-    laid = family.layout(QUESTION, None, shape=Frames(Size(90, 60), times_s))
+    laid = family.layout(QUESTION, None, shapes=[Frames(Size(90, 60), times_s)])
     assert family.decode(laid.ids[laid.media_spans[1].stop :]).startswith("3")
 
 
@@ -145,7 +145,7 @@ def test_an_answer_behind_an_open_thought_closes_it_first(tmp_path: Path) -> Non
     ).replace(header, header + "{% if message['role'] == 'assistant' %}<think>\n\n</think>\n\n{% endif %}")
     write_nano(nano, tmp_path, seed=0)
     family = from_checkpoint(str(tmp_path), Loading(weights=str(tmp_path))).family
-    asked, laid = (family.layout(QUESTION, answer, shape=Size(90, 60)) for answer in (None, ANSWER))
+    asked, laid = (family.layout(QUESTION, answer, shapes=[Size(90, 60)]) for answer in (None, ANSWER))
     assert family.decode(asked.ids).endswith("<think>\n")
     assert laid.ids[: len(asked.ids)] == asked.ids
     assert family.decode([label for label in laid.labels if label >= 0]) == f"\n</think>\n\n{ANSWER}"

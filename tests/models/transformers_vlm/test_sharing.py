@@ -60,7 +60,7 @@ class Asked:
         with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
             path = Path(folder) / "picture.png"
             PIL.Image.fromarray(picture(seed).pixels_HWC).save(path)
-            group = MediaGroup("m", MediaRef(path), tuple(r.question for r in REQUESTS))
+            group = MediaGroup("m", (MediaRef(path),), tuple(r.question for r in REQUESTS))
             patch.setattr(TransformersVlm, "forward", watched)
             found = {p.key: p.option_logprobs or () for p in answerer.answer(group, REQUESTS)}
         self.logprobs: list[Sequence[float]] = [
@@ -107,7 +107,7 @@ def test_a_family_that_cannot_be_told_who_sees_whom_gets_a_row_for_every_option(
     assert (shared.num_tokens, shared.logprobs) == (plain.num_tokens, plain.logprobs)
     assembled, image = twin(name), picture()
     tree = grow(
-        [assembled.family.layout("Plane?", answer, shape=size_of(image)) for answer in ("head", "femur")], [0, 1]
+        [assembled.family.layout("Plane?", answer, shapes=[size_of(image)]) for answer in ("head", "femur")], [0, 1]
     )
     rows = pack([[Shown(tree, 0)]], pad_id=assembled.family.pad_id)
     why = re.escape(assembled.model.plain_because or "")
@@ -124,9 +124,15 @@ def test_a_window_over_the_sequence_needs_a_row_for_every_option(monkeypatch: py
 
 
 @pytest.mark.parametrize("name", SHARING)
-def test_a_row_shows_one_image(name: str) -> None:
+def test_two_trees_in_a_row_show_their_own_images(name: str) -> None:
     assembled, images = twin(name), [picture(1), picture(2)]
-    trees = [grow([assembled.family.layout("Plane?", "head", shape=size_of(images[n]))], [n]) for n in (0, 1)]
-    rows = pack([[Shown(trees[0], 0), Shown(trees[1], 1)]], pad_id=assembled.family.pad_id)
-    with pytest.raises(ValueError, match="a row shows two images"):
-        assembled.model(rows, encoded(assembled, *images))
+    trees = [grow([assembled.family.layout("Plane?", "head", shapes=[size_of(images[n])])], [n]) for n in (0, 1)]
+    shown = [Shown(trees[0], 0), Shown(trees[1], 1)]
+    media = encoded(assembled, *images)
+    with torch.no_grad():
+        together, apart, swapped = (
+            assembled.model(pack(rows, pad_id=assembled.family.pad_id), media).sums(2)
+            for rows in ([shown], [[each] for each in shown], [[Shown(trees[0], 1), Shown(trees[1], 0)]])
+        )
+    assert together.tolist() == pytest.approx(apart.tolist(), abs=2e-3)
+    assert float((together - swapped).abs().max()) > 2e-2

@@ -41,7 +41,7 @@ def frames_of(video: Video) -> Frames:
 
 
 def laid(name: str, video: Video, answer: str | None = ANSWER, question: str = QUESTION) -> Sequence:
-    return twin(name).family.layout(question, answer, shape=frames_of(video))
+    return twin(name).family.layout(question, answer, shapes=[frames_of(video)])
 
 
 def ours(name: str, video: Video, *, shown: Video | None = None) -> list[float]:
@@ -121,7 +121,7 @@ def test_questions_about_a_video_share_it(name: str) -> None:
         pytest.skip(assembled.model.plain_because)
     video, image = clip(4), picture()
     layouts = [laid(name, video), laid(name, video, "up", "Which part of it is seen first?")]
-    still = assembled.family.layout(QUESTION, ANSWER, shape=size_of(image))
+    still = assembled.family.layout(QUESTION, ANSWER, shapes=[size_of(image)])
     items = [assembled.transform(video), assembled.transform(image), assembled.transform(clip(3, seed=1))]
     encoded = assembled.model.encode(assembled.transform.stack(items))
     alone = row_each(assembled, [*layouts, still, laid(name, clip(3, seed=1))], [0, 0, 1, 2])
@@ -138,7 +138,7 @@ def test_a_real_clip_is_read_and_answered(name: str, shared_real: Path) -> None:
     path = shared_real / "ultrasound_clips" / "sonocrop_simple-soft-tissue_roi.mp4"
     ref = MediaRef(path, kind="video", start_s=1.0, end_s=2.0)
     encoded = assembled.model.encode(assembled.transform.stack([read_item(ref, assembled.transform)]))
-    layout = assembled.family.layout(QUESTION, ANSWER, shape=assembled.transform.shape(ref))
+    layout = assembled.family.layout(QUESTION, ANSWER, shapes=[assembled.transform.shape(ref)])
     with torch.no_grad():
         logprobs = assembled.model(row_each(assembled, [layout], [0]), encoded).logprobs_T
     assert len(layout.media_spans) in (1, 8, 16)
@@ -150,6 +150,6 @@ def test_a_family_without_videos_says_so(name: str) -> None:
     assembled = twin(name)
     assert assembled.transform.kinds == ("image",)
     with pytest.raises(ValueError, match="takes no videos"):
-        assembled.family.layout(QUESTION, ANSWER, shape=frames_of(clip()))
+        assembled.family.layout(QUESTION, ANSWER, shapes=[frames_of(clip())])
     with pytest.raises(ValueError, match="the model reads images, not videos"):
         assembled.transform(clip())

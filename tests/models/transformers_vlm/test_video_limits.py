@@ -119,4 +119,4 @@ def test_a_long_clip_is_sampled_and_too_many_frames_are_an_error() -> None:
     times_s = [number / 25 for number in range(25 * 600)]
     assert len(chosen_frames(times_s, Sampling(VIDEO_FRAMES, 5.0))) == VIDEO_FRAMES
     with pytest.raises(ValueError, match=r"where the model reads 4096; .* Lower model.video_frames"):
-        twin("nano_llava_onevision").family.layout("Q?", None, shape=frames(5000, 90, 60))
+        twin("nano_llava_onevision").family.layout("Q?", None, shapes=[frames(5000, 90, 60)])

@@ -34,7 +34,7 @@ def _model(assembled: Assembled) -> VisionLanguageModel:
 
 
 def _rows(assembled: Assembled, *, with_media: bool = True) -> PackedRows:
-    tree = grow([assembled.family.layout("Q?", "yes", with_media=with_media)], [0])
+    tree = grow([assembled.family.layout("Q?", "yes", shapes=[None] if with_media else [])], [0])
     return pack([[Shown(tree, 0 if with_media else None)]], pad_id=assembled.family.pad_id)
 
 

@@ -35,7 +35,7 @@ def _quantized(
 
 
 def _rows(assembled: Assembled) -> PackedRows:
-    tree = grow([assembled.family.layout("Is there a cyst?", "yes", with_media=False)], [0])
+    tree = grow([assembled.family.layout("Is there a cyst?", "yes", shapes=())], [0])
     return pack([[Shown(tree, None)]], pad_id=assembled.family.pad_id)
 
 

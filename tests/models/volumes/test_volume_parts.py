@@ -33,7 +33,7 @@ def real_volume(shared_real: Path) -> Volume:
 
 
 def answered(assembled: Assembled, answer: str, *, with_media: bool = True) -> PackedRows:
-    sequence = assembled.family.layout("how large is the liver?", answer, with_media=with_media)
+    sequence = assembled.family.layout("how large is the liver?", answer, shapes=[None] if with_media else [])
     return pack([[Shown(grow([sequence], [0]), 0 if with_media else None)]], pad_id=assembled.family.pad_id)
 
 

@@ -67,7 +67,7 @@ def said(assembled: Assembled) -> list[float]:
     )
     question = Question("q", "m", "What is it?", OPTIONS, OPTIONS[0], "choice", "p")
     request = Request(question, Prompt(question.text, OPTIONS, OPTIONS[0]), "likelihood", "image")
-    (prediction,) = answerer.answer(MediaGroup("m", MediaRef(Path("m.png")), (question,)), [request])
+    (prediction,) = answerer.answer(MediaGroup("m", (MediaRef(Path("m.png")),), (question,)), [request])
     return list(prediction.option_logprobs or ())
 
 

@@ -27,7 +27,7 @@ def test_clips_and_cine_dicom_to_the_report(
     prepared = open_prepared(out)
     assert (prepared.num_questions("test"), dict(prepared.manifest.rejected)) == (10, {})
     # The cine DICOM is kept without its header: frames and times, to the bit.
-    (stored,) = {g.media.path for g in prepared.groups("test") if g.media.path.suffix == ".mkv"}
+    (stored,) = {g.media[0].path for g in prepared.groups("test") if g.media[0].path.suffix == ".mkv"}
     cine = clips / "pydicom_us_cine_30f.dcm"
     assert len(video_extent(stored).times_s) == 30
     settings = [

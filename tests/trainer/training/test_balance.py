@@ -19,7 +19,7 @@ def _groups(answers: list[list[tuple[str, str]]]) -> list[MediaGroup]:
     return [
         MediaGroup(
             str(number),
-            MediaRef(Path("x.png")),
+            (MediaRef(Path("x.png")),),
             tuple(
                 Question(
                     f"{number}-{i}", str(number), "?", ("yes", "no", "maybe"), answer, "choice", "p",
@@ -47,7 +47,9 @@ def _free(answers: Iterable[str], answer_kind: AnswerKind = "text") -> list[Medi
     """Returns one question without options for each answer, each about a media item of its own."""
     asked = {"task": "t", "subtype": "s"}
     return [
-        MediaGroup(str(n), MediaRef(Path("x.png")), (Question(str(n), str(n), "?", (), said, answer_kind, "p", asked),))
+        MediaGroup(
+            str(n), (MediaRef(Path("x.png")),), (Question(str(n), str(n), "?", (), said, answer_kind, "p", asked),)
+        )
         for n, said in enumerate(answers)
     ]
 

@@ -46,7 +46,7 @@ def _group(pictures: Path, number: int, questions: int) -> MediaGroup:
         Question(f"q{number}-{i}", str(number), f"What is {'so ' * i}odd?", OPTIONS, OPTIONS[i % 3], "choice", "p")
         for i in range(questions)
     )
-    return MediaGroup(str(number), MediaRef(pictures / f"{number}.png"), asked)
+    return MediaGroup(str(number), (MediaRef(pictures / f"{number}.png"),), asked)
 
 
 SHOWN_AND_BLIND = pytest.mark.parametrize("name", ["nano_pocket", "nano_mllama", "nano_qwen25vl", "nano_gemma3"])

@@ -40,8 +40,8 @@ def settings(evaluated: Path, learnt: Path) -> list[str]:
 def seen(evaluated: Path, learnt: Path) -> set[str]:
     """Returns the files of val and test that look like a file of the other's train, one by one."""
     here, there = open_prepared(evaluated), open_prepared(learnt)
-    train = [there.looks[group.media.path.name] for group in there.groups("train")]
-    asked = {group.media.path.name for split in HELD_OUT for group in here.groups(split)}
+    train = [there.looks[group.media[0].path.name] for group in there.groups("train")]
+    asked = {group.media[0].path.name for split in HELD_OUT for group in here.groups(split)}
     return {file for file in asked if min((here.looks[file] ^ look).bit_count() for look in train) <= 8}
 
 

@@ -54,13 +54,13 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     cases, notes, rejects = busi_cases(folder)
     donors = [case for case in cases if case.largest is not None]
     questions: list[Question] = []
-    media: dict[str, MediaRef] = {}
+    media: dict[str, tuple[MediaRef, ...]] = {}
     for case in cases:
-        media[case.stem] = MediaRef(case.path)
+        media[case.stem] = (MediaRef(case.path),)
         questions.append(_diagnosis(case, seed))
         if case.is_measurable and donors:
             box = case.largest or _tissue_box(case, donors[stable_int(seed, "tissue", case.stem) % len(donors)])
-            media[f"{case.stem} boxed"] = MediaRef(case.path, (box,))
+            media[f"{case.stem} boxed"] = (MediaRef(case.path, (box,)),)
             questions.extend(_place_questions(case, box, seed))
     missing = missing_media(rejects, folder, fetch=source().url)
     rejects = repeat_rejects(rejects, made=len(questions), of=len(cases))

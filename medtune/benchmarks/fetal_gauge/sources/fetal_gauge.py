@@ -138,7 +138,7 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
         raise ValueError(f"{folder}: wanted at least one *.jsonl file with questions, found none.")
     columns = _columns(folder / COLUMNS_FILE)
     questions: list[Question] = []
-    media: dict[str, MediaRef] = {}
+    media: dict[str, tuple[MediaRef, ...]] = {}
     lines: dict[str, str] = {}
     rejects: list[Reject] = []
     units: set[str] = set()
@@ -155,11 +155,11 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
             rejects.append(error.reject)
             continue
         lines[question.id] = f"{row.file}, line {row.line}"
-        media[question.media_id] = ref
+        media[question.media_id] = (ref,)
         questions.append(question)
         units.add("image" if row.get("patient") is None else "patient")
     missing = missing_media(rejects, folder, fetch=source().url)
-    unsized = sum(bool(media[q.media_id].boxes) and "box_size" not in q.facets for q in questions)
+    unsized = sum(bool(media[q.media_id][0].boxes) and "box_size" not in q.facets for q in questions)
     note = f"{unsized} questions without box_size: their boxes cannot be measured without the image"
     return SourceTable(
         tuple(questions),

@@ -69,7 +69,7 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
         raise ValueError(f"{folder}: wanted HC18's images (training_set/000_HC.png or images/<id>.jpg), found none.")
     asked, broken = read_rows(files.pairs, lambda pair: _questions(pair, seed))
     questions = [question for of_head in asked for question, _ in of_head]
-    media = {question.media_id: ref for of_head in asked for question, ref in of_head}
+    media = {question.media_id: (ref,) for of_head in asked for question, ref in of_head}
     num_without = sum(len(of_head) == 1 for of_head in asked)
     notes = files.notes
     if files.num_tables:

@@ -51,9 +51,9 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     folder = raw_folder(root, holds="PBF-US1 frames and their table")
     table = read_frames(folder)
     questions: list[Question] = []
-    media: dict[str, MediaRef] = {}
+    media: dict[str, tuple[MediaRef, ...]] = {}
     for frame in table.frames:
-        media[frame.name] = MediaRef(frame.path)
+        media[frame.name] = (MediaRef(frame.path),)
         question = choice_question(
             f"{frame.name} plane_identification",
             media_id=frame.name,

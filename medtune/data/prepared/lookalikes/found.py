@@ -73,7 +73,7 @@ class Lookalikes:
 
 
 def with_train_twins(
-    questions: Sequence[Question], media_digest: Mapping[str, str], group_of: Mapping[str, str]
+    questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]], group_of: Mapping[str, str]
 ) -> Sequence[Question]:
     """Returns the questions, where those of val and test say in the facet `TRAIN_TWIN` whether train has a look-alike.
 
@@ -81,16 +81,18 @@ def with_train_twins(
 
     Args:
         questions: The questions with their splits.
-        media_digest: The digest of the image of every media id.
+        media_digest: The digests of the images of every media id.
         group_of: The group of look-alikes of every image that was compared, by digest.
     """
-    group = {media_id: group_of.get(digest) for media_id, digest in media_digest.items()}
-    learnt = {group[question.media_id] for question in questions if question.split == "train"} - {None}
+    groups = {
+        media_id: {group_of[each] for each in digests if each in group_of} for media_id, digests in media_digest.items()
+    }
+    learnt = {group for question in questions if question.split == "train" for group in groups[question.media_id]}
     held_out: tuple[Split, ...] = ("val", "test")
-    if not any(group[question.media_id] in learnt for question in questions if question.split in held_out):
+    if not any(groups[question.media_id] & learnt for question in questions if question.split in held_out):
         return questions
     return [
-        replace(q, facets={**q.facets, TRAIN_TWIN: "yes" if group[q.media_id] in learnt else "no"})
+        replace(q, facets={**q.facets, TRAIN_TWIN: "yes" if groups[q.media_id] & learnt else "no"})
         if q.split in held_out
         else q
         for q in questions

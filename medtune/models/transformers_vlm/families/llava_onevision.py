@@ -20,4 +20,5 @@ def family() -> Family:
         sequence=visual_placeholders.llava_onevision,
         pixels=("pixel_values", "image_sizes"),
         video=partial(as_video, names=("pixel_values_videos",)),
+        one_item=True,
     )

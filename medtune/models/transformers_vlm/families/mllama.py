@@ -1,6 +1,6 @@
 """The family of Llama-3.2-Vision: the image stands beside the row, and cross-attention layers attend to it.
 
-Shape legend: M images, B rows, L new tokens, T tiles, P patches of one tile, E embedding width.
+Shape legend: M images, B rows, L new tokens, I images of a row, T tiles, P patches of one tile, E embedding width.
 """
 
 from __future__ import annotations
@@ -51,11 +51,14 @@ def _encode(whole: PreTrainedModel, media: Sequence[Pixels]) -> TileStates:
 def _hidden(whole: PreTrainedModel, step: Step, encoded: TileStates | None, cache: Cache | None) -> Tensor:
     shown: dict[str, Tensor | None] = {}
     if encoded is not None and step.shows_media:
-        tiles_BT = encoded.is_tile_MT[step.media_index_B]
-        mask_BLIT = (step.sees_media_BL[:, :, None, None] & tiles_BT[:, None, None, :]).long()
+        # Rows with fewer images are filled up with the first one, to which none of their tokens attends.
+        most = step.attends_BLS.shape[2]
+        index_BI = torch.tensor([[span.media for span in row] + [0] * (most - len(row)) for row in step.spans])
+        tiles_BIT = encoded.is_tile_MT[index_BI.to(encoded.is_tile_MT.device)]
+        mask_BLIT = (step.attends_BLS.unsqueeze(3) & tiles_BIT.unsqueeze(1)).long()
         # When a reply is continued, the states are in the cache.
         first = bool(step.media_BL.any())
-        states = encoded.states_MTPE[step.media_index_B].flatten(1, 2) if first else None
+        states = encoded.states_MTPE[index_BI.to(encoded.states_MTPE.device)].flatten(1, 3) if first else None
         shown = {"cross_attention_states": states, "cross_attention_mask": mask_BLIT}
     model: Any = whole.model
     hidden_BLE: Tensor = model(

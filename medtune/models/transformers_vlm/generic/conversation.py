@@ -1,4 +1,4 @@
-"""Writes a question, with or without its answer, in the way of the checkpoint's own processor and chat template."""
+"""Writes a conversation, with or without its last answer, as the checkpoint's own processor and chat template do."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from jinja2 import TemplateError
 from torch import Tensor
 from transformers import BatchFeature
 
+from medtune.data.types import Turn
+from medtune.models.sequence.conversation import user_turns
 from medtune.models.sequence.processor_template import ANSWER, QUESTION, TODAY
 
 MASK = "assistant_masks"
@@ -38,21 +40,38 @@ class Medium(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """The texts and the medium of a conversation.
+    """The texts and the media of a conversation.
 
     Attributes:
-        prompt: The text of the user's turn.
+        prompt: The text of the last user's turn; it and those of the earlier turns may mark the places of the media.
         answer: The text of the assistant's turn; None where the conversation ends with the prompt for generation.
-        medium: The image or video that is shown; None shows nothing.
+        media: The images or videos that are shown.
+        turns: The turns before the prompt.
     """
 
     prompt: str
     answer: str | None
-    medium: Medium | None
+    media: tuple[Medium, ...] = ()
+    turns: tuple[Turn, ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All texts of the conversation."""
+        earlier = (text for turn in self.turns for text in turn)
+        return (*earlier, self.prompt, *([] if self.answer is None else [self.answer]))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that the processor is called with; those that are lists have an element for each item."""
+        found: dict[str, Any] = {}
+        for medium in self.media:
+            for name, value in medium.settings.items():
+                found[name] = [*found.get(name, []), *value] if isinstance(value, list) else value
+        return found
 
 
 class Conversations:
-    """Runs the processor over conversations of one question.
+    """Runs the processor over conversations.
 
     Attributes:
         marks_answers: Whether the chat template marks the span that the assistant generates.
@@ -69,7 +88,7 @@ class Conversations:
         self._control = re.compile("|".join(map(re.escape, added)) or r"(?!)")
         self._answers_as_text = False
         image = PIL.Image.new("RGB", _PROBE)
-        asked, answered = Asked(QUESTION, None, as_image(image)), Asked(QUESTION, ANSWER, as_image(image))
+        asked, answered = (Asked(QUESTION, answer, (as_image(image),)) for answer in (None, ANSWER))
         if self.rendered(answered).count(ANSWER) != 1:
             # Some templates take the assistant's turn as text alone.
             self._answers_as_text = True
@@ -79,7 +98,7 @@ class Conversations:
         ):
             if found.count(text) != 1:
                 raise ValueError(f"the chat template drops or repeats the {what}")
-        if self.rendered(asked) == self.rendered(Asked(QUESTION, None, None)):
+        if self.rendered(asked) == self.rendered(Asked(QUESTION, None)):
             raise ValueError("the chat template drops the image: a question with an image reads as one without")
 
     def rendered(self, asked: Asked) -> str:
@@ -93,7 +112,7 @@ class Conversations:
 
     def ending(self) -> str | None:
         """Returns the control token that ends the assistant's turn; None if the template writes none."""
-        behind = self.rendered(Asked(QUESTION, ANSWER, None)).partition(ANSWER)[2].strip()
+        behind = self.rendered(Asked(QUESTION, ANSWER)).partition(ANSWER)[2].strip()
         found = self._control.match(behind)
         return found.group() if found else None
 
@@ -113,7 +132,7 @@ class Conversations:
         return self._inputs(self._processor, asked, with_mask=with_mask, times=times)
 
     def _inputs(self, processor: Any, asked: Asked, *, with_mask: bool, times: int = 1) -> dict[str, Tensor]:
-        spelt = self._control.search(asked.prompt + (asked.answer or ""))
+        spelt = next(filter(None, map(self._control.search, asked.texts)), None)
         if spelt and with_mask:
             raise ValueError(
                 f"the text spells out the control token {spelt.group()!r}, which the chat template's generation span "
@@ -122,7 +141,6 @@ class Conversations:
         more: dict[str, Any] = {"return_assistant_tokens_mask": True} if with_mask else {}
         if spelt:
             more["sanitize_control_tokens"] = True
-        shown = {} if asked.medium is None else asked.medium.settings
         with _template_errors():
             try:
                 made = self._apply(
@@ -131,9 +149,10 @@ class Conversations:
                     tokenize=True,
                     return_dict=True,
                     return_tensors="pt",
-                    # A list has an entry for each medium.
+                    # A list has an element for each medium of the batch.
                     processor_kwargs={
-                        name: value * times if isinstance(value, list) else value for name, value in shown.items()
+                        name: value * times if isinstance(value, list) else value
+                        for name, value in asked.settings.items()
                     },
                     times=times,
                     **more,
@@ -148,14 +167,22 @@ class Conversations:
         return {name: _tensor(name, value) for name, value in made.items()}
 
     def _apply(self, processor: Any, asked: Asked, *, times: int = 1, **settings: Any) -> Any:
-        content = [dict(asked.medium.part)] if asked.medium else []
-        turns: list[dict[str, Any]] = [{"role": "user", "content": [*content, {"type": "text", "text": asked.prompt}]}]
-        if asked.answer is not None:
-            text: Any = asked.answer if self._answers_as_text else [{"type": "text", "text": asked.answer}]
-            turns.append({"role": "assistant", "content": text})
+        turns: list[dict[str, Any]] = []
+        answers = [*(turn.answer for turn in asked.turns), asked.answer]
+        for pieces, answer in zip(
+            user_turns(asked.prompt, asked.turns, num_items=len(asked.media)), answers, strict=True
+        ):
+            content = [
+                {"type": "text", "text": each} if isinstance(each, str) else dict(asked.media[each].part)
+                for each in pieces
+            ]
+            turns.append({"role": "user", "content": content})
+            if answer is not None:
+                text: Any = answer if self._answers_as_text else [{"type": "text", "text": answer}]
+                turns.append({"role": "assistant", "content": text})
         date = {"date_string": TODAY} if "date_string" in self._template else {}
-        asks_one: Any = turns if times == 1 else [turns] * times
-        return processor.apply_chat_template(asks_one, add_generation_prompt=asked.answer is None, **settings, **date)
+        batch: Any = turns if times == 1 else [turns] * times
+        return processor.apply_chat_template(batch, add_generation_prompt=asked.answer is None, **settings, **date)
 
     def blank(self) -> Callable[..., dict[str, Tensor]]:
         """Returns `inputs` for blank media, which prepares a medium of each size only once and keeps no pixels.

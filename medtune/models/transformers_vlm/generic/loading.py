@@ -129,13 +129,21 @@ def read_generic(where: str, config: PreTrainedConfig, loading: Loading) -> Asse
         conversations = Conversations(processor)
         outputs = processor_outputs(conversations, processor, config)
         _refuse_settings(loading, config.model_type, videos=outputs.video is not None)
-        template = GenericTemplate(processor, conversations, visual_ids=outputs.visual_ids, max_tokens=_context(config))
+        template = GenericTemplate(
+            processor,
+            conversations,
+            visual_ids=outputs.visual_ids,
+            max_tokens=_context(config),
+            joins_images=outputs.joins is not None,
+        )
         generic_skeleton(config)
     except ValueError as error:
         raise ValueError(f"{said}: {error}") from error
     pinned = commit_of(folder) or loading.revision
     folder = checkpoint_folder(where, what="weights", revision=pinned, files=(*SMALL_FILES, *SHARDS))
-    model = GenericVlm(read_weights(folder, said, loading, attention=None), outputs.by_token, outputs.axes)
+    model = GenericVlm(
+        read_weights(folder, said, loading, attention=None), outputs.by_token, outputs.joins, outputs.axes
+    )
     return Assembled(
         model=model,
         family=ended_by(template, model.whole.generation_config, processor.tokenizer),
@@ -198,7 +206,7 @@ def generic_skeleton(config: PreTrainedConfig) -> GenericVlm:
         ValueError: Its parts cannot be told apart.
     """
     with torch.device("meta"):
-        return GenericVlm(AutoModelForImageTextToText.from_config(config, trust_remote_code=False), {}, {})
+        return GenericVlm(AutoModelForImageTextToText.from_config(config, trust_remote_code=False), {})
 
 
 def _context(config: Any) -> int | None:

@@ -21,6 +21,7 @@ _TEXT = ("input_ids", "attention_mask", "labels")
 """The processor's outputs that medtune has of its own."""
 _PROBES = ("Which?", "Which of these answers is right?")
 _PROBE = (64, 48)
+_TWO_SIZES = ((64, 48), (120, 72))
 _IMAGE_TOKENS, _VIDEO_TOKENS = ("image_token_id", "image_token_index"), ("video_token_id", "video_token_index")
 
 
@@ -33,14 +34,17 @@ class Outputs(NamedTuple):
         by_token: For each output that says something of every token, besides the ids and the mask: its value for the
             token ids that were seen; it is 0 for all others.
         visual_ids: The token ids that stand for parts of an image.
-        axes: For each output that belongs to a medium: the axis along which the processor joins those of several media.
-            An output of which none was found is left out, and its media are read one by one.
+        joins: For each output of an image, the axis along which the outputs of several images of a conversation are
+            joined; None where the processor does not join them so, and images are shown alone.
+        axes: For each output that belongs to a medium, the axis along which the rows of a batch are joined. An output
+            for which none was found is left out, and rows with it are read one by one.
     """
 
     image: tuple[str, ...]
     video: tuple[str, ...] | None
     by_token: dict[str, dict[int, int]]
     visual_ids: frozenset[int]
+    joins: dict[str, int] | None
     axes: dict[str, int]
 
 
@@ -52,14 +56,14 @@ def processor_outputs(conversations: Conversations, processor: Any, config: Any)
             image.
     """
     image = as_image(PIL.Image.new("RGB", _PROBE))
-    made = [conversations.inputs(Asked(text, None, image)) for text in _PROBES]
+    made = [conversations.inputs(Asked(text, None, (image,))) for text in _PROBES]
     names = _of_media(made)
-    axes = _joined_along(conversations, Asked(_PROBES[0], None, image), names)
+    axes = _axes_of_rows(conversations, image, names)
     video_names = None
     if video := _tried_video(conversations, processor):
         made += video
         video_names = _of_media(video)
-        axes |= _joined_along(conversations, Asked(_PROBES[0], None, _blank_video()), video_names)
+        axes |= _axes_of_rows(conversations, _blank_video(), video_names)
     by_token = {name: _values_of_ids(name, made) for name in made[0] if name not in (*_TEXT, *names)}
     # The model replaces the token that its configuration names. Of the processor's, some may be line breaks.
     named = [_ids(config, *_IMAGE_TOKENS), _ids(processor, "image_token_id")]
@@ -76,11 +80,12 @@ def processor_outputs(conversations: Conversations, processor: Any, config: Any)
             "(image_token_id) that the sequence of a question about an image holds"
         )
     frames = _ids(config, *_VIDEO_TOKENS) | _ids(processor, "video_token_id") if video else frozenset[int]()
-    return Outputs(names, video_names, by_token, visual | frames, axes)
+    return Outputs(names, video_names, by_token, visual | frames, _joins(conversations, names), axes)
 
 
-def _joined_along(conversations: Conversations, asked: Asked, names: Sequence[str]) -> dict[str, int]:
-    """Returns the axis along which the processor joins each output of two equal media; none where it cannot be told."""
+def _axes_of_rows(conversations: Conversations, medium: Medium, names: Sequence[str]) -> dict[str, int]:
+    """Returns the axis along which each output of two equal rows is joined; none for those where it cannot be told."""
+    asked = Asked(_PROBES[0], None, (medium,))
     one = conversations.inputs(asked)
     try:
         two = conversations.inputs(asked, times=2)
@@ -93,6 +98,29 @@ def _joined_along(conversations: Conversations, asked: Asked, names: Sequence[st
         if len(axes) == 1:
             found[name] = axes[0]
     return found
+
+
+def _joins(conversations: Conversations, names: tuple[str, ...]) -> dict[str, int] | None:
+    """Returns the axis along which each output of several images is joined, found with two images; None for none."""
+    images = [as_image(PIL.Image.effect_noise(size, 64).convert("RGB")) for size in _TWO_SIZES]
+    try:
+        both = conversations.inputs(Asked(_PROBES[0], None, tuple(images)))
+        each = [conversations.inputs(Asked(_PROBES[0], None, (image,))) for image in images]
+    except (ValueError, RuntimeError):
+        return None
+    found = {}
+    for name in names:
+        parts = [one[name] for one in each]
+        axes = [axis for axis in range(parts[0].dim()) if _is_joined(both.get(name), parts, axis)]
+        if not axes:
+            return None
+        found[name] = axes[0]
+    return found
+
+
+def _is_joined(whole: Tensor | None, parts: Sequence[Tensor], axis: int) -> bool:
+    others = [[length for place, length in enumerate(part.shape) if place != axis] for part in parts]
+    return whole is not None and others[0] == others[1] and torch.equal(whole, torch.cat(list(parts), dim=axis))
 
 
 def _of_media(made: Sequence[dict[str, Tensor]]) -> tuple[str, ...]:
@@ -114,8 +142,8 @@ def _tried_video(conversations: Conversations, processor: Any) -> list[dict[str,
     """Returns the outputs for two questions about one video; empty where the processor or its template takes none."""
     if getattr(processor, "video_processor", None) is None:
         return []
-    asked = [Asked(text, None, _blank_video()) for text in _PROBES]
-    if conversations.rendered(asked[0]) == conversations.rendered(Asked(_PROBES[0], None, None)):
+    asked = [Asked(text, None, (_blank_video(),)) for text in _PROBES]
+    if conversations.rendered(asked[0]) == conversations.rendered(Asked(_PROBES[0], None)):
         return []
     return [conversations.inputs(each) for each in asked]
 
@@ -192,7 +220,7 @@ class GenericTransform:
 
     def _made(self, medium: Medium, names: tuple[str, ...], what: str, size: tuple[int, ...]) -> Pixels:
         try:
-            made = self.conversations.inputs(Asked(_PROBES[0], None, medium))
+            made = self.conversations.inputs(Asked(_PROBES[0], None, (medium,)))
         except (ValueError, RuntimeError) as error:
             raise ValueError(f"{what} of {size[1]} x {size[0]} pixels does not suit the model: {error}") from error
         return {name: made[name] for name in names}

@@ -17,7 +17,7 @@ from transformers import GenerationConfig, PreTrainedModel
 
 from medtune.models.contract import Encoded, Model, TargetLogprobs, read_targets, root_of, set_training
 from medtune.models.sequence.end_tokens import cut_behind
-from medtune.models.sequence.packing import PackedRows, media_of_rows
+from medtune.models.sequence.packing import PackedRows, ShownSpan, spans_of_rows
 from medtune.models.sequence.prompts import PromptRows
 from medtune.models.transformers_vlm.generic.module_parts import find_parts
 from medtune.models.transformers_vlm.model import sequence_padding
@@ -33,22 +33,22 @@ PLAIN = (
 class GenericVlm(Model):
     """A model of transformers that is given the outputs of its own processor and computes everything itself.
 
-    Each row runs the tower. Rows whose images have the same shapes are read in one pass, if the processor joins images.
-
-    Args:
-        whole: The model.
-        by_token: For each argument that says something of every token, its value by the token's id.
-        axes: The axis along which each argument of several media is joined; media without one have a pass of their own.
+    Each row runs the tower. Rows whose images have the same shapes are read in one pass.
     """
 
     def __init__(
-        self, whole: PreTrainedModel, by_token: Mapping[str, Mapping[int, int]], axes: Mapping[str, int]
+        self,
+        whole: PreTrainedModel,
+        by_token: Mapping[str, Mapping[int, int]],
+        joins: Mapping[str, int] | None = None,
+        axes: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__()
         self.whole = whole
         self._roots = find_parts(whole)
         self._by_token = by_token
-        self._axes = axes
+        self._joins = joins or {}
+        self._axes = axes or {}
         self._keeps_logits = "logits_to_keep" in inspect.signature(whole.forward).parameters
 
     @property
@@ -96,11 +96,12 @@ class GenericVlm(Model):
             ValueError: A row holds more than one sequence, or shows media that were not encoded.
         """
         attention_BL = sequence_padding(rows.mask_BLL, self.plain_because)
-        index_B = media_of_rows(rows.media_BL, rows.media_S).index_B
+        shown = _shown(spans_of_rows(rows.media_BL, rows.media_S, rows.length_S))
         read = []
-        for chosen_B in _alike(index_B, encoded, self._axes):
-            number_B = torch.full_like(index_B, -1)
-            number_B[chosen_B] = torch.arange(len(chosen_B), device=index_B.device)
+        for chosen in _alike(shown, encoded, self._axes):
+            chosen_B = torch.tensor(chosen, device=rows.ids_BL.device)
+            number_B = torch.full((len(shown),), -1, device=rows.ids_BL.device)
+            number_B[chosen_B] = torch.arange(len(chosen), device=rows.ids_BL.device)
             mine_T = number_B[rows.target_row_T] >= 0
             place_T = rows.target_place_T[mine_T]
             places, column_T = place_T.unique(return_inverse=True)
@@ -109,7 +110,7 @@ class GenericVlm(Model):
             inputs = self._inputs(
                 rows.ids_BL[chosen_B, :length],
                 attention_BL[chosen_B, :length],
-                _shown(index_B[chosen_B], encoded, self._axes),
+                self._media([shown[row] for row in chosen], encoded),
             )
             logits_BLV = self.whole(**inputs, **keeps, use_cache=False).logits
             logits_TV = logits_BLV[number_B[rows.target_row_T][mine_T], column_T if keeps else place_T]
@@ -144,14 +145,15 @@ class GenericVlm(Model):
         """
         if not bool(rows.attention_BL[:, -1].all()):
             raise ValueError("generation needs left-padded rows")
-        index_B = media_of_rows(rows.media_BL, rows.media_S).index_B
+        shown = _shown(spans_of_rows(rows.media_BL, rows.media_S, rows.length_S))
         replies: dict[int, list[int]] = {}
-        for chosen_B in _alike(index_B, encoded, self._axes):
+        for chosen in _alike(shown, encoded, self._axes):
+            chosen_B = torch.tensor(chosen, device=rows.ids_BL.device)
             length = int(rows.attention_BL[chosen_B].sum(dim=1).max())
             inputs = self._inputs(
                 rows.ids_BL[chosen_B, -length:],
                 rows.attention_BL[chosen_B, -length:],
-                _shown(index_B[chosen_B], encoded, self._axes),
+                self._media([shown[row] for row in chosen], encoded),
             )
             greedy = GenerationConfig(
                 max_new_tokens=max_new_tokens,
@@ -163,10 +165,20 @@ class GenericVlm(Model):
                 model: Any = self.whole
                 said_BN = model.generate(**inputs)
             replies.update(
-                (row, cut_behind(ids[length:], stop_ids))
-                for row, ids in zip(chosen_B.tolist(), said_BN.tolist(), strict=True)
+                (row, cut_behind(ids[length:], stop_ids)) for row, ids in zip(chosen, said_BN.tolist(), strict=True)
             )
         return [replies[row] for row in range(len(replies))]
+
+    def _media(self, shown: Sequence[Sequence[int]], encoded: Encoded) -> dict[str, Tensor]:
+        """Returns the media of rows whose media have the same shapes, joined row after row as the processor does it."""
+        rows = [
+            {name: torch.cat([encoded[item][name] for item in items], dim=self._joins.get(name, 0)) for name in names}
+            for items in shown
+            for names in (encoded[items[0]] if items else (),)
+        ]
+        if len(rows) == 1:
+            return rows[0]
+        return {name: torch.cat([row[name] for row in rows], dim=self._axes[name]) for name in rows[0]}
 
     def save(self, folder: Path) -> Path:
         """Writes the model as a checkpoint of transformers, which other tools can read, and returns its folder."""
@@ -186,27 +198,24 @@ def _settings(whole: PreTrainedModel, settings: GenerationConfig) -> Iterator[No
         model.generation_config = kept
 
 
-def _alike(index_B: Tensor, encoded: Encoded | None, axes: Mapping[str, int]) -> list[Tensor]:
-    """Returns the indices of the rows that one pass can read: those without media, or with media of the same shapes.
+def _shown(spans: Sequence[Sequence[ShownSpan]]) -> list[tuple[int, ...]]:
+    """Returns the numbers of the media items that each row shows, in their order."""
+    return [tuple(dict.fromkeys(span.media for span in row)) for row in spans]
 
-    Media that the processor does not join have a pass of their own.
+
+def _alike(shown: Sequence[tuple[int, ...]], encoded: Encoded | None, axes: Mapping[str, int]) -> list[list[int]]:
+    """Returns the numbers of the rows that one pass can read: those without media, or with media of the same shapes.
+
+    Rows whose media the processor does not join have a pass of their own.
 
     Raises:
         ValueError: A row shows media, but none were encoded.
     """
-    if encoded is None and bool((index_B >= 0).any()):
+    if encoded is None and any(shown):
         raise ValueError("the rows show media, but none were encoded")
     shapes = [tuple((name, tuple(t.shape)) for name, t in one.items()) for one in encoded or ()]
     groups: dict[object, list[int]] = {}
-    for row, index in enumerate(index_B.tolist()):
-        joins = index < 0 or encoded is None or encoded[index].keys() <= axes.keys()
-        groups.setdefault((None if index < 0 else shapes[index], None if joins else row), []).append(row)
-    return [torch.tensor(rows, device=index_B.device) for rows in groups.values()]
-
-
-def _shown(index_B: Tensor, encoded: Encoded, axes: Mapping[str, int]) -> dict[str, Tensor]:
-    """Returns the media of rows that all show media of the same shapes, joined as the processor joins them."""
-    shown = [encoded[index] for index in index_B.tolist() if index >= 0]
-    if len(shown) == 1:
-        return dict(shown[0])
-    return {name: torch.cat([one[name] for one in shown], dim=axes[name]) for name in shown[0]} if shown else {}
+    for row, items in enumerate(shown):
+        joined = all(encoded is None or encoded[item].keys() <= axes.keys() for item in items)
+        groups.setdefault((tuple(shapes[item] for item in items), None if joined else row), []).append(row)
+    return list(groups.values())

@@ -15,6 +15,7 @@ from torch import Tensor
 from medtune.data.types import Image, Media, Video, require_kind
 from medtune.models.contract import Assembled, root_of
 from medtune.models.doctor.asked import AskedQuestion, decoded
+from medtune.models.doctor.plain_processor import conversation
 from medtune.models.doctor.reference import Continued, Told
 from medtune.models.sequence.processor_template import ANSWER, QUESTION, TODAY
 from medtune.models.tuning.precision import Precise
@@ -98,7 +99,9 @@ class ConversationReference:
             raise ValueError("the conversation with the answer does not begin with the prompt for a reply")
         if mask is None:
             return inputs, self._ended(ids, len(context)), len(context)
-        places = mask[0].nonzero()[:, 0].tolist()
+        marked = mask[0].nonzero()[:, 0].tolist()
+        # A template may mark the answers of the earlier turns too.
+        places = [place for place in marked if place >= len(context)] if asked.question.turns else marked
         return inputs, ids[: places[-1] + 1], places[0]
 
     @torch.no_grad()
@@ -142,9 +145,14 @@ class ConversationReference:
         return self._asked[asked.question.id]
 
     def _written(self, asked: AskedQuestion, answer: str | None, **settings: bool) -> dict[str, Tensor]:
-        shown, how = _shown(decoded(asked, self._assembled.transform))
+        media = [_shown(decoded(ref, self._assembled.transform)) for ref in asked.media]
+        how: dict[str, Any] = {}
+        for _, settings_of in media:
+            for name, value in settings_of.items():
+                how[name] = [*how.get(name, []), *value] if isinstance(value, list) else value
+        turns = conversation(asked, [[part] for part, _ in media], as_text=self._as_text)
         made = self._processor.apply_chat_template(
-            self._turns([shown, {"type": "text", "text": asked.prompt.text}], answer, as_text=self._as_text),
+            self._told(turns, answer, as_text=self._as_text),
             add_generation_prompt=answer is None,
             tokenize=True,
             return_dict=True,
@@ -156,14 +164,14 @@ class ConversationReference:
         return {name: torch.as_tensor(value) for name, value in made.items()}
 
     def _rendered(self, *, as_text: bool) -> str:
-        turns = self._turns([{"type": "image"}, {"type": "text", "text": QUESTION}], ANSWER, as_text=as_text)
+        asked = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": QUESTION}]}]
+        turns = self._told(asked, ANSWER, as_text=as_text)
         return str(self._processor.apply_chat_template(turns, tokenize=False, **self._date()))
 
-    def _turns(self, content: list[dict[str, Any]], answer: str | None, *, as_text: bool) -> list[dict[str, Any]]:
-        turns: list[dict[str, Any]] = [{"role": "user", "content": content}]
-        if answer is not None:
-            turns.append({"role": "assistant", "content": answer if as_text else [{"type": "text", "text": answer}]})
-        return turns
+    def _told(self, asked: list[dict[str, Any]], answer: str | None, *, as_text: bool) -> list[dict[str, Any]]:
+        if answer is None:
+            return asked
+        return [*asked, {"role": "assistant", "content": answer if as_text else [{"type": "text", "text": answer}]}]
 
     def _date(self) -> dict[str, str]:
         return {"date_string": TODAY} if "date_string" in self._template else {}

@@ -74,7 +74,7 @@ def answer_logprobs(assembled: Assembled, samples: Sequence[Sample], *, precise:
     found: list[list[float]] = []
     with precise():
         for sample in samples:
-            layout = assembled.family.layout(sample.text, sample.answer, shape=_shape(sample.media))
+            layout = assembled.family.layout(sample.text, sample.answer, shapes=[_shape(sample.media)])
             rows = pack([[Shown(grow([layout], [0]), 0)]], pad_id=assembled.family.pad_id)
             item = assembled.transform(sample.media)
             encoded = assembled.model.encode(assembled.transform.stack([item]))
@@ -94,8 +94,8 @@ def write_samples(folder: Path, assembled: Assembled, samples: Sequence[Sample])
     """Writes the media into a folder and returns a record of each sample, for a process that reads them back."""
     records: list[dict[str, Any]] = []
     for number, sample in enumerate(samples):
-        asked = assembled.family.layout(sample.text, None, shape=_shape(sample.media))
-        told = assembled.family.layout(sample.text, sample.answer, shape=_shape(sample.media))
+        asked = assembled.family.layout(sample.text, None, shapes=[_shape(sample.media)])
+        told = assembled.family.layout(sample.text, sample.answer, shapes=[_shape(sample.media)])
         records.append(
             {
                 "media": str(_write_media(folder / f"sample_{number}", sample.media)),

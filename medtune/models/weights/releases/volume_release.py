@@ -87,6 +87,7 @@ def release_entry(
         variants=variants,
         takes=("weights", "revision", "dtype", "variant") if hub else ("weights", "dtype", "variant"),
         published=lambda folder: published_tensors(release, folder),
+        one_question=True,
     )
 
 

@@ -42,6 +42,9 @@ from medtune.trainer.training.batches import stage_batches
 from medtune.trainer.training.mixture import described, stage_mixture
 from medtune.trainer.training.trainable_parts import part_table
 
+_LONGEST = 50
+"""The number of answers, the longest in characters, whose tokens are counted."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `medtune validate`."""
@@ -118,7 +121,7 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
     if assembled is None:
         print("labels     no weights were loaded: no labels or token lengths could be shown")
     elif data is not None:
-        _show_batch(data, assembled)
+        _show_batch(data, assembled, memory)
     return _said_missing(
         [no_data, no_weights if weights else None, unproven, missing_memory(memory, available, recipe)]
     )
@@ -167,7 +170,7 @@ def _show_data(recipe: Recipe, *, training: bool) -> OpenedData:
     return data
 
 
-def _show_batch(data: OpenedData, assembled: Assembled) -> None:
+def _show_batch(data: OpenedData, assembled: Assembled, memory: Memory) -> None:
     recipe = data.recipe
     stage, devices = recipe.stages[0], recipe.train.devices
     mixture = stage_mixture(recipe, stage, data.training_sets, limit=None)
@@ -177,9 +180,11 @@ def _show_batch(data: OpenedData, assembled: Assembled) -> None:
     batch = batches[0]
     rows, length = batch.rows.ids_BL.shape
     print(f"first step {batch.step_target_tokens} target tokens; accumulates {order.accumulate} x {devices} devices")
+    drawn = [mixture.group(each) for each in order.micro_batch(0, 0, 0)]
     print(
-        f"one pass   {len(batch.question_ids)} questions about {len(order.micro_batch(0, 0, 0))} images in {rows} rows "
-        f"of {length} tokens ({1 - batch.rows.num_tokens / (rows * length):.0%} padding)"
+        f"one pass   {len(batch.question_ids)} questions about {sum(len(group.media) for group in drawn)} media items "
+        f"in {rows} rows of {length} tokens ({1 - batch.rows.num_tokens / (rows * length):.0%} padding), "
+        f"about {memory.activations_gb * rows * length / 1000:.1f} GB of activations"
     )
     if assembled.model.plain_because is not None:
         print(f"           a row for each question: {assembled.model.plain_because}")
@@ -190,9 +195,29 @@ def _show_batch(data: OpenedData, assembled: Assembled) -> None:
     print(
         f"           eval.batch_tokens {recipe.eval.batch_tokens}: {recipe.eval.batch_tokens // lengths[-1]} such rows"
     )
+    if cut := cut_answers(data, assembled.family):
+        print(f"warning    {cut}")
     draw = order.micro_batch(0, 0, 0)[0]
     print(f"\nlabels     of the first row, question {mixture.group(draw).questions[0].id}: [[learnt]], (visual tokens)")
     print(labelled_text(batches.layouts(draw)[0], assembled.family))
+
+
+def cut_answers(data: OpenedData, family: SequenceFamily) -> str:
+    """Returns a warning where a true answer that is to be generated is longer than replies may be; "" where none is."""
+    recipe, benchmark = data.recipe, data.benchmark
+    questions = data.prepared.questions(recipe.eval.split)
+    if "generation" not in recipe.eval.readings:
+        questions = tuple(question for question in questions if not question.options)
+    targets = {benchmark.render(question, recipe.model.answer_format).target for question in questions}
+    likely = sorted(targets, key=len)[-_LONGEST:]
+    # The end of the turn is not part of a reply.
+    longest = max((family.layout("", target, shapes=()).num_targets - 1 for target in likely), default=0)
+    if longest <= recipe.eval.max_new_tokens:
+        return ""
+    return (
+        f"the longest true answer of the split {recipe.eval.split} has {longest} tokens, and replies are cut behind "
+        f"{recipe.eval.max_new_tokens}: set eval.max_new_tokens={longest + 1} or more"
+    )
 
 
 def labelled_text(layout: Layout, family: SequenceFamily) -> str:

@@ -1,4 +1,4 @@
-"""`medtune chat`: puts free questions about one media item to a run's model; for research, never for a patient."""
+"""`medtune chat`: puts free questions about media items to a run's model; for research, never for a patient."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--media",
         type=Path,
-        required=True,
+        action="append",
         metavar="PATH",
-        help="What the questions are about: an image, a video, a NIfTI file or a folder with a DICOM series.",
+        help="What the questions are about: an image, a video, a NIfTI file or a folder with a DICOM series. Given "
+        "several times, the items are shown together, in that order (default: the questions are asked without media).",
     )
     parser.add_argument(
         "--question",
@@ -52,15 +53,18 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         FileNotFoundError: The media, the run or its weights are missing.
         ValueError: A question is empty, or the model does not read such media.
     """
-    return chat(options.run, media=options.media, questions=options.question, max_new_tokens=options.max_new_tokens)
+    return chat(
+        options.run, media=options.media or (), questions=options.question, max_new_tokens=options.max_new_tokens
+    )
 
 
-def chat(root: Path, *, media: Path, questions: Sequence[str] | None, max_new_tokens: int | None) -> int:
+def chat(root: Path, *, media: Sequence[Path], questions: Sequence[str] | None, max_new_tokens: int | None) -> int:
     """Prints a reply to each question, or to each line that is typed, and returns 0.
 
     Args:
         root: The run folder.
-        media: An image, a video, a NIfTI volume or a folder with a DICOM series, of a kind that the model reads.
+        media: Images, videos, NIfTI volumes or folders with a DICOM series, of kinds that the model reads, which are
+            shown together.
         questions: The questions; None reads one question from each line, until an empty line or the end of the input.
         max_new_tokens: The largest number of tokens in a reply; None takes the recipe's limit.
 
@@ -68,17 +72,20 @@ def chat(root: Path, *, media: Path, questions: Sequence[str] | None, max_new_to
         FileNotFoundError: The media, the run or its weights do not exist.
         ValueError: A question is empty, or the model does not read such media.
     """
-    if not media.exists():
-        raise FileNotFoundError(f"{media}: there is no such file or folder")
+    for path in media:
+        if not path.exists():
+            raise FileNotFoundError(f"{path}: there is no such file or folder")
     if questions is not None and not all(map(str.strip, questions)):
         raise ValueError("the question is empty; write one behind --question")
-    ref = MediaRef(media, kind=_kind(media))
+    refs = tuple(MediaRef(path, kind=_kind(path)) for path in media)
     device = device_of_rank(0)
     folder = RunFolder(root)
     recipe, assembled = load_as_left(folder, device)
-    if ref.kind not in assembled.transform.kinds:
-        reads = " and ".join(f"{kind}s" for kind in assembled.transform.kinds)
-        raise ValueError(f"{media}: this is taken for {_A[ref.kind]}; the model {recipe.model.name} reads {reads} only")
+    for ref in refs:
+        if ref.kind not in assembled.transform.kinds:
+            reads = " and ".join(f"{kind}s" for kind in assembled.transform.kinds)
+            said = f"this is taken for {_A[ref.kind]}; the model {recipe.model.name} reads {reads} only"
+            raise ValueError(f"{ref.path}: {said}")
     precision = resolved(recipe.train.precision, device)
     place(assembled.model, precision, device)
     answerer = LocalAnswerer(
@@ -92,7 +99,7 @@ def chat(root: Path, *, media: Path, questions: Sequence[str] | None, max_new_to
     if learnt := folder.recorded_label().training_note():
         print(learnt, file=sys.stderr, flush=True)
     for asked in [questions] if questions is not None else ([line] for line in _typed()):
-        for reply in _replies(answerer, ref, asked):
+        for reply in _replies(answerer, refs, asked):
             print(reply, flush=True)
     return 0
 
@@ -104,11 +111,13 @@ def _kind(path: Path) -> MediaKind:
     return "video" if name.endswith(_VIDEOS) else "image"
 
 
-def _replies(answerer: LocalAnswerer, ref: MediaRef, asked: Sequence[str]) -> list[str]:
-    """Returns the replies in the order of the questions; the media item is read once for all of them."""
+def _replies(answerer: LocalAnswerer, media: tuple[MediaRef, ...], asked: Sequence[str]) -> list[str]:
+    """Returns the replies in the order of the questions; the media are read once for all of them."""
     questions = [Question(str(n), "chat", text, (), "", "text", "nobody") for n, text in enumerate(asked)]
     requests = [Request(question, Prompt(question.text, (), ""), "generation", "image") for question in questions]
-    said = {each.key.question_id: each for each in answerer.answer(MediaGroup("chat", ref, tuple(questions)), requests)}
+    said = {
+        each.key.question_id: each for each in answerer.answer(MediaGroup("chat", media, tuple(questions)), requests)
+    }
     ordered = [said[question.id] for question in questions]
     return [f"{each.text}{'' if each.finish_reason == 'stop' else ' [cut: --max-new-tokens]'}" for each in ordered]
 

@@ -54,13 +54,13 @@ UNASKED = Said(None, None)
 
 
 def case_rows(
-    rows: Sequence[ParsedReply], media: Mapping[str, MediaRef], *, predictions: Path, images: bool
+    rows: Sequence[ParsedReply], media: Mapping[str, tuple[MediaRef, ...]], *, predictions: Path, images: bool
 ) -> list[list[Cell]]:
     """Returns one row for each shown question, with the reply of the first pass, in the order of `COLUMNS`.
 
     Args:
         rows: The scored replies of a phase.
-        media: The media items by media id.
+        media: The media items that are shown together, by media id.
         predictions: The path of the phase's predictions.jsonl.
         images: Whether images and free texts may be shown.
     """
@@ -98,7 +98,7 @@ def _said(path: Path) -> dict[str, Said]:
     return found
 
 
-def _row(row: ParsedReply, ref: MediaRef, said: Said, *, images: bool) -> list[Cell]:
+def _row(row: ParsedReply, media: tuple[MediaRef, ...], said: Said, *, images: bool) -> list[Cell]:
     question = row.question
     is_fixed = bool(question.options)
     reply = said.generation.text if said.generation else None
@@ -106,7 +106,7 @@ def _row(row: ParsedReply, ref: MediaRef, said: Said, *, images: bool) -> list[C
     return [
         question.id,
         question.facets.get("task", ""),
-        _picture(ref) if images else None,
+        _picture(media) if images and media else None,
         question.text if images else WITHHELD,
         " | ".join(question.options),
         question.answer if images or is_fixed else WITHHELD,
@@ -125,8 +125,8 @@ def _shares(likelihood: Prediction | None, options: Sequence[str]) -> dict[str, 
     return dict(zip(likelihood.options_shown or options, option_probabilities(likelihood.option_logprobs), strict=True))
 
 
-def _picture(ref: MediaRef) -> PIL.Image.Image:
-    """Returns the image as the model is shown it, with red boxes drawn, at most `MAX_SIDE_PX` wide and high."""
-    picture = PIL.Image.fromarray(preview(ref).pixels_HWC)
+def _picture(media: tuple[MediaRef, ...]) -> PIL.Image.Image:
+    """Returns the images as the model is shown them, side by side with red boxes drawn, within `MAX_SIDE_PX`."""
+    picture = PIL.Image.fromarray(preview(media).pixels_HWC)
     picture.thumbnail((MAX_SIDE_PX, MAX_SIDE_PX))
     return picture

@@ -85,7 +85,7 @@ class Dashboard(WandbLogger):
 
     @rank_zero_only
     def show_phase(
-        self, name: str, scores: PhaseScores, media: Mapping[str, MediaRef], *, out_dir: Path, step: int
+        self, name: str, scores: PhaseScores, media: Mapping[str, tuple[MediaRef, ...]], *, out_dir: Path, step: int
     ) -> None:
         """Logs a phase's single cases and the confusion of each task."""
         import wandb

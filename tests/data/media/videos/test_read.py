@@ -200,7 +200,7 @@ def test_the_blank_video_is_black() -> None:
 
 
 def test_the_preview_shows_four_frames_side_by_side(even: MediaRef) -> None:
-    picture = preview(even).pixels_HWC
+    picture = preview([even]).pixels_HWC
     assert picture.shape == (48, 4 * 64, 3)
     assert numbers(np.stack(np.split(picture, 4, axis=1))) == [0, 16, 33, 49]
 

@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_container_is_linked_under_its_content(tmp_path: Path, folder: Path) -> None:
     path = mp4(tmp_path / "Jane Doe.MP4", [0.0, 0.04, 0.08])
     ref = MediaRef(path, kind="video", start_s=0.0, end_s=0.08, region=Box(0, 0, 64, 48))
-    stored = copy_media({"a": ref, "b": MediaRef(path, kind="video")}, folder).files[path]
+    stored = copy_media({"a": (ref,), "b": (MediaRef(path, kind="video"),)}, folder).files[path]
     assert [file.name for file in folder.iterdir()] == [stored.file]
     assert stored.file == f"{stored.digest}.mp4"
     assert (folder / stored.file).samefile(path)
@@ -33,7 +33,7 @@ def test_nothing_of_a_dicom_header_survives(tmp_path: Path, folder: Path) -> Non
     frames_THW = counted(5)[..., 0]
     cine(tmp_path / "cine.dcm", frames_THW)
     ref = MediaRef(tmp_path / "cine.dcm", kind="video")
-    stored = copy_media({"a": ref}, folder).files[ref.path]
+    stored = copy_media({"a": (ref,)}, folder).files[ref.path]
     content = (folder / stored.file).read_bytes()
     assert SECRET.encode() not in content
     assert b"cine" not in content
@@ -57,12 +57,12 @@ def test_a_clip_that_does_not_lie_in_its_video_is_refused(
 ) -> None:
     path = mp4(tmp_path / "clip.mp4", [0.0, 0.04, 0.08])
     wrong = MediaRef(path, kind="video", start_s=ref.start_s, end_s=ref.end_s, region=ref.region)
-    stored = copy_media({"a": wrong, "b": MediaRef(path, kind="video")}, folder)
-    assert message in stored.broken["a"]
+    stored = copy_media({"a": (wrong,), "b": (MediaRef(path, kind="video"),)}, folder)
+    assert message in stored.broken["a"].reason
     assert "b" not in stored.broken
 
 
 def test_a_name_that_says_no_container_is_refused(tmp_path: Path, folder: Path) -> None:
     path = mp4(tmp_path / "clip.mp4", [0.0, 0.04])
     odd = path.rename(tmp_path / "clip.bin")
-    assert "ends with one of .mp4" in copy_media({"a": MediaRef(odd, kind="video")}, folder).broken["a"]
+    assert "ends with one of .mp4" in copy_media({"a": (MediaRef(odd, kind="video"),)}, folder).broken["a"].reason

@@ -44,7 +44,7 @@ def prepared(raw: Path, share: float = 0.0) -> Prepared:
 
 
 def refs(folder: Prepared) -> list[MediaRef]:
-    return [group.media for split in SPLITS for group in folder.groups(split)]
+    return [group.media[0] for split in SPLITS for group in folder.groups(split)]
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

@@ -38,7 +38,7 @@ EDGES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=12)
 @given(ROWS, EDGES, st.integers(0, 5))
 def test_no_group_crosses_splits(rows: list[tuple[int, int]], edges: list[tuple[int, int]], seed: int) -> None:
     questions = [question(n, f"p{patient}", f"i{image}") for n, (patient, image) in enumerate(rows)]
-    digests = {q.media_id: q.media_id for q in questions}
+    digests = {q.media_id: (q.media_id,) for q in questions}
     group = {image: image for image in digests}
     for one, other in edges:
         if f"i{one}" in group and f"i{other}" in group:
@@ -63,7 +63,7 @@ def test_what_the_source_brings_weighs_more_than_what_looks_alike() -> None:
     # Image a of train and image b of test look alike; c is b's look-alike, d is of a's patient, e is free.
     brought = [question(0, "p0", "a", "train"), question(1, "p1", "b", "test"), question(5, "p5", "v", "val")]
     free = [question(2, "p2", "c"), question(3, "p0", "d"), *(question(n, f"p{n}", f"i{n}") for n in range(10, 16))]
-    digests = {q.media_id: q.media_id for q in (*brought, *free)}
+    digests = {q.media_id: (q.media_id,) for q in (*brought, *free)}
     assigned = assign_splits([*brought, *free], digests, seed=0, alike=dict.fromkeys("abc", "a"))
     check_splits(assigned, digests)
     assert [q.split for q in assigned[:5]] == ["train", "test", "val", "test", "train"]
@@ -71,7 +71,7 @@ def test_what_the_source_brings_weighs_more_than_what_looks_alike() -> None:
 
 def test_val_is_taken_out_of_train_by_groups() -> None:
     questions = [question(n, f"p{n}", f"i{n:02}", "test" if n < 10 else "train") for n in range(50)]
-    digests = {q.media_id: q.media_id for q in questions}
+    digests = {q.media_id: (q.media_id,) for q in questions}
     alike = {f"i{n:02}": f"i{n - n % 4:02}" for n in range(12, 50)}
     found = split_off_val(questions, digests, seed=0, fractions=EVEN, alike=alike)
     split_of = {q.media_id: q.split for q in found.questions}
@@ -95,7 +95,7 @@ def write_images(folder: Path, num_patients: int) -> list[Path]:
 def table_of(paths: Sequence[Path], splits: Sequence[Split | None] = (None,)) -> SourceTable:
     """Returns a question about each image, each of its own patient, with splits in turn."""
     questions = [question(n, f"SECRET{n}", f"m{n}", splits[n % len(splits)]) for n in range(len(paths))]
-    return SourceTable(questions, {f"m{n}": MediaRef(path) for n, path in enumerate(paths)})
+    return SourceTable(questions, {f"m{n}": (MediaRef(path),) for n, path in enumerate(paths)})
 
 
 def prepared(table: SourceTable, out: Path, *, synthetic: bool = False, split_lookalikes: bool = False) -> Prepared:
@@ -107,7 +107,7 @@ def prepared(table: SourceTable, out: Path, *, synthetic: bool = False, split_lo
 
 
 def crossing_pairs(made: Prepared) -> int:
-    split_of = {group.media.path.name: split for split in SPLITS for group in made.groups(split)}
+    split_of = {group.media[0].path.name: split for split in SPLITS for group in made.groups(split)}
     return pairs_across(made.looks, lookalike_groups(made.looks), split_of)
 
 
@@ -143,11 +143,11 @@ def test_a_split_of_the_source_is_kept_and_the_twins_are_marked(tmp_path: Path) 
     assert found.kept_together
     assert found.num_across == crossing_pairs(made) == 10
     assert found.across == "10 of 10 pairs in two splits by the source's own split"
-    train = {group.media.path.name for group in made.groups("train")}
+    train = {group.media[0].path.name for group in made.groups("train")}
     named = lookalike_groups(made.looks).several
     for split in HELD_OUT:
         for group in made.groups(split):
-            alike = {name for name, of in named.items() if of == named.get(group.media.path.name)}
+            alike = {name for name, of in named.items() if of == named.get(group.media[0].path.name)}
             assert {q.facets[TRAIN_TWIN] for q in group.questions} == {"yes" if alike & train else "no"}
 
 

@@ -24,6 +24,17 @@ class Plain:
         self.model: Any = AutoModelForImageTextToText.from_pretrained(folder).eval()
         self._answers_as_text = answers_as_text
 
+    def told(self, turns: list[tuple[str, Any]], images: list[np.ndarray], *, open_ended: bool) -> Any:
+        """Returns the processor's outputs for a conversation; its images stand in front of the first turn."""
+        shown = [{"type": "image", "image": PIL.Image.fromarray(pixels_HWC)} for pixels_HWC in images]
+        written = []
+        for number, (role, text) in enumerate(turns):
+            parts: Any = [*(shown if number == 0 else []), {"type": "text", "text": text}]
+            written.append({"role": role, "content": text if role == "assistant" and self._answers_as_text else parts})
+        return self.processor.apply_chat_template(
+            written, tokenize=True, return_dict=True, return_tensors="pt", add_generation_prompt=open_ended
+        )
+
     def inputs(self, pixels_HWC: np.ndarray | None, question: str, answer: str | None = None) -> Any:
         """Returns the processor's outputs for a question about an image, or about none."""
         shown = [] if pixels_HWC is None else [{"type": "image", "image": PIL.Image.fromarray(pixels_HWC)}]

@@ -34,8 +34,8 @@ def _logprobs(assembled: Assembled, axes: dict[str, int]) -> torch.Tensor:
     """Returns the log-probabilities of one answer about three images of one size, with their outputs joined so."""
     whole = assembled.model.of_transformers
     assert isinstance(assembled.model, GenericVlm)
-    model = GenericVlm(whole, assembled.model._by_token, axes).eval()
-    layout = assembled.family.layout("Which plane?", "head", shape=size_of(IMAGES[0]))
+    model = GenericVlm(whole, assembled.model._by_token, assembled.model._joins, axes).eval()
+    layout = assembled.family.layout("Which plane?", "head", shapes=[size_of(IMAGES[0])])
     rows = pack([[Shown(grow([layout], [n]), n)] for n in range(len(IMAGES))], pad_id=assembled.family.pad_id)
     with torch.no_grad():
         read = model(rows, model.encode(assembled.transform.stack([assembled.transform(each) for each in IMAGES])))

@@ -87,38 +87,38 @@ def test_end_tokens_of_the_generation_config_end_a_reply(folder: Path) -> None:
 
 def test_labels_are_the_generation_span_of_the_template(folder: Path) -> None:
     family = _read(folder).family
-    layout = family.layout("Which plane?", "head", shape=SIZE)
+    layout = family.layout("Which plane?", "head", shapes=[SIZE])
     learnt = [label for label in layout.labels if label >= 0]
     assert family.pieces(learnt) == [*"head", "<|im_end|>"]
     # The span without the end of the turn: the end is then not learnt, as the template says.
     template = (folder / "chat_template.jinja").read_text("utf-8")
     narrow = template.replace("<|im_end|>{% endgeneration %}", "{% endgeneration %}<|im_end|>")
     (folder / "chat_template.jinja").write_text(narrow, "utf-8")
-    layout = _read(folder).family.layout("Which plane?", "head", shape=SIZE)
+    layout = _read(folder).family.layout("Which plane?", "head", shapes=[SIZE])
     assert family.pieces([label for label in layout.labels if label >= 0]) == [*"head"]
     # A span that begins after the prompt for generation has ended.
     late = template.replace("{% generation %}", "Well: {% generation %}")
     (folder / "chat_template.jinja").write_text(late, "utf-8")
     with pytest.raises(ValueError, match="but the prompt for generation ends before token"):
-        _read(folder).family.layout("Which plane?", "head", shape=SIZE)
+        _read(folder).family.layout("Which plane?", "head", shapes=[SIZE])
 
 
 def test_a_prompt_that_the_answer_does_not_continue_is_refused(folder: Path) -> None:
     thinking = chatml("<image>").replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}")
     (folder / "chat_template.jinja").write_text(thinking, "utf-8")
     with pytest.raises(ValueError, match=r"does not begin with the prompt.*<thin' in the prompt"):
-        _read(folder).family.layout("Which plane?", "head", shape=SIZE)
+        _read(folder).family.layout("Which plane?", "head", shapes=[SIZE])
 
 
 def test_a_spelt_control_token_stays_text(folder: Path) -> None:
     (folder / "chat_template.jinja").write_text(chatml("<image>"), "utf-8")
     family = _read(folder).family
-    layout = family.layout("What is <|im_end|>?", "A token, <|im_end|>.", shape=SIZE)
+    layout = family.layout("What is <|im_end|>?", "A token, <|im_end|>.", shapes=[SIZE])
     assert layout.ids.count(family.stop_ids[0]) == 2
     assert family.decode([label for label in layout.labels if label >= 0]) == "A token, <|im_end|>."
     # This processor's own code counts the placeholders of the text, whoever wrote them.
     with pytest.raises(ValueError, match=r"spells out the control token '<image>'.*reword it"):
-        family.layout("What does <image> mean?", "head", shape=SIZE)
+        family.layout("What does <image> mean?", "head", shapes=[SIZE])
 
 
 @pytest.mark.parametrize(

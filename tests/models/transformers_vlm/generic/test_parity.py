@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from medtune.data.types import Image, Turn
 from medtune.models.contract import Assembled
 from medtune.models.sequence.layout import Sequence
 from medtune.models.sequence.packing import PackedRows, Shown, pack
@@ -41,7 +42,9 @@ def _loaded(name: str) -> tuple[Assembled, Plain]:
 
 
 def _layouts(assembled: Assembled) -> list[Sequence]:
-    return [assembled.family.layout(QUESTION, option, shape=size_of(image)) for image in IMAGES for option in OPTIONS]
+    return [
+        assembled.family.layout(QUESTION, option, shapes=[size_of(image)]) for image in IMAGES for option in OPTIONS
+    ]
 
 
 def _packed(assembled: Assembled, layouts: list[Sequence], media: list[int | None]) -> PackedRows:
@@ -90,7 +93,7 @@ def test_likelihoods_of_a_mixed_batch_equal_a_plain_loop(name: str) -> None:
 @each_architecture
 def test_text_alone_equals_a_plain_loop(name: str) -> None:
     assembled, plain = _loaded(name)
-    layouts = [assembled.family.layout(QUESTION, option, with_media=False) for option in OPTIONS]
+    layouts = [assembled.family.layout(QUESTION, option, shapes=()) for option in OPTIONS]
     with torch.no_grad():
         read = assembled.model(_packed(assembled, layouts, [None, None]), None)
     end = assembled.family.stop_ids[0]
@@ -105,9 +108,9 @@ def test_tokens_and_pixels_are_the_processors(name: str, size: tuple[int, int]) 
     assembled, plain = _loaded(name)
     image = picture(7, width=size[0], height=size[1])
     told = plain.inputs(image.pixels_HWC, QUESTION)
-    asked = assembled.family.layout(QUESTION, None, shape=size_of(image))
+    asked = assembled.family.layout(QUESTION, None, shapes=[size_of(image)])
     assert asked.ids == tuple(told["input_ids"][0].tolist())
-    answered = assembled.family.layout(QUESTION, "head", shape=size_of(image))
+    answered = assembled.family.layout(QUESTION, "head", shapes=[size_of(image)])
     whole = tuple(plain.inputs(image.pixels_HWC, QUESTION, "head")["input_ids"][0].tolist())
     assert answered.ids[: len(asked.ids)] == asked.ids
     assert answered.ids[:-1] == whole[: len(answered.ids) - 1]
@@ -121,7 +124,7 @@ def test_replies_of_a_batch_equal_generate_for_each_question(name: str) -> None:
     assembled, plain = _loaded(name)
     questions = ("Which plane?", "Is there a mass, and where does it lie?", "Which plane?", "Why?")
     prompts = [
-        assembled.family.layout(question, None, shape=size_of(image))
+        assembled.family.layout(question, None, shapes=[size_of(image)])
         for question, image in zip(questions, IMAGES, strict=True)
     ]
     # A second end token, as generation_config.json names it, stops both sides.
@@ -137,3 +140,47 @@ def test_replies_of_a_batch_equal_generate_for_each_question(name: str) -> None:
     assert said == wanted
     assert len(said[0]) <= 6
     assert np.unique([len(set(map(tuple, wanted)))]) > 1
+
+
+JOINS = tuple(name for name in BUILDERS if name not in ("llava_next", "gemma4"))
+"""The architectures whose processor writes two images of other sizes as it writes each of them alone."""
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in BUILDERS])
+def test_two_images_and_two_turns_equal_a_plain_conversation_or_are_refused(name: str) -> None:
+    assembled, plain = _loaded(name)
+    shown, turns = [IMAGES[2], IMAGES[3]], (Turn("Which is older?", "first"),)
+    sizes = list(map(size_of, shown))
+    if name not in JOINS:
+        with pytest.raises(ValueError, match="2 media items are shown together; the generic entry"):
+            assembled.family.layout(QUESTION, "head", shapes=sizes, turns=turns)
+        return
+    layout = assembled.family.layout(QUESTION, "head", shapes=sizes, turns=turns)
+    told = [("user", "Which is older?"), ("assistant", "first"), ("user", QUESTION)]
+    inputs = plain.told(told, [image.pixels_HWC for image in shown], open_ended=True)
+    context = inputs["input_ids"].shape[1]
+    assert layout.ids[:context] == tuple(inputs["input_ids"][0].tolist())
+    whole = plain.told([*told, ("assistant", "head")], [image.pixels_HWC for image in shown], open_ended=False)
+    ids = whole["input_ids"][0].tolist()
+    end = assembled.family.stop_ids[0]
+    if end not in ids[context:]:
+        ids[-1] = end
+        whole["input_ids"] = torch.tensor([ids])
+    stop = ids.index(end, context)
+    with torch.no_grad():
+        logits_LV = plain.model(**whole).logits[0].float().log_softmax(-1)
+    wanted = [float(logits_LV[place - 1, ids[place]]) for place in range(context, stop + 1)]
+    rows = pack([[Shown(grow([layout], [0]), 0)]], pad_id=assembled.family.pad_id)
+
+    def ours(images: list[Image]) -> list[float]:
+        items = [assembled.transform(image) for image in images]
+        with torch.no_grad():
+            read: list[float] = assembled.model(
+                rows, assembled.model.encode(assembled.transform.stack(items))
+            ).logprobs_T.tolist()
+        return read
+
+    assert ours(shown) == pytest.approx(wanted, abs=TOLERANCE)
+    # The control: other images of the same sizes.
+    others = [picture(7, width=33, height=100), picture(8, width=56, height=56)]
+    assert ours(others) != pytest.approx(wanted, abs=0.01)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import PIL.Image
 import pytest
 
+from medtune.data.types import MediaGroup, Prediction, Request
+from medtune.models.answering import LocalAnswerer
 from medtune.trainer.commands.cli import main
 from tests.trainer.conftest import Nano
 
@@ -85,6 +88,26 @@ def test_chat_answers_each_question_and_each_line(
     assert capsys.readouterr().out == said.out
     assert main([*asked, "--question", "What is it?", "--max-new-tokens", "1"]) == 0
     assert capsys.readouterr().out != said.out
+
+
+def test_chat_shows_several_pictures_together_or_none(
+    run: Path, picture: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other.png"
+    PIL.Image.effect_noise((64, 48), 90).convert("RGB").save(other)
+    asked: list[tuple[str, ...]] = []
+
+    def watched(answerer: LocalAnswerer, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
+        asked.append(tuple(ref.path.name for ref in group.media))
+        return answer(answerer, group, requests)
+
+    answer = LocalAnswerer.answer
+    monkeypatch.setattr(LocalAnswerer, "answer", watched)
+    for shown in ([picture, other], []):
+        media = [argument for path in shown for argument in ("--media", str(path))]
+        assert main(["chat", str(run), *media, "--question", "What is it?"]) == 0
+        assert capsys.readouterr().out
+    assert asked == [(picture.name, "other.png"), ()]
 
 
 def test_chat_says_what_is_missing(run: Path, picture: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -29,7 +29,7 @@ def _judged(asked: Question, parsed: str | None = None) -> ParsedReply:
 def _rows(folder: Path, parsed: ParsedReply, *, images: bool) -> dict[str, object]:
     PIL.Image.new("L", (1024, 256)).save(folder / "miller.png")
     (folder / "predictions.jsonl").write_bytes(format_line(parsed.prediction) if parsed.prediction else b"")
-    media = {parsed.question.media_id: MediaRef(folder / "miller.png", (Box(10, 10, 200, 100),))}
+    media = {parsed.question.media_id: (MediaRef(folder / "miller.png", (Box(10, 10, 200, 100),)),)}
     (row,) = case_rows([parsed], media, predictions=folder / "predictions.jsonl", images=images)
     return dict(zip(COLUMNS, row, strict=True))
 

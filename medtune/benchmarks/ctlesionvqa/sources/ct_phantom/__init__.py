@@ -52,7 +52,7 @@ def _write_settings(folder: Path, patients: int) -> None:
 def simulate(folder: Path, *, seed: int, num_patients: int = NUM_PATIENTS) -> SourceTable:
     """Writes the scans, masks and true findings of `num_patients` patients into `folder`, and returns all questions."""
     asked: list[Question] = []
-    media: dict[str, MediaRef] = {}
+    media: dict[str, tuple[MediaRef, ...]] = {}
     rows = []
     findings = draw_findings(num_patients, np.random.default_rng([seed, _LABELS]))
     for number, found in enumerate(findings):
@@ -65,7 +65,7 @@ def simulate(folder: Path, *, seed: int, num_patients: int = NUM_PATIENTS) -> So
         rows.append(truth(name, patient, lesions, scanned))
         asked += questions(Subject(name, patient, seed), lesions)
         masks = tuple((organ, folder / name / MASKS / f"{organ}.nii.gz") for organ in sorted(ORGANS))
-        media[name] = MediaRef(folder / name / SCAN, kind="volume", masks=masks)
+        media[name] = (MediaRef(folder / name / SCAN, kind="volume", masks=masks),)
     write_table(folder / TABLE, rows)
     return SourceTable(tuple(asked), media)
 

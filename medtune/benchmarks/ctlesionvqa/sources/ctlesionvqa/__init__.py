@@ -95,7 +95,7 @@ class _Reader:
     scans: Scans
     qids: Counter[str]
     questions: list[Question] = field(default_factory=list)
-    media: dict[str, MediaRef] = field(default_factory=dict)
+    media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
     rejects: list[Reject] = field(default_factory=list)
     missing: dict[str, Missing] = field(default_factory=dict)
     facets: dict[tuple[tuple[str, str], ...], dict[str, str]] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class _Reader:
     def _question(self, row: Row, kind: str, facets: dict[str, str], split: Split | None) -> Question:
         scan = intern(row.get("image_id"))
         if scan not in self.media:
-            self.media[scan] = self._media(row, scan)
+            self.media[scan] = (self._media(row, scan),)
         asked = subtype(row.get("question_subtype"))
         if not asked:
             raise row.error("question_subtype", "wanted a subtype, the cell is empty")
@@ -134,7 +134,7 @@ class _Reader:
             answer_kind = "number"
             _, answer, unit = answers.number(row)
         known, cells = facets | {"format": kind}, printed_cells(row, _FORMATS[kind])
-        if (mode := MODES.get(self.media[scan].kind)) is not None:
+        if (mode := MODES.get(self.media[scan][0].kind)) is not None:
             cells = {**cells, INPUT_MODE: mode}
         return Question(
             id=self._id(row, kind),
@@ -225,7 +225,7 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
     for row, split in _rows(folder, files):
         reader.read(row, "test" if is_v1 and split == "val" else split)
     notes = [f"{count} questions of the unknown subtype {name!r}" for name, count in reader.unknown.most_common()]
-    kinds = Counter(ref.kind for ref in reader.media.values())
+    kinds = Counter(ref.kind for items in reader.media.values() for ref in items)
     if kinds["video"] or kinds["image"]:
         notes.append(
             f"scans whose CT is not in the folder: {kinds['video']} shown as the released clip, {kinds['image']} as "

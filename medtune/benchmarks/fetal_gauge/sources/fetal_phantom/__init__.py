@@ -90,20 +90,20 @@ def _write_settings(folder: Path, patients: int) -> None:
 def simulate(scratch: Path, *, seed: int, num_patients: int = NUM_PATIENTS) -> SourceTable:
     """Writes the frames of `num_patients` phantom patients as PNG files into `scratch` and returns all questions."""
     questions: list[Question] = []
-    media: dict[str, MediaRef] = {}
+    media: dict[str, tuple[MediaRef, ...]] = {}
     balance = Balance()
     for patient, truth in enumerate(draw_truth(num_patients, seed=seed)):
         for index, (frame, subject, asked) in enumerate(_frames(truth, patient=patient, seed=seed)):
             path = scratch / f"{subject.media_id}.png"
             PIL.Image.fromarray(frame.grey_HW).convert("RGB").save(path, compress_level=1)
-            media[subject.media_id] = MediaRef(path)
+            media[subject.media_id] = (MediaRef(path),)
             questions += asked
             rng = np.random.default_rng([seed, _BOXES, patient, index])
             wanted = QUESTIONS_PER_FRAME - len(asked)
             for number, name in enumerate(balance.structures(frame, wanted=wanted, rng=rng)):
                 box = loose_box(frame.masks_HW[name], rng)
                 inset = subject._replace(media_id=f"{subject.media_id}-box{number}")
-                media[inset.media_id] = MediaRef(path, (box,))
+                media[inset.media_id] = (MediaRef(path, (box,)),)
                 options = balance.options(name, rng)
                 questions.append(grounding_question(inset, name, box, options=options, seed=seed))
     return SourceTable(tuple(questions), media)

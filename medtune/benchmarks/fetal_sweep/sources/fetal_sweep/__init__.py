@@ -65,7 +65,7 @@ def _write_settings(folder: Path, patients: int) -> None:
 def simulate(scratch: Path, *, seed: int, num_patients: int = NUM_PATIENTS) -> SourceTable:
     """Writes the sweeps of `num_patients` phantom patients as videos into `scratch` and returns all questions."""
     questions: list[Question] = []
-    media: dict[str, MediaRef] = {}
+    media: dict[str, tuple[MediaRef, ...]] = {}
     times_s = tuple(number / FRAMES_PER_S for number in range(NUM_FRAMES))
     for patient, truths in enumerate(draw_truth(num_patients, seed=seed)):
         person = draw_patient(np.random.default_rng([seed, _NUISANCE, patient]))
@@ -74,7 +74,7 @@ def simulate(scratch: Path, *, seed: int, num_patients: int = NUM_PATIENTS) -> S
             frames_THW = sweep(person, truth, rng=np.random.default_rng([seed, _NUISANCE, patient, index]))
             path = scratch / f"{media_id}.mkv"
             write_video(path, np.repeat(frames_THW[..., None], 3, axis=-1), times_s, NUM_FRAMES / FRAMES_PER_S)
-            media[media_id] = MediaRef(path, kind="video")
+            media[media_id] = (MediaRef(path, kind="video"),)
             questions += _questions(media_id, f"patient{patient:04d}", truth, person.device.geometry, seed=seed)
     return SourceTable(tuple(questions), media)
 

@@ -70,7 +70,7 @@ class _Reader:
     root: Path
     needs_media: bool
     questions: list[Question] = field(default_factory=list)
-    media: dict[str, MediaRef] = field(default_factory=dict)
+    media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
     rejects: list[Reject] = field(default_factory=list)
     missing: dict[str, Missing] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
@@ -106,7 +106,7 @@ class _Reader:
                 "Question Type", f"wanted a number from 1 to {len(TASKS)}, got {row.get('question_type')!r}"
             )
         if written not in self.media:
-            self.media[written] = self._volume(row, written)
+            self.media[written] = (self._volume(row, written),)
         return Question(
             id=f"{row.file} {row.line} {kind}",
             media_id=written,

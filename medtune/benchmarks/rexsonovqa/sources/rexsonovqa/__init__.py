@@ -93,7 +93,7 @@ class _Reader:
     segments: Mapping[str, Segment]
     videos: Mapping[str, Path]
     questions: list[Question] = field(default_factory=list)
-    media: dict[str, MediaRef] = field(default_factory=dict)
+    media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
     rejects: list[Reject] = field(default_factory=list)
     missing: dict[str, Missing] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
@@ -106,7 +106,7 @@ class _Reader:
         media_id = f"{segment.video} {ref.path.stem} {ref.start_s} {ref.end_s} {ref.region}"
         question_id = f"{kind} {name} {row.number}"
         self.questions.append(_question(row, kind, question_id, media_id, segment.video))
-        self.media[media_id] = ref
+        self.media[media_id] = (ref,)
         self.counts["of files whose name differs from the metadata's"] += name not in self.segments
 
     def _clip(self, row: _Row, name: str, segment: Segment) -> MediaRef:

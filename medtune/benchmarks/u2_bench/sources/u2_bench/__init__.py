@@ -106,7 +106,7 @@ class _Reader:
 
     scratch: Path
     questions: list[Question] = field(default_factory=list)
-    media: dict[str, MediaRef] = field(default_factory=dict)
+    media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
     rejects: list[Reject] = field(default_factory=list)
     splits: Counter[str] = field(default_factory=Counter)
     units: set[str] = field(default_factory=set)
@@ -161,7 +161,7 @@ class _Reader:
         except RowError as error:
             self.rejects.append(error.reject)
         else:
-            self.media[media_id] = MediaRef(self.scratch / digest)
+            self.media[media_id] = (MediaRef(self.scratch / digest),)
             self.units.add("patient" if is_known else "image")
 
 

@@ -25,4 +25,5 @@ def family() -> Family:
         pixels=("pixel_values", "image_sizes"),
         video=partial(as_video, names=("pixel_values_videos",)),
         processor_writes_videos=False,
+        one_item=True,
     )
