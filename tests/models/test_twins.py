@@ -30,7 +30,7 @@ def _without_twin(names: Collection[str]) -> set[str]:
     families = {MODELS[name].family for name in TWINS} - {None}
     # Any parts are put together by the code of pocket_ct's twin; tests/models/parts tries encoders and languages.
     # The generic entry reads tiny checkpoints of the others, in tests/models/transformers_vlm/generic.
-    own = set(names) - {"parts", "gemma4_e4b", "smolvlm2_2b"}
+    own = set(names) - {"parts", "gemma3n_e4b", "gemma4_e4b", "minicpmv46_1b", "smolvlm2_2b"}
     return {name for name in own if MODELS[name].family not in families and f"nano_{name}" not in TWINS}
 
 

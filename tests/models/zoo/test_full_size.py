@@ -23,9 +23,12 @@ PARAMETERS = {
 }
 # Of these repositories we know what the hub's pages show, in billions. The sums are those of the published shapes.
 SHOWN = {
+    # 7,849,978,192 with the keys and values of 15 layers that use those of others; transformers does not read them.
+    "gemma3n_e4b": (8, 7_818_517_072),
     "gemma4_e4b": (8, 7_941_100_832),
     "glm41v_9b": (10, 10_292_777_472),
     "internvl35_8b": (9, 8_528_318_464),
+    "minicpmv46_1b": (1, 1_300_428_016),
     # 10 with the layer that predicts further tokens (mtp), which transformers does not read: 19.3 GB in bfloat16.
     "qwen35_9b": (9, 9_409_813_744),
     # 8.99 GB in float32.

@@ -116,17 +116,22 @@ class Conversations:
         found = self._control.match(behind)
         return found.group() if found else None
 
-    def inputs(self, asked: Asked, *, with_mask: bool = False) -> dict[str, Tensor]:
+    def inputs(self, asked: Asked, *, with_mask: bool = False, times: int = 1) -> dict[str, Tensor]:
         """Returns the processor's outputs for a conversation; with `with_mask`, also the template's generation span.
 
         Control tokens that the prompt or the answer spell out are encoded as plain text.
 
+        Args:
+            asked: The conversation.
+            with_mask: Whether the span that the template marks as generated is returned too.
+            times: The number of rows of the batch, which all are this conversation.
+
         Raises:
             ValueError: The processor or its chat template refuses the conversation, or an output is no tensor.
         """
-        return self._inputs(self._processor, asked, with_mask=with_mask)
+        return self._inputs(self._processor, asked, with_mask=with_mask, times=times)
 
-    def _inputs(self, processor: Any, asked: Asked, *, with_mask: bool) -> dict[str, Tensor]:
+    def _inputs(self, processor: Any, asked: Asked, *, with_mask: bool, times: int = 1) -> dict[str, Tensor]:
         spelt = next(filter(None, map(self._control.search, asked.texts)), None)
         if spelt and with_mask:
             raise ValueError(
@@ -144,7 +149,12 @@ class Conversations:
                     tokenize=True,
                     return_dict=True,
                     return_tensors="pt",
-                    processor_kwargs=asked.settings,
+                    # A list has an element for each medium of the batch.
+                    processor_kwargs={
+                        name: value * times if isinstance(value, list) else value
+                        for name, value in asked.settings.items()
+                    },
+                    times=times,
                     **more,
                 )
             except ValueError as error:
@@ -156,7 +166,7 @@ class Conversations:
                 ) from error
         return {name: _tensor(name, value) for name, value in made.items()}
 
-    def _apply(self, processor: Any, asked: Asked, **settings: Any) -> Any:
+    def _apply(self, processor: Any, asked: Asked, *, times: int = 1, **settings: Any) -> Any:
         turns: list[dict[str, Any]] = []
         answers = [*(turn.answer for turn in asked.turns), asked.answer]
         for pieces, answer in zip(
@@ -171,7 +181,8 @@ class Conversations:
                 text: Any = answer if self._answers_as_text else [{"type": "text", "text": answer}]
                 turns.append({"role": "assistant", "content": text})
         date = {"date_string": TODAY} if "date_string" in self._template else {}
-        return processor.apply_chat_template(turns, add_generation_prompt=asked.answer is None, **settings, **date)
+        batch: Any = turns if times == 1 else [turns] * times
+        return processor.apply_chat_template(batch, add_generation_prompt=asked.answer is None, **settings, **date)
 
     def blank(self) -> Callable[..., dict[str, Tensor]]:
         """Returns `inputs` for blank media, which prepares a medium of each size only once and keeps no pixels.

@@ -163,7 +163,7 @@ class GenericReader:
         Raises:
             ValueError: The model's parts cannot be told apart.
         """
-        model = GenericVlm(whole, self.outputs.by_token, self.outputs.joins)
+        model = GenericVlm(whole, self.outputs.by_token, self.outputs.joins, self.outputs.axes)
         family = ended_by(self.template, whole.generation_config, self.template.tokenizer)
         return Assembled(model, family, self.transform, provenance)
 

@@ -36,6 +36,8 @@ class Outputs(NamedTuple):
         visual_ids: The token ids that stand for parts of an image.
         joins: For each output of an image, the axis along which the outputs of several images of a conversation are
             joined; None where the processor does not join them so, and images are shown alone.
+        axes: For each output that belongs to a medium, the axis along which the rows of a batch are joined. An output
+            for which none was found is left out, and rows with it are read one by one.
     """
 
     image: tuple[str, ...]
@@ -43,6 +45,7 @@ class Outputs(NamedTuple):
     by_token: dict[str, dict[int, int]]
     visual_ids: frozenset[int]
     joins: dict[str, int] | None
+    axes: dict[str, int]
 
 
 def processor_outputs(conversations: Conversations, processor: Any, config: Any) -> Outputs:
@@ -55,10 +58,12 @@ def processor_outputs(conversations: Conversations, processor: Any, config: Any)
     image = as_image(PIL.Image.new("RGB", _PROBE))
     made = [conversations.inputs(Asked(text, None, (image,))) for text in _PROBES]
     names = _of_media(made)
+    axes = _axes_of_rows(conversations, image, names)
     video_names = None
     if video := _tried_video(conversations, processor):
         made += video
         video_names = _of_media(video)
+        axes |= _axes_of_rows(conversations, _blank_video(), video_names)
     by_token = {name: _values_of_ids(name, made) for name in made[0] if name not in (*_TEXT, *names)}
     # The model replaces the token that its configuration names. Of the processor's, some may be line breaks.
     named = [_ids(config, *_IMAGE_TOKENS), _ids(processor, "image_token_id")]
@@ -75,7 +80,24 @@ def processor_outputs(conversations: Conversations, processor: Any, config: Any)
             "(image_token_id) that the sequence of a question about an image holds"
         )
     frames = _ids(config, *_VIDEO_TOKENS) | _ids(processor, "video_token_id") if video else frozenset[int]()
-    return Outputs(names, video_names, by_token, visual | frames, _joins(conversations, names))
+    return Outputs(names, video_names, by_token, visual | frames, _joins(conversations, names), axes)
+
+
+def _axes_of_rows(conversations: Conversations, medium: Medium, names: Sequence[str]) -> dict[str, int]:
+    """Returns the axis along which each output of two equal rows is joined; none for those where it cannot be told."""
+    asked = Asked(_PROBES[0], None, (medium,))
+    one = conversations.inputs(asked)
+    try:
+        two = conversations.inputs(asked, times=2)
+    except (ValueError, RuntimeError, TypeError, IndexError):
+        # A processor that takes one conversation at a time is given one.
+        return {}
+    found = {}
+    for name in names:
+        axes = [axis for axis in range(one[name].ndim) if torch.equal(torch.cat([one[name]] * 2, dim=axis), two[name])]
+        if len(axes) == 1:
+            found[name] = axes[0]
+    return found
 
 
 def _joins(conversations: Conversations, names: tuple[str, ...]) -> dict[str, int] | None:
@@ -89,7 +111,7 @@ def _joins(conversations: Conversations, names: tuple[str, ...]) -> dict[str, in
     found = {}
     for name in names:
         parts = [one[name] for one in each]
-        axes = [axis for axis in range(min(2, parts[0].dim())) if _is_joined(both.get(name), parts, axis)]
+        axes = [axis for axis in range(parts[0].dim()) if _is_joined(both.get(name), parts, axis)]
         if not axes:
             return None
         found[name] = axes[0]
@@ -120,11 +142,14 @@ def _tried_video(conversations: Conversations, processor: Any) -> list[dict[str,
     """Returns the outputs for two questions about one video; empty where the processor or its template takes none."""
     if getattr(processor, "video_processor", None) is None:
         return []
-    video = as_video(torch.zeros((2, 3, *_PROBE[::-1]), dtype=torch.uint8), (0.0, 1.0))
-    asked = [Asked(text, None, (video,)) for text in _PROBES]
+    asked = [Asked(text, None, (_blank_video(),)) for text in _PROBES]
     if conversations.rendered(asked[0]) == conversations.rendered(Asked(_PROBES[0], None)):
         return []
     return [conversations.inputs(each) for each in asked]
+
+
+def _blank_video() -> Medium:
+    return as_video(torch.zeros((2, 3, *_PROBE[::-1]), dtype=torch.uint8), (0.0, 1.0))
 
 
 def _values_of_ids(name: str, made: Sequence[dict[str, Tensor]]) -> dict[int, int]:

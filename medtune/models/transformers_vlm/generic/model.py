@@ -41,12 +41,14 @@ class GenericVlm(Model):
         whole: PreTrainedModel,
         by_token: Mapping[str, Mapping[int, int]],
         joins: Mapping[str, int] | None = None,
+        axes: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__()
         self.whole = whole
         self._roots = find_parts(whole)
         self._by_token = by_token
         self._joins = joins or {}
+        self._axes = axes or {}
         self._keeps_logits = "logits_to_keep" in inspect.signature(whole.forward).parameters
 
     @property
@@ -96,7 +98,7 @@ class GenericVlm(Model):
         attention_BL = sequence_padding(rows.mask_BLL, self.plain_because)
         shown = _shown(spans_of_rows(rows.media_BL, rows.media_S, rows.length_S))
         read = []
-        for chosen in _alike(shown, encoded):
+        for chosen in _alike(shown, encoded, self._axes):
             chosen_B = torch.tensor(chosen, device=rows.ids_BL.device)
             number_B = torch.full((len(shown),), -1, device=rows.ids_BL.device)
             number_B[chosen_B] = torch.arange(len(chosen), device=rows.ids_BL.device)
@@ -145,7 +147,7 @@ class GenericVlm(Model):
             raise ValueError("generation needs left-padded rows")
         shown = _shown(spans_of_rows(rows.media_BL, rows.media_S, rows.length_S))
         replies: dict[int, list[int]] = {}
-        for chosen in _alike(shown, encoded):
+        for chosen in _alike(shown, encoded, self._axes):
             chosen_B = torch.tensor(chosen, device=rows.ids_BL.device)
             length = int(rows.attention_BL[chosen_B].sum(dim=1).max())
             inputs = self._inputs(
@@ -168,7 +170,7 @@ class GenericVlm(Model):
         return [replies[row] for row in range(len(replies))]
 
     def _media(self, shown: Sequence[Sequence[int]], encoded: Encoded) -> dict[str, Tensor]:
-        """Returns the media of rows whose media have the same shapes, joined row after row along the first axis.
+        """Returns the media of rows whose media have the same shapes, joined row after row as the processor does it.
 
         Raises:
             ValueError: The images of a row have shapes that cannot be joined.
@@ -184,7 +186,9 @@ class GenericVlm(Model):
                 f"images of one question are prepared in sizes that the generic entry cannot join ({error}); choose a "
                 "model with a family (`medtune list models`), or leave such questions out of the prepared folder"
             ) from error
-        return {n: torch.cat([row[n] for row in rows]) for n in names}
+        if len(rows) == 1:
+            return rows[0]
+        return {n: torch.cat([row[n] for row in rows], dim=self._axes[n]) for n in names}
 
     def save(self, folder: Path) -> Path:
         """Writes the model as a checkpoint of transformers, which other tools can read, and returns its folder."""
@@ -209,8 +213,10 @@ def _shown(spans: Sequence[Sequence[ShownSpan]]) -> list[tuple[int, ...]]:
     return [tuple(dict.fromkeys(span.media for span in row)) for row in spans]
 
 
-def _alike(shown: Sequence[tuple[int, ...]], encoded: Encoded | None) -> list[list[int]]:
+def _alike(shown: Sequence[tuple[int, ...]], encoded: Encoded | None, axes: Mapping[str, int]) -> list[list[int]]:
     """Returns the numbers of the rows that one pass can read: those without media, or with media of the same shapes.
+
+    Rows whose media the processor does not join have a pass of their own.
 
     Raises:
         ValueError: A row shows media, but none were encoded.
@@ -220,5 +226,6 @@ def _alike(shown: Sequence[tuple[int, ...]], encoded: Encoded | None) -> list[li
     shapes = [tuple((name, tuple(t.shape)) for name, t in one.items()) for one in encoded or ()]
     groups: dict[object, list[int]] = {}
     for row, items in enumerate(shown):
-        groups.setdefault(tuple(shapes[item] for item in items), []).append(row)
+        joined = all(encoded is None or encoded[item].keys() <= axes.keys() for item in items)
+        groups.setdefault((tuple(shapes[item] for item in items), None if joined else row), []).append(row)
     return list(groups.values())

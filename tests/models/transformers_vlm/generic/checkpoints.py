@@ -52,6 +52,7 @@ from medtune.models.nano.transformers_vlm import (
     token_id,
     write_nano,
 )
+from tests.models.transformers_vlm.generic.newer_checkpoints import gemma3n, minicpm_v
 
 IM_START, IM_END = "<|im_start|>", "<|im_end|>"
 
@@ -356,7 +357,8 @@ def smolvlm() -> Nano:
 BUILDERS: dict[str, Callable[[], Nano]] = {
     each.__name__: each
     for each in (
-        lfm2_vl, llava_next, mistral3, ovis2, idefics3, deepseek_vl, cohere2_vision, gemma4, smolvlm,
+        lfm2_vl, llava_next, mistral3, ovis2, idefics3, deepseek_vl, cohere2_vision, gemma4, smolvlm, minicpm_v,
+        gemma3n,
     )
 }  # fmt: skip
 """The architectures, which differ in how they are passed images."""

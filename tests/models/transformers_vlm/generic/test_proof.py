@@ -47,7 +47,7 @@ def test_an_architecture_without_a_family_passes(name: str, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["gemma4", "smolvlm"])
+@pytest.mark.parametrize("name", ["gemma4", "minicpm_v", "smolvlm"])
 def test_videos_of_an_architecture_without_a_family_pass(name: str, tmp_path: Path) -> None:
     assembled, folder = _opened(name, tmp_path)
     refs = []
