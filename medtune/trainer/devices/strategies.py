@@ -76,7 +76,8 @@ class AutocastDeepSpeedStrategy(DeepSpeedStrategy):
     def setup_environment(self) -> None:
         """Starts the process group without asking for a CUDA accelerator."""
         if isinstance(self.precision_plugin, DeepSpeedPrecision):
-            self.precision_plugin = UnroundedInputs(self.precision_plugin.precision)
+            precision: Any = self.precision_plugin.precision
+            self.precision_plugin = UnroundedInputs(precision)
         if isinstance(self.accelerator, CUDAAccelerator):
             super().setup_environment()
         else:
