@@ -8,6 +8,7 @@ blackkiring/MedEvalKit@9c443c2 for replies on which the former stops.
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 from medtune.benchmarks.medical_kits.medevalkit_reply import answer_part
@@ -63,12 +64,12 @@ def open_scores(truth: str, reply: str) -> OpenScores:
     """
     wanted, said = truth.lower(), answer_part(reply)
     rouge = word_set_rouge(said.lower(), wanted)
-    return OpenScores(float(said == wanted), *_bleus(said, wanted), *rouge, *_overlap(said, wanted))
+    bleu = functools.partial(_bleu, said, wanted)
+    return OpenScores(float(said == wanted), bleu(1), bleu(2), bleu(3), bleu(4), *rouge, *_overlap(said, wanted))
 
 
-def _bleus(said: str, wanted: str) -> list[float]:
-    tokens, reference = _tokens(said), _tokens(wanted)
-    return [sentence_bleu(tokens, reference, [1 / order] * order) for order in range(1, 5)]
+def _bleu(said: str, wanted: str, order: int) -> float:
+    return sentence_bleu(_tokens(said), _tokens(wanted), [1 / order] * order)
 
 
 def _tokens(text: str) -> list[str]:

@@ -53,9 +53,10 @@ class Manifest:
         without_media: Whether the folder holds questions alone, which can be scored but not shown to a model.
         unofficial_split: How a set was divided that is meant for evaluation only, or whose own split was not kept; None
             where nothing was divided against the release.
-        split_leaks: The number of test questions about a "patient", an "image" or a "look-alike" (or what else stands for
-            a patient) that another split holds too, or whose text train holds too (`Source.text_unit`, e.g. "report"),
-            by kind, where a split of the data was kept although it shares them; empty where splits share nothing.
+        split_leaks: The number of test questions about a "patient", an "image" or a "look-alike" (or what else stands
+            for a patient) that another split holds too, or whose text train holds too (`Source.text_unit`, e.g.
+            "report"), by kind, where a split of the data was kept although it shares them; empty where splits share
+            nothing.
         rejected: The number of questions that could not be taken, by kind; rejects.jsonl lists them one by one.
         data_hash: The SHA-256 over all rows, the same for two users with the same files.
     """

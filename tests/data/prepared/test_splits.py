@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -26,7 +27,7 @@ def _question(number: int, patient: str, image: str, answer: str = "a", split: S
     )
 
 
-def _digests(questions: list[Question]) -> dict[str, tuple[str, ...]]:
+def _digests(questions: Sequence[Question]) -> dict[str, tuple[str, ...]]:
     return {question.media_id: (question.media_id.partition("/")[0],) for question in questions}
 
 

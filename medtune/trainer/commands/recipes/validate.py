@@ -235,7 +235,7 @@ def cut_answers(data: OpenedData, family: SequenceFamily) -> str:
     """Returns a warning where a true answer that is to be generated is longer than replies may be; "" where none is."""
     recipe, benchmark = data.recipe, data.benchmark
     questions = data.prepared.questions(recipe.eval.split)
-    if "generation" not in recipe.eval.readings:
+    if "generation" not in recipe.eval.known_readings:
         questions = tuple(question for question in questions if not question.options)
     targets = {benchmark.render(question, recipe.model.answer_format).target for question in questions}
     likely = sorted(targets, key=len)[-_LONGEST:]
