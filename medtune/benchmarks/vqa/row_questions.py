@@ -85,7 +85,7 @@ class RowReader:
         for number, turn in enumerate(turns, start=1):
             question = replace(base, id=f"{base.id}, turn {number}") if len(turns) > 1 else base
             question = replace(
-                question, text=turn.text, turns=turn.turns, media_id=media_id_of(turn.media, question.id)
+                question, text=turn.text, turns=turn.turns, media_id=self._media_id(turn.media, question.id)
             )
             yield Asked(self._answered(row, question, turn.answer, is_last=turn.is_last), turn.media, row.place)
 
@@ -202,18 +202,21 @@ class RowReader:
         column = self.columns.of(role)
         return None if column is None else row.values.get(column)
 
+    def _media_id(self, media: Sequence[MediaRef], question_id: str) -> str:
+        """Returns the id of media that are shown together, which questions about the same parts of files share."""
+        if not media:
+            return f"nothing is shown: {question_id}"
+
+        def shown(ref: MediaRef) -> str:
+            # Files that were written from bytes or fetched are named after their content, wherever they lie.
+            inside = ref.path.is_relative_to(self.media.scratch)
+            path, masks = ref.path.name if inside else str(ref.path), [str(mask) for _, mask in ref.masks]
+            return json.dumps([path, ref.boxes, ref.start_s, ref.end_s, ref.region, masks])
+
+        return "\n".join(map(shown, media))
+
     def _text(self, row: Row, role: str) -> str:
         return cell_text(self._cell(row, role))
 
     def _name(self, role: str) -> str:
         return self.columns.of(role) or role
-
-
-def media_id_of(media: Sequence[MediaRef], question_id: str) -> str:
-    """Returns the id of media that are shown together, which questions about the same parts of the same files share."""
-    if not media:
-        return f"nothing is shown: {question_id}"
-    return "\n".join(
-        json.dumps([str(ref.path), ref.boxes, ref.start_s, ref.end_s, ref.region, [str(path) for _, path in ref.masks]])
-        for ref in media
-    )
