@@ -17,12 +17,13 @@ NOT_PATIENTS = {
     "busi": "image",
     "ctlesionvqa": "scan",
     "fetal_heads": "file number",
-    "llama_factory": "media file",
+    "image_folder": "image",
+    "llama_factory": "image",
     "m3d_vqa": "case",
     "medxpertqa_mm": "question",
     "mmmu_med": "question",
     "mmmu_med_test": "question",
-    "ms_swift": "media file",
+    "ms_swift": "image",
     "omnimedvqa": "image",
     "path_vqa": "image",
     "pmc_vqa": "article",
@@ -55,7 +56,7 @@ def test_where_no_patients_are_named_the_words_of_the_source_fit() -> None:
     The sources of IU X-ray name every patient.
     """
     named = {"iu_xray", "iu_xray_medevalkit", "iu_xray_open_i"}
-    by_row = {"u2_bench", "u2_bench_rebuilt", "fetal_gauge", "fetal_gauge_rebuilt", "phantom_planes"}
+    by_row = {"table", "hf", "u2_bench", "u2_bench_rebuilt", "fetal_gauge", "fetal_gauge_rebuilt", "phantom_planes"}
     simulated = {name for name in catalog.names(catalog.SOURCES) if find_source(name).provenance == "synthetic"}
     assert set(catalog.names(catalog.SOURCES)) == set(NOT_PATIENTS) | by_row | named | simulated
 

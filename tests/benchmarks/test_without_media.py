@@ -16,7 +16,7 @@ from medtune.trainer.commands.cli import main
 
 Capture = pytest.CaptureFixture[str]
 SOURCES = [name for name in catalog.names(catalog.SOURCES) if find_source(name).read_questions]
-BENCHMARKS = {"llama_factory": "vqa", "ms_swift": "vqa", "slake_en": "slake", "slake_zh": "slake"}
+BENCHMARKS = {"llama_factory": "vqa", "ms_swift": "vqa", "table": "vqa", "slake_en": "slake", "slake_zh": "slake"}
 BENCHMARKS |= {"iu_xray_medevalkit": "iu_xray", "iu_xray_open_i": "iu_xray"}
 BENCHMARKS |= {"pmc_vqa_2": "pmc_vqa", "pmc_vqa_clean": "pmc_vqa"}
 MEDIA = {".png", ".jpg", ".jpeg", ".dcm", ".mp4", ".gz", ".npy", ".nii"}

@@ -161,7 +161,8 @@ def test_an_export_says_the_words_that_it_was_exported_with(release: Path, tmp_p
 
 def test_too_many_frames_are_refused_with_what_to_change() -> None:
     times_s = tuple(map(float, range(400)))
-    with pytest.raises(ValueError, match=r"4800 of them are the\s+image's. Lower model.video_frames"):
+    wanted = r"4800 of them are the image's and 0 the answer's. Lower model.video_frames"
+    with pytest.raises(ValueError, match=wanted):
         twin(NAME).family.layout(QUESTION, None, shapes=[Frames(Size(90, 60), times_s)])
 
 

@@ -94,7 +94,7 @@ def test_without_a_way_volumes_are_refused(ref: MediaRef) -> None:
 
 def test_more_slices_than_the_context_holds_are_refused_with_what_to_lower(ref: MediaRef) -> None:
     assembled = _assembled("nano_llava", volumes_as="video", video_frames=90)
-    with pytest.raises(ValueError, match=r"image's. Lower model.video_frames"):
+    with pytest.raises(ValueError, match=r"image's and \d+ the answer's. Lower model.video_frames"):
         assembled.family.layout(QUESTION * 300, ANSWER, shapes=[assembled.transform.shape(ref)])
 
 
