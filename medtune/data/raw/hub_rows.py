@@ -111,10 +111,12 @@ def hub_rows(origin: HubId | Path, *, stream: bool = False) -> list[RowSet]:
             _refuse_code(hub, [entry.name for entry in folder.iterdir()])
         else:
             _look_up(hub)
-        loaded = datasets.load_dataset(hub.id, hub.config, revision=hub.revision, streaming=stream)
+        loaded = datasets.load_dataset(
+            hub.id, hub.config, revision=hub.revision, streaming=stream, trust_remote_code=False
+        )
         if any(part.features is None for part in loaded.values()):
             # A JSON list is read whole before its columns are known, and streaming it loses the types of its cells.
-            loaded = datasets.load_dataset(hub.id, hub.config, revision=hub.revision)
+            loaded = datasets.load_dataset(hub.id, hub.config, revision=hub.revision, trust_remote_code=False)
         return [_row_set(part, str(name), split=str(name)) for name, part in loaded.items()]
 
 
@@ -147,7 +149,9 @@ def _csv_rows(path: Path, name: str) -> RowSet:
 def _streamed(builder: str, path: Path, settings: Mapping[str, object]) -> IterableDataset:
     import datasets
 
-    return datasets.load_dataset(builder, data_files=[str(path)], split="train", streaming=True, **settings)
+    return datasets.load_dataset(
+        builder, data_files=[str(path)], split="train", streaming=True, trust_remote_code=False, **settings
+    )
 
 
 def _row_set(part: Dataset | IterableDataset, name: str, *, split: str | None) -> RowSet:
