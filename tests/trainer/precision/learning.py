@@ -121,10 +121,6 @@ def learnt(
     adapt(model, [TUNING], seed=0)
     set_types(model, precision)
     set_learning(model, TUNING)
-    if narrow_masters is not None:
-        for parameter in model.parameters():
-            if parameter.requires_grad:
-                parameter.data = parameter.data.to(narrow_masters)
     names = trainable_names(model)
     before = copied(model, names)
     accumulate = GROUPS // world_size
@@ -151,6 +147,7 @@ def learnt(
         enable_checkpointing=False,
         enable_model_summary=False,
         enable_progress_bar=False,
+        callbacks=[] if narrow_masters is None else [_NarrowMasters(narrow_masters)],
     )
     model.train()
     batches = _Batches(assembled, case.name, first=rank, apart=world_size, count=steps * accumulate)
@@ -159,6 +156,18 @@ def learnt(
         _all_is_float32(trainer, module)
     after = copied(model, names)
     return {name: after[name].float() - before[name].float() for name in names}
+
+
+class _NarrowMasters(pl.Callback):
+    """Converts what learns, after the module has given it its type."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self._dtype = dtype
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        for parameter in pl_module.parameters():
+            if parameter.requires_grad:
+                parameter.data = parameter.data.to(self._dtype)
 
 
 class _Batches(Dataset[MicroBatch]):
