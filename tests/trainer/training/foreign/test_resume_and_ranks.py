@@ -67,8 +67,11 @@ def test_two_processes_equal_one(prepared_tiny: Path, tmp_path: Path, val_questi
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", [4, 6])
-def test_a_saved_state_goes_on_at_its_step(prepared_tiny: Path, tmp_path: Path, step: int) -> None:
+def test_a_saved_state_goes_on_at_its_step(
+    prepared_tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
     """An epoch has 6 steps, so that step 4 is within one."""
+    monkeypatch.chdir(tmp_path)
     quiet = {**QUIET, "enable_checkpointing": True}
 
     def trained(state: Path | None) -> dict[str, torch.Tensor]:
