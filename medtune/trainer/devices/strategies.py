@@ -74,7 +74,7 @@ class AutocastDeepSpeedStrategy(DeepSpeedStrategy):
             return self.lightning_module.validation_step(*arguments, **keywords)
 
     def setup_environment(self) -> None:
-        """Starts the process group without asking for a CUDA accelerator."""
+        """Leaves the rounding of media to the layers, and starts the process group without asking for a CUDA device."""
         if isinstance(self.precision_plugin, DeepSpeedPrecision):
             precision: Any = self.precision_plugin.precision
             self.precision_plugin = UnroundedInputs(precision)
