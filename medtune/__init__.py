@@ -13,6 +13,8 @@ __all__ = [
     "Comparison",
     "Dataset",
     "Evaluation",
+    "FineTuning",
+    "QuestionData",
     "Questions",
     "Report",
     "Vlm",
@@ -32,11 +34,15 @@ if TYPE_CHECKING:
     from medtune.api.report import Report
     from medtune.api.score import score
     from medtune.models.transformers_vlm.generic.in_memory import Vlm
+    from medtune.trainer.training.data_module import QuestionData
+    from medtune.trainer.training.lightning_module import FineTuning
 else:
     _HOMES = {
         "Comparison": "medtune.api.compare",
         "Dataset": "medtune.api.dataset",
         "Evaluation": "medtune.api.evaluation",
+        "FineTuning": "medtune.trainer.training.lightning_module",
+        "QuestionData": "medtune.trainer.training.data_module",
         "Questions": "medtune.api.questions",
         "Report": "medtune.api.report",
         "Vlm": "medtune.models.transformers_vlm.generic.in_memory",

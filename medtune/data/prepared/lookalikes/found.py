@@ -60,7 +60,7 @@ class Lookalikes:
                 f"{self.max_distance} of 64 bits); {self.num_pairs} pairs"
                 + (f", the largest group has {self.largest} images" if self.num_pairs else "")
             )
-            found.append(self.across or "each group is in one split")
+            found.append(self.across or "no pair is in two splits")
         if self.num_twins:
             found.append(
                 f"{self.num_twins} val and test questions have a look-alike in train; they are scored apart too"
