@@ -96,7 +96,7 @@ def columns_of(names: Sequence[str], said: Mapping[str, str], *, where: str) -> 
     patients = "patient" if found.get(PATIENT) else ""
     if PATIENT not in found and len(studies) == 1:
         found[PATIENT], patients = studies, "study"
-    _check_one_of(found, said, where)
+    _check_one_of(found, free, said, where)
     kept = {role: found[role] for role in ROLES if found.get(role)}
     taken = {name for of_role in kept.values() for name in of_role}
     return Columns(kept, tuple(name for name in names if name not in taken), patients)
@@ -162,12 +162,19 @@ def _named(role: str, text: str, names: Sequence[str], where: str) -> tuple[str,
     return tuple(found)
 
 
-def _check_one_of(found: dict[str, tuple[str, ...]], said: Mapping[str, str], where: str) -> None:
-    """Refuses two columns of single media of one kind, and a question beside turns, unless the user chose."""
+def _check_one_of(found: dict[str, tuple[str, ...]], free: Sequence[str], said: Mapping[str, str], where: str) -> None:
+    """Refuses two columns of single media of one kind, half a question, and one beside turns, unless the user chose."""
     for kind in MEDIA:
         of_kind = found.get(kind, ())
         if kind not in said and sum(not _NUMBERED_IMAGE.fullmatch(plain(name)) for name in of_kind) > 1:
             raise ValueError(_ambiguous(where, kind, of_kind))
+    asked = [plain(name) for name in found.get(QUESTION, ())]
+    if QUESTION not in said and asked == ["instruction"] and any(plain(name) == "input" for name in free):
+        raise ValueError(
+            f"{where}: 'instruction' and 'input' are the two halves of a question in the Alpaca form. Join them in one "
+            "column, or put LLaMA-Factory's dataset_info.json beside the file. --columns question=instruction asks "
+            "that half alone."
+        )
     if found.get(TURNS) and found.get(QUESTION):
         if TURNS in said and QUESTION not in said:
             del found[QUESTION]

@@ -12,6 +12,8 @@ from medtune.data.types import MEDIA_MARK, MediaRef, Turn
 
 PLACEHOLDER = re.compile(r"[ \t]*<(image|video)>[ \t]*\n?")
 _TAG = re.compile(r"<(image|video)>")
+_NOT_READ = re.compile(r"<(?:audio|bbox|ref-object)>")
+"""The placeholders of the kits for sounds, and for boxes and their names that stand in a column of their own."""
 SYSTEM, USER, ASSISTANT = "system", "user", "assistant"
 _ROLES = {"human": USER, "gpt": ASSISTANT, "model": ASSISTANT, "bot": ASSISTANT}
 _ROLE_KEYS = ("role", "from")
@@ -25,10 +27,12 @@ class Said(NamedTuple):
     Attributes:
         role: "system", "user" or "assistant".
         text: The words of the turn, with the placeholders <image> and <video> of its media.
+        is_asked: Whether an answer of the assistant is one to learn; ms-swift marks others with `"loss": false`.
     """
 
     role: str
     text: str
+    is_asked: bool = True
 
 
 class AskedTurn(NamedTuple):
@@ -50,14 +54,15 @@ class AskedTurn(NamedTuple):
 
 
 def asked_turns(said: Sequence[Said], media: Sequence[MediaRef], place: Place) -> list[AskedTurn]:
-    """Returns a question for each answer of the assistant.
+    """Returns a question for each answer of the assistant that is to be learned.
 
     The system's words stand in front of the first question. Where the texts hold placeholders, there have to be as many
     as media items, and a question shows those that came up to it; without placeholders it shows all of them.
 
     Raises:
-        RowError: The turns do not go question, answer, question, answer; an answer is empty; or the number of
-            placeholders is another than that of the media.
+        RowError: The turns do not go question, answer, question, answer; an answer is empty, or none is to be learned;
+            a text holds a placeholder that medtune does not read; or the number of placeholders is another than that
+            of the media.
     """
     system = [turn.text.strip() for turn in said if turn.role == SYSTEM]
     rest = [turn for turn in said if turn.role != SYSTEM]
@@ -66,6 +71,10 @@ def asked_turns(said: Sequence[Said], media: Sequence[MediaRef], place: Place) -
         raise place.error(f"wanted turns of user and assistant that take turns and end with an answer, got {order}.")
     if any(not turn.text.strip() for turn in rest[1::2]):
         raise place.error("an answer of the conversation is empty. Write it, or remove the row.")
+    if not any(turn.is_asked for turn in rest[1::2]):
+        raise place.error('no answer of the conversation is to be learned: all have "loss": false.')
+    if (unread := next((mark[0] for turn in said if (mark := _NOT_READ.search(turn.text))), None)) is not None:
+        raise place.error(f"medtune does not fill in {unread}. Write the words in its place, or remove the row.")
     counts = [len(PLACEHOLDER.findall(turn.text)) for turn in rest]
     if sum(counts) not in (0, len(media)):
         raise place.error(f"the texts hold {sum(counts)} of <image> and <video>, the row has {len(media)} media items.")
@@ -75,6 +84,8 @@ def asked_turns(said: Sequence[Said], media: Sequence[MediaRef], place: Place) -
     texts[0] = "\n".join([*system, texts[0]]).strip()
     found = []
     for number in range(0, len(rest), 2):
+        if not rest[number + 1].is_asked:
+            continue
         shown = len(media) if in_front else sum(counts[: number + 1])
         turns = tuple(Turn(texts[n], texts[n + 1]) for n in range(0, number, 2))
         found.append(
@@ -109,7 +120,8 @@ def said_in(value: object, place: Place, field: str, *, roles: Mapping[str, str]
         if isinstance(text, list):
             text = "".join(_part_text(part) for part in text)
         name = _ROLES.get(str(role), str(role))
-        found.append(Said(roles.get(str(role), name), words(text, place, "content")))
+        is_asked = turn.get("loss") not in (False, 0)
+        found.append(Said(roles.get(str(role), name), words(text, place, "content"), is_asked))
     return found
 
 

@@ -23,6 +23,7 @@ LONGEST_LEVEL = 60
 """A column with more different values, or with longer ones, is no facet unless the user names it (our own choice)."""
 _UNITS = {"image": "image", "video": "film", "volume": "scan"}
 _NOTHING = "row"
+_NO_MEDIA = "no column holds images, films or volumes: all is asked without. Name one with --columns image=COLUMN"
 
 
 class LeftOut(NamedTuple):
@@ -121,6 +122,7 @@ def question_table(
     said = (
         *(f"rows left out, {why}: {count}" for why, count in sorted(found.left_out.items())),
         *dict.fromkeys(f"columns: {line}" for each in sets if (line := each.reader.columns.line())),
+        *([] if any(each.reader.columns.of(role) for each in sets for role in roles.MEDIA) else [_NO_MEDIA]),
         *([f"facets: {', '.join(sorted(kept))}"] if kept else []),
         *([f"ignored columns: {', '.join(ignored)}"] if ignored else []),
     )

@@ -149,13 +149,13 @@ class RowReader:
             with suppress(ValueError):
                 value = json.loads(value)
         if isinstance(value, list):
-            texts = list(dict.fromkeys(filter(None, map(cell_text, value))))
+            texts = list(dict.fromkeys(filter(None, (self._simple(row, each, column) for each in value))))
             if len(texts) != 1:
                 raise row.place.error(
                     f"wanted one answer, the list has {len(texts)} different ones. Choose one.", field=column
                 )
             return texts[0]
-        text = cell_text(value)
+        text = self._simple(row, value, column)
         if not text:
             raise row.place.error("the answer is empty. Write it, or remove the row.", field=column)
         return text
@@ -216,7 +216,17 @@ class RowReader:
         return "\n".join(map(shown, media))
 
     def _text(self, row: Row, role: str) -> str:
-        return cell_text(self._cell(row, role))
+        return self._simple(row, self._cell(row, role), self._name(role))
+
+    def _simple(self, row: Row, value: object, column: str) -> str:
+        """Returns a cell as text.
+
+        Raises:
+            RowError: The cell holds a list, a mapping or bytes.
+        """
+        if isinstance(value, list | Mapping | bytes):
+            raise row.place.error(f"wanted a text or a number, got {type(value).__name__}.", field=column)
+        return cell_text(value)
 
     def _name(self, role: str) -> str:
         return self.columns.of(role) or role

@@ -111,9 +111,10 @@ def hub_rows(origin: HubId | Path, *, stream: bool = False) -> list[RowSet]:
             _refuse_code(hub, [entry.name for entry in folder.iterdir()])
         else:
             _look_up(hub)
-        loaded = datasets.load_dataset(
-            hub.id, hub.config, revision=hub.revision, streaming=stream, trust_remote_code=False
-        )
+        with _without_torch():
+            loaded = datasets.load_dataset(
+                hub.id, hub.config, revision=hub.revision, streaming=stream, trust_remote_code=False
+            )
         if any(part.features is None for part in loaded.values()):
             # A JSON list is read whole before its columns are known, and streaming it loses the types of its cells.
             loaded = datasets.load_dataset(hub.id, hub.config, revision=hub.revision, trust_remote_code=False)
@@ -149,9 +150,10 @@ def _csv_rows(path: Path, name: str) -> RowSet:
 def _streamed(builder: str, path: Path, settings: Mapping[str, object]) -> IterableDataset:
     import datasets
 
-    return datasets.load_dataset(
-        builder, data_files=[str(path)], split="train", streaming=True, trust_remote_code=False, **settings
-    )
+    with _without_torch():
+        return datasets.load_dataset(
+            builder, data_files=[str(path)], split="train", streaming=True, trust_remote_code=False, **settings
+        )
 
 
 def _row_set(part: Dataset | IterableDataset, name: str, *, split: str | None) -> RowSet:
@@ -165,7 +167,9 @@ def _rows(part: Dataset | IterableDataset, name: str) -> Iterator[Row]:
     size = _ROWS_WITH_MEDIA if "binary" in str(features.arrow_schema) else _ROWS
     number = 0
     with _explained(name):
-        for batch in part.with_format("arrow").iter(batch_size=size):
+        with _without_torch():
+            as_arrow = part.with_format("arrow")
+        for batch in as_arrow.iter(batch_size=size):
             for values in _cells(batch, decode):
                 number += 1
                 yield Row(Place(name, number), values)
@@ -256,6 +260,18 @@ def _snake_case(name: str) -> str:
 
     said: str = camelcase_to_snakecase(name)
     return said
+
+
+@contextmanager
+def _without_torch() -> Iterator[None]:
+    """Keeps the library from importing torch, which takes seconds, for workers that nothing here starts."""
+    from datasets import config
+
+    there, config.TORCH_AVAILABLE = config.TORCH_AVAILABLE, False
+    try:
+        yield
+    finally:
+        config.TORCH_AVAILABLE = there
 
 
 @contextmanager

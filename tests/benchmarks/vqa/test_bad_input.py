@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,10 @@ Capture = pytest.CaptureFixture[str]
             r"row 3: .*belongs to another patient in .*2",
         ),
         ("image,question,answer\n", "no row gives a question"),
+        (
+            "image,instruction,input,output\nus_0.png,Answer.,What is it?,a cyst\n",
+            "'instruction' and 'input' are the two halves of a question in the Alpaca form",
+        ),
     ],
 )
 def test_a_table_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> None:
@@ -66,6 +71,27 @@ def test_mixed_types_in_a_column_are_what_they_are(tmp_path: Path) -> None:
     table = read_text(tmp_path, "\n".join(["image,question,answer,patient", *rows]))
     assert [question.answer_kind for question in table.questions] == ["number", "yes_no", "text", "number"]
     assert [question.patient_id for question in table.questions] == ["p0", "1", "p2", "3"]
+
+
+def test_cells_that_hold_a_mapping_or_a_list_are_no_answers(tmp_path: Path) -> None:
+    rows = [{"question": "q", "answer": answer} for answer in ({"en": "a"}, [["a"]], "a", 3, True, ["a"])]
+    (tmp_path / "rows.json").write_text(json.dumps([*rows, {"question": ["q"], "answer": "a"}]))
+    table = read(tmp_path / "rows.json")
+    assert [question.answer for question in table.questions] == ["a", "3", "yes", "a"]
+    assert [str(reject) for reject in table.rejects] == [
+        f"rows.json, number {row}, field '{field}': wanted a text or a number, got {got}."
+        for row, field, got in ((1, "answer", "dict"), (2, "answer", "list"), (7, "question", "list"))
+    ]
+
+
+def test_images_that_no_column_names_are_missed(tmp_path: Path) -> None:
+    text = "pic,question,answer\nus_0.png,q,a\nus_1.png,q,b\n"
+    notes = read_text(tmp_path, text).notes
+    assert any("no column holds images, films or volumes" in note for note in notes)
+    with pytest.raises(ValueError, match=r"--images names a folder, and no column .* are: pic, question, answer\. Say"):
+        read_text(tmp_path, text, TableOptions(media_folder=tmp_path))
+    notes = read_text(tmp_path, text, TableOptions(media_folder=tmp_path, columns={"image": "pic"})).notes
+    assert not any("no column holds" in note for note in notes)
 
 
 def test_other_formats_of_spreadsheets_and_folders_without_data(tmp_path: Path, capsys: Capture) -> None:

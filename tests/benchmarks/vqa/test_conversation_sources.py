@@ -210,6 +210,15 @@ def test_llama_factory_keeps_columns_and_the_split_of_an_entry(tmp_path: Path) -
             {"query": "<image>?", "response": "!", "images": []},
             "the texts hold 1 of <image> and <video>, the row has 0",
         ),
+        ({"messages": _two("<audio>?", "!"), "audios": ["a.wav"]}, "medtune does not fill in <audio>"),
+        (
+            {"messages": _two("Find <ref-object>", "<bbox>"), "objects": {"ref": ["a cyst"], "bbox": [[1, 2, 3, 4]]}},
+            "medtune does not fill in <ref-object>",
+        ),
+        (
+            {"query": "?", "response": "!", "task": {"name": "organ"}},
+            "field 'task': wanted a text or a number, got dict",
+        ),
         ({"messages": _two("?", "!")[:1]}, "wanted turns of user and assistant that take turns"),
         ("{", "broken JSON"),
         (["?", "!"], "wanted a JSON object, got list"),
@@ -233,6 +242,30 @@ def test_preference_data_are_left_out_and_counted(tmp_path: Path) -> None:
     table = _read("ms_swift", raw)
     assert len(table.questions) == 14
     assert "rows left out, a preferred and a rejected answer: 1" in table.notes
+
+
+def test_answers_that_are_marked_as_undesired_are_left_out_and_counted(tmp_path: Path) -> None:
+    rows = [{"messages": _two(f"What is it, {n}?", "a cyst"), "label": n < 2} for n in range(5)]
+    swift = _swift(tmp_path, *rows)
+    info = {"good": {"file_name": "rows.json", "formatting": "sharegpt", "columns": {"messages": "messages"}}}
+    info["good"] |= {"tags": {"role_tag": "role", "content_tag": "content"}}
+    info["good"]["tags"] |= {"user_tag": "user", "assistant_tag": "assistant"}
+    info["good"]["columns"]["kto_tag"] = "label"
+    (raw := tmp_path / "factory").mkdir()
+    (raw / "rows.json").write_text(json.dumps(rows))
+    (raw / "dataset_info.json").write_text(json.dumps(info))
+    for table in (swift, _read("llama_factory", raw)):
+        assert [question.text for question in table.questions] == ["What is it, 0?", "What is it, 1?"]
+        assert "rows left out, an answer that is marked as undesired: 3" in table.notes
+
+
+def test_an_answer_without_loss_is_context_and_no_question(tmp_path: Path) -> None:
+    first, answer = _two("What is it?", "perhaps a cyst")
+    asked = [first, {**answer, "loss": False}, *_two("Are you sure?", "yes")]
+    table = _swift(tmp_path, {"messages": asked}, {"messages": [first, {**answer, "loss": False}]})
+    (question,) = table.questions
+    assert (question.text, question.turns) == ("Are you sure?", (Turn("What is it?", "perhaps a cyst"),))
+    assert "no answer of the conversation is to be learned" in str(table.rejects[0])
 
 
 def test_llama_factory_rejects_a_broken_row_alone(tmp_path: Path) -> None:

@@ -144,3 +144,18 @@ def test_the_name_of_a_hub_data_set() -> None:
         assert str(parsed_hub_id(text)) == text
     with pytest.raises(ValueError, match="wanted hf:ID"):
         parsed_hub_id("hf:")
+
+
+def test_reading_loads_no_torch(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("q,a\nwhat?,yes\n")
+    (tmp_path / "copy").mkdir()
+    datasets.Dataset.from_dict({"q": ["what?"]}).to_parquet(tmp_path / "copy" / "a.parquet")
+    say = (
+        "import sys; from pathlib import Path; from medtune.data.raw.hub_rows import file_rows, hub_rows\n"
+        "from medtune.data.raw.hub_id import HubId; from datasets import config\n"
+        "folder = Path(sys.argv[1]); there = config.TORCH_AVAILABLE; hub = HubId(str(folder / 'copy'))\n"
+        "sets = [file_rows(folder / 'a.csv', name='a'), *hub_rows(hub), *hub_rows(hub, stream=True)]\n"
+        "print(sum(1 for each in sets for _ in each.rows()), 'torch' in sys.modules, config.TORCH_AVAILABLE == there)"
+    )
+    ran = subprocess.run([sys.executable, "-c", say, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["3", "False", "True"]

@@ -24,7 +24,7 @@ from medtune.benchmarks.vqa.conversation import ASSISTANT, SYSTEM, USER, words
 from medtune.benchmarks.vqa.media_cells import MediaReader
 from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, question_table
 from medtune.benchmarks.vqa.row_questions import RowReader
-from medtune.benchmarks.vqa.sources.ms_swift import MESSAGES, PREFERENCE, earlier_turns
+from medtune.benchmarks.vqa.sources.ms_swift import MESSAGES, PREFERENCE, UNDESIRED, earlier_turns
 from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, json_columns
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.hub_id import HubId
@@ -187,6 +187,8 @@ def _rows(path: Path, file: str, layout: _Layout) -> Iterator[Row | RowError | L
             yield row
         elif layout.is_preference:
             yield LeftOut(PREFERENCE)
+        elif row.values.get(layout.columns.get("kto_tag", "")) is False:
+            yield LeftOut(UNDESIRED)
         else:
             try:
                 yield _with_messages(row, layout)

@@ -39,6 +39,7 @@ _PREFERENCES = ("rejected_response", "rejected_messages")
 _OF_TURNS = ("query", "response", "system", "history")
 MESSAGES = "messages"
 PREFERENCE = "a preferred and a rejected answer"
+UNDESIRED = "an answer that is marked as undesired"
 
 
 def source() -> Source:
@@ -108,6 +109,8 @@ def _rows(path: Path) -> Iterator[Row | RowError | LeftOut]:
             yield row
         elif any(column in row.values for column in _PREFERENCES):
             yield LeftOut(PREFERENCE)
+        elif row.values.get("label") is False:
+            yield LeftOut(UNDESIRED)
         else:
             try:
                 yield _with_messages(row)

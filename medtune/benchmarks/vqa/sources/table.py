@@ -135,6 +135,11 @@ def mapped(names: tuple[str, ...], options: TableOptions, *, where: str) -> Colu
         if options.question is None:
             require(found, roles.QUESTION, names, where=where, instead=', or ask one of all rows: --question "..."')
         require(found, roles.ANSWER, names, where=where)
+    if options.media_folder is not None and not any(found.of(role) for role in roles.MEDIA):
+        raise ValueError(
+            f"{where}: --images names a folder, and no column was found that names images, films or volumes. The "
+            f"columns are: {', '.join(names)}. Say which it is with --columns image=NAME."
+        )
     return found
 
 
