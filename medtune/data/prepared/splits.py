@@ -65,7 +65,8 @@ def assign_splits(
     A unit is a patient, or several patients with identical images or with images that look alike. Units are ordered by
     (seed, smallest image digest), so that file names, patient ids and the machine do not matter, and divided by
     `split_evenly`, so that each task's answers are spread evenly. A split that the source brought is kept, and holds
-    for the whole unit. If the source brought several for images that look alike, the rest of the unit joins the last of
+    for the whole unit. Other units do not join a val or test that the source brought, so that these stay what the
+    source calls so. If the source brought several for images that look alike, the rest of the unit joins the last of
     them: test before val before train.
 
     Args:
@@ -84,7 +85,8 @@ def assign_splits(
     given = {unit: brought for unit, its_questions in members.items() if (brought := _brought(its_questions))}
     free = sorted(members.keys() - given.keys(), key=lambda unit: (stable_int(seed, "split", unit), unit))
     if free:
-        num_wanted = sum(fraction > 0 for fraction in fractions)
+        shares = _shares(fractions, {question.split for question in questions})
+        num_wanted = sum(share > 0 for share in shares)
         if len(free) < num_wanted:
             raise ValueError(
                 f"wanted at least {num_wanted} patients without common images, one for each of train, val and test, "
@@ -93,7 +95,7 @@ def assign_splits(
             )
         if alike and num_wanted > 1:
             _check_not_all_alike([members[unit] for unit in free], media_digest)
-        numbers = split_evenly([answer_labels(members[unit]) for unit in free], split_sizes(len(free), fractions))
+        numbers = split_evenly([answer_labels(members[unit]) for unit in free], split_sizes(len(free), shares))
         given.update({unit: SPLITS[number] for unit, number in zip(free, numbers, strict=True)})
     split_of = {question.id: given[unit] for unit, its_questions in members.items() for question in its_questions}
     if alike:
@@ -173,6 +175,16 @@ def check_splits(
             "Raise the limit, or change the fractions or the split that the source brings."
         )
     return split_leaks(questions, media_digest, keep=keep_leaks)
+
+
+def _shares(fractions: Fractions, brought: set[Split | None]) -> tuple[float, ...]:
+    """Returns the shares of the units without a split: none in a val or test that the source brought."""
+    if fractions == TEST_ONLY:
+        return fractions
+    return tuple(
+        0.0 if split in brought and split != "train" else fraction
+        for split, fraction in zip(SPLITS, fractions, strict=True)
+    )
 
 
 def _joined(media_digest: Mapping[str, tuple[str, ...]], alike: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from medtune.benchmarks import find_source
 from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.write import prepare
+from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.source import Source
 from medtune.data.raw.split_names import split_named, splits_of_files
 from medtune.data.raw.table_options import TableOptions
@@ -84,6 +85,27 @@ def _saved(folder: Path, rows: Rows) -> None:
     datasets.DatasetDict(parts).save_to_disk(folder / "saved")
 
 
+def _swift_column(folder: Path, rows: Rows) -> None:
+    said = [
+        {"query": _asked(number), "response": f"a{number}", "images": [f"us_{number}.png"], "split": NAMES[of][0]}
+        for number, of in rows
+    ]
+    (folder / "data.jsonl").write_text("\n".join(map(json.dumps, said)))
+
+
+def _hub(folder: Path, rows: Rows) -> None:
+    for split in SPLITS:
+        own = [number for number, of in rows if of == split]
+        columns = {
+            "image": [{"bytes": (folder / f"us_{number}.png").read_bytes(), "path": None} for number in own],
+            "question": [_asked(number) for number in own],
+            "answer": [f"a{number}" for number in own],
+        }
+        if own:
+            part = datasets.Dataset.from_dict(columns)
+            part.to_parquet(folder / "saved" / "data" / f"{NAMES[split][-1].lower()}-00000-of-00001.parquet")
+
+
 def _classes(folder: Path, rows: Rows) -> None:
     for number, split in rows:
         place = folder / NAMES[split][0] / ("benign", "malignant")[number % 2]
@@ -95,8 +117,10 @@ LAYOUTS: dict[str, tuple[str, Callable[[Path, Rows], None]]] = {
     "a column": ("table", _csv_column),
     "names of files": ("table", _csv_files),
     "ms-swift": ("ms_swift", _swift),
+    "a column of ms-swift": ("ms_swift", _swift_column),
     "LLaMA-Factory": ("llama_factory", _factory),
     "saved data set": ("hf", _saved),
+    "a copy of a hub repository": ("hf", _hub),
     "folders": ("image_folder", _classes),
 }
 SPLIT_OF = st.lists(st.sampled_from(SPLITS), min_size=12, max_size=24).filter(
@@ -122,7 +146,8 @@ def test_no_test_row_enters_train_whatever_the_layout(
     for number in range(len(said)):
         shutil.copy(drawn / f"us_{number}.png", folder)
     write(folder, list(enumerate(said)))
-    root = folder / "saved" if name == "hf" else folder
+    saved = folder / "saved"
+    root = HubId(str(saved)) if write is _hub else saved if name == "hf" else folder
     if name == "image_folder":
         for picture in folder.glob("*.png"):
             picture.unlink()
@@ -150,6 +175,15 @@ def test_rows_without_a_split_join_the_others_and_unknown_names_are_refused(tmp_
         assert [q.split for q in read_text(tmp_path, text.format("holdout"), said).questions] == splits
     with pytest.raises(ValueError, match="'x' is no split"):
         split_named("x", {"x": "exam"})
+
+
+def test_rows_without_a_split_never_join_the_test_rows(tmp_path: Path) -> None:
+    pictures(tmp_path / "raw", 12)
+    lines = [f"us_{n}.png,{_asked(n)},a{n},{'test' if n < 3 else ''}" for n in range(12)]
+    (tmp_path / "raw" / "data.csv").write_text("\n".join(["image,question,answer,split", *lines]))
+    prepared = prepare(find_source("table"), benchmark="vqa", root=tmp_path / "raw", out=tmp_path / "out")
+    assert {question.answer for question in prepared.questions("test")} == {"a0", "a1", "a2"}
+    assert prepared.num_questions("train") + prepared.num_questions("val") == 9
 
 
 def test_a_single_file_that_is_called_test_is_test_alone(tmp_path: Path) -> None:

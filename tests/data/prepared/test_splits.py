@@ -85,6 +85,20 @@ def test_split_of_the_source_is_kept_for_the_whole_patient() -> None:
     assert list(assign_splits(brought, _digests(brought), seed=0)) == brought
 
 
+@pytest.mark.parametrize(
+    ("brought", "counts"), [(("test",), (25, 5, 10)), (("val", "test"), (20, 10, 10)), (("train",), (31, 5, 4))]
+)
+def test_units_without_a_split_do_not_join_a_test_that_the_source_brings(
+    brought: tuple[Split, ...], counts: tuple[int, int, int]
+) -> None:
+    questions = [_question(n, f"p{n}", f"i{n}") for n in range(40)]
+    for place, split in enumerate(brought):
+        for n in range(10 * place, 10 * place + 10):
+            questions[n] = replace(questions[n], split=split)
+    found = Counter(q.split for q in assign_splits(questions, _digests(questions), seed=0))
+    assert tuple(found[split] for split in SPLITS) == counts
+
+
 def test_too_few_patients() -> None:
     questions = [_question(n, f"p{n}", "one") for n in range(9)]
     with pytest.raises(ValueError, match=r"at least 3 patients without common images, .* there are 1"):
