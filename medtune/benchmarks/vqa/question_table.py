@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,8 @@ from medtune.data.types import MediaRef, Question, Split
 MOST_LEVELS = 20
 LONGEST_LEVEL = 60
 """A column with more different values, or with longer ones, is no facet unless the user names it (our own choice)."""
+_NAMES_PERSONS = re.compile(r"(.*_)?(p?id|uid|mrn|case|patient.*|subject.*|accession.*)")
+"""The names of columns that are no facets unless the user names them, for their values may tell who a patient is."""
 _UNITS = {"image": "image", "video": "film", "volume": "scan"}
 _NOTHING = "row"
 _NO_MEDIA = "no column holds images, films or volumes: all is asked without. Name one with --columns image=COLUMN"
@@ -58,18 +61,19 @@ class _Collected:
 
 
 class _Levels:
-    """The columns that may be facets: those with few different values so far."""
+    """The columns that may be facets: those with few different values so far, of which some come more than once."""
 
     def __init__(self, columns: Iterable[str], wanted: Sequence[str] | None) -> None:
         self._wanted = wanted
-        self.values: dict[str, set[str]] = {name: set() for name in (columns if wanted is None else wanted)}
+        free = (name for name in columns if not _NAMES_PERSONS.fullmatch(roles.plain(name)))
+        self.values: dict[str, Counter[str]] = {name: Counter() for name in (free if wanted is None else wanted)}
         self.dropped: list[str] = []
 
     def of(self, row: Row) -> dict[str, str]:
         """Returns the row's values of the columns that may still be facets."""
         found = {name: text for name in self.values if (text := cell_text(_simple(row.values.get(name))))}
         for name, text in found.items():
-            self.values[name].add(text)
+            self.values[name][text] += 1
             too_many = len(self.values[name]) > MOST_LEVELS or len(text) > LONGEST_LEVEL
             if self._wanted is None and too_many:
                 del self.values[name]
@@ -77,8 +81,10 @@ class _Levels:
         return {name: text for name, text in found.items() if name in self.values}
 
     def kept(self) -> set[str]:
-        """Returns the columns that are facets: at the end they have at least two values, unless the user named them."""
-        return {name for name, values in self.values.items() if self._wanted is not None or len(values) > 1}
+        """Returns the columns that are facets: those with two values and more that divide the rows, or the user's."""
+        return {
+            name for name, values in self.values.items() if self._wanted is not None or 1 < len(values) < values.total()
+        }
 
 
 def question_table(

@@ -247,10 +247,9 @@ def test_preference_data_are_left_out_and_counted(tmp_path: Path) -> None:
 def test_answers_that_are_marked_as_undesired_are_left_out_and_counted(tmp_path: Path) -> None:
     rows = [{"messages": _two(f"What is it, {n}?", "a cyst"), "label": n < 2} for n in range(5)]
     swift = _swift(tmp_path, *rows)
-    info = {"good": {"file_name": "rows.json", "formatting": "sharegpt", "columns": {"messages": "messages"}}}
-    info["good"] |= {"tags": {"role_tag": "role", "content_tag": "content"}}
-    info["good"]["tags"] |= {"user_tag": "user", "assistant_tag": "assistant"}
-    info["good"]["columns"]["kto_tag"] = "label"
+    tags = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}
+    columns = {"messages": "messages", "kto_tag": "label"}
+    info = {"liked": {"file_name": "rows.json", "formatting": "sharegpt", "columns": columns, "tags": tags}}
     (raw := tmp_path / "factory").mkdir()
     (raw / "rows.json").write_text(json.dumps(rows))
     (raw / "dataset_info.json").write_text(json.dumps(info))

@@ -176,3 +176,13 @@ def test_a_history_of_turns_as_text_in_a_csv(tmp_path: Path) -> None:
         ("What?", "a cyst", ()),
         ("Where?", "left", (Turn("What?", "a cyst"),)),
     ]
+
+
+def test_columns_that_may_tell_who_a_patient_is_become_no_facets_by_themselves(tmp_path: Path) -> None:
+    lines = [f"us_{n}.png,q{n},a,{n % 3},John {n % 3},{n}.png,{'east' if n % 2 else 'west'}" for n in range(6)]
+    text = "\n".join(["image,question,answer,PID,Patient Name,scan_file,ward", *lines])
+    table = read_text(tmp_path, text)
+    assert {*table.questions[0].facets} == {"task", "ward"}
+    assert "ignored columns: PID, Patient Name, scan_file" in table.notes
+    named = read_text(tmp_path, text, TableOptions(facets=("PID",)))
+    assert named.questions[1].facets["PID"] == "1"

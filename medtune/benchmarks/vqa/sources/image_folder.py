@@ -1,13 +1,14 @@
 """Images, films or scans in folders that are named after their classes: classification becomes multiple choice.
 
 Layout: CLASS/*.png, or train/CLASS/*.png, val/CLASS/*.png and test/CLASS/*.png. A film is a file, a scan a NIfTI file
-or a folder with one DICOM series.
+or a folder with one DICOM series. A mask beside its image (X_mask.png, X_mask_1.png beside X.png) is left out.
 
 Source: the layout is that of the builders imagefolder and videofolder of Hugging Face `datasets`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ import PIL.Image
 from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.columns import Columns
 from medtune.benchmarks.vqa.media_cells import MediaReader
-from medtune.benchmarks.vqa.question_table import ReadSet, question_table
+from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, question_table
 from medtune.benchmarks.vqa.row_questions import MOST_CLASSES, RowReader
 from medtune.benchmarks.vqa.sources.table import URL
 from medtune.data.media.videos.container import VIDEO_SUFFIXES
@@ -35,6 +36,7 @@ from medtune.data.types import Split
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".dcm", ".dicom")
 QUESTION = "Which of these classes does the picture belong to?"
+_MASK = re.compile(r"(.+)_mask(?:_\d+)?", re.IGNORECASE)
 _FILE, _CLASS = "file", "class"
 _COLUMNS = Columns({roles.IMAGE: (_FILE,), roles.ANSWER: (_CLASS,)}, (), "")
 
@@ -132,11 +134,14 @@ def _is_scan(folder: Path) -> bool:
     return folder.is_dir() and bool(entries := visible_entries(folder)) and not any(map(Path.is_dir, entries))
 
 
-def _rows(folder: Path, of_class: Path) -> Iterator[Row | RowError]:
+def _rows(folder: Path, of_class: Path) -> Iterator[Row | RowError | LeftOut]:
     media = set(_media(of_class))
+    stems = {path.stem for path in media}
     for number, path in enumerate(visible_entries(of_class), start=1):
         place = Place(str(of_class.relative_to(folder)), number)
-        if path in media:
+        if (mask := _MASK.fullmatch(path.stem)) is not None and mask[1] in stems:
+            yield LeftOut("a mask beside its image")
+        elif path in media:
             yield Row(place, {_FILE: str(path.relative_to(folder)), _CLASS: of_class.name})
         else:
             yield place.error("wanted an image, film or scan, this file has another suffix. Move it out.", media=path)
