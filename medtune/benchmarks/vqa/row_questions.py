@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,6 +20,8 @@ from medtune.data.raw.split_names import LEFT_OUT, split_named
 from medtune.data.types import MediaKind, MediaRef, Question, Split
 
 KINDS: Mapping[str, MediaKind] = {"image": "image", "video": "video", "volume": "volume"}
+_WHOLE = re.compile(r"^(\d+)\.0$")
+"""What pandas appends to the whole numbers of a column with an empty cell: patient 7.0 of one file is 7 of another."""
 MOST_CLASSES = 10
 """Where a question has no options of its own, at most so many classes are shown (our own choice)."""
 
@@ -66,7 +69,7 @@ class RowReader:
         stated = self._split(row, split)
         if stated == LEFT_OUT:
             return
-        patient = self._text(row, roles.PATIENT)
+        patient = _WHOLE.sub(r"\1", self._text(row, roles.PATIENT))
         if not patient and self.columns.patients:
             raise row.place.error("the patient is empty. Fill it in.", field=self.columns.of(roles.PATIENT))
         media = self._media(row)

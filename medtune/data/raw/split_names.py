@@ -36,6 +36,8 @@ def split_named(name: str, meant: Mapping[str, str]) -> Split | None:
     for split in SPLITS:
         if said == split:
             return split
+    if name in meant:
+        raise ValueError(f"--splits {name}={said}: wanted {', '.join(SPLITS)} or {LEFT_OUT} behind the sign.")
     raise ValueError(f"{name!r} is no split that medtune knows. It knows {', '.join(_NAMES)}. {_WAY_OUT}")
 
 

@@ -173,7 +173,7 @@ def test_rows_without_a_split_join_the_others_and_unknown_names_are_refused(tmp_
     for meant, splits in (("test", ["test", None, "test"]), ("none", ["test", None])):
         said = TableOptions(splits={"holdout": meant})
         assert [q.split for q in read_text(tmp_path, text.format("holdout"), said).questions] == splits
-    with pytest.raises(ValueError, match="'x' is no split"):
+    with pytest.raises(ValueError, match="--splits x=exam: wanted train, val, test or none"):
         split_named("x", {"x": "exam"})
 
 

@@ -186,3 +186,8 @@ def test_columns_that_may_tell_who_a_patient_is_become_no_facets_by_themselves(t
     assert "ignored columns: PID, Patient Name, scan_file" in table.notes
     named = read_text(tmp_path, text, TableOptions(facets=("PID",)))
     assert named.questions[1].facets["PID"] == "1"
+
+
+def test_a_patient_whose_number_pandas_wrote_with_a_point_is_the_same_patient(tmp_path: Path) -> None:
+    table = read_text(tmp_path, "question,answer,patient\nq,a,7\nr,a,7.0\ns,a,P1.0\nt,a,1.5\n")
+    assert [question.patient_id for question in table.questions] == ["7", "7", "P1.0", "1.5"]
