@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.splits import DEFAULT_FRACTIONS
@@ -25,6 +25,7 @@ class DataFacts:
         longest_answer: The largest number of characters of an answer to a question without listed answers.
         is_split: Whether the data say which questions are for testing; otherwise the numbers by split are estimates.
         rejected: The number of rows that cannot be read.
+        first_reject: The first of them, with its file, line and reason; "" where there is none.
     """
 
     questions: Mapping[Split, int]
@@ -36,6 +37,7 @@ class DataFacts:
     longest_answer: int
     is_split: bool
     rejected: int = 0
+    first_reject: str = ""
 
 
 def facts_of_table(table: SourceTable) -> DataFacts:
@@ -57,7 +59,9 @@ def facts_of_table(table: SourceTable) -> DataFacts:
         shares = dict(zip(SPLITS, DEFAULT_FRACTIONS, strict=True))
         num = {split: round(shares[split] * len(table.questions)) for split in SPLITS}
         groups = round(DEFAULT_FRACTIONS.train * len({question.media_id for question in table.questions}))
-    return _facts(num, groups, table.questions, table.media, is_split=is_split, rejected=len(table.rejects))
+    facts = _facts(num, groups, table.questions, table.media, is_split=is_split)
+    first = str(table.rejects[0]) if table.rejects else ""
+    return replace(facts, rejected=len(table.rejects), first_reject=first.rstrip("."))
 
 
 def facts_of_prepared(prepared: Prepared) -> DataFacts:
@@ -80,7 +84,6 @@ def _facts(
     media: Mapping[str, tuple[MediaRef, ...]],
     *,
     is_split: bool,
-    rejected: int = 0,
 ) -> DataFacts:
     free = [question for question in questions if not question.options]
     return DataFacts(
@@ -92,5 +95,4 @@ def _facts(
         most_items=max((len(items) for items in media.values()), default=0),
         longest_answer=max((len(question.answer) for question in free), default=0),
         is_split=is_split,
-        rejected=rejected,
     )
