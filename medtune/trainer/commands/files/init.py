@@ -111,10 +111,9 @@ def _noted(table: SourceTable) -> list[str]:
 
 def _described(facts: DataFacts) -> list[str]:
     num = facts.questions
-    about = "as the data say" if facts.is_split else "estimated; `prepare` draws the split"
     kinds = " and ".join(f"{kind}s" for kind in sorted(facts.kinds)) or "no media"
     lines = [
-        f"questions  train {num['train']:,}, val {num['val']:,}, test {num['test']:,} ({about})",
+        f"questions  train {num['train']:,}, val {num['val']:,}, test {num['test']:,} ({facts.about_splits})",
         f"answers    {facts.closed:,} listed (options, yes or no), {facts.open:,} free",
         f"media      {kinds}" + (f", up to {facts.most_items} together" if facts.most_items > 1 else ""),
     ]

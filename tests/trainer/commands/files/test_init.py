@@ -144,6 +144,13 @@ def test_data_that_cannot_be_trained_on_or_prepared_are_said_loudly(
     assert "NO QUESTIONS TO TRAIN ON" in said
     assert [line.split()[1] for line in commands(said)] == ["prepare", "eval", "eval"]
     assert "`prepare` WILL STOP" not in said
+    assert "train 0, val 0, test 72 (as the data say)" in said
+    rows = [row | {"split": ("test", "train", "")[number // 24]} for number, row in enumerate(rows)]
+    assert "train 41, val 4, test 28 (estimated; `prepare` draws the split)" in init("in_part")
+    rows = [row | {"split": row["split"] or "train"} for row in rows]
+    said = init("two_splits")
+    assert "train 48, val 0, test 24 (as the data say; `prepare` draws val out of train)" in said
+    assert [line.split()[1] for line in commands(said)] == ["prepare", "validate", "run"]
     rows[0]["answer"] = "cyst"
     rows[3]["answer"] = "cyst"
     said = init("wrong_answers")
