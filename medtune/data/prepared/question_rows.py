@@ -53,7 +53,10 @@ def _without_misplaced(table: SourceTable) -> ReducedTable:
         marks = sum(text.count(MEDIA_MARK) for text in (*(turn.asked for turn in question.turns), question.text))
         items = len(table.media[question.media_id])
         if marks not in (0, items):
-            reason = f"wanted one place in the text for each media item, or none; got {marks} places for {items} items"
+            reason = (
+                f"wanted one place in the text for each media item, or none; got {marks} places for {items} items. The "
+                f"character U+FFFC (object replacement) is such a place: remove it from the text '{question.text[:40]}'"
+            )
             lost.append(Reject("questions", number, None, reason))
     if not lost:
         return ReducedTable(table, ())

@@ -9,11 +9,12 @@ import base64
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import PIL.Image
 
 from medtune.data.media.preview import preview
-from medtune.data.types import MEDIA_MARK, MediaRef
+from medtune.data.types import MEDIA_MARK, MediaRef, Question
 from medtune.eval.report.answers import CHANGES, Answered, answered_questions, chosen, with_replies
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import phase_title, spoken
@@ -23,6 +24,8 @@ MAX_IMAGE_BYTES = 4_000_000
 LONG_SIDE_PX = 360
 JPEG_QUALITY = 82
 MAX_TEXT = 600
+_SHOWN = 80
+"""Characters of an earlier question and of its answer that are shown."""
 
 _CHANGE_TITLES = {
     "broken": "broken by training",
@@ -243,7 +246,7 @@ def _item(number: int, one: Answered, shown: Picture) -> Item:
         number=number,
         question_id=question.id,
         task=spoken(question.facets.get("task", "")),
-        question=_cut(question.text.replace(MEDIA_MARK, "").strip()),
+        question=_cut(question_words(question)),
         truth=_cut(question.answer + (f" {question.unit}" if question.unit else "")),
         outcome=_outcome(one),
         change=_CHANGE_TITLES.get(one.change, ""),
@@ -252,6 +255,36 @@ def _item(number: int, one: Answered, shown: Picture) -> Item:
         replies=replies,
         picture=shown,
     )
+
+
+def question_words(question: Question) -> str:
+    """Returns the question in words: the turn before it, and in place of each of several media items its number.
+
+    Example:
+        >>> from medtune.data.types import Turn
+        >>> asked = Question("q", "m", f"And {MEDIA_MARK}?", (), "larger", "text", "p")
+        >>> question_words(asked)
+        'And ?'
+        >>> turns = (Turn(f"{MEDIA_MARK} What is shown?", "a cyst"),)
+        >>> question_words(Question("q", "m", f"And {MEDIA_MARK}?", (), "larger", "text", "p", turns=turns))
+        'After "[1] What is shown?" and "a cyst": And [2]?'
+    """
+    texts = [*(turn.asked for turn in question.turns), question.text]
+    several = sum(text.count(MEDIA_MARK) for text in texts) > 1
+    numbers = count(1)
+    texts = [_numbered(text, numbers) if several else text.replace(MEDIA_MARK, "").strip() for text in texts]
+    if not question.turns:
+        return texts[0]
+    return f'After "{_short(texts[-2])}" and "{_short(question.turns[-1].answer)}": {texts[-1]}'
+
+
+def _numbered(text: str, numbers: count[int]) -> str:
+    first, *others = text.split(MEDIA_MARK)
+    return "".join([first, *(f"[{next(numbers)}]{other}" for other in others)]).strip()
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _outcome(one: Answered) -> str:

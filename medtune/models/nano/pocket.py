@@ -12,6 +12,8 @@ from medtune.models.towers.image_tower import GridTower, ImageTransform
 SIZE_PX = 32
 FEATURE_WIDTH = 24
 HIDDEN = 32
+CONTEXT = 32768
+"""The longest sequence: in bytes about as much text as the 8,192 tokens of pocket's language model."""
 TRANSFORM = ImageTransform(SIZE_PX, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
 
 
@@ -51,7 +53,7 @@ def language(vocabulary: int) -> LlamaForCausalLM:
             num_hidden_layers=2,
             num_attention_heads=4,
             num_key_value_heads=2,
-            max_position_embeddings=2048,
+            max_position_embeddings=CONTEXT,
             # With the default of 0.02, the outputs of a tiny model would differ so little that parity tests could
             # hardly find an error.
             initializer_range=0.2,

@@ -12,6 +12,7 @@ from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled, Transform
 from medtune.models.pocket import efficientnet_lite0, smollm2
 from medtune.models.sequence.chatml import ChatML
+from medtune.models.sequence.context_limit import ContextLimited
 from medtune.models.towers.image_tower import GridTower
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.loading_options import DEFAULT, Loading
@@ -46,7 +47,10 @@ def pocket_entry(
         untrained = projector(language.model.config.hidden_size)
         return Assembled(
             model=VisionLanguageModel(vision(tower), untrained, language.model),
-            family=ChatML(language.tokenizer, num_media_tokens=num_tokens),
+            family=ContextLimited(
+                ChatML(language.tokenizer, num_media_tokens=num_tokens),
+                max_tokens=int(language.model.config.max_position_embeddings),
+            ),
             transform=transform,
             provenance={
                 "vision": tower_provenance,

@@ -40,9 +40,9 @@ class ContextLimited:
             of_media = sum(span.stop - span.start for span in sequence.media_spans)
             raise ValueError(
                 f"a sequence of {len(sequence.ids)} tokens where the language model reads {self._max_tokens} "
-                f"(max_position_embeddings); {of_media} of them are the volume's and {sequence.num_targets} the "
-                "answer's. Take a projector (model.projector) or a variant (model.variant) with fewer tokens, or "
-                "shorten the question or the answer; neither a volume nor an answer is ever cut"
+                f"(max_position_embeddings); {of_media} of them are the media's and {sequence.num_targets} the "
+                "answer's. Show fewer items, take a projector (model.projector) or a variant (model.variant) with "
+                "fewer tokens, or shorten the question or the answer; nothing is ever cut"
             )
         return sequence
 

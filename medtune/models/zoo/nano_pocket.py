@@ -11,6 +11,7 @@ from medtune.models.nano.pocket import byte_tokenizer
 from medtune.models.nano.twin import Twin
 from medtune.models.projectors.grid_mixer import GridMixer
 from medtune.models.sequence.chatml import ChatML
+from medtune.models.sequence.context_limit import ContextLimited
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
@@ -56,7 +57,7 @@ def _assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
     torch.manual_seed(seed)
     return Assembled(
         model=_modules(len(tokenizer)),
-        family=ChatML(tokenizer, num_media_tokens=NUM_TOKENS),
+        family=ContextLimited(ChatML(tokenizer, num_media_tokens=NUM_TOKENS), max_tokens=pocket.CONTEXT),
         transform=pocket.TRANSFORM,
         provenance=dict.fromkeys(("vision", "projector", "language"), f"random (seed {seed})"),
     )

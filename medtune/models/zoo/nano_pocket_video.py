@@ -11,6 +11,7 @@ from medtune.models.nano.pocket import byte_tokenizer
 from medtune.models.nano.twin import Twin
 from medtune.models.projectors.clip_mixer import ClipMixer
 from medtune.models.sequence.chatml import ChatML
+from medtune.models.sequence.context_limit import ContextLimited
 from medtune.models.towers.video_tower import ClipTower, ClipTransform
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.loading_options import DEFAULT, Loading
@@ -61,7 +62,7 @@ def _assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
     torch.manual_seed(seed)
     return Assembled(
         model=_modules(len(tokenizer)),
-        family=ChatML(tokenizer, num_media_tokens=NUM_TOKENS),
+        family=ContextLimited(ChatML(tokenizer, num_media_tokens=NUM_TOKENS), max_tokens=pocket.CONTEXT),
         transform=ClipTransform(pocket.TRANSFORM, NUM_FRAMES),
         provenance=dict.fromkeys(("vision", "projector", "language"), f"random (seed {seed})"),
     )

@@ -70,12 +70,11 @@ def first_recipe(facts: DataFacts, *, benchmark: str, root: Path, on_gpu: bool, 
 def _header(facts: DataFacts, commands: Sequence[str], *, on_gpu: bool) -> list[str]:
     num = facts.questions
     counts = f"train {num['train']:,}, val {num['val']:,}, test {num['test']:,} questions"
-    split = "the split of the data" if facts.is_split else "estimated; `prepare` draws the split"
     first, *others = commands
     return [
         "# A first recipe for your own questions, written by `medtune init`. Change whatever you like.",
         "#",
-        f"# Source:   {counts} ({split}); {facts.closed:,} with listed answers, {facts.open:,} free.",
+        f"# Source:   {counts} ({facts.about_splits}); {facts.closed:,} with listed answers, {facts.open:,} free.",
         f"# Command:  {first}",
         *(f"#           {command}" for command in others),
         f"# Hardware: {'one GPU' if on_gpu else 'a CPU'}; `medtune validate` estimates the memory.",

@@ -25,7 +25,7 @@ FACTS = DataFacts(
     kinds=frozenset({"image"}),
     most_items=1,
     longest_answer=0,
-    is_split=True,
+    about_splits="as the data say",
 )
 
 
@@ -83,9 +83,10 @@ def test_facts_of_raw_data() -> None:
     found = facts_of_table(SourceTable(asked, media))
     assert found.questions == {"train": 14, "val": 3, "test": 3}
     assert (found.train_groups, found.closed, found.open, found.most_items) == (7, 10, 10, 2)
-    assert (found.longest_answer, found.is_split, found.kinds) == (40, False, frozenset({"image"}))
+    assert (found.longest_answer, found.about_splits[:9], found.kinds) == (40, "estimated", frozenset({"image"}))
     split = [replace(each, split="test" if number < 5 else "train") for number, each in enumerate(asked)]
     found = facts_of_table(SourceTable(split, media))
-    assert (found.questions, found.is_split) == ({"train": 15, "val": 0, "test": 5}, True)
+    assert found.questions == {"train": 15, "val": 0, "test": 5}
+    assert found.about_splits == "as the data say; `prepare` draws val out of train"
     with pytest.raises(ValueError, match="no question can be read from these data"):
         facts_of_table(SourceTable([], {}))

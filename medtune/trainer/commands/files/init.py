@@ -11,6 +11,7 @@ from pathlib import Path
 from medtune.benchmarks import OWN_QUESTIONS
 from medtune.data.prepared.manifest import MANIFEST
 from medtune.data.prepared.read import open_prepared
+from medtune.data.prepared.rejects import MAX_REJECTED
 from medtune.data.prepared.write import read_source
 from medtune.data.raw.source import SourceTable
 from medtune.trainer.commands.files.chosen_source import add_table_arguments, chosen_source, origin
@@ -57,17 +58,20 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     if isinstance(options.root, Path) and not options.root.exists():
         raise FileNotFoundError(f"{options.root}: there is no such file or folder. Check --data.")
     validate, run = ["medtune", "validate", str(recipe)], ["medtune", "run", str(recipe)]
+    look = ["medtune", "eval", str(recipe), "--limit", str(LOOK_AT)]
     if isinstance(options.root, Path) and (options.root / MANIFEST).is_file():
         prepared = open_prepared(options.root)
         facts, benchmark, root = facts_of_prepared(prepared), prepared.manifest.benchmark, options.root
-        look, lines = ["medtune", "eval", str(recipe), "--limit", str(LOOK_AT)], list[str]()
-        commands = [validate, look, run]
+        commands, lines = [validate, look, run], list[str]()
     else:
         with tempfile.TemporaryDirectory(prefix="medtune-") as scratch:
             table = read_source(chosen_source(options), options.root, 0, Path(scratch))
             facts, lines = facts_of_table(table), _noted(table)
         benchmark, root = options.benchmark, folder / PREPARED
         commands = [["medtune", "prepare", benchmark, *_settings(options), "--out", str(root)], validate, run]
+    if not facts.questions["train"]:
+        # Nothing can be trained, and `validate` refuses such a folder: the model is only asked.
+        commands = [*(each for each in commands if each[1] == "prepare"), look, ["medtune", "eval", str(recipe)]]
     typed = [shlex.join(each) for each in commands]
     text = first_recipe(facts, benchmark=benchmark, root=root.resolve(), on_gpu=_has_gpu(), commands=typed)
     folder.mkdir(parents=True, exist_ok=True)
@@ -107,14 +111,23 @@ def _noted(table: SourceTable) -> list[str]:
 
 def _described(facts: DataFacts) -> list[str]:
     num = facts.questions
-    about = "as the data say" if facts.is_split else "estimated; `prepare` draws the split"
     kinds = " and ".join(f"{kind}s" for kind in sorted(facts.kinds)) or "no media"
     lines = [
-        f"questions  train {num['train']:,}, val {num['val']:,}, test {num['test']:,} ({about})",
+        f"questions  train {num['train']:,}, val {num['val']:,}, test {num['test']:,} ({facts.about_splits})",
         f"answers    {facts.closed:,} listed (options, yes or no), {facts.open:,} free",
         f"media      {kinds}" + (f", up to {facts.most_items} together" if facts.most_items > 1 else ""),
     ]
-    return [*lines, f"rejected   {facts.rejected:,} rows; `prepare` lists them"] if facts.rejected else lines
+    if not num["train"]:
+        lines.append("NO QUESTIONS TO TRAIN ON: all are for testing, so that a model can only be asked.")
+    if facts.rejected:
+        lines.append(f"rejected   {facts.rejected:,} rows; `prepare` lists them")
+        total = sum(num.values()) + facts.rejected
+        if facts.rejected > MAX_REJECTED * total:
+            lines.append(
+                f"`prepare` WILL STOP: more than {MAX_REJECTED:.0%} of the rows are rejected, the first because: "
+                f"{facts.first_reject}. Correct them, or add --max-rejected 1 to go on without them."
+            )
+    return lines
 
 
 def _has_gpu() -> bool:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from heapq import nlargest
 
 import torch
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.types import SPLITS
+from medtune.data.types import SPLITS, Question, Split
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled, Model
 from medtune.models.sequence.layout import IGNORED, SequenceFamily
@@ -44,7 +45,7 @@ from medtune.trainer.training.trainable_parts import part_table
 from medtune.trainer.training.validation.watched import can_stop_early
 
 _LONGEST = 50
-"""The number of answers, the longest in characters, whose tokens are counted."""
+"""The number of answers or questions, the longest in characters, whose tokens are counted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -224,11 +225,43 @@ def _show_batch(data: OpenedData, assembled: Assembled, memory: Memory) -> None:
     print(
         f"           eval.batch_tokens {recipe.eval.batch_tokens}: {recipe.eval.batch_tokens // lengths[-1]} such rows"
     )
+    refuse_long_questions(data, assembled)
     if cut := cut_answers(data, assembled.family):
         print(f"warning    {cut}")
     draw = order.micro_batch(0, 0, 0)[0]
     print(f"\nlabels     of the first row, question {mixture.group(draw).questions[0].id}: [[learnt]], (visual tokens)")
     print(labelled_text(batches.layouts(draw)[0], assembled.family))
+
+
+def refuse_long_questions(data: OpenedData, assembled: Assembled) -> None:
+    """Refuses questions of val and of the evaluated split that are longer than the model's context.
+
+    Only those that are likely to be longest are counted: those with the longest texts, and those with the most media.
+
+    Raises:
+        ValueError: A sequence is too long; the message names the folder, the split and the question.
+    """
+    recipe, render = data.recipe, data.benchmark.render
+    splits: tuple[Split, ...] = ("val", recipe.eval.split)
+    for split in dict.fromkeys(splits):
+        asked = [(group, question) for group in data.prepared.groups(split) for question in group.questions]
+        by_text = nlargest(_LONGEST, asked, key=lambda each: _characters(each[1], answered=split == "val"))
+        by_media = nlargest(_LONGEST, asked, key=lambda each: len(each[0].media))
+        for group, question in (*by_text, *by_media):
+            prompt = render(question, recipe.model.answer_format)
+            # The true answers of val are read for its loss; those of the evaluated split only where they are options.
+            answer = prompt.target if split == "val" or question.options else None
+            shapes = tuple(map(assembled.transform.shape, group.media))
+            try:
+                assembled.family.layout(prompt.text, answer, shapes=shapes, turns=question.turns)
+            except ValueError as error:
+                where = f"{data.prepared.root}, split {split}, question {question.id}"
+                raise ValueError(f"{where}, with {len(shapes)} media items: {error}") from error
+
+
+def _characters(question: Question, *, answered: bool) -> int:
+    said = sum(len(turn.asked) + len(turn.answer) for turn in question.turns)
+    return said + len(question.text) + (len(question.answer) if answered else 0)
 
 
 def cut_answers(data: OpenedData, family: SequenceFamily) -> str:

@@ -122,3 +122,38 @@ def test_the_three_commands_work_when_they_are_pasted(table: Path, tiny_busi: Pa
     found = json.loads(results.read_text("utf-8"))
     assert (found["benchmark"], found["primary"]["name"]) == ("vqa", "closed_accuracy")
     assert set(found["phases"]) == {"zero_shot", "final"}
+
+
+def test_data_that_cannot_be_trained_on_or_prepared_are_said_loudly(
+    table: Path, tiny_busi: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = list(csv.DictReader(table.open(encoding="utf-8")))
+
+    def init(name: str) -> str:
+        with Path(f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+        given = ["--data", f"{name}.csv", "--images", str(tiny_busi), "--columns", "image=file", "patient=PID"]
+        assert main(["init", name, *given]) == 0
+        return capsys.readouterr().out
+
+    rows = [row | {"split": "test"} for row in rows]
+    said = init("for_testing")
+    assert "NO QUESTIONS TO TRAIN ON" in said
+    assert [line.split()[1] for line in commands(said)] == ["prepare", "eval", "eval"]
+    assert "`prepare` WILL STOP" not in said
+    assert "train 0, val 0, test 72 (as the data say)" in said
+    rows = [row | {"split": ("test", "train", "")[number // 24]} for number, row in enumerate(rows)]
+    assert "train 41, val 4, test 28 (estimated; `prepare` draws the split)" in init("in_part")
+    rows = [row | {"split": row["split"] or "train"} for row in rows]
+    said = init("two_splits")
+    assert "train 48, val 0, test 24 (as the data say; `prepare` draws val out of train)" in said
+    assert [line.split()[1] for line in commands(said)] == ["prepare", "validate", "run"]
+    rows[0]["answer"] = "cyst"
+    rows[3]["answer"] = "cyst"
+    said = init("wrong_answers")
+    assert "`prepare` WILL STOP: more than 1% of the rows are rejected, the first because: wrong_answers.csv" in said
+    assert "cyst" in said
+    assert "--max-rejected" in said

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,24 @@ def test_validate_warns_of_answers_that_are_longer_than_replies(prepared_tiny: P
     assert f"test has {longest} tokens, and replies are cut behind 3: set eval.max_new_tokens={longest + 1}" in warning
     assert main([*arguments, "eval.readings=[likelihood]"]) == 0
     assert "warning" not in capsys.readouterr().out
+
+
+def test_validate_refuses_test_questions_beyond_the_context(tiny_busi: Path, tmp_path: Path, capsys: Capture) -> None:
+    """The longest text, and the most images together, before any hour is spent on the others."""
+    pictures = sorted(path for path in tiny_busi.rglob("*.png") if "_mask" not in path.name)
+    history = "The history is long. " * 1700
+    for odd in ({"question": f"{history}Is there a mass?"}, {"image": [str(pictures[9])] * 4200}):
+        rows = [
+            {"image": [str(path)], "question": "Is there a mass?", "answer": "no", "split": split, "patient": path.name}
+            for path, split in zip(pictures[:9], ["train"] * 6 + ["val"] * 2 + ["test"], strict=True)
+        ]
+        table, out = tmp_path / f"{next(iter(odd))}.jsonl", tmp_path / next(iter(odd))
+        table.write_text("\n".join(map(json.dumps, [*rows, rows[-1] | odd])), "utf-8")
+        assert main(["prepare", "vqa", "--from", str(table), "--out", str(out)]) == 0
+        fields = ["data.benchmark=vqa", f"data.root={out}", "eval.readings=[likelihood]"]
+        capsys.readouterr()
+        assert main(["validate", "nano_busi_lora", "--set", *fields]) == 1
+        assert re.search(rf"{out}, split test, question .* tokens where the language model", capsys.readouterr().err)
 
 
 def test_validate_without_weights_needs_none(prepared_tiny: Path, capsys: Capture) -> None:
