@@ -189,10 +189,9 @@ def test_several_images_none_and_earlier_turns(
     group = MediaGroup("several" if refs else "none", refs, ())
     marks, condition = MEDIA_MARK * (num_images // 2), "image" if refs else "text_only"
     turns = (Turn(f"{marks} Is it the head?", "no"), Turn("Is it the heart?", "yes"))
+    ways = ((LETTERS, "likelihood"), (WORDS, "likelihood"), (WORDS, "generation"))
     asked = []
-    for number, (options, reading) in enumerate(
-        ((LETTERS, "likelihood"), (WORDS, "likelihood"), (WORDS, "generation"))
-    ):
+    for number, (options, reading) in enumerate(ways):
         for each, earlier in ((number, ()), (number + 3, turns)):
             plain = request(each, options, reading=reading, condition=condition)
             text = f"{marks if earlier else ''}{plain.prompt.text}"
