@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -119,7 +119,10 @@ def compare(
         if truths is None:
             raise ValueError("two lists of answers need truths=: the true answers, or the questions of a loaded folder")
         called = names or NAMES
-        truths, patients, options = _kept(truths), _kept(patients), _kept(options)
+        # What an iterator yields is read for both sides.
+        truths = list(truths) if isinstance(truths, Iterator) else truths
+        patients = list(patients) if isinstance(patients, Iterator) else patients
+        options = list(options) if isinstance(options, Iterator) else options
         one = score(truths, first, patients=patients, options=options, name=called[0])
         other = score(truths, second, patients=patients, options=options, name=called[1])
     if one.scores.parser != other.scores.parser:
@@ -129,11 +132,6 @@ def compare(
         )
     found = sides.compare(_side(one, called[0]), _side(other, called[1]), one.benchmark)
     return Comparison(one, other, found)
-
-
-def _kept(given: _Given) -> _Given | list[object]:
-    """Returns a list of what an iterator yields, which can be read for both sides, and anything else as it is."""
-    return list(given) if isinstance(given, Iterator) else given
 
 
 def _side(of: Evaluation, name: str) -> sides.Side:

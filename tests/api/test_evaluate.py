@@ -129,9 +129,7 @@ def test_an_evaluation_goes_on_and_equals_the_command(
 
     with pytest.raises(KeyboardInterrupt):
         medtune.evaluate(stops, data.test, out=tmp_path / "here", progress=False)
-    with pytest.warns(
-        UserWarning, match=r"3 of the 9 answers are of an earlier evaluation"
-    ):
+    with pytest.warns(UserWarning, match=r"3 of the 9 answers are of an earlier evaluation"):
         result = medtune.evaluate(benign, data.test, out=tmp_path / "here", progress=False, name="predictions")
     assert calls == 4
     capsys.readouterr()

@@ -150,6 +150,8 @@ def test_two_lists_are_compared_by_patient() -> None:
     assert found.n == 40
     assert "after is better than before by more than chance explains" in found.judgement
     assert "after against before" in str(found)
+    drawn = medtune.compare(["yes"] * 40, iter(truths), truths=iter(truths), patients=map(str, patients))
+    assert (drawn.gain, drawn.ci95, drawn.n) == (found.gain, found.ci95, found.n)
     again = medtune.compare(one, other)
     assert (again.gain, again.ci95, again.p) == (found.gain, found.ci95, found.p)
 

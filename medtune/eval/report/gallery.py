@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import PIL.Image
 
 from medtune.data.media.preview import preview
-from medtune.data.types import MEDIA_MARK, MediaRef
+from medtune.data.types import MEDIA_MARK, MediaRef, Question
 from medtune.eval.report.answers import CHANGES, Answered, answered_questions, chosen, with_replies
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import phase_title, spoken
@@ -95,7 +95,7 @@ class Item:
         number: Its place in the gallery, from 1.
         question_id: Id of the question.
         task: Its task in words; "" if it has none.
-        question: Its text.
+        question: Its text, behind the earlier turns of its conversation.
         truth: The right answer with its unit.
         outcome: "right", "wrong", "graded" or "unscored" in the last phase.
         change: The effect of training on the answer, in words; "" if there is none to tell.
@@ -243,7 +243,7 @@ def _item(number: int, one: Answered, shown: Picture) -> Item:
         number=number,
         question_id=question.id,
         task=spoken(question.facets.get("task", "")),
-        question=_cut(question.text.replace(MEDIA_MARK, "").strip()),
+        question=asked_text(question),
         truth=_cut(question.answer + (f" {question.unit}" if question.unit else "")),
         outcome=_outcome(one),
         change=_CHANGE_TITLES.get(one.change, ""),
@@ -252,6 +252,12 @@ def _item(number: int, one: Answered, shown: Picture) -> Item:
         replies=replies,
         picture=shown,
     )
+
+
+def asked_text(question: Question) -> str:
+    """Returns what was asked: the earlier turns of the conversation with their answers, then the question."""
+    turns = [said for turn in question.turns for said in (f"user: {turn.asked}", f"assistant: {turn.answer}")]
+    return "\n".join(_cut(said.replace(MEDIA_MARK, "").strip()) for said in (*turns, question.text))
 
 
 def _outcome(one: Answered) -> str:
