@@ -119,9 +119,13 @@ def test_each_seed_stops_for_itself_with_stages_and_averaged_weights(
         assert "stopped at step 6 of 8 because" in stopped
         assert "stopped at step 6 of 10 because" in stopped
         assert sorted(RunFolder(run).early_stops) == [1, 2]
-        # What is tested is one of the validated averages, which the last validation of a stage that stopped wrote too.
-        best, last = (load_file(run / "checkpoints" / f"{name}.safetensors") for name in ("best", "last"))
-        assert best.keys() == last.keys()
+        # The last weights are the averages, while the saved state holds the weights that are trained too.
+        last, path = load_file(run / "checkpoints" / "last.safetensors"), RunFolder(run).saved_state()
+        assert path is not None
+        state = torch.load(path, weights_only=True)
+        averages = state["callbacks"]["WeightAverage"]["average"]
+        assert all(any(torch.equal(each, mean) for mean in averages) for each in last.values())
+        assert not any(torch.equal(each, state["state_dict"][f"model.{name}"]) for name, each in last.items())
     assert "accuracy over 2 seeds" in capsys.readouterr().out
     # A series that ended is not trained again.
     assert nano.here("run", out, *settings, extra=("--seeds", "2", "--resume")) == 0
