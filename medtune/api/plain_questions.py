@@ -97,8 +97,10 @@ def _options(given: Options) -> dict[str, tuple[str, ...]]:
     pairs = given.items() if isinstance(given, Mapping) else enumerate(given)
     found = {}
     for place, each in pairs:
-        if isinstance(each, str):
-            raise TypeError(f"options: one text, {each!r:.60}, at {place!r}; wanted the list of the question's options")
+        if isinstance(each, str) or not isinstance(each, Iterable):
+            raise TypeError(
+                f"options: got {each!r:.60} at {place!r}; wanted a list of the question's options, [] for none"
+            )
         found[str(place)] = tuple(texts_by_id(each, what=f"options of {place!r}").values())
     return found
 

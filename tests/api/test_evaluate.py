@@ -143,8 +143,12 @@ def test_an_evaluation_goes_on_and_equals_the_command(
 
 
 class Wrong:
+    def __init__(self, said: object = ()) -> None:
+        self._said: Any = said
+
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
-        return iter(())
+        answered: Iterator[Prediction] = self._said
+        return answered
 
 
 @pytest.mark.parametrize(
@@ -155,6 +159,8 @@ class Wrong:
         ("gpt", "a str cannot be asked"),
         (Oracle, "Oracle is a class; give an object of it"),
         (None, "a NoneType cannot be asked"),
+        (Wrong(None), "Wrong.answer returned None; wanted a Prediction per request"),
+        (Wrong(["benign"]), "Wrong.answer gave 'benign'; wanted a Prediction"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(data: medtune.Dataset, given: Any, message: str) -> None:

@@ -112,7 +112,8 @@ NAN = math.nan
             r"truths: got a list of questions",
         ),
         (["  "], ["yes"], {}, "truths: at '0' the answer is empty"),
-        (["a"], ["a"], {"options": ["ab"]}, "options: one text, 'ab', at 0"),
+        (["a"], ["a"], {"options": ["ab"]}, "options: got 'ab' at 0; wanted a list"),
+        (["a"], ["a"], {"options": [None]}, r"options: got None at 0; wanted a list of .*, \[\] for none"),
         (
             ["benin"],
             ["a"],

@@ -12,9 +12,9 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from lightning.pytorch.strategies import FSDPStrategy
-from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from medtune.data.prepared.read import open_prepared
 from medtune.eval.predictions.files import parse_line
