@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -119,6 +119,10 @@ def compare(
         if truths is None:
             raise ValueError("two lists of answers need truths=: the true answers, or the questions of a loaded folder")
         called = names or NAMES
+        # What an iterator yields is read for both sides.
+        truths = list(truths) if isinstance(truths, Iterator) else truths
+        patients = list(patients) if isinstance(patients, Iterator) else patients
+        options = list(options) if isinstance(options, Iterator) else options
         one = score(truths, first, patients=patients, options=options, name=called[0])
         other = score(truths, second, patients=patients, options=options, name=called[1])
     if one.scores.parser != other.scores.parser:

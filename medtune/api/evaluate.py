@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import get_args
@@ -22,6 +23,7 @@ from medtune.data.types import AnswerFormat, Condition, Reading
 from medtune.eval.asking import ask
 from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
+from medtune.eval.predictions.shards import stored_predictions
 from medtune.eval.scoring.answer_kinds import is_closed
 from medtune.eval.scoring.parse_replies import LIKELIHOOD
 
@@ -55,7 +57,8 @@ def evaluate(
             image, and with another patient's.
         seed: Decides which patient's image the other image is.
         out: A folder for predictions.jsonl, parsed.jsonl and scores.json. Questions that it holds answers to are not
-            asked again, so that an evaluation that broke off goes on. None keeps nothing on disk.
+            asked again, so that an evaluation that broke off goes on, and a warning says how many answers were there.
+            None keeps nothing on disk.
         progress: Whether a progress bar is written to stderr.
 
     Raises:
@@ -81,6 +84,7 @@ def evaluate(
     model = as_answerer(answerer)
     benchmark = with_prepared_prompts(find_benchmark(asked.benchmark), asked.prepared).for_part(asked.chosen)
     with _folder(out) as folder, _progress(name, shown=progress) as on_group:
+        kept = len(stored_predictions(folder)) if folder.is_dir() else 0
         predictions = ask.evaluate(
             model,
             asked.groups(),
@@ -91,6 +95,12 @@ def evaluate(
             conditions=conditions,
             seed=seed,
             on_group=on_group,
+        )
+    if kept:
+        warnings.warn(
+            f"{kept} of the {len(predictions)} answers are of an earlier evaluation, from {out}; only the others were "
+            "asked for. Name another folder for another model",
+            stacklevel=2,
         )
     likely = readings[0] == LIKELIHOOD and any(map(is_closed, asked.chosen))
     found = score_questions(asked, predictions, benchmark, name=name, parser=LIKELIHOOD if likely else None)

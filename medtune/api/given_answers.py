@@ -30,6 +30,8 @@ def given_predictions(answers: Answers, questions: Sequence[Question]) -> list[P
         return [_prediction(id_, text) for id_, text in texts.items()]
     if isinstance(answers, str):
         raise TypeError(f"answers: got one text, {answers!r:.60}; wanted a list of texts, or a dict of texts by id")
+    if isinstance(answers, set | frozenset):
+        raise TypeError("answers: a set has no order; wanted a list of texts, or a dict of texts by id")
     found: list[object] = list(answers)
     predictions = [each for each in found if isinstance(each, Prediction)]
     if predictions and len(predictions) == len(found):

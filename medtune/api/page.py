@@ -16,7 +16,7 @@ from medtune.eval.comparing.compare_text import comparison_table
 from medtune.eval.comparing.verdict import verdict
 from medtune.eval.data_label import PATIENT, several
 from medtune.eval.report.answers import Answered, answer_to, chosen
-from medtune.eval.report.gallery import MAX_IMAGE_BYTES, MAX_ITEMS, NO_PICTURE, Picture, picture, question_words
+from medtune.eval.report.gallery import MAX_IMAGE_BYTES, MAX_ITEMS, NO_PICTURE, Picture, asked_text, picture
 from medtune.eval.report.result_tables import paper_table
 from medtune.eval.report.table import Cell, ReportTable, count, interval, number, plain, signed, span, spoken, word
 from medtune.eval.scoring.uncounted_questions import uncounted_text
@@ -33,7 +33,7 @@ class Card:
 
     Attributes:
         question: The question.
-        text: Its text.
+        text: Its text, behind the earlier turns of its conversation.
         task: Its task in words.
         outcome: "right", "wrong", "graded" or "unscored".
         reply: The generated text, or the option that was read.
@@ -226,7 +226,7 @@ def _card(one: Answered, replies: Mapping[str, str], shown: Picture) -> Card:
     outcome = one.last.outcome
     return Card(
         question=one.question,
-        text=question_words(one.question),
+        text=asked_text(one.question),
         task=spoken(one.question.facets.get("task", "")) or "Question",
         outcome="wrong" if outcome == "unreadable" else outcome,
         reply=replies.get(one.question.id, one.last.said or ""),

@@ -45,11 +45,13 @@ def texts_by_id(given: Iterable[object] | Mapping[str, object], *, what: str) ->
     """Returns texts by the question's id; those of a list have their places as ids.
 
     Raises:
-        TypeError: A value is no text, or the whole is one text.
+        TypeError: A value is no text, or the whole is one text or a set.
         ValueError: Two ids are the same as texts.
     """
     if isinstance(given, str):
         raise TypeError(f"{what}: got one text, {given!r:.60}; wanted a list of texts, or a dict of texts by id")
+    if isinstance(given, set | frozenset):
+        raise TypeError(f"{what}: a set has no order; wanted a list of texts, or a dict of texts by id")
     found = list(given.items() if isinstance(given, Mapping) else enumerate(given))
     for place, value in found:
         if isinstance(value, Question):
@@ -95,8 +97,10 @@ def _options(given: Options) -> dict[str, tuple[str, ...]]:
     pairs = given.items() if isinstance(given, Mapping) else enumerate(given)
     found = {}
     for place, each in pairs:
-        if isinstance(each, str):
-            raise TypeError(f"options: one text, {each!r:.60}, at {place!r}; wanted the list of the question's options")
+        if isinstance(each, str) or not isinstance(each, Iterable):
+            raise TypeError(
+                f"options: got {each!r:.60} at {place!r}; wanted a list of the question's options, [] for none"
+            )
         found[str(place)] = tuple(texts_by_id(each, what=f"options of {place!r}").values())
     return found
 

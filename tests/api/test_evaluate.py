@@ -129,7 +129,8 @@ def test_an_evaluation_goes_on_and_equals_the_command(
 
     with pytest.raises(KeyboardInterrupt):
         medtune.evaluate(stops, data.test, out=tmp_path / "here", progress=False)
-    result = medtune.evaluate(benign, data.test, out=tmp_path / "here", progress=False, name="predictions")
+    with pytest.warns(UserWarning, match=r"3 of the 9 answers are of an earlier evaluation"):
+        result = medtune.evaluate(benign, data.test, out=tmp_path / "here", progress=False, name="predictions")
     assert calls == 4
     capsys.readouterr()
     predictions = tmp_path / "here" / "predictions.jsonl"
@@ -142,8 +143,12 @@ def test_an_evaluation_goes_on_and_equals_the_command(
 
 
 class Wrong:
+    def __init__(self, said: object = ()) -> None:
+        self._said: Any = said
+
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
-        return iter(())
+        answered: Iterator[Prediction] = self._said
+        return answered
 
 
 @pytest.mark.parametrize(
@@ -154,6 +159,8 @@ class Wrong:
         ("gpt", "a str cannot be asked"),
         (Oracle, "Oracle is a class; give an object of it"),
         (None, "a NoneType cannot be asked"),
+        (Wrong(None), "Wrong.answer returned None; wanted a Prediction per request"),
+        (Wrong(["benign"]), "Wrong.answer gave 'benign'; wanted a Prediction"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(data: medtune.Dataset, given: Any, message: str) -> None:

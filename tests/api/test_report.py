@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import pytest
 import medtune
 from medtune.benchmarks import paper_of
 from medtune.eval.report.write import write_report
+from medtune.trainer.commands.cli import main
 from tests.eval.answerers import Oracle
 from tests.eval.report.folders import write_run
 
+ROLES = ("user", "assistant")
 EVIL = "<script>alert(1)</script>"
 
 
@@ -38,6 +41,22 @@ def test_the_page_of_an_evaluation(result: medtune.Evaluation, tmp_path: Path) -
     assert not re.findall(r'(?:src|href)="(?!data:|#)', page)
     with pytest.raises(FileNotFoundError, match="there is no such folder; make it"):
         medtune.Report(result).write(tmp_path / "missing" / "report.html")
+
+
+def test_a_question_stands_behind_the_earlier_turns_of_its_conversation(tmp_path: Path) -> None:
+    said = [("What?", "a cyst"), ("Where? " + "x" * 700, "left"), ("How large is it?", "12 mm")]
+    messages = [{"role": role, "content": text} for turn in said for role, text in zip(ROLES, turn, strict=True)]
+    raw, out = tmp_path / "raw", tmp_path / "out"
+    raw.mkdir()
+    (raw / "test.jsonl").write_text(json.dumps({"messages": messages}) + "\n", "utf-8")
+    command = ["prepare", "vqa", "--source", "ms_swift", "--from", str(raw), "--out", str(out)]
+    assert main(command) == 0
+    questions = medtune.load(out).test
+    page = medtune.Report(medtune.evaluate(Oracle(), questions, progress=False)).html
+    shown = [card.partition("</p>")[0] for card in page.split('<p class="question" dir="auto">')[1:]]
+    (last,) = [each for each in shown if each.endswith("How large is it?")]
+    assert last.startswith("... xxx")
+    assert last.endswith("xxx\nAssistant: left\nUser: How large is it?")
 
 
 def test_a_notebook_shows_a_frame_of_its_own(result: medtune.Evaluation) -> None:

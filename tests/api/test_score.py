@@ -99,6 +99,9 @@ NAN = math.nan
         ([1, 0], ["yes", "no"], {}, r"truths: 1 \(int\) at 0"),
         (TRUTHS, ANSWERS, {"patients": ["a", "a", "b", "b", NAN]}, "patients: NaN at 4"),
         ("yes", ["yes"], {}, "truths: got one text, 'yes'"),
+        ({"yes", "no"}, ["yes", "no"], {}, "truths: a set has no order"),
+        (["yes", "no"], {"yes", "no"}, {}, "answers: a set has no order"),
+        (["yes", "no"], ["yes", "no"], {"patients": {"a", "b"}}, "patients: a set has no order"),
         (["yes"], "yes", {}, "answers: got one text, 'yes'"),
         ([], [], {}, "truths: there are none"),
         ({1: "yes", "1": "no"}, ["yes", "no"], {}, "two ids are the same as texts"),
@@ -109,7 +112,8 @@ NAN = math.nan
             r"truths: got a list of questions",
         ),
         (["  "], ["yes"], {}, "truths: at '0' the answer is empty"),
-        (["a"], ["a"], {"options": ["ab"]}, "options: one text, 'ab', at 0"),
+        (["a"], ["a"], {"options": ["ab"]}, "options: got 'ab' at 0; wanted a list"),
+        (["a"], ["a"], {"options": [None]}, r"options: got None at 0; wanted a list of .*, \[\] for none"),
         (
             ["benin"],
             ["a"],
@@ -147,6 +151,8 @@ def test_two_lists_are_compared_by_patient() -> None:
     assert found.n == 40
     assert "after is better than before by more than chance explains" in found.judgement
     assert "after against before" in str(found)
+    drawn = medtune.compare(["yes"] * 40, iter(truths), truths=iter(truths), patients=map(str, patients))
+    assert (drawn.gain, drawn.ci95, drawn.n) == (found.gain, found.ci95, found.n)
     again = medtune.compare(one, other)
     assert (again.gain, again.ci95, again.p) == (found.gain, found.ci95, found.p)
 

@@ -89,6 +89,10 @@ def test_what_is_no_model_or_no_processor_is_refused(checkpoint: Path, prepared_
         medtune.Vlm(model, tokenizer)
     with pytest.raises(TypeError, match="a Linear is no model of transformers"):
         medtune.Vlm(torch.nn.Linear(1, 1), processor)
+    for wrong in ("max_new_tokens", "batch_size"):
+        settings: Any = {wrong: 0}
+        with pytest.raises(ValueError, match=rf"medtune\.Vlm: {wrong} is 0; it must be at least 1"):
+            medtune.Vlm(model, processor, **settings)
     prompts = get_peft_model(model, PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2))
     with pytest.raises(ValueError, match="learnt prompts are put in by peft's own forward"):
         medtune.Vlm(prompts, processor)

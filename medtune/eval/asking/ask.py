@@ -119,12 +119,18 @@ def visit_answers(
     """Yields one prediction for each request of a visit that is not done, with the hash of its prompt.
 
     Raises:
+        TypeError: The model answered with something else than predictions.
         ValueError: The model answered something that it was not asked, or left a request unanswered.
     """
     waiting = _waiting(visit, done)
     if not waiting:
         return
-    for prediction in answerer.answer(visit.shown, tuple(waiting.values())):
+    answered: object = answerer.answer(visit.shown, tuple(waiting.values()))
+    if not isinstance(answered, Iterable):
+        raise TypeError(f"{type(answerer).__name__}.answer returned {answered!r:.80}; wanted a Prediction per request")
+    for prediction in answered:
+        if not isinstance(prediction, Prediction):
+            raise TypeError(f"{type(answerer).__name__}.answer gave {prediction!r:.80}; wanted a Prediction")
         request = waiting.pop(prediction.key, None)
         if request is None:
             raise ValueError(f"the model answered {describe_key(prediction.key)}, which it was not asked, or not again")

@@ -8,13 +8,13 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import dataclass, replace
 
 import PIL.Image
 
 from medtune.data.media.preview import preview
-from medtune.data.types import MEDIA_MARK, MediaRef, Question
+from medtune.data.readable import readable_question
+from medtune.data.types import MediaRef, Question
 from medtune.eval.report.answers import CHANGES, Answered, answered_questions, chosen, with_replies
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import phase_title, spoken
@@ -24,8 +24,8 @@ MAX_IMAGE_BYTES = 4_000_000
 LONG_SIDE_PX = 360
 JPEG_QUALITY = 82
 MAX_TEXT = 600
-_SHOWN = 80
-"""Characters of an earlier question and of its answer that are shown."""
+_LONGEST_EARLIER = 300
+"""The most characters of earlier turns that are shown in front of a question."""
 
 _CHANGE_TITLES = {
     "broken": "broken by training",
@@ -98,7 +98,7 @@ class Item:
         number: Its place in the gallery, from 1.
         question_id: Id of the question.
         task: Its task in words; "" if it has none.
-        question: Its text.
+        question: Its text, behind the earlier turns of its conversation.
         truth: The right answer with its unit.
         outcome: "right", "wrong", "graded" or "unscored" in the last phase.
         change: The effect of training on the answer, in words; "" if there is none to tell.
@@ -246,7 +246,7 @@ def _item(number: int, one: Answered, shown: Picture) -> Item:
         number=number,
         question_id=question.id,
         task=spoken(question.facets.get("task", "")),
-        question=_cut(question_words(question)),
+        question=asked_text(question),
         truth=_cut(question.answer + (f" {question.unit}" if question.unit else "")),
         outcome=_outcome(one),
         change=_CHANGE_TITLES.get(one.change, ""),
@@ -257,34 +257,9 @@ def _item(number: int, one: Answered, shown: Picture) -> Item:
     )
 
 
-def question_words(question: Question) -> str:
-    """Returns the question in words: the turn before it, and in place of each of several media items its number.
-
-    Example:
-        >>> from medtune.data.types import Turn
-        >>> asked = Question("q", "m", f"And {MEDIA_MARK}?", (), "larger", "text", "p")
-        >>> question_words(asked)
-        'And ?'
-        >>> turns = (Turn(f"{MEDIA_MARK} What is shown?", "a cyst"),)
-        >>> question_words(Question("q", "m", f"And {MEDIA_MARK}?", (), "larger", "text", "p", turns=turns))
-        'After "[1] What is shown?" and "a cyst": And [2]?'
-    """
-    texts = [*(turn.asked for turn in question.turns), question.text]
-    several = sum(text.count(MEDIA_MARK) for text in texts) > 1
-    numbers = count(1)
-    texts = [_numbered(text, numbers) if several else text.replace(MEDIA_MARK, "").strip() for text in texts]
-    if not question.turns:
-        return texts[0]
-    return f'After "{_short(texts[-2])}" and "{_short(question.turns[-1].answer)}": {texts[-1]}'
-
-
-def _numbered(text: str, numbers: count[int]) -> str:
-    first, *others = text.split(MEDIA_MARK)
-    return "".join([first, *(f"[{next(numbers)}]{other}" for other in others)]).strip()
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+def asked_text(question: Question) -> str:
+    """Returns what was asked, cut to a readable length, behind the end of the conversation's earlier turns."""
+    return readable_question(replace(question, text=_cut(question.text)), longest=_LONGEST_EARLIER)
 
 
 def _outcome(one: Answered) -> str:

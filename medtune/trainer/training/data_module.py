@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import lightning.pytorch as pl
 from torch.utils.data import DataLoader
@@ -16,6 +16,7 @@ from medtune.data.prepared.read import open_prepared
 from medtune.data.types import Reading, Split
 from medtune.trainer.experiment.open_data import OpenedData, open_data, primary_parser
 from medtune.trainer.experiment.prepared_data import groups_of
+from medtune.trainer.recipe.check import check_recipe
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import DataBlock, EvalBlock, Recipe, Stage, TrainBlock
 from medtune.trainer.training.batches import MicroBatch, loader, micro_batches, stage_order
@@ -92,24 +93,22 @@ class QuestionData(pl.LightningDataModule):
 
         Raises:
             FileNotFoundError: There is no such folder.
-            ValueError: It is no prepared folder, or holds media that the model does not read.
+            ValueError: It is no prepared folder, holds media that the model does not read, or a number or reading is
+                wrong.
         """
+        if readings is not None and not set(readings) <= set(get_args(Reading)):
+            raise ValueError(f"readings is {readings!r}; it must hold 'likelihood', 'generation' or both")
         root = Path(folder)
         prepared = open_prepared(root)
-        most = prepared.num_questions("val") if val_questions is None else val_questions
+        most = max(prepared.num_questions("val"), 1) if val_questions is None else val_questions
         has_options = any(question.options for question in prepared.questions("test"))
         usual: tuple[Reading, ...] = ("likelihood",) if has_options else ("generation",)
         train = TrainBlock(max_steps=1, batch_size=batch_size, micro_batch_size=batch_size, seed=seed)
         data = DataBlock(benchmark=prepared.manifest.benchmark, root=root, workers=workers)
-        return cls._of(
-            Recipe(
-                model.chosen,
-                data,
-                train,
-                EvalBlock(readings=usual if readings is None else tuple(readings), val_questions=max(most, 1)),
-            ),
-            model,
-        )
+        evaluation = EvalBlock(readings=usual if readings is None else tuple(readings), val_questions=most)
+        recipe = Recipe(model.chosen, data, train, evaluation)
+        check_recipe(recipe)
+        return cls._of(recipe, model)
 
     @classmethod
     def _of(cls, recipe: Recipe, model: FineTuning) -> QuestionData:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.data.types import MediaGroup
+from medtune.data.types import MEDIA_MARK, MediaGroup, Turn
 from medtune.models.server.addresses import ServerError
 from medtune.models.server.engines import ENGINES, EngineName
 from tests.models.server.conftest import (
@@ -34,6 +34,7 @@ FURTHER: list[tuple[EngineName, str]] = [
 ]
 BOTH: list[EngineName] = ["vllm", "sglang"]
 QWEN = "nano_qwen25vl"
+FAMILIES = ("gemma3", "internvl", "llava")
 
 
 @pytest.mark.parametrize(
@@ -176,6 +177,35 @@ def test_a_silent_server_counts_as_dead(served: Served, answering: Answering, gr
     with pytest.raises(ServerError, match=r"(?s)no server is left.*silent for 0.2 s"):
         list(answerer.answer(group, [request(0, reading="generation")]))
     assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize("engine", BOTH)
+@pytest.mark.parametrize("name", [QWEN, *(pytest.param(f"nano_{each}", marks=pytest.mark.slow) for each in FAMILIES)])
+@pytest.mark.parametrize("num_images", [0, 2])
+def test_several_images_none_and_earlier_turns(
+    engine: EngineName, name: str, num_images: int, served: Served, answering: Answering, tmp_path: Path
+) -> None:
+    refs = tuple(ref for seed in range(num_images) for ref in picture_group(tmp_path, seed).media)
+    group = MediaGroup("several" if refs else "none", refs, ())
+    marks, condition = MEDIA_MARK * (num_images // 2), "image" if refs else "text_only"
+    turns = (Turn(f"{marks} Is it the head?", "no"), Turn("Is it the heart?", "yes"))
+    ways = ((LETTERS, "likelihood"), (WORDS, "likelihood"), (WORDS, "generation"))
+    asked = []
+    for number, (options, reading) in enumerate(ways):
+        for each, earlier in ((number, ()), (number + 3, turns)):
+            plain = request(each, options, reading=reading, condition=condition)
+            text = f"{marks if earlier else ''}{plain.prompt.text}"
+            question = replace(plain.question, turns=earlier, text=text)
+            asked.append(replace(plain, question=question, prompt=replace(plain.prompt, text=text)))
+    here = local_answers(twin(name), group, asked)
+    server = served(name)
+    there = {each.key.question_id: each for each in answering(engine, name, server).answer(group, asked)}
+    assert there.keys() == here.keys() == {f"q{number}" for number in range(6)}
+    for id_, ours in here.items():
+        assert there[id_].option_logprobs == pytest.approx(ours.option_logprobs, abs=2e-3)
+        assert there[id_].text == ours.text
+    sent = [body.get("content_parts") or body.get("image_data") or [] for _, body in server.bodies]
+    assert {len(pictures) for pictures in sent} == {num_images}
 
 
 def test_frames_that_a_family_reads_as_a_video_are_refused(served: Served, answering: Answering) -> None:

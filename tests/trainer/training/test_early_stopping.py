@@ -104,12 +104,50 @@ def test_validate_says_when_a_stage_stops(nano: Nano, tmp_path: Path, capsys: py
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", [None, "ddp", "deepspeed_stage_2", "deepspeed_stage_3"])
+def test_each_seed_stops_for_itself_with_stages_and_averaged_weights(
+    nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stages = (
+        "train.stages=[{name: first, max_steps: 8, tuning: {language: {mode: frozen}}}, {name: second, max_steps: 10}]"
+    )
+    settings = (*STOPS, "train.max_steps=null", stages, "train.ema_decay=0.5")
+    out = tmp_path / "series"
+    assert nano.here("run", out, *settings, extra=("--seeds", "2")) == 0
+    for seed in range(2):
+        run = out / f"seed_{seed}"
+        stopped = json.loads((run / "results.json").read_text())["stopped_early"]
+        assert "stopped at step 6 of 8 because" in stopped
+        assert "stopped at step 6 of 10 because" in stopped
+        assert sorted(RunFolder(run).early_stops) == [1, 2]
+        # The last weights are the averages, while the saved state holds the weights that are trained too.
+        last, path = load_file(run / "checkpoints" / "last.safetensors"), RunFolder(run).saved_state()
+        assert path is not None
+        state = torch.load(path, weights_only=True)
+        averages = state["callbacks"]["WeightAverage"]["average"]
+        assert all(any(torch.equal(each, mean) for mean in averages) for each in last.values())
+        assert not any(torch.equal(each, state["state_dict"][f"model.{name}"]) for name, each in last.items())
+    assert "accuracy over 2 seeds" in capsys.readouterr().out
+    # A series that ended is not trained again.
+    assert nano.here("run", out, *settings, extra=("--seeds", "2", "--resume")) == 0
+    assert "stopped at step" not in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("strategy", "more"),
+    [
+        (None, ()),
+        (None, ("train.ema_decay=0.5",)),
+        ("ddp", ()),
+        ("deepspeed_stage_2", ()),
+        ("deepspeed_stage_3", ()),
+    ],
+)
 def test_a_killed_and_resumed_run_stops_at_the_same_step(
-    nano: Nano, tmp_path: Path, curve: Curve, strategy: str | None
+    nano: Nano, tmp_path: Path, curve: Curve, strategy: str | None, more: tuple[str, ...]
 ) -> None:
     spread = () if strategy is None else ("train.devices=2", f"train.strategy={strategy}")
-    settings = (*STOPS, "train.max_steps=24", "train.early_stopping.patience=6", *spread)
+    settings = (*STOPS, "train.max_steps=24", "train.early_stopping.patience=6", *spread, *more)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     nano.finished("train", whole, *settings)
     process = nano.process("train", killed, *settings)

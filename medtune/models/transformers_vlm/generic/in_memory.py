@@ -54,8 +54,12 @@ class Vlm:
 
         Raises:
             TypeError: The model is no model of transformers, or the processor is none.
-            ValueError: The model's parts are not found, or the processor has no chat template that shows an image.
+            ValueError: The model's parts are not found, the processor has no chat template that shows an image, or a
+                number is below 1.
         """
+        for what, number in (("max_new_tokens", max_new_tokens), ("batch_size", batch_size)):
+            if number < 1:
+                raise ValueError(f"medtune.Vlm: {what} is {number}; it must be at least 1")
         self._whole = _whole(model)
         _refuse_no_processor(processor)
         loading = replace(DEFAULT, video_frames=video_frames, volumes_as=volumes_as)

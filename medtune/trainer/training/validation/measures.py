@@ -21,7 +21,7 @@ from medtune.eval.scoring.answer_classes import task_name
 from medtune.eval.scoring.parse_replies import PER_TOKEN, parse
 from medtune.eval.statistics.calibration import NUM_BINS
 from medtune.models.answering import TargetRead
-from medtune.trainer.training.validation.asked import Asked
+from medtune.trainer.training.validation.asked import CLOSED, Asked
 
 UNPARSABLE, UNLISTED = 0, 1
 """The labels of a reply that no answer can be read from, and of one that names an answer which nobody offered."""
@@ -83,7 +83,9 @@ class AnswerMeasures:
         """Returns the answer that is counted of a closed question; None for other questions."""
         question, asked = answered.question, self._asked
         by_reading = {prediction.key.reading: prediction for prediction in answered.predictions}
-        if question.answer not in self._labels or (counted := by_reading.get(asked.reading)) is None:
+        # An answer to a free question may be in the words of an option.
+        is_listed = question.answer_kind in CLOSED and question.answer in self._labels
+        if not is_listed or (counted := by_reading.get(asked.reading)) is None:
             return None
         said = parse(question, counted, asked.benchmark)[asked.parser]
         label = UNPARSABLE if said is None else self._labels.get(said, UNLISTED)

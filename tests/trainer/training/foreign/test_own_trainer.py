@@ -12,6 +12,8 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from lightning.pytorch.strategies import FSDPStrategy
 
 from medtune.data.prepared.read import open_prepared
@@ -113,6 +115,35 @@ def test_what_cannot_work_is_refused(prepared_tiny: Path, settings: dict[str, An
     module, data = parts(prepared_tiny)
     with pytest.raises(ValueError, match=re.escape(message)):
         pl.Trainer(**settings, **QUIET).fit(module, data)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"batch_size": 0}, "batch_size is 0; it must be at least 1"),
+        ({"workers": -1}, "data.workers is -1; it must be at least 0"),
+        ({"val_questions": 0}, "eval.val_questions is 0; it must be at least 1"),
+        ({"readings": ("likelihod",)}, "readings is ('likelihod',); it must hold 'likelihood', 'generation' or both"),
+        ({"readings": "likelihood"}, "readings is 'likelihood'; it must hold"),
+        ({"readings": ()}, "eval.readings is empty"),
+    ],
+)
+def test_wrong_settings_of_the_data_are_refused(prepared_tiny: Path, settings: dict[str, Any], message: str) -> None:
+    module = FineTuning.of_model("nano_pocket")
+    with pytest.raises(ValueError, match=re.escape(message)):
+        QuestionData.of_folder(prepared_tiny, model=module, **settings)
+
+
+def test_a_callback_that_watches_a_metric_that_is_not_there_says_what_there_is(
+    prepared_tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    watching: list[pl.Callback] = [EarlyStopping("val/los"), ModelCheckpoint(monitor="val/accuracy")]
+    for callback in watching:
+        module, data = parts(prepared_tiny)
+        settings = {**QUIET, "enable_checkpointing": True, "limit_train_batches": 1}
+        with pytest.raises((RuntimeError, MisconfigurationException), match="val/choice_accuracy"):
+            pl.Trainer(max_epochs=1, callbacks=[callback], **settings).fit(module, data)
 
 
 def test_gradients_are_clipped_once(prepared_tiny: Path) -> None:

@@ -148,6 +148,20 @@ def test_free_answers_have_a_loss_and_a_token_accuracy() -> None:
     assert measures.compute() == {"loss": pytest.approx(1.0), "token_accuracy": pytest.approx(0.5)}
 
 
+def test_a_free_answer_in_the_words_of_an_option_is_no_closed_one() -> None:
+    closed = Question("closed", "m0", "Which side?", ("left", "right"), "left", "choice", "p0")
+    free = Question("free", "m1", "Where is it?", (), "left", "text", "p1")
+    own = find_benchmark("vqa").for_part([closed, free])
+    parser = next(iter(own.parsers))
+    plan = asked(groups([closed, free]), own, answer_format="text", readings=("generation",), parser=parser, seed=0)
+    measures = AnswerMeasures(plan, torch.device("cpu"))
+    for question, reply in ((closed, "right"), (free, "left")):
+        key = PredictionKey(question.id, "image", "generation", 0)
+        said = Prediction(key, options_shown=question.options, text=reply)
+        measures.update([Answered(question, [said], TargetRead(-1.0, 1, 0))])
+    assert measures.compute()["choice_accuracy"] == 0
+
+
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4])
 def test_every_question_is_in_one_batch_that_counts(world_size: int) -> None:
     everything = plan("likelihood", number=9)
