@@ -88,7 +88,10 @@ def _tables(printed: Mapping[str, object], evidence: Evidence, rules: Mapping[st
         digits=2,
     )
     if rule is None:
-        note = "Made by another rule than any of our numbers, so that ours must not be compared with it."
+        note = (
+            "Made by another rule, or on other questions, than any of our numbers, so that ours must not be compared "
+            "with it."
+        )
         return [Table(table.title, table.columns, table.rows, (*table.notes, note), 2)]
     names = printed["our_columns"]
     assert isinstance(names, list)

@@ -199,6 +199,13 @@ def mirror(folder: Path) -> Path:
     return folder
 
 
+def test_half_a_copy_of_the_hub_is_refused_and_no_test_is_drawn_out_of_train(tmp_path: Path) -> None:
+    folder = mirror(tmp_path / "mirror")
+    (folder / "data" / "test-00000-of-00001.parquet").unlink()
+    with pytest.raises(ValueError, match="the official split test is missing, there is train"):
+        read(folder, tmp_path / "scratch")
+
+
 @pytest.mark.parametrize("by_id", [True, False])
 def test_the_hubs_form_is_read_from_a_mirror(tmp_path: Path, by_id: bool) -> None:
     folder = mirror(tmp_path / "mirror")
