@@ -181,7 +181,10 @@ def _read(part: Part, root: Path | None, scratch: Path) -> SourceTable:
     folder = raw_folder(root, holds=f"MMMU's Parquet files, such as {SUBJECTS[3]}/{part}-00000-of-00001.parquet")
     files = [(subject, path) for subject in SUBJECTS for path in sorted((folder / subject).glob(f"{part}-*.parquet"))]
     if not files:
-        raise FileNotFoundError(f"{folder}: wanted {SUBJECTS[3]}/{part}-*.parquet and the like, found none. See {URL}.")
+        raise FileNotFoundError(
+            f"{folder}: wanted {SUBJECTS[3]}/{part}-*.parquet and the like, found none. The source mmmu_med reads the "
+            f"validation part, mmmu_med_test the test part. See {URL}."
+        )
     rows = ((subject, row) for subject, path in files for row in file_rows(path, name=f"{subject}/{path.name}").rows())
     table = _table(_Reader(part, folder, scratch, _answers(folder)), rows, str(folder))
     lacking = [subject for subject in SUBJECTS if subject not in {found for found, _ in files}]

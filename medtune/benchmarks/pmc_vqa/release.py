@@ -49,7 +49,8 @@ class Version(NamedTuple):
         release: The level of the facet "release".
         train: The file of the training rows; it may be missing.
         test: The file of the test rows.
-        archives: The archives that may hold the images.
+        archives: The archives that may hold the images; on the hub the first one does. MedEvalKit's script renames
+            images_2.zip to images.zip.
         letter_in: The column that holds the letter of the answer.
         text_in: The column that holds the text of the answer; "" where there is none.
     """
@@ -62,9 +63,9 @@ class Version(NamedTuple):
     text_in: str = ""
 
     @property
-    def files(self) -> tuple[str, ...]:
-        """The files of the release that are read."""
-        return (self.train, self.test, *self.archives)
+    def hub_files(self) -> tuple[str, ...]:
+        """The files of the hub's repository that are downloaded."""
+        return (self.train, self.test, self.archives[0])
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -75,6 +76,7 @@ class Version(NamedTuple):
 V1 = Version("v1 test", "train.csv", "test.csv", ("images.zip",), "Answer_label", "Answer")
 V1_CLEAN = V1._replace(release="v1 test_clean", test="test_clean.csv")
 V2 = Version("v2 test_2", "train_2.csv", "test_2.csv", ("images_2.zip", "images.zip"), "Answer")
+_SOURCES = {V2.test: "pmc_vqa_2", V1.test: "pmc_vqa", V1_CLEAN.test: "pmc_vqa_clean"}
 
 
 @dataclass(slots=True)
@@ -143,7 +145,7 @@ def source_of(version: Version, *, write_example: Callable[[Path], None]) -> Sou
         patient_unit="the article that a figure is from, because no patients are named",
         read=lambda root, seed, scratch: read_version(version, root, scratch),
         read_questions=lambda root, seed, scratch: read_version(version, root, scratch, needs_media=False),
-        read_hub=lambda hub, seed, scratch: read_version(version, hub_folder(hub, version.files), scratch),
+        read_hub=lambda hub, seed, scratch: read_version(version, hub_folder(hub, version.hub_files), scratch),
         keeps_leaks=True,
         write_example=write_example,
     )
@@ -159,7 +161,10 @@ def read_version(version: Version, root: Path | None, scratch: Path, *, needs_me
     folder = raw_folder(root, holds=f"PMC-VQA's {version.test} and its images")
     if not (folder / version.test).is_file():
         there = ", ".join(sorted(path.name for path in folder.glob("*.csv"))) or "no .csv file"
-        raise FileNotFoundError(f"{folder / version.test}: this table is missing; there is {there}. See {URL}.")
+        others = "".join(
+            f" --source {name} reads {file}." for file, name in _SOURCES.items() if (folder / file).is_file()
+        )
+        raise FileNotFoundError(f"{folder / version.test}: this table is missing; there is {there}.{others} See {URL}.")
     here = next((name for name in _FOLDERS if (folder / name).is_dir()), "")
     images = stored_files(folder, (here, *(name for name in _FOLDERS if name != here)), version.archives, scratch)
     reader = _Reader(version, images, needs_media)

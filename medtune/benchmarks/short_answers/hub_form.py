@@ -61,6 +61,9 @@ def hub_form_table(
         raise ValueError(f"{origin}: wanted the splits {', '.join(SPLITS)}, there is {wrong[0]!r}.")
     if lacking := [name for each in sets for name in COLUMNS if name not in each.columns]:
         raise ValueError(f"{origin}: wanted the columns {', '.join(COLUMNS)}, there is no {lacking[0]!r}.")
+    if all(each.split != "test" for each in sets):
+        there = ", ".join(each.name for each in sets) or "nothing"
+        raise ValueError(f"{origin}: the official split test is missing, there is {there}. Download the rest of it.")
     counts = Counter[Split]()
     found, rejects = list[_Read](), list[Reject]()
     for each in sets:

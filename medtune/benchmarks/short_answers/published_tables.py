@@ -17,9 +17,9 @@ MISSING_SHARE = 0.01
 """The share of the questions that may be missing, because `prepare` could not read them."""
 
 
-def published_tables(benchmark: str, rules: Mapping[str, ReplyRule]) -> Tables:
+def published_tables(benchmark: str, rules: Mapping[str, ReplyRule], *, facet: str | None = None) -> Tables:
     """Returns the maker of the benchmark's tables: those of printed numbers, and one of a judge's verdicts."""
-    printed = printed_tables(benchmark, rules)
+    printed = printed_tables(benchmark, rules, facet=facet)
 
     def tables(evidence: Evidence) -> Sequence[Table]:
         judged = verdict_table(evidence, judge_task(), by="task", title="Open answers, by a judge")
@@ -37,8 +37,8 @@ def printed_tables(benchmark: str, rules: Mapping[str, ReplyRule], *, facet: str
     Args:
         benchmark: Name of the benchmark.
         rules: The rules by name.
-        facet: The facet that names the release of a question. Ours then stands beside the numbers of a table if all
-            questions are of the release in the table's field "release".
+        facet: The facet that names the release or language of a question. Ours then stands beside the numbers of a
+            table if all questions are of the one in the table's field "release".
     """
 
     def tables(evidence: Evidence) -> Sequence[Table]:
@@ -65,10 +65,14 @@ def part_of(sizes: Sequence[int]) -> Callable[[Sequence[Question]], str]:
 
 def _of_release(evidence: Evidence, printed: Mapping[str, object], facet: str | None) -> Evidence:
     """Returns the evidence, which says where its questions are of another release than a table."""
-    others = {question.facets[facet] for question in evidence.questions} - {printed.get("release")} if facet else set()
-    if not others or evidence.unlike_published:
+    asked, release = (
+        {question.facets[facet] for question in evidence.questions} if facet else set(),
+        printed.get("release"),
+    )
+    if asked <= {release} or evidence.unlike_published:
         return evidence
-    return replace(evidence, unlike_published=f"the questions are those of {' and '.join(sorted(others))}")
+    said = f"the questions are of {' and '.join(sorted(asked))}, the published numbers of {release}"
+    return replace(evidence, unlike_published=said)
 
 
 def _tables(printed: Mapping[str, object], evidence: Evidence, rules: Mapping[str, ReplyRule]) -> Sequence[Table]:
@@ -84,7 +88,10 @@ def _tables(printed: Mapping[str, object], evidence: Evidence, rules: Mapping[st
         digits=2,
     )
     if rule is None:
-        note = "Made by another rule than any of our numbers, so that ours must not be compared with it."
+        note = (
+            "Made by another rule, or on other questions, than any of our numbers, so that ours must not be compared "
+            "with it."
+        )
         return [Table(table.title, table.columns, table.rows, (*table.notes, note), 2)]
     names = printed["our_columns"]
     assert isinstance(names, list)

@@ -46,7 +46,7 @@ def benchmark() -> Benchmark:
         metrics=metrics(),
         examples=_EXAMPLES,
         rules=rules,
-        tables=published_tables("slake", rules),
+        tables=published_tables("slake", rules, facet="language"),
         judging=judge_task(),
         protocol=AnswerProtocol(
             0.0, repeats=1, max_new_tokens=8192, source="alibaba-damo-academy/MedEvalKit@9b12e3b, eval.sh"

@@ -19,6 +19,7 @@ from medtune.benchmarks.short_answers.drawn_images import write_drawn_images
 from medtune.benchmarks.short_answers.json_rows import ReleasedRow, released_rows
 from medtune.benchmarks.short_answers.released_answers import RELEASED, released_answer, tidy
 from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.releases.hub_folder import hub_folder
 from medtune.data.raw.row_errors import read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
 from medtune.data.types import MediaRef, Question, Split
@@ -29,6 +30,8 @@ FILES: Sequence[tuple[tuple[str, ...], Split]] = (
     (("test.json",), "test"),
 )
 IMAGES, ARCHIVE = "imgs", "imgs.zip"
+HUB_FILES = (*(name for names, _ in FILES for name in names), ARCHIVE)
+"""The files of the hub's repository that are read; of two names for one file only one is there."""
 URL = "https://huggingface.co/datasets/BoKelvin/SLAKE"
 LANGUAGES = ("en", "zh")
 
@@ -43,6 +46,7 @@ def slake_source(title: str, languages: Sequence[str]) -> Source:
         patient_unit="an image: the release names no patients",
         read=partial(_read, languages),
         read_questions=partial(_read, languages, needs_media=False),
+        read_hub=lambda hub, seed, scratch: _read(languages, hub_folder(hub, HUB_FILES), seed, scratch),
         keeps_leaks=len(languages) > 1,
         write_example=_write_example,
     )

@@ -196,6 +196,7 @@ def test_a_broken_study_of_medevalkit_is_rejected(fields: dict[str, Any], field:
         ("iu_xray", "annotation.json", '{"train": [], "val": [], "test": 3}', "wanted an object with the lists"),
         ("iu_xray", "annotation.json", '{"train": [], "val": [], "test": [], " ": []}', "wanted an object with"),
         ("iu_xray", "other.json", "{}", "wanted R2Gen's annotation.json"),
+        ("iu_xray", "test.json", "[]", "MedEvalKit's test.json is read by --source iu_xray_medevalkit"),
         ("iu_xray_medevalkit", "test.json", "{}", "wanted a list of studies, found dict"),
         ("iu_xray_medevalkit", "test.json", "[", "no JSON file"),
         ("iu_xray_medevalkit", "other.json", "{}", "wanted MedEvalKit's test.json"),

@@ -164,7 +164,7 @@ def test_a_mirror_of_the_hub_is_read_by_its_id(tmp_path: Path, capsys: pytest.Ca
 
 def test_a_folder_without_the_part_is_refused(tmp_path: Path) -> None:
     root = example(tmp_path / "raw", "mmmu_med_test")
-    with pytest.raises(FileNotFoundError, match=r"wanted Pharmacy/validation-\*.parquet"):
+    with pytest.raises(FileNotFoundError, match=r"wanted Pharmacy/validation-\*.parquet.*mmmu_med_test the test part"):
         find_source("mmmu_med").read(root, 0, tmp_path)
 
 

@@ -146,6 +146,25 @@ def test_images_are_taken_from_the_archive_and_a_copy_of_the_hub_is_read(tmp_pat
         read("pmc_vqa_2", root)
 
 
+def test_the_hub_sends_the_images_of_one_version_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    root, asked = example(tmp_path / "raw", "pmc_vqa_2"), []
+
+    def fetch(*_: object, **settings: object) -> str:
+        asked.append(settings["allow_patterns"])
+        return str(root)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+    assert main(["prepare", "pmc_vqa", "--from", "hf:RadGenome/PMC-VQA", "--out", str(tmp_path / "out")]) == 0
+    assert asked == [["train_2.csv", "test_2.csv", "images_2.zip"]]
+
+
+def test_a_folder_of_the_other_version_names_its_source(tmp_path: Path) -> None:
+    with pytest.raises(
+        FileNotFoundError, match=r"test_2\.csv: this table is missing.*--source pmc_vqa reads test\.csv"
+    ):
+        read("pmc_vqa_2", example(tmp_path / "raw", "pmc_vqa"))
+
+
 def test_articles_that_train_and_test_share_are_kept_and_counted(tmp_path: Path) -> None:
     root, out = example(tmp_path / "raw", "pmc_vqa"), tmp_path / "prepared"
     questions = read("pmc_vqa", root).questions

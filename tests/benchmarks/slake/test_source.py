@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import find_source
+from medtune.benchmarks import find_benchmark, find_source
+from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import SourceTable
-from medtune.data.types import Question
+from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.eval.scoring.score import score_phase
+from medtune.trainer.commands.cli import main
 from tests.benchmarks.short_answers.real_questions import real_questions
 
 
@@ -120,6 +123,48 @@ def test_images_are_unpacked_from_the_archive(tmp_path: Path) -> None:
     assert packed.questions == plain.questions
     assert all(ref.path.is_file() for items in packed.media.values() for ref in items)
     assert not (tmp_path / "outside.txt").exists()
+
+
+@pytest.mark.parametrize("name", ["slake", "slake_en", "slake_zh"])
+def test_a_data_set_of_the_hub_is_read_from_its_files(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, asked = example(tmp_path / "raw"), []
+    shutil.make_archive(str(folder / "imgs"), "zip", folder, "imgs")
+    shutil.rmtree(folder / "imgs")
+    (folder / "validate.json").rename(folder / "validation.json")
+
+    def fetch(*names: object, **settings: object) -> str:
+        asked.append((*names, settings["allow_patterns"]))
+        return str(folder)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+    out = tmp_path / "out"
+    assert main(["prepare", "slake", "--source", name, "--from", "hf:BoKelvin/SLAKE", "--out", str(out)]) == 0
+    assert ("LEAKS" in capsys.readouterr().out) == (name == "slake")
+    assert open_prepared(out).num_questions("test") == (16 if name == "slake" else 8)
+    assert asked == [("BoKelvin/SLAKE", ["train.json", "validate.json", "validation.json", "test.json", "imgs.zip"])]
+
+
+@pytest.mark.parametrize(
+    ("languages", "said"),
+    [
+        (("en",), ""),
+        (("zh",), "the questions are of zh, the published numbers of en"),
+        (("en", "zh"), "the questions are of en and zh, the published numbers of en"),
+    ],
+)
+def test_our_row_stands_beside_english_numbers_only_in_english(
+    languages: tuple[str, ...], said: str, both: list[Question]
+) -> None:
+    test = [q for q in both if q.split == "test" and q.facets["language"] in languages]
+    replies = [Prediction(PredictionKey(q.id, "image", "generation", 0), text=q.answer) for q in test]
+    tables = {table.title: table for table in score_phase(test, replies, find_benchmark("slake")).tables}
+    if not said:
+        assert tables["Fine-tuned, LLaVA-Med"].rows[-1][0] == "ours, by LLaVA-Med, run_eval_batch"
+        return
+    assert not any("ours" in str(row[0]) for row in tables["Fine-tuned, LLaVA-Med; as published"].rows)
+    assert said in tables["Fine-tuned, LLaVA-Med; this model alone"].notes[0]
 
 
 def test_validation_may_have_either_name(tmp_path: Path) -> None:

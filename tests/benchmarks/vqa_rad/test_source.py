@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import datasets
 import pytest
 
-from medtune.benchmarks import find_source
+from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.short_answers.drawn_images import drawn_image
 from medtune.benchmarks.vqa_rad.sources.vqa_rad import PAIR, PUBLIC, release_note
 from medtune.data.prepared.write import prepare
@@ -51,6 +52,29 @@ def test_the_real_release_has_the_official_counts_and_split(shared_real: Path, t
         kept = [(q.text, q.answer.lower(), q.media_id) for q in questions if q.split == split]
         tidied = [(" ".join(r["question"].split()), " ".join(str(r["answer"]).split()).lower()) for r in raw]
         assert kept == [(*each, row["image_name"]) for each, row in zip(tidied, raw, strict=True)]
+
+
+def test_scores_stand_beside_printed_ones_only_with_the_same_closed_questions(
+    shared_real: Path, tmp_path: Path
+) -> None:
+    test = [question for question in real_questions(shared_real, "vqa_rad", tmp_path) if question.split == "test"]
+    missing = find_benchmark("vqa_rad").missing
+    assert missing(test) == ""
+    # The hub's form has no types, so that what is neither yes nor no is open.
+    as_on_the_hub = [
+        replace(question, facets={**question.facets, "task": "yes_no" if question.options else "open"})
+        for question in test
+    ]
+    assert missing(as_on_the_hub) == "in the hub's form, in which 251 are closed, where the printed numbers have 272"
+    assert missing(test[:9]) == "9, where the official test has 451"
+
+
+def test_the_smaller_releases_share_all_test_images_but_one(shared_real: Path, tmp_path: Path) -> None:
+    questions = real_questions(shared_real, "vqa_rad", tmp_path)
+    smaller = {q.media_id for q in questions if q.split == "train" and q.facets["phrase"] != "frame"}
+    test = [question.media_id for question in questions if question.split == "test"]
+    assert len(smaller & set(test)) == 202
+    assert sum(image in smaller for image in test) == 446
 
 
 def test_the_notes_tell_the_release_and_count_the_repairs(shared_real: Path, tmp_path: Path) -> None:
@@ -173,6 +197,13 @@ def mirror(folder: Path) -> Path:
         part = datasets.Dataset.from_dict(rows, features=features)
         part.to_parquet(folder / "data" / f"{split}-00000-of-00001.parquet")
     return folder
+
+
+def test_half_a_copy_of_the_hub_is_refused_and_no_test_is_drawn_out_of_train(tmp_path: Path) -> None:
+    folder = mirror(tmp_path / "mirror")
+    (folder / "data" / "test-00000-of-00001.parquet").unlink()
+    with pytest.raises(ValueError, match="the official split test is missing, there is train"):
+        read(folder, tmp_path / "scratch")
 
 
 @pytest.mark.parametrize("by_id", [True, False])

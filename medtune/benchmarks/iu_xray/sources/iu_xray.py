@@ -97,7 +97,10 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
 def _parts(path: Path) -> dict[Split, list[object]]:
     """Returns the rows of each part; a part that is named by blanks is the test part, as in one public copy."""
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: wanted R2Gen's {FILE}, there is none. Give the folder that holds it.")
+        raise FileNotFoundError(
+            f"{path}: wanted R2Gen's {FILE}, there is none. Give the folder that holds it. "
+            "MedEvalKit's test.json is read by --source iu_xray_medevalkit, Open-i's files by --source iu_xray_open_i."
+        )
     try:
         read = json.loads(path.read_text("utf-8"))
     except ValueError as error:

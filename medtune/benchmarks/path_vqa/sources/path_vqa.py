@@ -23,13 +23,15 @@ from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.row_errors import ReadRows, read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
-from medtune.data.types import MediaRef, Question, Split
+from medtune.data.types import SPLITS, MediaRef, Question, Split
 
 FILES: Sequence[tuple[str, Split]] = (
     ("pvqa_train.json", "train"),
     ("pvqa_val.json", "val"),
     ("pvqa_test.json", "test"),
 )
+HUB_ROWS = (19_654, 6259, 6719)
+"""The train, validation and test rows of the hub's copy. Source: hub card of flaviagiammarino/path-vqa."""
 IMAGES, SUFFIX, KEY = "images", ".jpg", "pvqa"
 URL = "https://github.com/UCSD-AI4H/PathVQA"
 
@@ -92,8 +94,24 @@ def _read_hub(origin: HubId | Path, seed: int, scratch: Path) -> SourceTable:
         origin,
         scratch,
         facets=lambda text: {"asks": first_word(text)},
-        notes=lambda counts: (f"questions as on the hub: {sum(counts.values()):,}, without repeated rows",),
+        notes=lambda counts: (hub_note(counts),),
     )
+
+
+def hub_note(counts: Mapping[Split, int]) -> str:
+    """Returns whether the numbers of rows are those of the hub's copy.
+
+    Example:
+        >>> hub_note({"train": 19654, "val": 6259, "test": 6719})
+        'release: 32,632 questions, as on the hub: without the repeated rows of the repository'
+        >>> hub_note({"train": 20, "test": 3})
+        'release: unknown, with 20 train, 0 val and 3 test rows, where the hub has 19,654, 6,259 and 6,719'
+    """
+    train, val, test = (counts.get(split, 0) for split in SPLITS)
+    if (train, val, test) == HUB_ROWS:
+        return f"release: {sum(HUB_ROWS):,} questions, as on the hub: without the repeated rows of the repository"
+    wanted = "{:,}, {:,} and {:,}".format(*HUB_ROWS)
+    return f"release: unknown, with {train:,} train, {val:,} val and {test:,} test rows, where the hub has {wanted}"
 
 
 class _Read(NamedTuple):

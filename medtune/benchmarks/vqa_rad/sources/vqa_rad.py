@@ -2,7 +2,7 @@
 
 Layouts: "VQA_RAD Dataset Public.json" with the images beside it or in "VQA_RAD Image Folder" (a test row has a
 phrase_type that begins with "test_"); trainset.json and testset.json with the folder images; or a copy of the hub's
-repository flaviagiammarino/vqa-rad. The official split is kept, although all its test images are training images too.
+repository flaviagiammarino/vqa-rad. The official split is kept, although its test images are training images too.
 
 Source: Lau et al. 2018, doi:10.1038/sdata.2018.251; OSF 89kps; hub card of flaviagiammarino/vqa-rad.
 """

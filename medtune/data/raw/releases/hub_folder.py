@@ -29,7 +29,7 @@ def hub_folder(hub: HubId, files: Sequence[str]) -> Path:
     if Path(hub.id).is_dir():
         return Path(hub.id)
     try:
-        return Path(
+        folder = Path(
             huggingface_hub.snapshot_download(
                 hub.id, repo_type="dataset", revision=hub.revision, allow_patterns=list(files)
             )
@@ -44,3 +44,6 @@ def hub_folder(hub: HubId, files: Sequence[str]) -> Path:
             f"{hub}: {', '.join(files)} cannot be downloaded ({type(error).__name__}) and are not in the cache. Check "
             "the network, or give a folder that holds them: hf:FOLDER."
         ) from None
+    if not any(True for name in files for _ in folder.glob(name)):
+        raise FileNotFoundError(f"{hub}: this data set holds none of {', '.join(files)}. Check the id.")
+    return folder

@@ -38,8 +38,15 @@ def test_only_the_files_that_are_needed_are_fetched(monkeypatch: pytest.MonkeyPa
         return str(tmp_path)
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+    (tmp_path / "x.csv").write_text("a\n")
     assert hub_folder(HubId("a/b", revision="v1"), ["x.csv", "x.zip"]) == tmp_path
     assert asked == [("a/b", ["x.csv", "x.zip"], "dataset", "v1")]
+
+
+def test_a_data_set_with_none_of_the_files_is_another_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: str(tmp_path / "snapshot"))
+    with pytest.raises(FileNotFoundError, match=r"hf:a/b: this data set holds none of x\.csv, x\.zip"):
+        hub_folder(HubId("a/b"), ["x.csv", "x.zip"])
 
 
 def test_a_folder_is_a_copy_and_a_configuration_is_refused(tmp_path: Path) -> None:
