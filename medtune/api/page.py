@@ -11,7 +11,8 @@ from typing import Literal
 from medtune.api.compare import Comparison
 from medtune.api.evaluation import Evaluation, NamedScore
 from medtune.data.prepared.lookalikes.found import TRAIN_TWIN
-from medtune.data.types import MEDIA_MARK, Question, Score
+from medtune.data.readable import readable_question
+from medtune.data.types import Question, Score
 from medtune.eval.comparing.compare_text import comparison_table
 from medtune.eval.comparing.verdict import verdict
 from medtune.eval.data_label import PATIENT, several
@@ -25,6 +26,8 @@ from medtune.eval.statistics.significance import p_equals
 
 LAST = "final"
 """The key under which the report's parts look for the only answer to a question."""
+_LONGEST_EARLIER = 300
+"""The most characters of earlier turns; the template shows 600 of turns and question together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,10 +227,9 @@ def _cards(found: Evaluation) -> tuple[Card, ...]:
 
 def _card(one: Answered, replies: Mapping[str, str], shown: Picture) -> Card:
     outcome = one.last.outcome
-    text = one.question.text.replace(MEDIA_MARK, "")
     return Card(
         question=one.question,
-        text=text,
+        text=readable_question(one.question, longest=_LONGEST_EARLIER),
         task=spoken(one.question.facets.get("task", "")) or "Question",
         outcome="wrong" if outcome == "unreadable" else outcome,
         reply=replies.get(one.question.id, one.last.said or ""),

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import PIL.Image
 
 from medtune.data.media.preview import preview
-from medtune.data.types import MEDIA_MARK, MediaRef
+from medtune.data.readable import readable_question
+from medtune.data.types import MediaRef
 from medtune.eval.report.answers import CHANGES, Answered, answered_questions, chosen, with_replies
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import phase_title, spoken
@@ -243,7 +244,7 @@ def _item(number: int, one: Answered, shown: Picture) -> Item:
         number=number,
         question_id=question.id,
         task=spoken(question.facets.get("task", "")),
-        question=_cut(question.text.replace(MEDIA_MARK, "").strip()),
+        question=_cut(readable_question(question, longest=MAX_TEXT // 2)),
         truth=_cut(question.answer + (f" {question.unit}" if question.unit else "")),
         outcome=_outcome(one),
         change=_CHANGE_TITLES.get(one.change, ""),
