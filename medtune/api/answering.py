@@ -9,7 +9,8 @@ from typing import TypeGuard
 import PIL.Image
 
 from medtune.api.pictures import pictures_of
-from medtune.data.types import MEDIA_MARK, MediaGroup, Prediction, Request
+from medtune.data.readable import readable_text
+from medtune.data.types import MediaGroup, Prediction, Request
 from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.plan import prediction_key
 
@@ -93,4 +94,4 @@ class Calling:
 def prompt_text(request: Request) -> str:
     """Returns the prompt with the earlier turns of its conversation in front; "[image]" marks the place of an item."""
     turns = [f"{turn.asked}\n{turn.answer}" for turn in request.question.turns]
-    return "\n\n".join([*turns, request.prompt.text]).replace(MEDIA_MARK, "[image]")
+    return readable_text("\n\n".join([*turns, request.prompt.text]))

@@ -36,7 +36,7 @@ SPLITS: tuple[Split, ...] = ("train", "val", "test")
 MEDIA_MARK = "\ufffc"
 """The mark in a question's text in whose place the next media item is shown (U+FFFC, the object replacement character).
 
-Without marks, all items are shown in front of the first turn.
+Without marks, all items are shown in front of the first turn. `medtune.data.readable` words such a text for a reader.
 """
 
 

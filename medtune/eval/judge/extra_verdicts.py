@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from medtune.data.readable import readable_question
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Evidence
 from medtune.eval.judge.task import JudgeTask
@@ -139,4 +140,4 @@ def _points(text: str) -> int:
 
 
 def _shown(question: Question, reply: str) -> str:
-    return f"Question: {question.text}\n\nReference: {question.answer}\n\nAnswer of the model: {reply}"
+    return f"Question: {readable_question(question)}\n\nReference: {question.answer}\n\nAnswer of the model: {reply}"

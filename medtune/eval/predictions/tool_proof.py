@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from string import ascii_uppercase
 
 from medtune.data.raw.lettered_options import find_option
+from medtune.data.readable import readable_text
 from medtune.data.types import Question
 from medtune.eval.predictions.question_texts import QuestionTexts, Words, words_of_text
 from medtune.eval.predictions.tool_files import TEXTS, ToolRow
@@ -39,7 +40,9 @@ class Proof:
         """Returns in words what the row states otherwise than the question; None if there is nothing."""
         if self._text(row, question) is False:
             said = next(row.fields[name] for name in TEXTS if row.fields.get(name))
-            return f"the row asks {' '.join(said.split()):.120}, the question there is {question.text:.120}"
+            return (
+                f"the row asks {' '.join(said.split()):.120}, the question there is {readable_text(question.text):.120}"
+            )
         if row.options and question.options and not shown(row, question):
             return f"the row has the options {_list(row.options)}, the question there {_list(question.options)}"
         if self._truth(row, question) is False:

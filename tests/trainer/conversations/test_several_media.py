@@ -103,6 +103,7 @@ def test_a_run_trains_and_evaluates_on_all_of_them(several: Prepared, tmp_path: 
     assert report.count("Asked without an image.") == len(asked) // 6
     assert "The 3 images that were asked about" in report
     assert MEDIA_MARK not in report
+    assert "Assistant: " in report
     with (tmp_path / "run" / "metrics.csv").open() as file:
         assert "train/loss" in file.readline()
 

@@ -7,6 +7,7 @@ from itertools import islice, zip_longest
 from textwrap import indent
 
 from medtune.data.prepared.read import Prepared
+from medtune.data.readable import readable_text
 from medtune.data.types import SPLITS, Question, Split
 from medtune.eval.benchmark import Benchmark
 
@@ -21,7 +22,8 @@ def print_samples(prepared: Prepared, benchmark: Benchmark) -> None:
         turns = "".join(f"user: {turn.asked}\nassistant: {turn.answer}\n" for turn in question.turns)
         options = f"options: {' | '.join(question.options)}\n" if question.options else ""
         print(f"\n{question.split} question {question.id}, as a model will see it ({question.answer_kind}):")
-        print(indent(f"{turns}{prompt.text}\n{options}target: {prompt.target}\nmedia: {media}", "    "))
+        shown = readable_text(f"{turns}{prompt.text}")
+        print(indent(f"{shown}\n{options}target: {prompt.target}\nmedia: {media}", "    "))
 
 
 def _shown(prepared: Prepared, split: Split) -> Iterator[tuple[Question, str]]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import PIL.Image
 
 from medtune.data.media.preview import preview
+from medtune.data.readable import readable_question
 from medtune.data.types import MediaRef, Prediction
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.predictions.files import read_predictions
@@ -107,7 +108,7 @@ def _row(row: ParsedReply, media: tuple[MediaRef, ...], said: Said, *, images: b
         question.id,
         question.facets.get("task", ""),
         _picture(media) if images and media else None,
-        question.text if images else WITHHELD,
+        readable_question(question) if images else WITHHELD,
         " | ".join(question.options),
         question.answer if images or is_fixed else WITHHELD,
         row.parsed if images or is_fixed or row.parsed is None else WITHHELD,

@@ -11,7 +11,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from medtune.data.types import Box, MediaRef, Prediction, PredictionKey, Provenance, Question
+from medtune.data.types import MEDIA_MARK, Box, MediaRef, Prediction, PredictionKey, Provenance, Question, Turn
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.predictions.files import format_line
 from medtune.eval.scoring.answer_classes import classes_by_task
@@ -105,3 +105,9 @@ def test_confusion_counts_what_was_not_read() -> None:
     true, read = confusion_pairs(task)
     assert [names[place] for place in true] == [asked.answer] * 2
     assert [names[place] for place in read] == [asked.answer, "(not read)"]
+
+
+def test_case_of_a_conversation_shows_its_turns_and_no_mark(tmp_path: Path) -> None:
+    asked = replace(question(1, patient=1), text=f"And {MEDIA_MARK}?", turns=(Turn(f"{MEDIA_MARK}What?", "a cyst"),))
+    row = _rows(tmp_path, _judged(asked), images=True)
+    assert row["question"] == "User: [image] What?\nAssistant: a cyst\nUser: And [image]?"

@@ -1,0 +1,43 @@
+"""Words a question for a reader, a person or a judge: with the earlier turns of its conversation, without marks."""
+
+from __future__ import annotations
+
+import re
+
+from medtune.data.types import MEDIA_MARK, Question
+
+_MARK = re.compile(rf"{MEDIA_MARK}(?P<joined>(?=\w))?")
+
+
+def readable_text(text: str) -> str:
+    """Returns a text with "[image]" in the place of each `MEDIA_MARK`, whatever kind of item is shown there.
+
+    Example:
+        >>> readable_text(f"Is {MEDIA_MARK} older than {MEDIA_MARK}?"), readable_text(f"{MEDIA_MARK}Which plane?")
+        ('Is [image] older than [image]?', '[image] Which plane?')
+    """
+    return _MARK.sub(lambda found: "[image]" if found["joined"] is None else "[image] ", text)
+
+
+def readable_question(question: Question, *, longest: int | None = None) -> str:
+    r"""Returns the question, with the earlier turns of its conversation in front of it.
+
+    Args:
+        question: The question.
+        longest: The most characters of the earlier turns; the last ones are kept. None keeps all.
+
+    Example:
+        >>> from medtune.data.types import Turn
+        >>> asked = Question("q", "m", "And here?", (), "no", "text", "p", turns=(Turn("Is it a cyst?", "Yes."),))
+        >>> readable_question(asked)
+        'User: Is it a cyst?\nAssistant: Yes.\nUser: And here?'
+        >>> readable_question(asked, longest=5)
+        '... Yes.\nUser: And here?'
+    """
+    asked = readable_text(question.text)
+    if not question.turns:
+        return asked
+    earlier = "\n".join(f"User: {readable_text(turn.asked)}\nAssistant: {turn.answer}" for turn in question.turns)
+    if longest is not None and len(earlier) > longest:
+        earlier = f"... {earlier[-longest:].lstrip()}"
+    return f"{earlier}\nUser: {asked}"
