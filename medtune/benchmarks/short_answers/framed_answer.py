@@ -46,6 +46,7 @@ _AFTER = re.compile(
     rf"(?:\s+(?:shown|seen|visible|present))?(?:\s+(?:in|on)\s+(?:the|this)\s+(?:[\w-]+\s+)?{_PICTURE})?\s*$|的\s*$",
     re.I,
 )
+_LIST_MARK = re.compile(r"[,，、;；]|\band\b|和")
 _NEGATED = re.compile(r"\b(?:not|no|never|without|neither|nor|except)\b|n['’]t\b|不|没", re.I)
 
 
@@ -64,8 +65,8 @@ def readings(answer: str) -> set[str]:
         texts.append(first)
     found = set[str]()
     for text in texts:
-        found |= {normalised(each) for each in _unframed(text)}
-    return found - {""}
+        found |= _forms(text)
+    return found
 
 
 def is_same_answer(reply: str, truth: str) -> bool:
@@ -77,12 +78,27 @@ def is_same_answer(reply: str, truth: str) -> bool:
         [True, True, True, False]
         >>> is_same_answer("该图像是横断面。", "横断面"), is_same_answer("abnormal", "normal")
         (True, False)
+        >>> is_same_answer("The liver and the left lung.", "Left Lung, Liver"), is_same_answer("2, 5", "5, 2")
+        (True, False)
     """
-    wanted = {normalised(each) for each in _unframed(truth)} - {""}
+    wanted = _forms(truth)
     if not wanted:
         return reply.strip() == truth.strip()
     answer = read_answer(reply)
     return answer is not None and not wanted.isdisjoint(readings(answer))
+
+
+def _forms(text: str) -> set[str]:
+    """Returns the normalised texts that a text can be read as, and each that is a list with its items in order."""
+    texts = _unframed(text)
+    return {form for each in texts for form in (normalised(each), _in_order(each))} - {""}
+
+
+def _in_order(text: str) -> str:
+    """Returns the items of a list in alphabetical order, "" for all but lists of words: numbers keep their order."""
+    items = sorted({normalised(item) for item in _LIST_MARK.split(text)} - {""})
+    are_words = all(any(character.isalpha() for character in item) for item in items)
+    return " + ".join(items) if len(items) > 1 and are_words else ""
 
 
 def _first_sentence(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from medtune.benchmarks.short_answers.released_answers import is_chinese
@@ -40,3 +41,12 @@ def right_replies(question: Question) -> Iterator[str]:
     if question.options:
         words = ((CHINESE_YES, CHINESE_NO), (ENGLISH_YES, ENGLISH_NO))[not chinese]
         yield from words[question.options.index(answer)]
+    else:
+        yield from other_orders(answer)
+
+
+def other_orders(answer: str) -> Iterator[str]:
+    """Yields a list of words from its end to its beginning, with commas and with "and"."""
+    items = [item.strip() for item in re.split("[,，、]", answer) if item.strip()]
+    if len(items) > 1 and all(any(character.isalpha() for character in item) for item in items):
+        yield from (mark.join(reversed(items)) for mark in (", ", " and ", "、"))

@@ -66,5 +66,5 @@ def test_crop_of_a_real_scan_is_another_answer(name: str, real_ref: MediaRef) ->
 def test_more_tokens_than_the_context_are_refused_by_name() -> None:
     parts = nano_m3d_llama2.parts()
     parts.language.max_position_embeddings = 20
-    with pytest.raises(ValueError, match=r"reads 20 \(max_position_embeddings\); 8 of them are the volume's"):
+    with pytest.raises(ValueError, match=r"reads 20 \(max_position_embeddings\); 8 of them are the media's"):
         parts.limited(tokenizer()).layout("how large is the liver?", "12 cm")
