@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, NoReturn
 
 Value = str | bool | None | list["Value"] | Mapping[str, "Value"]
@@ -66,8 +67,8 @@ class KitCode:
             raise ValueError(f"{self.path}: wanted a text {name}, there is none. {self.known}")
         return self._text(self._value(self._assigned[name], {}), self._assigned[name])
 
-    def result(self, name: str, *arguments: Value) -> str:
-        """Returns the text that a function would return.
+    def result(self, name: str, *arguments: Value, **named: Value) -> str:
+        """Returns the text that a function would return for these arguments.
 
         Raises:
             ValueError: There is no such function, it does not return a text, or it contains code that is not
@@ -77,19 +78,25 @@ class KitCode:
             raise ValueError(f"{self.path}: wanted a function {name}, there is none. {self.known}")
         function = self._functions[name]
         try:
-            return self._text(self._call(function, arguments, function), function)
+            return self._text(self._call(function, arguments, function, named), function)
         except RecursionError:
             self._refuse(function)
 
-    def _call(self, function: ast.FunctionDef, arguments: Sequence[Value], caller: ast.AST) -> Value:
+    def _call(
+        self,
+        function: ast.FunctionDef,
+        arguments: Sequence[Value],
+        caller: ast.AST,
+        named: Mapping[str, Value] = MappingProxyType({}),
+    ) -> Value:
         names = [argument.arg for argument in function.args.args]
         defaults = function.args.defaults
         scope: dict[str, Value] = {
             name: self._value(node, {})
             for name, node in zip(names[len(names) - len(defaults) :], defaults, strict=True)
         }
-        scope |= dict(zip(names, arguments, strict=False))
-        if len(arguments) > len(names) or set(names) - set(scope):
+        scope |= {**dict(zip(names, arguments, strict=False)), **named}
+        if len(arguments) > len(names) or set(names) != set(scope):
             self._refuse(caller)
         found = self._run(function.body, scope)
         return found.value if found else None

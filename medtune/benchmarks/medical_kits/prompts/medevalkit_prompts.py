@@ -98,8 +98,8 @@ def read(folder: Path, forms: Sequence[Form]) -> Mapping[str, str]:
 def _template(code: KitCode, form: Form) -> str:
     marks = {gap: f"{{{gap}}}" for gap in form.gaps}
     given: list[Value] = [[mark] if gap == _OPTIONS else mark for gap, mark in marks.items()]
-    # After the texts come whether the model is asked to reason, and the language.
-    said = code.result(form.function, *given, *((False, form.language) if given else ()))
+    named: dict[str, Value] = {"is_reasoning": False, "lang": form.language} if given else {}
+    said = code.result(form.function, *given, **named)
     if not said.strip() or any(said.count(mark) != 1 for mark in marks.values()):
         wanted = f"a text that holds {' and '.join(marks.values())} once" if marks else "a text"
         raise ValueError(f"{code.path}: wanted {form.function} to return {wanted}, it does not. {_KNOWN}")
