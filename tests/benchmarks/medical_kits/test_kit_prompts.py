@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import MEDIA_MARK, SPLITS, AnswerFormat, Prompt, Question
 from medtune.eval.asking.official_prompts import OfficialPrompts, wording_name
 from medtune.eval.asking.prepared_prompts import usable_templates, with_prepared_prompts
+from medtune.eval.benchmark import nothing_missing
 from medtune.eval.data_label import DataLabel
 from medtune.eval.published_protocol import why_unlike_published
 from medtune.trainer.commands.cli import main
@@ -163,11 +165,13 @@ def test_reports_are_asked_in_the_kits_words_only_where_both_parts_are_wanted(
 
 @pytest.mark.parametrize("name", SETS)
 def test_these_prompts_are_a_kits_and_no_condition_of_published_numbers(name: str) -> None:
-    benchmark = find_benchmark(name)
-    assert benchmark.official is not None
-    assert benchmark.official.of == ("MMMU's" if name == "mmmu_med" else "MedEvalKit's")
-    assert "prompts" not in why_unlike_published(DataLabel("released", "ours"), benchmark, benchmark.examples)
-    assert benchmark.official.answer_format == ("letter" if name in CHOICE_SETS else "text")
+    prompts, ours = official(name), DataLabel("released", "ours")
+    assert prompts.of == ("MMMU's" if name == "mmmu_med" else "MedEvalKit's")
+    whole = replace(find_benchmark(name), missing=nothing_missing)
+    assert why_unlike_published(ours, whole, whole.examples) == ""
+    needing = replace(whole, official=prompts._replace(needed=True))
+    assert "asked in our words" in why_unlike_published(ours, needing, whole.examples)
+    assert prompts.answer_format == ("letter" if name in CHOICE_SETS else "text")
 
 
 @pytest.mark.parametrize("name", SETS)
