@@ -154,8 +154,9 @@ class Benchmark:
         allowed_changes: Says which changes of a training image leave the answer to a question true.
         judging: How a language model judges free answers; None if no answer needs a judge.
         protocol: The published settings with which the benchmark's models answered; None if none are published.
-        official: How the benchmark's official prompts are read and used; None if medtune can read none.
-        wording: The name of the prompts that `render` returns: "ours", or the name of the official prompts.
+        official: How the benchmark's official prompts, or those of a kit, are read and used; None if medtune can read
+            none.
+        wording: The name of the prompts that `render` returns: "ours", or the name of the official or kit's prompts.
         missing: Says how much less some questions are than those of the published numbers, e.g. "6 of its 7,241
             questions"; "" if they are the same.
         result_rows: A function of (path, questions) that returns the rows of the benchmark's own result files, which

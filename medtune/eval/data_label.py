@@ -34,7 +34,7 @@ class DataLabel:
     Attributes:
         provenance: Origin of the data that the questions are about: "released", "reconstruction", "synthetic" or
             "unknown".
-        prompts: The author of the prompts: "ours", the name of official prompts, or "not recorded".
+        prompts: The author of the prompts: "ours", the name of official prompts or of a kit's, or "not recorded".
         unofficial_split: The unit by which a benchmark was divided into splits of our own, because it is for evaluation
             alone or shares images between its splits, e.g. "patient"; "" if the official split was used.
         unofficial_training: The sets for evaluation alone that the model was trained on, in the form of

@@ -15,9 +15,9 @@ RELEASED = "released"
 def why_unlike_published(label: DataLabel, benchmark: Benchmark, questions: Sequence[Question]) -> str:
     """Returns why numbers must not be ranked among those of the benchmark's paper, as a clause; "" if they may.
 
-    They may if the questions are the released ones, all of them, asked with the official prompts where the benchmark
-    publishes some, of a model that was not trained on an evaluation set. Prompts that are not recorded, as in the files
-    of other tools, are taken as the official ones.
+    They may if the questions are the released ones, all of them, asked with the official prompts where the published
+    numbers need them, of a model that was not trained on an evaluation set. Prompts that are not recorded, as in the
+    files of other tools, are taken as the official ones.
 
     Args:
         label: The label of the data and prompts.
@@ -32,6 +32,7 @@ def why_unlike_published(label: DataLabel, benchmark: Benchmark, questions: Sequ
         return f"the model was trained on {label.unofficial_training}, which is for evaluation alone"
     if missing := benchmark.missing(questions):
         return f"the questions are {missing}"
-    if benchmark.official is not None and label.prompts == OUR_WORDING:
+    official = benchmark.official
+    if official is not None and official.needed and label.prompts == OUR_WORDING:
         return "the questions were asked in our words, not with the official prompts"
     return ""

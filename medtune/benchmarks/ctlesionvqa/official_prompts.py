@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
-from medtune.benchmarks.ctlesionvqa.kit_interpreter import UNKNOWN, KitCode, Value
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.released_pictures import INPUT_MODE
 from medtune.benchmarks.ctlesionvqa.subtypes import answer_type
+from medtune.benchmarks.medical_kits.prompts.kit_interpreter import KitCode, Value
 from medtune.data.raw.lettered_options import LETTERS
 from medtune.data.types import Question
 from medtune.eval.asking.official_prompts import SHOWN_GAP, OfficialPrompts, ShownAs
@@ -34,6 +34,9 @@ _TYPES = "SUBTYPE_ANSWER_TYPE"
 _ANSWER_TYPES = ("numeric", "binary", "categorical")
 _PATIENT = ("sex", "age", "scanner", "contrast")
 _SPACING = "spacing"
+_KNOWN = (
+    "medtune reads https://github.com/Schuture/DeepTumorVQA at 1df7460 (branch v2): take that, or leave --prompts out."
+)
 _ROW_GAP = re.compile(r"\{(\w+)\}")
 
 
@@ -73,20 +76,20 @@ def read(folder: Path) -> Mapping[str, str]:
             "https://github.com/Schuture/DeepTumorVQA, branch v2, or its folder src/deeptumorvqa/data; check --prompts"
         )
     _check_types(path.parent.parent / _TYPES_FILE)
-    code = KitCode(path)
+    code = KitCode(path, known=_KNOWN)
     found = {way: code.result("_modality_blurb", way) for way in (VOLUME, VIDEO, IMAGE)}
     if not all(found.values()):
-        raise ValueError(f"{path}: _modality_blurb does not say what {', '.join(found)} are. {UNKNOWN}")
+        raise ValueError(f"{path}: _modality_blurb does not say what {', '.join(found)} are. {_KNOWN}")
     systems = {mode: code.constant(name) for mode, name in _SYSTEMS.items()}
     # The name of each kind of answer stands for the subtypes that ask for it.
     given: dict[str, Value] = {_TYPES: {each: each for each in _ANSWER_TYPES}}
-    asking = KitCode(path, given=given, returned={"_modality_blurb": f"{{{SHOWN_GAP}}}"})
+    asking = KitCode(path, known=_KNOWN, given=given, returned={"_modality_blurb": f"{{{SHOWN_GAP}}}"})
     for name, row, form in _rows():
         text = asking.result("build_prompt", row, VOLUME, form)
         if not text.startswith(f"{{{SHOWN_GAP}}}") or "{question}" not in text:
             raise ValueError(
                 f"{path}: wanted build_prompt to say first what is shown, and to ask the question; for {name!r} it "
-                f"does not. {UNKNOWN}"
+                f"does not. {_KNOWN}"
             )
         found |= {f"{mode}{name}": f"{system}\n\n{text}" for mode, system in systems.items()}
     return found
@@ -126,9 +129,9 @@ def _check_types(path: Path) -> None:
         ]
         other = [name for name, each in dict(said).items() if answer_type(name) != each]
     except (SyntaxError, ValueError, TypeError) as error:
-        raise ValueError(f"{path}: wanted a dict {_TYPES} ({type(error).__name__}). {UNKNOWN}") from None
+        raise ValueError(f"{path}: wanted a dict {_TYPES} ({type(error).__name__}). {_KNOWN}") from None
     if other:
-        raise ValueError(f"{path}: {_TYPES} has other kinds of answers than medtune for {', '.join(other)}. {UNKNOWN}")
+        raise ValueError(f"{path}: {_TYPES} has other kinds of answers than medtune for {', '.join(other)}. {_KNOWN}")
 
 
 def _names(node: ast.AnnAssign | ast.Assign) -> list[str]:

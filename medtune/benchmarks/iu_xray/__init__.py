@@ -11,6 +11,7 @@ from medtune.benchmarks.iu_xray.report_text import FINDINGS, IMPRESSION, REPORT,
 from medtune.benchmarks.iu_xray.rules import RULES
 from medtune.benchmarks.iu_xray.studies import IN_TRAIN, LICENCE, MEDEVALKIT, OPEN_I, OPEN_I_FILES, R2GEN, TEXTS
 from medtune.benchmarks.iu_xray.tables import missing, tables
+from medtune.benchmarks.medical_kits.prompts import medevalkit_prompts
 from medtune.data.media.augment import Change
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.benchmark import Benchmark
@@ -37,6 +38,7 @@ def benchmark() -> Benchmark:
         parsers={"report": parse_report},
         metrics=metrics(),
         examples=_EXAMPLES,
+        official=medevalkit_prompts.medevalkit_prompts((medevalkit_prompts.REPORT,), _kit_form),
         tables=tables,
         missing=missing,
         rules=RULES,
@@ -46,6 +48,12 @@ def benchmark() -> Benchmark:
 
 def _render(question: Question, answer_format: AnswerFormat) -> Prompt:
     return Prompt(f"{question.text}\n{_FORMS[question.facets['task']]}", (), question.answer)
+
+
+def _kit_form(question: Question) -> str:
+    """Returns the name of MedEvalKit's form for whole reports; the kit has none for a part of a report."""
+    task = question.facets["task"]
+    return medevalkit_prompts.REPORT.name if task == REPORT else f"{task} alone"
 
 
 def _allowed_changes(question: Question) -> frozenset[Change]:

@@ -7,6 +7,7 @@ Source: Zuo et al., MedXpertQA, arXiv 2501.18362; TsinghuaC3I/MedXpertQA@f21247d
 
 from __future__ import annotations
 
+from medtune.benchmarks.choice_sets.choice_prompts import medevalkit_choice_prompts
 from medtune.benchmarks.choice_sets.choice_rules import lettered, medevalkit_rule, medxpertqa_rule
 from medtune.benchmarks.choice_sets.letters_as_options import parse, render
 from medtune.benchmarks.medxpertqa_mm.sources.medxpertqa_mm import URL
@@ -37,6 +38,7 @@ def benchmark() -> Benchmark:
         parsers={"robust": parse},
         metrics={"accuracy": accuracy()},
         examples=_EXAMPLES,
+        official=medevalkit_choice_prompts(lettered),
         tables=printed_tables("medxpertqa_mm", rules),
         rules=rules,
         missing=part_of(TEST_QUESTIONS),

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from medtune.benchmarks.choice_sets import letters_as_options
+from medtune.benchmarks.mmmu_med.official_prompts import official_prompts
 from medtune.benchmarks.mmmu_med.open_answers import parse_open
 from medtune.benchmarks.mmmu_med.release import FORM, LICENCE, PART, URL
 from medtune.benchmarks.mmmu_med.result_files import result_rows
@@ -39,6 +40,7 @@ def benchmark() -> Benchmark:
         parsers={"robust": parse},
         metrics={"accuracy": accuracy()},
         examples=_EXAMPLES,
+        official=official_prompts(),
         tables=printed_tables("mmmu_med", rules(), facet=PART),
         rules=rules(),
         missing=_missing,

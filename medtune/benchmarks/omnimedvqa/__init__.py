@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from string import ascii_uppercase
 
+from medtune.benchmarks.choice_sets.choice_prompts import medevalkit_choice_prompts
 from medtune.benchmarks.choice_sets.choice_rules import Printed, medevalkit_rule
 from medtune.benchmarks.choice_sets.letters_as_options import parse, render
 from medtune.benchmarks.omnimedvqa.sources.omnimedvqa import STATED, URL
@@ -37,6 +38,7 @@ def benchmark() -> Benchmark:
         parsers={"robust": parse},
         metrics={"accuracy": accuracy()},
         examples=_EXAMPLES,
+        official=medevalkit_choice_prompts(_as_printed),
         tables=printed_tables("omnimedvqa", rules),
         rules=rules,
         missing=part_of(TEST_QUESTIONS),

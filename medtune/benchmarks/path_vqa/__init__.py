@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from medtune.benchmarks.medical_kits.medevalkit_sets import counted_by_words
 from medtune.benchmarks.short_answers.judge_task import judge_task
+from medtune.benchmarks.short_answers.kit_prompts import prompts_by_words
 from medtune.benchmarks.short_answers.kit_rules import llava_med_rules, medevalkit_rules, pathvqa_rule
 from medtune.benchmarks.short_answers.metrics import metrics
 from medtune.benchmarks.short_answers.parser import parse
@@ -45,6 +46,7 @@ def benchmark() -> Benchmark:
         rules=rules,
         tables=published_tables("path_vqa", rules),
         judging=judge_task(),
+        official=prompts_by_words(),
         protocol=AnswerProtocol(
             0.0, repeats=1, max_new_tokens=8192, source="alibaba-damo-academy/MedEvalKit@9b12e3b, eval.sh"
         ),

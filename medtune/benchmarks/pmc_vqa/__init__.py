@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from medtune.benchmarks.choice_sets.choice_prompts import medevalkit_choice_prompts
 from medtune.benchmarks.choice_sets.choice_rules import Printed, medevalkit_rule
 from medtune.benchmarks.choice_sets.letters_as_options import parse, render
 from medtune.benchmarks.pmc_vqa.release import CHOICES, LETTER, LETTERS, LICENCE, TASK, URL, V1, V1_CLEAN, V2
@@ -39,6 +40,7 @@ def benchmark() -> Benchmark:
         parsers={"robust": parse},
         metrics={"accuracy": accuracy()},
         examples=_EXAMPLES,
+        official=medevalkit_choice_prompts(_as_printed),
         tables=printed_tables("pmc_vqa", rules, facet=RELEASE),
         rules=rules,
         missing=_missing,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from medtune.benchmarks.medical_kits.medevalkit_sets import counted_by_type
 from medtune.benchmarks.short_answers.judge_task import judge_task
+from medtune.benchmarks.short_answers.kit_prompts import prompts_by_type
 from medtune.benchmarks.short_answers.kit_rules import llava_med_rules, lmms_rule, medevalkit_rules
 from medtune.benchmarks.short_answers.metrics import metrics
 from medtune.benchmarks.short_answers.parser import parse
@@ -48,6 +49,7 @@ def benchmark() -> Benchmark:
         rules=rules,
         tables=published_tables("slake", rules, facet="language"),
         judging=judge_task(),
+        official=prompts_by_type(),
         protocol=AnswerProtocol(
             0.0, repeats=1, max_new_tokens=8192, source="alibaba-damo-academy/MedEvalKit@9b12e3b, eval.sh"
         ),

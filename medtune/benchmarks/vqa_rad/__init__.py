@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from medtune.benchmarks.medical_kits.medevalkit_sets import counted_by_words
 from medtune.benchmarks.short_answers.judge_task import judge_task
+from medtune.benchmarks.short_answers.kit_prompts import prompts_by_words
 from medtune.benchmarks.short_answers.kit_rules import llava_med_rules, medevalkit_rules
 from medtune.benchmarks.short_answers.metrics import metrics
 from medtune.benchmarks.short_answers.parser import parse
@@ -50,6 +51,7 @@ def benchmark() -> Benchmark:
         rules=rules,
         tables=published_tables("vqa_rad", rules),
         judging=judge_task(),
+        official=prompts_by_words(),
         protocol=AnswerProtocol(
             0.0, repeats=1, max_new_tokens=8192, source="alibaba-damo-academy/MedEvalKit@9b12e3b, eval.sh"
         ),

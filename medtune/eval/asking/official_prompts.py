@@ -1,7 +1,8 @@
 """Describes a benchmark's official prompts: how they are read from its own files and how their gaps are filled.
 
 Official prompts are not part of medtune. `medtune prepare --prompts DIR` reads them from a folder of the user and
-stores them in the prepared folder, so that every run on that folder uses the same prompts; outputs name them.
+stores them in the prepared folder, so that every run on that folder uses the same prompts; outputs name them. Where a
+benchmark publishes no prompts, those of a kit that asks it take their place, and outputs name the kit.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class ShownAs(NamedTuple):
 
 
 class OfficialPrompts(NamedTuple):
-    """The functions that read and use a benchmark's own prompts.
+    """The functions that read and use a benchmark's own prompts, or those of a kit.
 
     Attributes:
         read: A function that reads the templates by scenario from a folder with the benchmark's own files.
@@ -59,6 +60,9 @@ class OfficialPrompts(NamedTuple):
             not.
         stems: For each condition the names of the templates that replace the official role at the start of its prompts;
             the first one whose gaps the question can fill is used.
+        of: Whose prompts they are, as outputs name them: "official" for the benchmark's own, or e.g. "MedEvalKit's".
+        needed: Whether numbers may stand among published ones only under these prompts. They may without them where
+            the published numbers were made with several kits, each with prompts of its own.
     """
 
     read: Callable[[Path], Mapping[str, str]]
@@ -72,25 +76,37 @@ class OfficialPrompts(NamedTuple):
     template: Callable[[ShownAs, str], str] = lambda shown, scenario: scenario
     pictures_per_s: float | None = None
     stems: Mapping[Condition, Sequence[str]] = {}
+    of: str = "official"
+    needed: bool = True
+
+    @property
+    def whose(self) -> str:
+        """Whose prompts they are, in front of "prompts" in a sentence: "the official", or e.g. "MedEvalKit's"."""
+        return f"the {self.of}" if self.of == "official" else self.of
 
 
-def wording_name(templates: Mapping[str, str], *, asked: int = 0, ours: Collection[str] = ()) -> str:
-    """Returns the name of official prompts in outputs: "official" with the beginning of a SHA-256 over all templates.
+def wording_name(
+    templates: Mapping[str, str], *, asked: int = 0, ours: Collection[str] = (), of: str = "official"
+) -> str:
+    """Returns the name of prompts in outputs: whose they are, with the beginning of a SHA-256 over all templates.
 
     Args:
         templates: The official templates by scenario.
         asked: The number of scenarios that are asked in official prompts; shown only if `ours` is not empty.
         ours: The scenarios that are asked in our wording.
+        of: Whose prompts they are.
 
     Example:
         >>> wording_name({"DD 23": "What is it?"})
         'official, sha256 85e51137cb669a57'
         >>> wording_name({"DD 23": "What is it?"}, asked=1, ours=["KD 48", "CVE 18"])
         'official for 1 scenario, ours for 2: CVE 18, KD 48; sha256 85e51137cb669a57'
+        >>> wording_name({"DD 23": "What is it?"}, of="MedEvalKit's")
+        "MedEvalKit's, sha256 85e51137cb669a57"
     """
     said = json.dumps(sorted(templates.items())).encode()
     digest = f"sha256 {hashlib.sha256(said).hexdigest()[:16]}"
     if not ours:
-        return f"official, {digest}"
+        return f"{of}, {digest}"
     many = "scenario" if asked == 1 else "scenarios"
-    return f"official for {asked} {many}, ours for {len(ours)}: {', '.join(sorted(ours))}; {digest}"
+    return f"{of} for {asked} {many}, ours for {len(ours)}: {', '.join(sorted(ours))}; {digest}"

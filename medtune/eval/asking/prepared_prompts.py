@@ -80,14 +80,16 @@ def usable_templates(
     if len(reasons) == len(scenarios):
         said = ", ".join(f"{scenario} ({why})" for scenario, why in reasons.items())
         raise ValueError(
-            f"the official prompts in --prompts ask none of the scenarios: {said}. Give the benchmark's own files of "
+            f"{official.whose} prompts in --prompts ask none of the scenarios: {said}. Give the files that hold "
             "these scenarios, or leave --prompts out: our wording then asks all questions"
         )
     kept = {scenario: template for scenario, template in templates.items() if scenario not in reasons}
     return UsableTemplates(
-        wording_name(kept, asked=len(scenarios) - len(reasons), ours=reasons),
+        wording_name(kept, asked=len(scenarios) - len(reasons), ours=reasons, of=official.of),
         kept,
-        tuple(f"asked in our words, not the official ones: {scenario} ({why})" for scenario, why in reasons.items()),
+        tuple(
+            f"asked in our words, not {official.whose} ones: {scenario} ({why})" for scenario, why in reasons.items()
+        ),
     )
 
 
@@ -120,7 +122,7 @@ def with_prepared_prompts(benchmark: Benchmark, prepared: Prepared, *, shown: Sh
         raise ValueError(
             f"{prepared.root}: it holds official prompts, and {benchmark.title} has none. Prepare it again"
         )
-    if wording_name(templates).removeprefix("official, ") not in name:
+    if wording_name(templates, of="").removeprefix(", ") not in name:
         raise ValueError(f"{prepared.root}: its prompts.json is not the one that its manifest names. Prepare it again")
     _check_shown(official, templates, shown, prepared.root)
 
@@ -199,7 +201,7 @@ def _opened(official: OfficialPrompts, templates: Mapping[str, str], stems: Sequ
 def _render(official: OfficialPrompts, template: str, question: Question, answer_format: AnswerFormat) -> Prompt:
     if question.options and answer_format != official.answer_format:
         raise ValueError(
-            f"the official prompts ask for an answer as {official.answer_format}; "
+            f"{official.whose} prompts ask for an answer as {official.answer_format}; "
             f"model.answer_format is {answer_format}"
         )
     gaps = official.gaps(question)

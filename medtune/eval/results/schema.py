@@ -152,7 +152,7 @@ class Labelled:
 
     Attributes:
         provenance: Origin of the data: "released", "reconstruction" or "synthetic".
-        prompts: Author of the prompts: "ours", or the name of official prompts.
+        prompts: Author of the prompts: "ours", or the name of the official prompts or of a kit's.
         unofficial_split: Unit by which a benchmark for evaluation alone was divided into splits of our own, e.g.
             "patient"; left out if the official split was used.
         unofficial_training: Sets for evaluation alone that the model was trained on; left out if there are none.
@@ -199,7 +199,7 @@ class ResultsFile:
         data_hash: SHA-256 of the prepared folder that the questions came from, in hex digits.
         interval_method: Name of the method of the 95 % intervals; left out if it is not recorded.
         provenance: Origin of the data: "released", "reconstruction" or "synthetic".
-        prompts: Author of the prompts: "ours", or the name of official prompts.
+        prompts: Author of the prompts: "ours", or the name of the official prompts or of a kit's.
         unofficial_split: Unit by which a benchmark for evaluation alone was divided into splits of our own, e.g.
             "patient"; left out if the official split was used.
         unofficial_training: Sets for evaluation alone that the model was trained on; left out if there are none.

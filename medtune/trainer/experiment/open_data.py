@@ -76,7 +76,7 @@ def check_fit(recipe: Recipe, prepared: Prepared, benchmark: Benchmark, *, train
     official = benchmark.official if prepared.templates is not None else None
     if official is not None and official.answer_format != recipe.model.answer_format:
         raise ValueError(
-            f"{prepared.root} holds official prompts, which ask for an answer as {official.answer_format}; "
+            f"{prepared.root} holds {official.of} prompts, which ask for an answer as {official.answer_format}; "
             f"model.answer_format is {recipe.model.answer_format}"
         )
     known = [*benchmark.parsers, "likelihood", "likelihood_per_token"]

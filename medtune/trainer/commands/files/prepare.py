@@ -92,7 +92,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--prompts",
         type=Path,
         metavar="DIR",
-        help="A folder with the benchmark's own prompts, which are then sent verbatim (default: medtune's wording).",
+        help="A folder with the benchmark's own prompts, or a clone of the kit whose prompts its README names; they "
+        "are then sent verbatim (default: medtune's wording).",
     )
 
 
@@ -155,7 +156,7 @@ def prepare_folder(
         split_lookalikes: Whether images that look alike may lie in two splits.
         keep_leaks: Whether a split of the data is kept that has a patient or an image in two splits.
         copy: Whether films and scans are copied rather than linked.
-        prompts: A folder with the benchmark's own prompts; None takes medtune's wording.
+        prompts: A folder with the benchmark's own prompts or a kit's; None takes medtune's wording.
 
     Raises:
         ValueError: The benchmark does not take that source, or the source refuses the files.

@@ -1,8 +1,8 @@
 """Works out from a Python file's source what a function of an evaluation kit would return, without running it.
 
-Only code that puts texts together is understood: conditions, texts with values in them, joined lists, and calls of
-other functions of the same file. Any other code is refused with its line number, because the kit is then not the one
-that medtune knows.
+Only code that puts texts together is understood: conditions, texts with values in them, joined lists, `str` of a text,
+and calls of other functions of the same file. Any other code is refused with its line number, because the kit is then
+not the one that medtune knows.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, NoReturn
 
 Value = str | bool | None | list["Value"] | Mapping[str, "Value"]
@@ -24,25 +25,29 @@ class KitCode:
     """A Python file of a kit.
 
     Attributes:
+        known: A sentence that says which version of the kit medtune knows and what to do; it ends every refusal.
         given: The values of names that the file imports.
         returned: Fixed results by function name. Such a function is not interpreted; its fixed result is used.
     """
 
     def __init__(
-        self, path: Path, *, given: Mapping[str, Value] | None = None, returned: Mapping[str, str] | None = None
+        self,
+        path: Path,
+        *,
+        known: str,
+        given: Mapping[str, Value] | None = None,
+        returned: Mapping[str, str] | None = None,
     ) -> None:
         """Reads the file.
 
         Raises:
             ValueError: The file is not valid Python.
         """
-        self.path, self.given, self.returned = path, given or {}, returned or {}
+        self.path, self.known, self.given, self.returned = path, known, given or {}, returned or {}
         try:
             body = ast.parse(path.read_text("utf-8")).body
         except (SyntaxError, ValueError) as error:
-            raise ValueError(
-                f"{path}: no Python that could be read ({error}). Copy it from the benchmark again."
-            ) from None
+            raise ValueError(f"{path}: no Python that could be read ({error}). Copy it from the kit again.") from None
         self._functions = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
         self._assigned = {
             target.id: node.value
@@ -59,33 +64,39 @@ class KitCode:
             ValueError: The file assigns no text to the name.
         """
         if name not in self._assigned:
-            raise ValueError(f"{self.path}: wanted a text {name}, there is none. {UNKNOWN}")
+            raise ValueError(f"{self.path}: wanted a text {name}, there is none. {self.known}")
         return self._text(self._value(self._assigned[name], {}), self._assigned[name])
 
-    def result(self, name: str, *arguments: Value) -> str:
-        """Returns the text that a function would return.
+    def result(self, name: str, *arguments: Value, **named: Value) -> str:
+        """Returns the text that a function would return for these arguments.
 
         Raises:
             ValueError: There is no such function, it does not return a text, or it contains code that is not
                 understood.
         """
         if name not in self._functions:
-            raise ValueError(f"{self.path}: wanted a function {name}, there is none. {UNKNOWN}")
+            raise ValueError(f"{self.path}: wanted a function {name}, there is none. {self.known}")
         function = self._functions[name]
         try:
-            return self._text(self._call(function, arguments, function), function)
+            return self._text(self._call(function, arguments, function, named), function)
         except RecursionError:
             self._refuse(function)
 
-    def _call(self, function: ast.FunctionDef, arguments: Sequence[Value], caller: ast.AST) -> Value:
+    def _call(
+        self,
+        function: ast.FunctionDef,
+        arguments: Sequence[Value],
+        caller: ast.AST,
+        named: Mapping[str, Value] = MappingProxyType({}),
+    ) -> Value:
         names = [argument.arg for argument in function.args.args]
         defaults = function.args.defaults
         scope: dict[str, Value] = {
             name: self._value(node, {})
             for name, node in zip(names[len(names) - len(defaults) :], defaults, strict=True)
         }
-        scope |= dict(zip(names, arguments, strict=False))
-        if len(arguments) > len(names) or set(names) - set(scope):
+        scope |= {**dict(zip(names, arguments, strict=False)), **named}
+        if len(arguments) > len(names) or set(names) != set(scope):
             self._refuse(caller)
         found = self._run(function.body, scope)
         return found.value if found else None
@@ -144,6 +155,8 @@ class KitCode:
                 return self.returned[name]
             case ast.Call(ast.Name(name), arguments, []) if name in self._functions:
                 return self._call(self._functions[name], [self._value(each, scope) for each in arguments], node)
+            case ast.Call(ast.Name("str"), [argument], []):
+                return self._text(self._value(argument, scope), argument)
             case ast.Call(ast.Attribute(of, method), arguments, []):
                 return self._method(
                     self._value(of, scope), method, [self._value(each, scope) for each in arguments], node
@@ -207,9 +220,6 @@ class KitCode:
 
     def _refuse(self, node: ast.AST) -> NoReturn:
         line = getattr(node, "lineno", 0)
-        raise ValueError(f"{self.path}: line {line} is not understood: {ast.unparse(node).splitlines()[0]}. {UNKNOWN}")
-
-
-UNKNOWN = (
-    "medtune reads https://github.com/Schuture/DeepTumorVQA at 1df7460 (branch v2): take that, or leave --prompts out."
-)
+        raise ValueError(
+            f"{self.path}: line {line} is not understood: {ast.unparse(node).splitlines()[0]}. {self.known}"
+        )
