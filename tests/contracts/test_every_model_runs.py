@@ -65,6 +65,7 @@ def test_run_and_evaluate_again(name: str, prepared_images: Path, tmp_path: Path
     _run_and_evaluate_again(tmp_path, [f"model.name={name}", f"data.root={prepared_images}"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VIDEO_TWINS)
 def test_run_and_evaluate_again_on_clips(name: str, prepared_clips: Path, tmp_path: Path) -> None:
     settings = [f"model.name={name}", f"data.root={prepared_clips}", "data.benchmark=rexsonovqa"]

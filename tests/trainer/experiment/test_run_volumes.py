@@ -127,6 +127,7 @@ def test_a_model_of_images_and_videos_needs_to_be_told_how_to_show_a_scan(
     assert results["phases"]["zero_shot"]["overall"]["n"] >= 2
 
 
+@pytest.mark.slow
 def test_grid_makes_a_run_of_every_pair_and_a_table(
     prepared_ct: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
