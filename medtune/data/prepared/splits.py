@@ -91,6 +91,7 @@ def assign_splits(
             raise ValueError(
                 f"wanted at least {num_wanted} patients without common images, one for each of train, val and test, "
                 f"there are {len(free)}. Add patients or raise the limit."
+                + " Questions that show nothing and are the same count as one image."
                 + (" Images that look alike count as common; --split-lookalikes ignores that." if alike else "")
             )
         if alike and num_wanted > 1:

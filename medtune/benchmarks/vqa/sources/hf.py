@@ -80,7 +80,10 @@ def _read(origin: Path | HubId | None, seed: int, scratch: Path, *, options: Tab
     ]  # fmt: skip
     first = "" if options.limit is None else f"limit: of each split the first {options.limit} patients were read"
     notes = (f"splits of the data set: {', '.join(part.name for part in parts)}", *filter(None, [first]))
-    return question_table(sets, folder, facets=options.facets, limit=options.limit, notes=notes)
+    names = [part.name for part in parts]
+    return question_table(
+        sets, folder, options=options, split_names=names, read_files=None, limit=options.limit, notes=notes
+    )
 
 
 def _splits(parts: list[RowSet], options: TableOptions) -> dict[str, Split | None]:

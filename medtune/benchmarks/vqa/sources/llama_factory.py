@@ -33,7 +33,7 @@ from medtune.data.raw.json_rows import json_rows
 from medtune.data.raw.media_urls import Fetcher
 from medtune.data.raw.row_errors import RowError
 from medtune.data.raw.source import Source, SourceTable
-from medtune.data.raw.split_names import splits_of_files
+from medtune.data.raw.split_names import file_stem, splits_of_files
 from medtune.data.raw.table_options import TableOptions
 from medtune.data.types import Split
 
@@ -107,7 +107,9 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
     given = () if options.media_folder is None else (options.media_folder,)
     media = MediaReader((*given, folder), scratch, Fetcher(), needs_files)
     sets = [_read_set(folder, *stated[each], split, media, options, seed) for each, split in splits.items()]
-    return question_table(sets, folder, facets=options.facets)
+    files = [str(entry["file_name"]) for entry in entries.values()]
+    read_files = None if one else [folder / name for name in (INFO, *files)]
+    return question_table(sets, folder, options=options, split_names=map(file_stem, files), read_files=read_files)
 
 
 def _entries(folder: Path, file: str | None) -> dict[str, Mapping[str, object]]:

@@ -32,7 +32,7 @@ from medtune.data.raw.json_rows import json_rows
 from medtune.data.raw.media_urls import Fetcher
 from medtune.data.raw.row_errors import RowError
 from medtune.data.raw.source import Source, SourceTable
-from medtune.data.raw.split_names import splits_of_files
+from medtune.data.raw.split_names import file_stem, splits_of_files
 from medtune.data.raw.table_options import TableOptions
 
 _PREFERENCES = ("rejected_response", "rejected_messages")
@@ -100,7 +100,8 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
         columns = columns_of(names, {roles.TURNS: MESSAGES, **options.columns}, where=str(folder / name))
         reader = RowReader(columns, media, options.splits, seed=seed)
         sets.append(ReadSet(partial(_rows, folder / name), split, reader))
-    return question_table(sets, folder, facets=options.facets)
+    stems = [file_stem(file.name) for file in files]
+    return question_table(sets, folder, options=options, split_names=stems, read_files=None if is_file else files)
 
 
 def _rows(path: Path) -> Iterator[Row | RowError | LeftOut]:

@@ -28,7 +28,7 @@ from medtune.data.raw.hub_rows import BUILDERS, Row, file_rows
 from medtune.data.raw.media_urls import Fetcher
 from medtune.data.raw.row_errors import RowError
 from medtune.data.raw.source import Source, SourceTable
-from medtune.data.raw.split_names import splits_of_files
+from medtune.data.raw.split_names import file_stem, splits_of_files
 from medtune.data.raw.table_options import TableOptions
 
 SUFFIXES = (*BUILDERS, *json_rows.SUFFIXES)
@@ -97,7 +97,9 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
         reader = RowReader(Columns({}, (), ""), media, options.splits, options.question, seed=seed)
         sets.append(_read_set(path, name, reader, options))
     sets = [replace(each, split=split) for each, split in zip(sets, splits.values(), strict=True)]
-    return question_table(sets, folder, facets=options.facets, notes=_beside(root))
+    read_files = files if root.is_dir() else None
+    stems = map(file_stem, names)
+    return question_table(sets, folder, options=options, split_names=stems, read_files=read_files, notes=_beside(root))
 
 
 def _read_set(path: Path, name: str, reader: RowReader, options: TableOptions) -> ReadSet:
