@@ -80,3 +80,27 @@ def test_a_single_file_is_read_whatever_lies_in_deeper_folders(tmp_path: Path) -
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "test.csv").write_text(_ROW)
     assert not any("not read" in note for note in read_text(tmp_path, _ROW).notes)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"file_name": "./conv.jsonl", "columns": _ALPACA}, None),
+        ({"file_name": "conv.jsonl", "columns": {**_ALPACA, "system": "s"}}, "'conv' and 'other' both name conv.jsonl"),
+        ({"file_name": "conv.jsonl", "columns": _ALPACA, "split": "test"}, "'conv' and 'other' both name conv.jsonl"),
+    ],
+)
+def test_two_entries_that_name_one_file(tmp_path: Path, other: dict[str, object], message: str | None) -> None:
+    (tmp_path / "conv.jsonl").write_text(_TURNS)
+    info = {
+        "conv": {"file_name": "conv.jsonl", "columns": _ALPACA, "split": "train"},
+        "other": {"split": "train", **other},
+    }
+    (tmp_path / "dataset_info.json").write_text(json.dumps(info))
+    if message is not None:
+        with pytest.raises(ValueError, match=message):
+            read(tmp_path, name="llama_factory")
+        return
+    table = read(tmp_path, name="llama_factory")
+    assert len(table.questions) == 1
+    assert "'conv' and 'other' both name conv.jsonl, which is read once" in table.notes
