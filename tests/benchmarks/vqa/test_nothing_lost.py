@@ -104,3 +104,21 @@ def test_two_entries_that_name_one_file(tmp_path: Path, other: dict[str, object]
     table = read(tmp_path, name="llama_factory")
     assert len(table.questions) == 1
     assert "'conv' and 'other' both name conv.jsonl, which is read once" in table.notes
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (b"q,a, and more\n", r"data\.csv: line 4 has 3 cells, the header 2\. Quote the cell that contains ','"),
+        (b"q,a,\n", r"data\.csv: line 4 has 3 cells, the header 2\."),
+        (b"Gr\xf6\xdfe,a\n", r"data\.csv: line 4 holds the byte 0xF6, which is no UTF-8\..* \"CSV UTF-8\""),
+    ],
+)
+@pytest.mark.parametrize("rows_before", [0, 1000])
+def test_a_row_that_breaks_a_csv_file_is_named(tmp_path: Path, row: bytes, message: str, rows_before: int) -> None:
+    before = b"a longer question,answer\n" * rows_before
+    (tmp_path / "data.csv").write_bytes(b'question,answer\n"two\nlines",a\n' + before + row)
+    if not rows_before and b"\xf6" in row:
+        message = "no table of UTF-8 text"
+    with pytest.raises(ValueError, match=message.replace("line 4", f"line {4 + rows_before}")):
+        read(tmp_path / "data.csv")

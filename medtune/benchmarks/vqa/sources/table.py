@@ -9,7 +9,7 @@ Source: our own; the names of columns are those that published sets use.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy as np
 import PIL.Image
 
 from medtune.benchmarks.vqa import columns as roles
+from medtune.benchmarks.vqa.answers import YES_NO
 from medtune.benchmarks.vqa.columns import Columns, columns_of, require
 from medtune.benchmarks.vqa.media_cells import MediaReader
 from medtune.benchmarks.vqa.question_table import ReadSet, question_table
@@ -104,15 +105,16 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
 
 def _read_set(path: Path, name: str, reader: RowReader, options: TableOptions) -> ReadSet:
     if path.suffix.lower() in json_rows.SUFFIXES:
-        names = json_columns(path, name)
+        names, classes = json_columns(path, name), dict[str, tuple[str, ...]]()
 
         def rows() -> Iterator[Row | RowError]:
             return json_rows.json_rows(path, file=name)
 
     else:
         found = file_rows(path, name=name)
-        names, rows = found.columns, found.rows
-    return ReadSet(rows, None, replace(reader, columns=mapped(names, options, where=str(path))))
+        names, rows, classes = found.columns, found.rows, found.classes
+    columns = mapped(names, options, where=str(path))
+    return ReadSet(rows, None, replace(reader, columns=columns, classes=listed_classes(columns, classes)))
 
 
 def json_columns(path: Path, name: str) -> tuple[str, ...]:
@@ -143,6 +145,18 @@ def mapped(names: tuple[str, ...], options: TableOptions, *, where: str) -> Colu
             f"columns are: {', '.join(names)}. Say which it is with --columns image=NAME."
         )
     return found
+
+
+def listed_classes(columns: Columns, classes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Returns the names of the classes of the answer column where rows have no options of their own; else nothing.
+
+    Classes that are called yes and no are left out: such answers are yes-or-no answers anyway.
+    """
+    if columns.of(roles.OPTIONS) or columns.of(roles.LETTERS) or columns.of(roles.TURNS):
+        return ()
+    names = tuple(name.strip() for name in classes.get(columns.of(roles.ANSWER) or "", ()))
+    is_yes_no = sorted(name.casefold() for name in names) == sorted(YES_NO)
+    return () if len(names) < 2 or is_yes_no else names
 
 
 def _beside(root: Path) -> tuple[str, ...]:
