@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from medtune.benchmarks.vqa import columns as roles
-from medtune.benchmarks.vqa.answers import cell_text
+from medtune.benchmarks.vqa.answers import TRUTH_VALUES, YES_NO, cell_text
 from medtune.benchmarks.vqa.columns import Columns
 from medtune.benchmarks.vqa.row_questions import Asked, RowReader
 from medtune.data.catalog import nearest
@@ -134,6 +134,7 @@ def question_table(
     if not found.questions and not found.rejects:
         left_out = f" Left out: {dict(found.left_out)}." if found.left_out else ""
         raise ValueError(f"{folder}: no row gives a question.{left_out} Check the columns and the splits.")
+    truths = _with_truth_values(found, [each.reader.columns for each in sets])
     kept = levels.kept()
     for number, question in enumerate(found.questions):
         own = {name: text for name, text in question.facets.items() if name in kept or name == "task"}
@@ -143,6 +144,7 @@ def question_table(
         found.questions[number] = replace(question, facets=own, patient_id=question.patient_id or patient)
     ignored = [name for name in names if name not in kept]
     said = (
+        *truths,
         *(f"rows left out, {why}: {count}" for why, count in sorted(found.left_out.items())),
         *dict.fromkeys(f"columns: {line}" for each in sets if (line := each.reader.columns.line())),
         *([] if any(each.reader.columns.of(role) for each in sets for role in roles.MEDIA) else [_NO_MEDIA]),
@@ -189,6 +191,24 @@ def _collect(each: ReadSet, found: _Collected, levels: _Levels, limit: int | Non
             if not one.media and len(asked) > 1:
                 # Later turns repeat a turn that shows nothing, and stay with it in one split.
                 found.continued[question.media_id] = asked[-1].question.media_id
+
+
+def _with_truth_values(found: _Collected, columns: Sequence[Columns]) -> tuple[str, ...]:
+    """Turns TRUE and FALSE into yes and no where all answers are such, as in JSON; returns a note on it."""
+    if any(each.of(role) for each in columns for role in (roles.TURNS, roles.ANSWER_TYPE)) or not found.questions:
+        return ()
+    if not all(not q.options and q.answer.casefold() in TRUTH_VALUES for q in found.questions):
+        return ()
+    for number, question in enumerate(found.questions):
+        task = {"task": "yes_no"} if question.facets.get("task") == question.answer_kind else {}
+        found.questions[number] = replace(
+            question,
+            answer=TRUTH_VALUES[question.answer.casefold()],
+            answer_kind="yes_no",
+            options=YES_NO,
+            facets={**question.facets, **task},
+        )
+    return ("the answers are TRUE or FALSE, and are read as yes or no",)
 
 
 def _checked_question(one: Asked, found: _Collected) -> Question:
