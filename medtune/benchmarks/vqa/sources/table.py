@@ -104,8 +104,9 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
 
 
 def _read_set(path: Path, name: str, reader: RowReader, options: TableOptions) -> ReadSet:
+    classes: Mapping[str, tuple[str, ...]] = {}
     if path.suffix.lower() in json_rows.SUFFIXES:
-        names, classes = json_columns(path, name), dict[str, tuple[str, ...]]()
+        names = json_columns(path, name)
 
         def rows() -> Iterator[Row | RowError]:
             return json_rows.json_rows(path, file=name)
