@@ -17,7 +17,6 @@ from medtune.data.prepared.lookalikes.perceptual_hash import MAX_DISTANCE
 from medtune.data.prepared.manifest import FORMAT_VERSION, MEDIA_FOLDER, Manifest, write_manifest
 from medtune.data.prepared.prompts_file import write_prompts
 from medtune.data.prepared.read import Prepared, open_prepared
-from medtune.data.prepared.same_questions import same_questions
 from medtune.data.prepared.split_leaks import repeated_texts
 from medtune.data.prepared.splits import DEFAULT_FRACTIONS, Fractions
 from medtune.data.prepared.tables import StoredMedia, data_hash, write_tables
@@ -110,7 +109,7 @@ def prepare(
         questions = _pseudonymous(source, taken, media, draft)
         if unofficial_split is not None:
             questions = _without_its_split(source, questions)
-        repeated = same_questions(taken.table, questions)
+        repeated = splits.same_questions(taken.table, questions)
         # Each list of 800,000 questions takes a third of a gigabyte, so that none may outlive the next.
         del taken
         # Questions that show nothing share no image with others; their media id stands for one.
