@@ -86,8 +86,7 @@ def csv_fault(path: Path, layout: CsvLayout) -> str | None:
             reader = csv.reader(text, delimiter=layout.delimiter)
             line = 1 + layout.skipped_lines
             for row in reader:
-                if (broken := _LONE.search("".join(row))) is not None:
-                    byte = ord(broken[0]) - 0xDC00
+                if (byte := broken_byte("".join(row))) is not None:
                     return (
                         f"line {line} holds the byte 0x{byte:02X}, which is no UTF-8. In Excel, save the file as "
                         '"CSV UTF-8", or write that line again.'
@@ -103,6 +102,17 @@ def csv_fault(path: Path, layout: CsvLayout) -> str | None:
     finally:
         csv.field_size_limit(previous)
     return None
+
+
+def broken_byte(text: str) -> int | None:
+    r"""Returns the first byte that is no UTF-8 in a text that was read with errors="surrogateescape"; None without one.
+
+    Example:
+        >>> hex(broken_byte(b"gr\xf6n".decode(errors="surrogateescape")) or 0)
+        '0xf6'
+    """
+    found = _LONE.search(text)
+    return None if found is None else ord(found[0]) - 0xDC00
 
 
 def _first_row(reader: Iterator[list[str]]) -> list[str]:

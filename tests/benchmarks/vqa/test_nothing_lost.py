@@ -122,3 +122,9 @@ def test_a_row_that_breaks_a_csv_file_is_named(tmp_path: Path, row: bytes, messa
         message = "no table of UTF-8 text"
     with pytest.raises(ValueError, match=message.replace("line 4", f"line {4 + rows_before}")):
         read(tmp_path / "data.csv")
+
+
+def test_a_line_of_json_that_is_no_utf8_is_named(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_bytes(f"{_TURNS}\n".encode() * 3 + b'{"query": "Gr\xf6\xdfe?", "response": "a"}\n')
+    with pytest.raises(ValueError, match=r"rows\.jsonl: .*line 4 holds the byte 0xF6; write that line as UTF-8"):
+        read(tmp_path / "rows.jsonl", name="ms_swift")
