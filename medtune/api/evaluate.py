@@ -19,6 +19,7 @@ from medtune.api.questions import Questions
 from medtune.api.score import score_questions
 from medtune.benchmarks import find_benchmark
 from medtune.data.catalog import nearest
+from medtune.data.out_folder import out_folder
 from medtune.data.types import AnswerFormat, Condition, Reading
 from medtune.eval.asking import ask
 from medtune.eval.asking.answerer import Answerer
@@ -65,6 +66,7 @@ def evaluate(
         TypeError: The answerer cannot be asked, or returned something else than a text.
         ValueError: There are no questions, a setting does not fit them, or `out` holds answers to other prompts.
         FileNotFoundError: A media file is missing.
+        NotADirectoryError: `out` is a file.
     """
     asked = questions.test if isinstance(questions, Dataset) else questions
     if not isinstance(asked, Questions):
@@ -119,7 +121,7 @@ def _refuse_unknown(what: str, given: Sequence[str], known: Sequence[str]) -> No
 @contextlib.contextmanager
 def _folder(out: str | Path | None) -> Iterator[Path]:
     if out is not None:
-        yield Path(out).expanduser()
+        yield out_folder(Path(out).expanduser())
         return
     with tempfile.TemporaryDirectory(prefix="medtune-") as folder:
         yield Path(folder)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medtune.api.questions import Questions
+from medtune.data.out_folder import out_folder
 from medtune.data.types import Interval, MediaRef, Prediction, Question, Score, Split
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel
@@ -133,9 +134,9 @@ class Evaluation:
         """Writes predictions.jsonl, parsed.jsonl and scores.json, as `medtune score` does, and returns the folder.
 
         Raises:
-            OSError: The folder cannot be written.
+            OSError: The folder cannot be written, or is a file.
         """
-        out = Path(folder).expanduser()
+        out = out_folder(Path(folder).expanduser())
         out.mkdir(parents=True, exist_ok=True)
         replace_file(out / MERGED, map(format_line, self.predictions))
         write_parsed(out / "parsed.jsonl", self.questions, self.predictions, self.benchmark)

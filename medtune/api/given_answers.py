@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from medtune.api.plain_questions import refuse_unknown, texts_by_id
+from medtune.api.plain_questions import refuse_table, refuse_unknown, texts_by_id
 from medtune.data.types import Prediction, PredictionKey, Question
 
 Answers = Iterable[str] | Mapping[str, str] | Iterable[Prediction]
@@ -28,6 +28,7 @@ def given_predictions(answers: Answers, questions: Sequence[Question]) -> list[P
         for id_ in texts:
             refuse_unknown(id_, by_id, what="answers")
         return [_prediction(id_, text) for id_, text in texts.items()]
+    refuse_table(answers, what="answers")
     if isinstance(answers, str):
         raise TypeError(f"answers: got one text, {answers!r:.60}; wanted a list of texts, or a dict of texts by id")
     if isinstance(answers, set | frozenset):

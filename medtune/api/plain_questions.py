@@ -50,6 +50,7 @@ def texts_by_id(given: Iterable[object] | Mapping[str, object], *, what: str) ->
     """
     if isinstance(given, str):
         raise TypeError(f"{what}: got one text, {given!r:.60}; wanted a list of texts, or a dict of texts by id")
+    refuse_table(given, what=what)
     if isinstance(given, set | frozenset):
         raise TypeError(f"{what}: a set has no order; wanted a list of texts, or a dict of texts by id")
     found = list(given.items() if isinstance(given, Mapping) else enumerate(given))
@@ -62,6 +63,19 @@ def texts_by_id(given: Iterable[object] | Mapping[str, object], *, what: str) ->
     if len(texts) < len(found):
         raise ValueError(f"{what}: two ids are the same as texts, such as 1 and '1'; ids have to be unique")
     return texts
+
+
+def refuse_table(given: object, *, what: str) -> None:
+    """Refuses a whole table, of which Python would take the names of the columns for the texts.
+
+    Raises:
+        TypeError: It is a DataFrame.
+    """
+    if type(given).__name__ == "DataFrame":
+        raise TypeError(
+            f"{what}: got a DataFrame, of which a column is wanted: give frame[NAME], or a dict of texts by id with "
+            "dict(zip(frame[ID], frame[NAME]))"
+        )
 
 
 def matched(given: dict[str, _Value], by_id: Mapping[str, object], *, what: str) -> dict[str, _Value]:
@@ -94,6 +108,7 @@ def plain_hash(questions: Iterable[Question]) -> str:
 
 
 def _options(given: Options) -> dict[str, tuple[str, ...]]:
+    refuse_table(given, what="options")
     pairs = given.items() if isinstance(given, Mapping) else enumerate(given)
     found = {}
     for place, each in pairs:

@@ -115,6 +115,16 @@ def test_an_oracle_scores_one_and_a_part_is_a_part(data: medtune.Dataset) -> Non
     assert result.open is None
 
 
+def test_a_file_in_the_place_of_the_folder(data: medtune.Dataset, tmp_path: Path) -> None:
+    (tmp_path / "answers.json").write_text("mine")
+    for out in (tmp_path / "answers.json", tmp_path / "answers.json" / "deeper"):
+        with pytest.raises(NotADirectoryError, match=r"answers\.json: this is a file; wanted a folder.*Name another"):
+            medtune.evaluate(benign, data.test, out=out, progress=False)
+        with pytest.raises(NotADirectoryError, match=r"answers\.json: this is a file; wanted a folder"):
+            medtune.evaluate(benign, data.test[:1], progress=False).save(out)
+    assert (tmp_path / "answers.json").read_text() == "mine"
+
+
 def test_an_evaluation_goes_on_and_equals_the_command(
     data: medtune.Dataset, prepared_tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

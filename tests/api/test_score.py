@@ -38,6 +38,23 @@ def test_lists_and_dicts_give_the_same(capsys: pytest.CaptureFixture[str]) -> No
     assert arrays.score == listed.score
 
 
+def test_a_series_is_paired_by_position_and_a_data_frame_is_refused() -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"truth": TRUTHS, "said": ANSWERS, "PID": PATIENTS}, index=[7, 3, 9, 1, 4])
+    found = medtune.score(table["truth"], table["said"].sort_index(key=lambda index: index * 0), patients=table["PID"])
+    assert found.score == medtune.score(TRUTHS, ANSWERS, patients=PATIENTS).score
+    advice = r"got a DataFrame, of which a column is wanted: .*frame\[NAME\]"
+    for wrong in (table, table[["truth"]]):
+        with pytest.raises(TypeError, match=f"truths: {advice}"):
+            medtune.score(wrong, ANSWERS)
+        with pytest.raises(TypeError, match=f"answers: {advice}"):
+            medtune.score(TRUTHS, wrong)
+        with pytest.raises(TypeError, match=f"patients: {advice}"):
+            medtune.score(TRUTHS, ANSWERS, patients=wrong)
+        with pytest.raises(TypeError, match=f"options: {advice}"):
+            medtune.score(TRUTHS, ANSWERS, options=wrong)
+
+
 def test_patients_widen_the_interval() -> None:
     truths, answers = ["yes"] * 40, ["yes"] * 20 + ["no"] * 20
     alone = medtune.score(truths, answers).score.ci95

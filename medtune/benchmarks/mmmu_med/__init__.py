@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from medtune.benchmarks.choice_sets import letters_as_options
 from medtune.benchmarks.mmmu_med.official_prompts import official_prompts
 from medtune.benchmarks.mmmu_med.open_answers import parse_open
-from medtune.benchmarks.mmmu_med.release import FORM, LICENCE, PART, URL
+from medtune.benchmarks.mmmu_med.release import FORM, LICENCE, PART, SUBJECTS, URL
 from medtune.benchmarks.mmmu_med.result_files import result_rows
 from medtune.benchmarks.mmmu_med.rules import rules
 from medtune.benchmarks.short_answers.published_tables import printed_tables
@@ -69,10 +69,13 @@ def parse(reply: str, question: Question) -> str | None:
 
 
 def _missing(questions: Sequence[Question]) -> str:
-    """Returns how many of the questions of a part these are; "" if all."""
+    """Returns how many of the questions of a part these are, and which subjects are not there; "" if all."""
     for part, count in Counter(question.facets.get(PART, "") for question in questions).items():
         if count < _QUESTIONS.get(part, 0):
-            return f"{count:,} of the {_QUESTIONS[part]:,} of the {part} part"
+            there = {question.facets["task"] for question in questions if question.facets.get(PART) == part}
+            lacking = [subject for subject in SUBJECTS if subject not in there]
+            without = f", without {', '.join(lacking)}" if lacking else ""
+            return f"{count:,} of the {_QUESTIONS[part]:,} of the {part} part{without}"
     return ""
 
 

@@ -90,7 +90,7 @@ def _tables(printed: Mapping[str, object], evidence: Evidence, rules: Mapping[st
     if rule is None:
         note = (
             "Made by another rule, or on other questions, than any of our numbers, so that ours must not be compared "
-            "with it."
+            "with it." + (f" Besides, {evidence.unlike_published}." if evidence.unlike_published else "")
         )
         return [Table(table.title, table.columns, table.rows, (*table.notes, note), 2)]
     names = printed["our_columns"]

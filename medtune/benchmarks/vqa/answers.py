@@ -14,6 +14,7 @@ from medtune.data.raw.row_errors import Place
 from medtune.data.types import AnswerKind
 
 YES_NO = ("yes", "no")
+TRUTH_VALUES: Mapping[str, str] = {"true": YES_NO[0], "false": YES_NO[1]}
 _EMPTY = ("", "nan", "null", "<na>", "#n/a")
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d+)?|\.\d+|\d+,(\d\d?|\d{4,}))([eE][-+]?\d+)?")
 """A number with a decimal point or comma. With three digits behind a comma it may be a thousand, and stays text."""
@@ -108,6 +109,8 @@ def answered(
     if options:
         return _chosen(place, text, answer, options, field)
     plain = answer.rstrip(".").casefold()
+    if said == "yes_no":
+        plain = TRUTH_VALUES.get(plain, plain)
     if said in (None, "yes_no") and plain in YES_NO:
         return Answer(text, YES_NO, plain, "yes_no", None)
     if said in (None, "number") and _NUMBER.fullmatch(answer):

@@ -18,6 +18,8 @@ SYSTEM, USER, ASSISTANT = "system", "user", "assistant"
 _ROLES = {"human": USER, "gpt": ASSISTANT, "model": ASSISTANT, "bot": ASSISTANT}
 _ROLE_KEYS = ("role", "from")
 _TEXT_KEYS = ("content", "value", "text")
+_PAIRS = tuple((asks, answers) for asks in ("human", "user") for answers in ("assistant", "gpt", "bot"))
+"""The names of a question and its answer where one object holds both, as in ms-swift's `conversation`."""
 _MEDIA_PARTS = {"image": "<image>", "image_url": "<image>", "video": "<video>"}
 
 
@@ -95,7 +97,7 @@ def asked_turns(said: Sequence[Said], media: Sequence[MediaRef], place: Place) -
 
 
 def said_in(value: object, place: Place, field: str, *, roles: Mapping[str, str] = _ROLES) -> list[Said]:
-    """Returns the turns in a cell: a list of objects with a role and a text, or a JSON text of one.
+    """Returns the turns in a cell: a list of objects with a role and a text or with two turns, or a JSON text of one.
 
     Args:
         value: The cell.
@@ -115,8 +117,19 @@ def said_in(value: object, place: Place, field: str, *, roles: Mapping[str, str]
         raise place.error(f"wanted a list of objects, got {type(value).__name__}.", field=field)
     found = []
     for turn in value:
+        if (pair := next((keys for keys in _PAIRS if all(key in turn for key in keys)), None)) is not None:
+            found += [
+                Said(role, words(turn[key], place, key)) for role, key in zip((USER, ASSISTANT), pair, strict=True)
+            ]
+            continue
         role = next((turn[key] for key in _ROLE_KEYS if turn.get(key) is not None), None)
         text = next((turn[key] for key in _TEXT_KEYS if turn.get(key) is not None), None)
+        if role is None and text is None:
+            raise place.error(
+                "wanted turns with role and content, from and value, or human and assistant, got "
+                f"{', '.join(map(str, turn)) or 'nothing'}.",
+                field=field,
+            )
         if isinstance(text, list):
             text = "".join(_part_text(part) for part in text)
         name = _ROLES.get(str(role), str(role))

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from medtune.benchmarks.vqa import columns as roles
-from medtune.benchmarks.vqa.answers import cell_text
+from medtune.benchmarks.vqa.answers import TRUTH_VALUES, YES_NO, cell_text
 from medtune.benchmarks.vqa.columns import Columns
 from medtune.benchmarks.vqa.row_questions import Asked, RowReader
 from medtune.data.catalog import nearest
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.row_errors import Place, Reject, RowError
 from medtune.data.raw.source import SourceTable, missing_media
+from medtune.data.raw.split_names import check_all_used, file_stem
+from medtune.data.raw.table_options import TableOptions
+from medtune.data.raw.unread_files import unread_files, unread_note
 from medtune.data.types import MediaRef, Question, Split
 
 MOST_LEVELS = 20
@@ -55,9 +58,12 @@ class _Collected:
     questions: list[Question] = field(default_factory=list)
     media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
     owner: dict[str, tuple[str, Place]] = field(default_factory=dict)
+    continued: dict[str, str] = field(default_factory=dict)
     rejects: list[Reject] = field(default_factory=list)
     places: dict[str, Place] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
+    split_names: set[str] = field(default_factory=set)
+    is_cut: bool = False
 
 
 class _Levels:
@@ -91,7 +97,9 @@ def question_table(
     sets: Iterable[ReadSet],
     folder: Path,
     *,
-    facets: Sequence[str] | None = None,
+    options: TableOptions,
+    split_names: Iterable[str],
+    read_files: Collection[Path] | None,
     limit: int | None = None,
     notes: tuple[str, ...] = (),
 ) -> SourceTable:
@@ -100,32 +108,43 @@ def question_table(
     Args:
         sets: The files or splits; rows are read one after another and forgotten.
         folder: The folder of the table, to which missing files are named.
-        facets: The columns that become facets; None takes those with few values.
+        options: What the user says about facets and splits.
+        split_names: The names of files, folders or parts that may state a split, which `options.splits` may name.
+        read_files: The files of the folder that are read, beside which no other data file may be lost; None where the
+            source reads a single file or a data set.
         limit: The number of patients of each set after which it is read no further; None reads all.
         notes: What the source itself has to say.
 
     Raises:
-        ValueError: An id comes twice, one medium belongs to two patients, a facet is no column, or no row gives a
-            question.
+        ValueError: An id comes twice, one medium belongs to two patients, a facet is no column, no row gives a
+            question, the user speaks of a split that the data do not name, or a file that is called test or val would
+            not be read.
     """
     sets = list(sets)
+    unread = [] if read_files is None else unread_files(folder, read_files)
+    notes = (*notes, *unread_note(folder, unread, options.splits))
     names = list(dict.fromkeys(name for each in sets for name in each.reader.columns.others))
     mapped = {name for each in sets for of_role in each.reader.columns.found.values() for name in of_role}
-    levels = _Levels(names, _checked(facets, [*names, *mapped]))
+    levels = _Levels(names, _checked(options.facets, [*names, *mapped]))
     found = _Collected()
     for each in sets:
         _collect(each, found, levels, limit)
+    if not found.is_cut:
+        check_all_used(options.splits, {*split_names, *map(file_stem, unread), *found.split_names})
     if not found.questions and not found.rejects:
         left_out = f" Left out: {dict(found.left_out)}." if found.left_out else ""
         raise ValueError(f"{folder}: no row gives a question.{left_out} Check the columns and the splits.")
+    truths = _with_truth_values(found, [each.reader.columns for each in sets])
     kept = levels.kept()
     for number, question in enumerate(found.questions):
         own = {name: text for name, text in question.facets.items() if name in kept or name == "task"}
         # Another row may say whose an image is; where none does, the image stands for its patient.
-        patient, _ = found.owner.get(question.media_id, (question.media_id, None))
+        shown = found.continued.get(question.media_id, question.media_id)
+        patient, _ = found.owner.get(shown, (shown, None))
         found.questions[number] = replace(question, facets=own, patient_id=question.patient_id or patient)
     ignored = [name for name in names if name not in kept]
     said = (
+        *truths,
         *(f"rows left out, {why}: {count}" for why, count in sorted(found.left_out.items())),
         *dict.fromkeys(f"columns: {line}" for each in sets if (line := each.reader.columns.line())),
         *([] if any(each.reader.columns.of(role) for each in sets for role in roles.MEDIA) else [_NO_MEDIA]),
@@ -152,6 +171,8 @@ def _collect(each: ReadSet, found: _Collected, levels: _Levels, limit: int | Non
         if isinstance(row, RowError):
             found.rejects.append(row.reject)
             continue
+        if said := each.reader.said_split(row):
+            found.split_names.add(said)
         try:
             asked = list(each.reader.read(row, split=each.split))
         except RowError as error:
@@ -162,10 +183,32 @@ def _collect(each: ReadSet, found: _Collected, levels: _Levels, limit: int | Non
             question = _checked_question(one, found)
             patient = question.patient_id or question.media_id
             if limit is not None and patient not in patients and len(patients) == limit:
+                found.is_cut = True
                 return
             patients.add(patient)
             found.questions.append(replace(question, facets={**more, **question.facets}))
             found.media[question.media_id] = one.media
+            if not one.media and len(asked) > 1:
+                # Later turns repeat a turn that shows nothing, and stay with it in one split.
+                found.continued[question.media_id] = asked[-1].question.media_id
+
+
+def _with_truth_values(found: _Collected, columns: Sequence[Columns]) -> tuple[str, ...]:
+    """Turns TRUE and FALSE into yes and no where all answers are such, as in JSON; returns a note on it."""
+    if any(each.of(role) for each in columns for role in (roles.TURNS, roles.ANSWER_TYPE)) or not found.questions:
+        return ()
+    if not all(not q.options and q.answer.casefold() in TRUTH_VALUES for q in found.questions):
+        return ()
+    for number, question in enumerate(found.questions):
+        task = {"task": "yes_no"} if question.facets.get("task") == question.answer_kind else {}
+        found.questions[number] = replace(
+            question,
+            answer=TRUTH_VALUES[question.answer.casefold()],
+            answer_kind="yes_no",
+            options=YES_NO,
+            facets={**question.facets, **task},
+        )
+    return ("the answers are TRUE or FALSE, and are read as yes or no",)
 
 
 def _checked_question(one: Asked, found: _Collected) -> Question:

@@ -92,6 +92,10 @@ class RowReader:
             )
             yield Asked(self._answered(row, question, turn.answer, is_last=turn.is_last), turn.media, row.place)
 
+    def said_split(self, row: Row) -> str:
+        """Returns the name of a split in the row's own words; "" where it states none."""
+        return cell_text(self._cell(row, roles.SPLIT))
+
     def _answered(self, row: Row, question: Question, answer: str, *, is_last: bool) -> Question:
         """Returns the question with its answer; the row's options and kind of answer are those of its last turn."""
         if self.classes:

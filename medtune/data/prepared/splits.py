@@ -1,6 +1,7 @@
 """Assigns whole patients to train, val and test, and checks that no patient and no image is in two splits.
 
-Patients whose images look alike stay together too, where `alike` says which images do.
+Patients whose images look alike stay together too, where `alike` says which images do, and so do equal questions that
+show nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 from medtune.data.prepared.even_split import split_evenly, split_sizes
 from medtune.data.prepared.split_leaks import split_leaks
+from medtune.data.raw.source import SourceTable
 from medtune.data.seeding import stable_int
 from medtune.data.types import SPLITS, Question, Split
 
@@ -91,6 +93,7 @@ def assign_splits(
             raise ValueError(
                 f"wanted at least {num_wanted} patients without common images, one for each of train, val and test, "
                 f"there are {len(free)}. Add patients or raise the limit."
+                + " Questions that show nothing and are the same count as one image."
                 + (" Images that look alike count as common; --split-lookalikes ignores that." if alike else "")
             )
         if alike and num_wanted > 1:
@@ -104,6 +107,26 @@ def assign_splits(
             if brought := _brought(its_questions):
                 split_of.update({question.id: brought for question in its_questions})
     return tuple(q if q.split else replace(q, split=split_of[q.id]) for q in questions)
+
+
+def same_questions(table: SourceTable, questions: Sequence[Question]) -> Mapping[str, tuple[str, ...]]:
+    """Returns for the media id of each question that shows nothing the media id of the first one that asks the same.
+
+    Two questions ask the same if text, options in any order and earlier turns are equal but for case and spaces.
+    Questions whose patient is known are left out: different patients may be asked the same.
+
+    Args:
+        table: The table of the source, in which a media id stands for the patient where none is known.
+        questions: The same questions in the same order, under the ids that the result has.
+    """
+    first: dict[object, str] = {}
+    found = {}
+    for raw, question in zip(table.questions, questions, strict=True):
+        if not table.media[raw.media_id] and raw.patient_id == raw.media_id:
+            turns = tuple((_plain(turn.asked), _plain(turn.answer)) for turn in raw.turns)
+            asked = (_plain(raw.text), tuple(sorted(map(_plain, raw.options))), turns)
+            found[question.media_id] = (first.setdefault(asked, question.media_id),)
+    return found
 
 
 class DrawnSplits(NamedTuple):
@@ -210,6 +233,10 @@ def _check_not_all_alike(units: Sequence[Sequence[Question]], media_digest: Mapp
         "images of this set are so much alike that the perceptual hash cannot tell patients apart. Prepare it with "
         "--split-lookalikes: then splits are by patient alone, and every output says so."
     )
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
 
 
 def _units(questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]]) -> dict[str, list[Question]]:

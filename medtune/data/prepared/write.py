@@ -109,16 +109,19 @@ def prepare(
         questions = _pseudonymous(source, taken, media, draft)
         if unofficial_split is not None:
             questions = _without_its_split(source, questions)
+        repeated = splits.same_questions(taken.table, questions)
         # Each list of 800,000 questions takes a third of a gigabyte, so that none may outlive the next.
         del taken
         # Questions that show nothing share no image with others; their media id stands for one.
         digests = {media_id: tuple(f.digest for f in files) or (media_id,) for media_id, files in media.files.items()}
         groups = lookalike_groups(_looks(media))
         alike = splits.NONE_ALIKE if split_lookalikes else groups.several
+        # What is the same question without media is drawn together, yet a split of the data may hold it several times.
+        drawn = {**digests, **repeated}
         questions, split_notes = splits.draw_missing_splits(
-            questions, digests, seed=seed, fractions=fractions, alike=alike
+            questions, drawn, seed=seed, fractions=fractions, alike=alike
         )
-        questions = splits.assign_splits(questions, digests, seed=seed, fractions=fractions, alike=alike)
+        questions = splits.assign_splits(questions, drawn, seed=seed, fractions=fractions, alike=alike)
         keep_leaks = keep_leaks or source.keeps_leaks
         leaks = splits.check_splits(questions, digests, keep_leaks=keep_leaks)
         if shared := leaks.pop("patient", 0):
@@ -128,8 +131,8 @@ def prepare(
         questions = question_rows.sort_questions(questions, list(media.files))
         if twins := sum(q.split == "test" and q.facets.get(TRAIN_TWIN) == "yes" for q in questions):
             leaks |= {"look-alike": twins} if keep_leaks else {}
-        if keep_leaks and source.text_unit and (repeated := repeated_texts(questions)):
-            leaks |= {source.text_unit: repeated}
+        if keep_leaks and source.text_unit and (texts := repeated_texts(questions)):
+            leaks |= {source.text_unit: texts}
         official = prompts(questions) if prompts else None
         manifest = _manifest(
             source,

@@ -1,9 +1,10 @@
-"""Finds out how a CSV file is written: its encoding, the character between cells, and its header."""
+"""Finds out how a CSV file is written: its encoding, the character between cells, its header, and a broken line."""
 
 from __future__ import annotations
 
 import codecs
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import NamedTuple
 _DELIMITERS = ",;\t|"
 _SAMPLE_BYTES = 1 << 18
 _LONGEST_HEADER = 1 << 20
+_LONE = re.compile("[\udc80-\udcff]")
 
 
 class CsvLayout(NamedTuple):
@@ -71,6 +73,46 @@ def csv_layout(path: Path) -> CsvLayout:
         )
     row_bytes = len(start) // max(1, start.count(b"\n")) + 1
     return CsvLayout(delimiter, encoding, columns, skipped, header_lines, row_bytes)
+
+
+def csv_fault(path: Path, layout: CsvLayout) -> str | None:
+    """Returns which line cannot be read as a row of the table and what to do; None where none is found."""
+    previous = csv.field_size_limit(1 << 30)
+    try:
+        # Bytes that are no UTF-8 become lone surrogates, which no text file holds.
+        with path.open(encoding=layout.encoding, errors="surrogateescape", newline="") as text:
+            for _ in range(layout.skipped_lines):
+                text.readline()
+            reader = csv.reader(text, delimiter=layout.delimiter)
+            line = 1 + layout.skipped_lines
+            for row in reader:
+                if (byte := broken_byte("".join(row))) is not None:
+                    return (
+                        f"line {line} holds the byte 0x{byte:02X}, which is no UTF-8. In Excel, save the file as "
+                        '"CSV UTF-8", or write that line again.'
+                    )
+                if len(row) > len(layout.columns):
+                    return (
+                        f"line {line} has {len(row)} cells, the header {len(layout.columns)}. Quote the cell that "
+                        f"contains {layout.delimiter!r}, or remove the cells that are too many."
+                    )
+                line = 1 + layout.skipped_lines + reader.line_num
+    except (UnicodeDecodeError, csv.Error):
+        return None
+    finally:
+        csv.field_size_limit(previous)
+    return None
+
+
+def broken_byte(text: str) -> int | None:
+    r"""Returns the first byte that is no UTF-8 in a text that was read with errors="surrogateescape"; None without one.
+
+    Example:
+        >>> hex(broken_byte(b"gr\xf6n".decode(errors="surrogateescape")) or 0)
+        '0xf6'
+    """
+    found = _LONE.search(text)
+    return None if found is None else ord(found[0]) - 0xDC00
 
 
 def _first_row(reader: Iterator[list[str]]) -> list[str]:

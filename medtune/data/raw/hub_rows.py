@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from medtune.data.raw.csv_header import csv_layout
+from medtune.data.raw.csv_header import csv_fault, csv_layout
 from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.row_errors import Place
 
@@ -55,12 +55,14 @@ class RowSet:
         split: The name that the data set gives to the split; None for a file.
         columns: The names of the columns.
         rows: Reads the rows from the beginning, each time it is called.
+        classes: The names of the classes of each column that holds class labels.
     """
 
     name: str
     split: str | None
     columns: tuple[str, ...]
     rows: Callable[[], Iterator[Row]]
+    classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def file_rows(path: Path, *, name: str) -> RowSet:
@@ -138,11 +140,16 @@ def _csv_rows(path: Path, name: str) -> RowSet:
 
     def lines() -> Iterator[Row]:
         line = layout.skipped_lines + layout.header_lines
-        for row in _rows(rows, name):
-            texts = [str(cell or "") for cell in row.values.values()]
-            if any(texts):
-                yield Row(Place(name, line + 1), row.values)
-            line += 1 + sum(text.count("\n") for text in texts)
+        try:
+            for row in _rows(rows, name):
+                texts = [str(cell or "") for cell in row.values.values()]
+                if any(texts):
+                    yield Row(Place(name, line + 1), row.values)
+                line += 1 + sum(text.count("\n") for text in texts)
+        except ValueError as error:
+            if (fault := csv_fault(path, layout)) is None:
+                raise
+            raise ValueError(f"{path}: {fault}") from error
 
     return RowSet(name, None, tuple(column.strip() for column in layout.columns), lines)
 
@@ -157,7 +164,15 @@ def _streamed(builder: str, path: Path, settings: Mapping[str, object]) -> Itera
 
 
 def _row_set(part: Dataset | IterableDataset, name: str, *, split: str | None) -> RowSet:
-    return RowSet(name, split, tuple(column.strip() for column in part.features), lambda: _rows(part, name))
+    import datasets
+
+    classes = {
+        column.strip(): tuple(feature.names)
+        for column, feature in part.features.items()
+        if isinstance(feature, datasets.ClassLabel)
+    }
+    columns = tuple(column.strip() for column in part.features)
+    return RowSet(name, split, columns, lambda: _rows(part, name), classes)
 
 
 def _rows(part: Dataset | IterableDataset, name: str) -> Iterator[Row]:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from medtune.data.raw.csv_header import broken_byte
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.row_errors import Place, RowError
 
@@ -35,8 +36,10 @@ def json_rows(path: Path, *, file: str) -> Iterator[Row | RowError]:
         raise ValueError(f"{path}: the file is empty. Export it again.")
     try:
         if path.suffix.lower() in LINES:
-            with path.open(encoding="utf-8-sig") as text:
+            with path.open(encoding="utf-8-sig", errors="surrogateescape") as text:
                 for number, line in enumerate(text, start=1):
+                    if (byte := broken_byte(line)) is not None:
+                        raise ValueError(f"line {number} holds the byte 0x{byte:02X}; write that line as UTF-8")
                     if line.strip():
                         yield _line(Place(file, number), line)
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from medtune.data.catalog import nearest
 from medtune.data.types import SPLITS, Split
 
 _NAMES: Mapping[str, Split] = {
@@ -13,6 +14,7 @@ _NAMES: Mapping[str, Split] = {
     **dict.fromkeys(("test", "testing", "testset"), "test"),
 }
 LEFT_OUT = "none"
+_MOST_SHOWN = 12
 _WAY_OUT = f"Say what it stands for with --splits NAME=train|val|test, or leave its rows out: --splits NAME={LEFT_OUT}."
 
 
@@ -56,14 +58,34 @@ def split_of_file(name: str, meant: Mapping[str, str]) -> Split | str | None:
         >>> split_of_file("vqa/test_2.csv", {}), split_of_file("rows.csv", {}), split_of_file("a.csv", {"a": "val"})
         ('test', None, 'val')
     """
-    stem = name.rpartition("/")[2].partition(".")[0]
-    if stem in meant:
+    if (stem := file_stem(name)) in meant:
         return split_named(stem, meant) or LEFT_OUT
     words = re.split(r"[^a-z]+", name.rpartition(".")[0].casefold())
     found = {_NAMES[word] for word in words if word in _NAMES}
     if len(found) > 1:
         raise ValueError(f"{name}: the name states the splits {' and '.join(sorted(found))}. Rename it. {_WAY_OUT}")
     return next(iter(found), None)
+
+
+def file_stem(name: str) -> str:
+    """Returns the name by which the user speaks of a file's split: that of the file without its suffixes."""
+    return name.rpartition("/")[2].partition(".")[0]
+
+
+def check_all_used(meant: Mapping[str, str], there: Iterable[str]) -> None:
+    """Checks that the data have each of the names of which the user says what they stand for.
+
+    Raises:
+        ValueError: No file, folder, part or cell of the split column has such a name.
+    """
+    names = sorted(set(there))
+    for name in meant:
+        if name not in names:
+            listed = ", ".join(map(repr, names[:_MOST_SHOWN])) + (", ..." if len(names) > _MOST_SHOWN else "")
+            raise ValueError(
+                f"--splits {name}={meant[name]}: the data have no such name, which is compared with its case."
+                f"{nearest(name, names)} The names are: {listed or 'none'}."
+            )
 
 
 def splits_of_files(names: Iterable[str], meant: Mapping[str, str]) -> dict[str, Split | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import medtune
 from medtune.benchmarks import find_source
 from medtune.benchmarks.mmmu_med.example import IMAGE_COLUMNS, drawn_png, write_rows
 from medtune.benchmarks.mmmu_med.release import SUBJECTS, TEST_ANSWERS
@@ -174,3 +176,15 @@ def test_golden_medevalkit_stops_at_the_test_part_and_medtune_does_not(tmp_path:
     root = example(tmp_path / "raw", "mmmu_med_test")
     prepared = prepare(find_source("mmmu_med_test"), benchmark="mmmu_med", root=root, out=tmp_path / "out")
     assert prepared.num_questions("test") == 25
+
+
+def test_a_copy_without_a_subject_says_so_in_the_folder_and_in_every_score(tmp_path: Path) -> None:
+    source = find_source("mmmu_med")
+    assert source.write_example is not None
+    source.write_example(tmp_path / "raw")
+    shutil.rmtree(tmp_path / "raw" / "Pharmacy")
+    prepared = prepare(source, benchmark="mmmu_med", root=tmp_path / "raw", out=tmp_path / "out")
+    assert "not in this folder: Pharmacy" in prepared.manifest.notes
+    data = medtune.load(tmp_path / "out")
+    scored = medtune.score(data.test, {question.id: "A" for question in data.test})
+    assert "the questions are 20 of the 150 of the validation part, without Pharmacy." in str(scored)

@@ -308,3 +308,34 @@ def test_llama_factory_needs_its_table_and_knows_two_formattings(tmp_path: Path)
     (raw / "dataset_info.json").unlink()
     with pytest.raises(FileNotFoundError, match="this table of data sets is missing"):
         _read("llama_factory", raw)
+
+
+@pytest.mark.parametrize("source", ["ms_swift", "table"])
+@pytest.mark.parametrize("column", ["conversation", "conversations"])
+def test_turns_in_pairs_of_human_and_assistant(tmp_path: Path, source: str, column: str) -> None:
+    """Source: the form is that of ms-swift's page "Custom dataset", with system and conversation."""
+    raw = _tree("ms_swift", tmp_path / "raw")
+    pairs = [{"human": "<image>What is it?", "assistant": "a cyst"}, {"human": "Where?", "assistant": "left"}]
+    row = {"system": "Be brief.", column: pairs, "images": ["images/us_0.png"]}
+    (raw / "data.jsonl").write_text(json.dumps(row))
+    table = _read(source, raw)
+    assert [(q.text, q.answer, q.turns) for q in table.questions] == [
+        ("Be brief.\nWhat is it?", "a cyst", ()),
+        ("Where?", "left", (Turn("Be brief.\nWhat is it?", "a cyst"),)),
+    ]
+    assert not table.rejects
+    recognises = find_source("ms_swift").recognises
+    assert recognises is not None
+    assert recognises(raw)
+
+
+def test_a_system_text_beside_messages_is_kept(tmp_path: Path) -> None:
+    (question,) = _swift(tmp_path, {"messages": _two("What?", "a cyst"), "system": "Be brief."}).questions
+    assert question.text == "Be brief.\nWhat?"
+
+
+def test_a_turn_of_another_form_is_rejected_with_its_names(tmp_path: Path) -> None:
+    rejects = _swift(tmp_path, {"messages": [{"ask": "What?", "say": "a cyst"}]}).rejects
+    assert "wanted turns with role and content, from and value, or human and assistant, got ask, say." in str(
+        rejects[0]
+    )

@@ -121,6 +121,20 @@ def test_the_single_file_of_osf_has_its_split_in_the_phrase_type(tmp_path: Path)
     assert {q.facets["phrase"] for q in single.questions} == {"freeform"}
 
 
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_a_release_without_test_or_train_rows_is_refused(tmp_path: Path, split: str) -> None:
+    folder = example(tmp_path / "raw")
+    kept = rows_of(folder, "trainset.json" if split == "test" else "testset.json")
+    (folder / PUBLIC).write_text(json.dumps(kept), "utf-8")
+    message = rf"{PUBLIC}: the official split {split} is missing, .*Download the file again"
+    with pytest.raises(ValueError, match=message):
+        read(folder, tmp_path / "s")
+    (folder / PUBLIC).unlink()
+    (folder / f"{split}set.json").write_text("[]")
+    with pytest.raises(ValueError, match=rf"{split}set\.json: the official split {split} is missing"):
+        read(folder, tmp_path / "s")
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -19,7 +19,7 @@ import PIL.Image
 from medtune.benchmarks.vqa.media_cells import MediaReader
 from medtune.benchmarks.vqa.question_table import ReadSet, question_table
 from medtune.benchmarks.vqa.row_questions import RowReader
-from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, mapped
+from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, listed_classes, mapped
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.hub_rows import SAVED, RowSet, hub_rows
@@ -68,19 +68,18 @@ def _read(origin: Path | HubId | None, seed: int, scratch: Path, *, options: Tab
     media = MediaReader((*given, folder), scratch, Fetcher())
     parts = hub_rows(origin, stream=options.limit is not None)
     splits = _splits(parts, options)
-    sets = [
-        ReadSet(
-            part.rows,
-            splits[part.name],
-            RowReader(mapped(part.columns, options, where=f"{origin}, split {part.name!r}"), media, options.splits,
-                      options.question, seed=seed),
-        )
-        for part in parts
-        if part.name in splits
-    ]  # fmt: skip
+    sets = []
+    for part in (part for part in parts if part.name in splits):
+        columns = mapped(part.columns, options, where=f"{origin}, split {part.name!r}")
+        classes = listed_classes(columns, part.classes)
+        reader = RowReader(columns, media, options.splits, options.question, classes=classes, seed=seed)
+        sets.append(ReadSet(part.rows, splits[part.name], reader))
     first = "" if options.limit is None else f"limit: of each split the first {options.limit} patients were read"
     notes = (f"splits of the data set: {', '.join(part.name for part in parts)}", *filter(None, [first]))
-    return question_table(sets, folder, facets=options.facets, limit=options.limit, notes=notes)
+    names = [part.name for part in parts]
+    return question_table(
+        sets, folder, options=options, split_names=names, read_files=None, limit=options.limit, notes=notes
+    )
 
 
 def _splits(parts: list[RowSet], options: TableOptions) -> dict[str, Split | None]:

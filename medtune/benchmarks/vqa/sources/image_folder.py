@@ -93,7 +93,10 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions)
     sets = [ReadSet(partial(_rows, folder, each), split, reader) for split, each in found]
     shown = min(len(classes), MOST_CLASSES)
     notes = (f"{len(classes)} classes, of which a question shows {shown}: {', '.join(classes)}",)
-    return question_table(sets, folder, notes=notes)
+    names = [each.name for each in visible_entries(folder) if each.is_dir()]
+    # Another file in a folder of a class is a reject of its own.
+    files = [entry for _, each in found for entry in visible_entries(each)]
+    return question_table(sets, folder, options=options, split_names=names, read_files=files, notes=notes)
 
 
 def _class_folders(folder: Path, meant: Mapping[str, str]) -> list[tuple[Split | None, Path]]:

@@ -10,10 +10,12 @@ Source: LLaMA-Factory, data/README.md.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import PIL.Image
@@ -33,12 +35,14 @@ from medtune.data.raw.json_rows import json_rows
 from medtune.data.raw.media_urls import Fetcher
 from medtune.data.raw.row_errors import RowError
 from medtune.data.raw.source import Source, SourceTable
-from medtune.data.raw.split_names import splits_of_files
+from medtune.data.raw.split_names import file_stem, splits_of_files
 from medtune.data.raw.table_options import TableOptions
 from medtune.data.types import Split
 
 _MEDIA = ("images", "videos")
 INFO = "dataset_info.json"
+_READ_BY = ("formatting", "columns", "tags", "ranking")
+"""What an entry says about how its file is read."""
 _COLUMNS = {
     "prompt": "instruction",
     "query": "input",
@@ -106,8 +110,13 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
     splits = splits_of_files(stated, options.splits)
     given = () if options.media_folder is None else (options.media_folder,)
     media = MediaReader((*given, folder), scratch, Fetcher(), needs_files)
-    sets = [_read_set(folder, *stated[each], split, media, options, seed) for each, split in splits.items()]
-    return question_table(sets, folder, facets=options.facets)
+    once = _once({stated[each][0]: (stated[each][1], split) for each, split in splits.items()}, folder / INFO)
+    sets = [_read_set(folder, name, entry, split, media, options, seed) for name, (entry, split) in once.kept.items()]
+    files = [str(entry["file_name"]) for entry in entries.values()]
+    read_files = None if one else [folder / name for name in (INFO, *files)]
+    return question_table(
+        sets, folder, options=options, split_names=map(file_stem, files), read_files=read_files, notes=once.notes
+    )
 
 
 def _entries(folder: Path, file: str | None) -> dict[str, Mapping[str, object]]:
@@ -128,6 +137,37 @@ def _entries(folder: Path, file: str | None) -> dict[str, Mapping[str, object]]:
         raise ValueError(f"{path}: wanted a JSON object with a data set under each name, got {type(listed).__name__}.")
     local = {name: entry for name, entry in listed.items() if isinstance(entry, dict) and "file_name" in entry}
     return {name: entry for name, entry in local.items() if file is None or entry["file_name"] == file}
+
+
+class _Once(NamedTuple):
+    kept: dict[str, tuple[Mapping[str, object], Split | None]]
+    notes: tuple[str, ...]
+
+
+def _once(entries: Mapping[str, tuple[Mapping[str, object], Split | None]], where: Path) -> _Once:
+    """Returns the entries with their splits, without those that read a file again in the same way, and notes on these.
+
+    Raises:
+        ValueError: Two entries read one file in different ways, or as different splits.
+    """
+    first: dict[str, str] = {}
+    kept: dict[str, tuple[Mapping[str, object], Split | None]] = {}
+    notes = []
+    for name, (entry, split) in entries.items():
+        file = os.path.normpath(str(entry["file_name"]))
+        earlier = first.setdefault(file, name)
+        if earlier == name:
+            kept[name] = entry, split
+            continue
+        said = f"{earlier!r} and {name!r} both name {file}"
+        other, its_split = kept[earlier]
+        if split != its_split or any(entry.get(each) != other.get(each) for each in _READ_BY):
+            raise ValueError(
+                f"{where}: {said}, and differ in {', '.join(_READ_BY)} or the split. Remove one of them, or its rows "
+                "would count twice."
+            )
+        notes.append(f"{said}, which is read once")
+    return _Once(kept, tuple(notes))
 
 
 def _name_with_split(name: str, entry: Mapping[str, object]) -> str:

@@ -1,9 +1,11 @@
 """Data sets in ms-swift's format: JSON lines with messages, images and videos.
 
 Layout: one or more *.jsonl files, whose names may state their split. Each line is an object with `messages` (a list of
-{"role": ..., "content": ...} with the roles system, user and assistant), or with `query` and `response` and optionally
-`system` and `history`. It also has `images` or `videos`, lists of paths; <image> and <video> mark their positions in
-the text. Further columns are read as those of a table: options, answer_type, task, patient_id, split and others.
+{"role": ..., "content": ...} with the roles system, user and assistant); with `conversation` or `conversations` (a list
+of these, of {"from": ..., "value": ...} or of {"human": ..., "assistant": ...}); or with `query` and `response` and
+optionally `history`. It may have `system`, and `images` or `videos`, lists of paths; <image> and <video> mark their
+positions in the text. Further columns are read as those of a table: options, answer_type, task, patient_id, split and
+others.
 
 Source: ms-swift's documentation, "Custom dataset" (swift.readthedocs.io).
 """
@@ -20,7 +22,7 @@ import PIL.Image
 
 from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.columns import columns_of
-from medtune.benchmarks.vqa.conversation import ASSISTANT, SYSTEM, USER, words
+from medtune.benchmarks.vqa.conversation import ASSISTANT, USER, words
 from medtune.benchmarks.vqa.media_cells import MediaReader
 from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, question_table
 from medtune.benchmarks.vqa.row_questions import RowReader
@@ -32,12 +34,13 @@ from medtune.data.raw.json_rows import json_rows
 from medtune.data.raw.media_urls import Fetcher
 from medtune.data.raw.row_errors import RowError
 from medtune.data.raw.source import Source, SourceTable
-from medtune.data.raw.split_names import splits_of_files
+from medtune.data.raw.split_names import file_stem, splits_of_files
 from medtune.data.raw.table_options import TableOptions
 
 _PREFERENCES = ("rejected_response", "rejected_messages")
-_OF_TURNS = ("query", "response", "system", "history")
 MESSAGES = "messages"
+_OTHER_NAMES = ("conversation", "conversations")
+_OF_TURNS = ("query", "response", "history", *_OTHER_NAMES)
 PREFERENCE = "a preferred and a rejected answer"
 UNDESIRED = "an answer that is marked as undesired"
 
@@ -66,11 +69,10 @@ def _recognises(origin: Path | HubId) -> bool:
     if isinstance(origin, HubId) or not origin.exists():
         return False
     files = _files(origin)
-    return bool(files) and {MESSAGES} <= set(json_columns(files[0], "")) | _messages_if(json_columns(files[0], ""))
-
-
-def _messages_if(names: tuple[str, ...]) -> set[str]:
-    return {MESSAGES} if {"query", "response"} <= set(names) else set()
+    if not files:
+        return False
+    names = set(json_columns(files[0], ""))
+    return not names.isdisjoint((MESSAGES, *_OTHER_NAMES)) or {"query", "response"} <= names
 
 
 def _files(origin: Path) -> list[Path]:
@@ -100,7 +102,8 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
         columns = columns_of(names, {roles.TURNS: MESSAGES, **options.columns}, where=str(folder / name))
         reader = RowReader(columns, media, options.splits, seed=seed)
         sets.append(ReadSet(partial(_rows, folder / name), split, reader))
-    return question_table(sets, folder, facets=options.facets)
+    stems = [file_stem(file.name) for file in files]
+    return question_table(sets, folder, options=options, split_names=stems, read_files=None if is_file else files)
 
 
 def _rows(path: Path) -> Iterator[Row | RowError | LeftOut]:
@@ -119,20 +122,20 @@ def _rows(path: Path) -> Iterator[Row | RowError | LeftOut]:
 
 
 def _with_messages(row: Row) -> Row:
-    """Returns the row with its turns under `messages`, whichever of the two forms it has.
+    """Returns the row with its turns under `messages`, whichever of the three forms it has.
 
     Raises:
-        RowError: The row has neither form.
+        RowError: The row has none of them.
     """
     values = row.values
     if values.get(MESSAGES) is not None:
         return row
+    if (turns := next((values[name] for name in _OTHER_NAMES if values.get(name) is not None), None)) is not None:
+        return Row(row.place, {**values, MESSAGES: turns})
     if "query" not in values or "response" not in values:
         raise row.place.error(f"wanted messages, or query and response, got {', '.join(map(str, values))}.")
     asked, answer = (words(values[name], row.place, name) for name in ("query", "response"))
-    said = [(SYSTEM, words(values["system"], row.place, "system"))] if values.get("system") else []
-    said += earlier_turns(row, "history")
-    said += [(USER, asked), (ASSISTANT, answer)]
+    said = [*earlier_turns(row, "history"), (USER, asked), (ASSISTANT, answer)]
     turns = [{"role": role, "content": text} for role, text in said]
     return Row(row.place, {**{name: cell for name, cell in values.items() if name not in _OF_TURNS}, MESSAGES: turns})
 

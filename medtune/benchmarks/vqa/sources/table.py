@@ -9,7 +9,7 @@ Source: our own; the names of columns are those that published sets use.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy as np
 import PIL.Image
 
 from medtune.benchmarks.vqa import columns as roles
+from medtune.benchmarks.vqa.answers import YES_NO
 from medtune.benchmarks.vqa.columns import Columns, columns_of, require
 from medtune.benchmarks.vqa.media_cells import MediaReader
 from medtune.benchmarks.vqa.question_table import ReadSet, question_table
@@ -28,7 +29,7 @@ from medtune.data.raw.hub_rows import BUILDERS, Row, file_rows
 from medtune.data.raw.media_urls import Fetcher
 from medtune.data.raw.row_errors import RowError
 from medtune.data.raw.source import Source, SourceTable
-from medtune.data.raw.split_names import splits_of_files
+from medtune.data.raw.split_names import file_stem, splits_of_files
 from medtune.data.raw.table_options import TableOptions
 
 SUFFIXES = (*BUILDERS, *json_rows.SUFFIXES)
@@ -97,10 +98,13 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
         reader = RowReader(Columns({}, (), ""), media, options.splits, options.question, seed=seed)
         sets.append(_read_set(path, name, reader, options))
     sets = [replace(each, split=split) for each, split in zip(sets, splits.values(), strict=True)]
-    return question_table(sets, folder, facets=options.facets, notes=_beside(root))
+    read_files = files if root.is_dir() else None
+    stems = map(file_stem, names)
+    return question_table(sets, folder, options=options, split_names=stems, read_files=read_files, notes=_beside(root))
 
 
 def _read_set(path: Path, name: str, reader: RowReader, options: TableOptions) -> ReadSet:
+    classes: Mapping[str, tuple[str, ...]] = {}
     if path.suffix.lower() in json_rows.SUFFIXES:
         names = json_columns(path, name)
 
@@ -109,8 +113,9 @@ def _read_set(path: Path, name: str, reader: RowReader, options: TableOptions) -
 
     else:
         found = file_rows(path, name=name)
-        names, rows = found.columns, found.rows
-    return ReadSet(rows, None, replace(reader, columns=mapped(names, options, where=str(path))))
+        names, rows, classes = found.columns, found.rows, found.classes
+    columns = mapped(names, options, where=str(path))
+    return ReadSet(rows, None, replace(reader, columns=columns, classes=listed_classes(columns, classes)))
 
 
 def json_columns(path: Path, name: str) -> tuple[str, ...]:
@@ -141,6 +146,18 @@ def mapped(names: tuple[str, ...], options: TableOptions, *, where: str) -> Colu
             f"columns are: {', '.join(names)}. Say which it is with --columns image=NAME."
         )
     return found
+
+
+def listed_classes(columns: Columns, classes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Returns the names of the classes of the answer column where rows have no options of their own; else nothing.
+
+    Classes that are called yes and no are left out: such answers are yes-or-no answers anyway.
+    """
+    if columns.of(roles.OPTIONS) or columns.of(roles.LETTERS) or columns.of(roles.TURNS):
+        return ()
+    names = tuple(name.strip() for name in classes.get(columns.of(roles.ANSWER) or "", ()))
+    is_yes_no = sorted(name.casefold() for name in names) == sorted(YES_NO)
+    return () if len(names) < 2 or is_yes_no else names
 
 
 def _beside(root: Path) -> tuple[str, ...]:

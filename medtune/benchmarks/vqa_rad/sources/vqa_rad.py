@@ -111,8 +111,26 @@ def _read_hub(origin: HubId | Path, seed: int, scratch: Path) -> SourceTable:
 
 
 def _rows(folder: Path) -> list[ReleasedRow]:
-    if not (folder / PUBLIC).is_file():
-        return [row for name, split in PAIR for row in released_rows(folder / name, split)]
+    """Returns the rows of the single file or of the pair.
+
+    Raises:
+        FileNotFoundError: A file is missing.
+        ValueError: A file is broken, or no row is of train or of test.
+    """
+    is_single = (folder / PUBLIC).is_file()
+    rows = (
+        _single_rows(folder) if is_single else [r for name, split in PAIR for r in released_rows(folder / name, split)]
+    )
+    for name, split in PAIR:
+        if all(row.split != split for row in rows):
+            raise ValueError(
+                f"{folder / (PUBLIC if is_single else name)}: the official split {split} is missing, none of "
+                f"{len(rows):,} rows is of it. Download the file again (https://osf.io/89kps)."
+            )
+    return rows
+
+
+def _single_rows(folder: Path) -> list[ReleasedRow]:
     rows = released_rows(folder / PUBLIC, "train")
     return [row._replace(split="test") if tidy(row.cells.get("phrase_type")).startswith(_TEST) else row for row in rows]
 

@@ -1,4 +1,4 @@
-"""Chooses the source that reads the user's files: the one that he names, or the first that recognises them."""
+"""Chooses the source that reads the user's files: the one that he names, or one of the benchmark's."""
 
 from __future__ import annotations
 
@@ -67,7 +67,10 @@ def origin(text: str) -> Path | HubId:
 
 
 def chosen_source(options: argparse.Namespace) -> Source:
-    """Returns the source that the user names, or the first that recognises his files, with what he says of his table.
+    """Returns the source that the user names, with what he says of his table.
+
+    Without a name it is the first source of the benchmark that recognises his files, or the first of all where none of
+    them tells files apart.
 
     Raises:
         ValueError: The benchmark does not take the source, no source recognises the files, or the source knows its own

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from medtune.benchmarks import OWN_QUESTIONS
+from medtune.data.out_folder import out_folder
 from medtune.data.prepared.manifest import MANIFEST
 from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.rejects import MAX_REJECTED
@@ -49,9 +50,10 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     Raises:
         FileNotFoundError: There are no such data.
         FileExistsError: The folder has such a recipe already.
+        NotADirectoryError: The folder is a file.
         ValueError: The data cannot be read, or hold no questions.
     """
-    folder: Path = options.folder
+    folder = out_folder(options.folder)
     recipe = folder / f"{folder.resolve().name}.yaml"
     if recipe.exists():
         raise FileExistsError(f"{recipe}: this recipe is there already and is left as it is. Name another folder.")

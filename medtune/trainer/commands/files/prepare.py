@@ -40,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--source",
         metavar="NAME",
-        help="The source that reads the raw files; `medtune list sources` (default: the first that recognises them).",
+        help="The source that reads the raw files; `medtune list sources` (default: the benchmark's first, or where "
+        "its sources tell files apart, the first that recognises them).",
     )
     add_table_arguments(parser)
     parser.add_argument("--limit", type=positive, metavar="N", help="Takes at most N patients (default: all patients).")

@@ -52,6 +52,17 @@ def test_what_cannot_be_read_writes_nothing(tmp_path: Path, capsys: Capture) -> 
     assert not (tmp_path / "new").exists()
 
 
+def test_a_file_in_the_place_of_the_folder(prepared_tiny: Path, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "study").write_text("mine")
+    for folder in ("study", "study/deeper"):
+        assert main(["init", str(tmp_path / folder), "--data", str(prepared_tiny)]) == 1
+        said = capsys.readouterr().err
+        assert f"{tmp_path / 'study'}: this is a file; wanted a folder" in said
+        assert "Name another folder" in said
+        assert "Errno" not in said
+    assert (tmp_path / "study").read_text() == "mine"
+
+
 @pytest.fixture
 def table(tiny_busi: Path, tmp_path: Path) -> Path:
     """A table of the user's own: synthetic breast ultrasound, with options, yes and no, free answers and patients."""
