@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from medtune.data.catalog import nearest
 from medtune.data.types import Condition, Prediction, Question, Reading, Score
@@ -26,6 +26,8 @@ from medtune.eval.statistics.intervals import statistic_interval
 from medtune.eval.statistics.passes import mean_over_passes, sd_of_passes
 from medtune.eval.statistics.statistic import Statistic
 
+_Chosen = Callable[[str, Sequence[ParsedReply]], Sequence[ParsedReply]]
+"""A function of (parser, its rows) that returns the rows to count."""
 _BLIND: tuple[Condition, ...] = ("text_only", "other_image")
 
 
@@ -140,6 +142,7 @@ def score_phase(
         )
 
     evidence = Evidence(questions, predictions, replies, parser, text_model, unlike_published, train)
+    replied = _asked_for_replies(questions, predictions, benchmark)
     return PhaseScores(
         parser=parser,
         rows=tuple(rows),
@@ -149,11 +152,14 @@ def score_phase(
             for facet in benchmark.facets_of(row.question for row in rows)
         },
         metrics={
-            condition: {name: _every_metric(parsed, benchmark) for name, parsed in parsers.items()}
+            condition: {
+                name: _every_metric(parsed if name == parser else replied(name, parsed), benchmark)
+                for name, parsed in parsers.items()
+            }
             for condition, parsers in replies.items()
         },
         tables=(
-            *mean_tables([[*benchmark.tables(each), *_rules(each, benchmark)] for each in evidence.by_pass()]),
+            *mean_tables([[*benchmark.tables(each), *_rules(each, benchmark, replied)] for each in evidence.by_pass()]),
             *benchmark.repeat_tables(evidence),
         ),
         calibration=_calibration(replies["image"].get(LIKELIHOOD, ())),
@@ -166,10 +172,35 @@ def score_phase(
     )
 
 
-def _rules(evidence: Evidence, benchmark: Benchmark) -> list[Table]:
+def _asked_for_replies(
+    questions: Sequence[Question], predictions: Sequence[Prediction], benchmark: Benchmark
+) -> _Chosen:
+    """Returns a function that leaves out of the rows of a reply's parser the questions that were asked for no reply.
+
+    Those are the questions with options where likelihoods of them were read and there is no reply to any of them. To
+    count them as unanswered would make a wrong answer of each.
+    """
+    with_options = {question.id for question in questions if question.options}
+    readings = {prediction.key.reading for prediction in predictions if prediction.key.question_id in with_options}
+
+    def chosen(parser: str, rows: Sequence[ParsedReply]) -> Sequence[ParsedReply]:
+        if parser not in benchmark.parsers or readings != {"likelihood"}:
+            return rows
+        return [row for row in rows if not row.question.options]
+
+    return chosen
+
+
+def _rules(evidence: Evidence, benchmark: Benchmark, replied: _Chosen) -> list[Table]:
     """Returns the table of the rules of other tools for the generated replies of one pass, if there are any."""
-    own = {name: rows for name, rows in evidence.parsed["image"].items() if name in benchmark.parsers}
-    return rules_table(benchmark.rules, own, benchmark.metrics)
+    whole = {name: rows for name, rows in evidence.parsed["image"].items() if name in benchmark.parsers}
+    own = {name: rows for name in whole if (rows := replied(name, whole[name]))}
+    left_out = max((len(whole[name]) - len(own[name]) for name in own), default=0)
+    note = f"Questions with options that were read by likelihood, and were asked for no reply, left out: {left_out:,}."
+    return [
+        replace(table, notes=(note, *table.notes)) if left_out else table
+        for table in rules_table(benchmark.rules, own, benchmark.metrics)
+    ]
 
 
 def other_answers(predictions: Sequence[Prediction], parser: str, benchmark: Benchmark) -> dict[str, int]:

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.types import Prediction
+from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.predictions.files import read_predictions
+from medtune.eval.scoring.reply_rules import TITLE
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.statistics.score_limits import wilson
 from tests.eval.answerers import Guessing, Oracle, Silent, groups, questions
@@ -106,3 +107,30 @@ def test_scores_are_the_same_to_the_last_digit_whatever_the_order_of_lines(oracl
 def test_an_empty_split_is_an_error() -> None:
     with pytest.raises(ValueError, match="is the split empty"):
         score_phase([], [], BUSI)
+
+
+def test_questions_that_were_asked_for_no_reply_are_no_wrong_replies() -> None:
+    benchmark = find_benchmark("vqa_rad")
+    closed = Question("c", "m1", "Is a mass seen?", ("yes", "no"), "no", "yes_no", "p1", facets={"task": "yes_no"})
+    free = Question("o", "m2", "Which organ?", (), "liver", "text", "p2", facets={"task": "open"})
+    read = Prediction(
+        PredictionKey("c", "image", "likelihood", 0),
+        options_shown=("yes", "no"),
+        option_logprobs=(-2.0, -1.0),
+        option_tokens=(1, 1),
+    )
+    said = Prediction(PredictionKey("o", "image", "generation", 0), text="The liver.")
+    phase = score_phase([closed, free], [read, said], benchmark, parser="likelihood")
+    scores = phase.metrics["image"]
+    assert scores["likelihood"]["closed_accuracy"].value == 1.0
+    assert scores["stated"]["exact_match"].value == 1.0
+    assert "closed_accuracy" not in scores["stated"]
+    (rules,) = [table for table in phase.tables if table.title == TITLE]
+    assert rules.notes[0].endswith("were asked for no reply, left out: 1.")
+    assert all(row[1] is None for row in rules.rows)
+
+    # One reply to a question with options says that replies were asked for, so that the others are missing.
+    other = replace(closed, id="d")
+    reply = Prediction(PredictionKey("d", "image", "generation", 0), text="no")
+    found = score_phase([closed, other, free], [read, reply, said], benchmark, parser="likelihood").metrics["image"]
+    assert (found["stated"]["closed_accuracy"].value, found["stated"]["closed_accuracy"].n) == (0.5, 2)
