@@ -226,7 +226,7 @@ def _show_batch(data: OpenedData, assembled: Assembled, memory: Memory) -> None:
         f"           eval.batch_tokens {recipe.eval.batch_tokens}: {recipe.eval.batch_tokens // lengths[-1]} such rows"
     )
     refuse_long_questions(data, assembled)
-    if cut := cut_answers(data, assembled.family):
+    if cut := cut_answers(data, assembled):
         print(f"warning    {cut}")
     draw = order.micro_batch(0, 0, 0)[0]
     print(f"\nlabels     of the first row, question {mixture.group(draw).questions[0].id}: [[learnt]], (visual tokens)")
@@ -264,16 +264,19 @@ def _characters(question: Question, *, answered: bool) -> int:
     return said + len(question.text) + (len(question.answer) if answered else 0)
 
 
-def cut_answers(data: OpenedData, family: SequenceFamily) -> str:
+def cut_answers(data: OpenedData, assembled: Assembled) -> str:
     """Returns a warning where a true answer that is to be generated is longer than replies may be; "" where none is."""
-    recipe, benchmark = data.recipe, data.benchmark
-    questions = data.prepared.questions(recipe.eval.split)
+    recipe, answer_format = data.recipe, data.recipe.model.answer_format
+    asked = [(group, question) for group in data.prepared.groups(recipe.eval.split) for question in group.questions]
     if "generation" not in recipe.eval.known_readings:
-        questions = tuple(question for question in questions if not question.options)
-    targets = {benchmark.render(question, recipe.model.answer_format).target for question in questions}
-    likely = sorted(targets, key=len)[-_LONGEST:]
-    # The end of the turn is not part of a reply.
-    longest = max((family.layout("", target, shapes=()).num_targets - 1 for target in likely), default=0)
+        asked = [(group, question) for group, question in asked if not question.options]
+    said = [(group, question, data.benchmark.render(question, answer_format)) for group, question in asked]
+    longest = 0
+    for group, question, prompt in nlargest(_LONGEST, said, key=lambda each: len(each[2].target)):
+        shapes = tuple(map(assembled.transform.shape, group.media))
+        sequence = assembled.family.layout(prompt.text, prompt.target, shapes=shapes, turns=question.turns)
+        # The end of the turn is not part of a reply.
+        longest = max(longest, sequence.num_targets - 1)
     if longest <= recipe.eval.max_new_tokens:
         return ""
     return (
