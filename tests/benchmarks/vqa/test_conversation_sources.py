@@ -122,7 +122,10 @@ def test_llama_factory_both_formattings_with_their_names(tmp_path: Path) -> None
 
 
 def mllm_demo(folder: Path) -> Path:
-    """Writes data in the form of LLaMA-Factory's demonstrations: six dialogues about three images, and three films."""
+    """Writes data in the form of LLaMA-Factory's demonstrations: six dialogues about three images, and three films.
+
+    As there, the second turn of two of the dialogues shows an image of its own.
+    """
     media = folder / "mllm_demo_data"
     media.mkdir(parents=True)
     for number in (1, 2, 3):
@@ -132,9 +135,9 @@ def mllm_demo(folder: Path) -> Path:
         {
             "messages": [
                 *_two(f"<image>Who is it, {number}?", f"nurse {number}"),
-                *_two("What does she do?", "She scans."),
+                *_two(f"{'<image>' * (number % 3 == 0)}What does she do?", "She scans."),
             ],
-            "images": [f"mllm_demo_data/{number % 3 + 1}.jpg"],
+            "images": [f"mllm_demo_data/{number % 3 + 1}.jpg"] * (1 + (number % 3 == 0)),
         }
         for number in range(6)
     ]
