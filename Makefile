@@ -3,14 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# The bench full_size needs a GPU and is left out of `make bench`; on a machine with a GPU, use `make bench-full_size`.
-BENCHES := $(filter-out full_size,$(sort $(patsubst medtune/trainer/benches/%.py,%,$(wildcard medtune/trainer/benches/[a-z]*.py))))
+# The environments of the tools that the bench peers compares medtune with.
+PEERS := .peers
+# Two benches are left out of `make bench`: full_size needs a GPU, and peers needs the network for its environments. Each
+# has its own target, `make bench-full_size` and `make bench-peers`.
+BENCHES := $(filter-out full_size peers,$(sort $(patsubst medtune/trainer/benches/%.py,%,$(wildcard medtune/trainer/benches/[a-z]*.py))))
 
 # This lets Python keep compiled files. Without them every start of medtune would compile its libraries anew: 29 s
 # instead of 12 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test test-slow test-gpu check bench clean
+.PHONY: setup demo test test-slow test-soak test-gpu check bench bench-peers clean
 
 setup: $(READY)
 
@@ -30,7 +33,11 @@ test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 10
 
 test-slow: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow --durations 20
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow and not soak" --durations 20
+
+# The whole grids of strategies, families and moments of which `make test-slow` takes a part.
+test-soak: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m soak --durations 20
 
 test-gpu: $(READY)
 	$(BIN)/python -m pytest -n 2 -m gpu --durations 10
@@ -47,5 +54,22 @@ bench: $(addprefix bench-,$(BENCHES))
 bench-%: $(READY)
 	$(BIN)/medtune bench $* $(if $(RECORD),--record $(RECORD))
 
+bench-peers: $(READY) $(PEERS)/hf/.ready $(PEERS)/lmms/.ready
+	$(BIN)/medtune bench peers $(if $(RECORD),--record $(RECORD))
+
+$(PEERS)/hf/.ready: medtune/models/peers/hf_trainer.txt constraints.txt
+	$(call environment,hf,--constraint constraints.txt --requirement $<)
+
+$(PEERS)/lmms/.ready: medtune/models/peers/lmms_answers.txt
+	$(call environment,lmms,--requirement $<)
+
+define environment
+@echo "installing into $(PEERS)/$(1) (about 6 GB, a few minutes)"
+@rm -rf $(PEERS)/$(1)
+@$(PYTHON) -m venv $(PEERS)/$(1)
+@$(PEERS)/$(1)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check $(2)
+@touch $(PEERS)/$(1)/.ready
+endef
+
 clean:
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

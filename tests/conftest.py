@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 # Before torch is imported: tiny models are slower on two threads than on one, and workers share the cores.
@@ -19,10 +20,12 @@ from medtune.data.prepared.write import prepare
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
-@pytest.fixture(autouse=True)
-def own_config(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def own_config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keeps the tests' patient key apart from the user's; one key per session."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -49,7 +49,7 @@ class Evidence:
     parser: str
     text_model: BertModel | None = None
     unlike_published: str = ""
-    train: Sequence[Question] = ()
+    train: Iterable[Question] = ()
 
     def rows(self, condition: Condition) -> Sequence[ParsedReply]:
         """Returns one parsed reply per question under a condition, read by the primary parser.

@@ -48,6 +48,9 @@ class DataLabel:
             ones, with their numbers; "" if there are none.
         split_leaks: The number of test questions about a patient, an image or a text that another split holds too, in
             the words of `Manifest.leaks`; "" if the splits share none.
+        seen_in_training: The evaluated patients and questions that the model's weights were trained on, in numbers;
+            `NOT_RECORDED` if trained weights do not say what they were trained on; "" if there are none.
+        changed_data: When and how the data changed while the run was interrupted; "" if they did not.
     """
 
     provenance: str
@@ -58,6 +61,8 @@ class DataLabel:
     split_lookalikes: str = ""
     learnt_lookalikes: str = ""
     split_leaks: str = ""
+    seen_in_training: str = ""
+    changed_data: str = ""
 
     def facts(self) -> dict[str, str]:
         """Returns the fields by name, for a JSON file; empty ones are left out."""
@@ -78,6 +83,24 @@ class DataLabel:
                 "must not be ranked on that benchmark."
             )
             found.append(("Trained on an evaluation set", meaning))
+        if self.seen_in_training == NOT_RECORDED:
+            meaning = (
+                "The weights that the model began with were trained, and do not say on which patients. Whether these "
+                "are among the evaluated ones is unknown."
+            )
+            found.append(("Training patients not recorded", meaning))
+        elif self.seen_in_training:
+            meaning = (
+                f"The weights were trained on {self.seen_in_training}. Such answers may be remembered, so that neither "
+                "the score nor a gain says how the model does on new patients."
+            )
+            found.append(("Evaluated on patients of its training", meaning))
+        if self.changed_data:
+            meaning = (
+                f"The data changed while the run was interrupted, and it went on with them: {self.changed_data}. What "
+                "was learnt before and after that is from different data."
+            )
+            found.append(("Data changed during the run", meaning))
         if self.split_leaks:
             meaning = (
                 f"The split of the data was kept as it is: {self.split_leaks}. Such answers may be remembered, so that "
@@ -97,6 +120,12 @@ class DataLabel:
         found = [f"Data: {self.provenance}. Prompts: {self.prompts}."]
         if self.split_leaks:
             found.append(f"Leaks of the data's own split: {self.split_leaks}.")
+        if self.seen_in_training == NOT_RECORDED:
+            found.append("Whether evaluated patients were trained on before is not recorded.")
+        elif self.seen_in_training:
+            found.insert(0, f"TRAINED ON what is evaluated: {self.seen_in_training}.")
+        if self.changed_data:
+            found.insert(0, f"The data changed during the run: {self.changed_data}.")
         if alike := self._lookalikes():
             found.append(f"Look-alikes: {alike}.")
         if learnt := self.training_note():
@@ -130,7 +159,13 @@ LABEL_FIELDS = tuple(field.name for field in fields(DataLabel))
 
 
 def label_of(
-    manifest: Manifest, *, prompts: str, unofficial_training: str = "", learnt_lookalikes: str = ""
+    manifest: Manifest,
+    *,
+    prompts: str,
+    unofficial_training: str = "",
+    learnt_lookalikes: str = "",
+    seen_in_training: str = "",
+    changed_data: str = "",
 ) -> DataLabel:
     """Returns the label of numbers about the data of a prepared folder."""
     return DataLabel(
@@ -142,6 +177,8 @@ def label_of(
         split_lookalikes=manifest.lookalikes.across,
         learnt_lookalikes=learnt_lookalikes,
         split_leaks=manifest.leaks,
+        seen_in_training=seen_in_training,
+        changed_data=changed_data,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from medtune.data.types import Question
 from medtune.eval.asking.official_prompts import OUR_WORDING
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.data_label import DataLabel
+from medtune.eval.data_label import NOT_RECORDED, DataLabel
 
 RELEASED = "released"
 
@@ -16,8 +16,8 @@ def why_unlike_published(label: DataLabel, benchmark: Benchmark, questions: Sequ
     """Returns why numbers must not be ranked among those of the benchmark's paper, as a clause; "" if they may.
 
     They may if the questions are the released ones, all of them, asked with the official prompts where the published
-    numbers need them, of a model that was not trained on an evaluation set. Prompts that are not recorded, as in the
-    files of other tools, are taken as the official ones.
+    numbers need them, of a model that was not trained on an evaluation set or on evaluated patients. Prompts that are
+    not recorded, as in the files of other tools, are taken as the official ones.
 
     Args:
         label: The label of the data and prompts.
@@ -30,6 +30,10 @@ def why_unlike_published(label: DataLabel, benchmark: Benchmark, questions: Sequ
         return f"the data were divided by {label.unofficial_split}, which the benchmark does not do"
     if label.unofficial_training:
         return f"the model was trained on {label.unofficial_training}, which is for evaluation alone"
+    if label.seen_in_training not in ("", NOT_RECORDED):
+        return f"the model's weights were trained on {label.seen_in_training}"
+    if label.changed_data:
+        return "the data changed during the run"
     if missing := benchmark.missing(questions):
         return f"the questions are {missing}"
     official = benchmark.official

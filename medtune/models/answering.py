@@ -1,8 +1,9 @@
 """Answers requests about media groups with a model in this process.
 
-Several groups are answered in one forward pass, in which the common beginning of sequences is computed once. With
-`share_prefix=False`, and for models that take no attention mask of their own, every option gets a row of its own
-instead. Replies are greedy, or drawn at a temperature, each with a seed of its own.
+Several groups are answered in one forward pass, in which the common beginning of sequences is computed once, and
+replies grow as leaves of the same trees. With `share_prefix=False`, and for models that cannot be told who sees whom,
+every option and every prompt gets a row of its own instead. Replies are greedy, or drawn at a temperature, each with a
+seed of its own.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ import torch
 
 from medtune.data.media.load import Shape
 from medtune.data.seeding import stable_int
-from medtune.data.types import MediaGroup, Prediction, PredictionKey, Request
+from medtune.data.types import MediaGroup, MediaRef, Prediction, PredictionKey, Request
 from medtune.models.contract import Assembled, Encoded, MediaItem
-from medtune.models.media_item import read_item
-from medtune.models.reply_sampling import drawn
+from medtune.models.media_reader import MediaReader
+from medtune.models.replies.growing import Wanted
+from medtune.models.replies.rows import Prompted, reply_rows
+from medtune.models.reply_sampling import drawable, drawn
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.packing import Shown, balanced, batched, pack
 from medtune.models.sequence.prompts import pad_left
 from medtune.models.sequence.tree import grow, grow_within
+from medtune.models.sharding.turns import Turns
 from medtune.models.tuning.precision import Precise
 
 Options = tuple[Layout, ...]
@@ -82,10 +86,13 @@ class LocalAnswerer:
         temperature: float = 0.0,
         seed: int = 0,
         on_target: Callable[[str, TargetRead], None] | None = None,
+        turns: Turns | None = None,
+        reader: MediaReader | None = None,
     ) -> None:
-        """Takes the model and the limits of a pass.
+        """Takes the model and the limits of a pass; `turns` is the agreement of ranks that share a divided model.
 
         `on_target` is called once for each question with its id and with how the model reads the right answer.
+        `reader` reads the media, None in this process; the caller closes it.
         """
         self._assembled = assembled
         self._device = device
@@ -96,15 +103,41 @@ class LocalAnswerer:
         self._temperature = temperature
         self._seed = seed
         self._on_target = on_target
+        self._turns = turns
+        self._reader = reader or MediaReader(assembled.transform)
         self._share_prefix = share_prefix and assembled.model.plain_because is None
         self._blind: dict[Options, list[TargetRead]] = {}
         self._waiting: deque[Visit] = deque()
         self._ready: dict[PredictionKey, Prediction] = {}
         self._read_already: list[MediaItem] | None = None
+        self._told_reader = self._reader
 
-    def expect(self, visits: Sequence[Visit]) -> None:
-        """Announces the requests that `answer` will get, in that order."""
+    def expect(self, visits: Sequence[Visit], reader: MediaReader | None = None) -> None:
+        """Announces the requests that `answer` will get, in that order.
+
+        Args:
+            visits: The requests by the media group that they are about.
+            reader: The reader that was told of the media that these visits show; None tells that of the answerer.
+        """
         self._waiting, self._read_already = deque(visits), None
+        if reader is None:
+            self._reader.expect(shown_by(visits))
+        self._told_reader = reader or self._reader
+
+    @property
+    def waited_s(self) -> float:
+        """The seconds that this answerer's own reader has let it wait for media."""
+        return self._reader.waited_s
+
+    def meet(self) -> None:
+        """Waits until all ranks have their answers, and helps them meanwhile; with a whole model it does nothing.
+
+        Raises:
+            RanksFailedError: Another rank has failed.
+            StoppedInTurn: A rank was asked to stop.
+        """
+        if self._turns is not None:
+            self._turns.meet()
 
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
         """Yields one prediction per request."""
@@ -126,7 +159,7 @@ class LocalAnswerer:
     def _together(self, visit: Visit) -> tuple[list[MediaItem], list[Asked]]:
         """Returns the media items of as many visits as fit into one pass, and their requests."""
         if not self._waiting or _keys(self._waiting[0]) != _keys(visit):
-            alone = self._items(visit)
+            alone = self._reader.read(visit[0].media) if shown_by([visit]) else []
             return alone, self._asked(visit, 0 if alone else None)
         items: list[MediaItem] = []
         asked: list[Asked] = []
@@ -135,7 +168,7 @@ class LocalAnswerer:
             # The file is read before the sequences are laid out, because reading gives the clearest errors.
             shown = self._items(self._waiting[0]) if self._read_already is None else self._read_already
             more = self._asked(self._waiting[0], len(items) if shown else None)
-            tokens += sum(len(layout.ids) for each in more for layout in each.layouts[:1])
+            tokens += self._computed([each.layouts[0] for each in more if each.layouts])
             self._read_already = shown if asked and tokens > self._batch_tokens else None
             if self._read_already is not None:
                 break
@@ -145,11 +178,15 @@ class LocalAnswerer:
             self._waiting.popleft()
         return items, asked
 
+    def _computed(self, layouts: Sequence[Layout]) -> int:
+        """Returns the number of tokens that are computed for sequences of one visit."""
+        if not self._share_prefix:
+            return sum(len(layout.ids) for layout in layouts)
+        return len(grow(layouts, range(len(layouts))).ids)
+
     def _items(self, visit: Visit) -> list[MediaItem]:
-        """Returns the visit's media items; an empty list where no request shows them."""
-        group, requests = visit
-        seen = any(request.condition != "text_only" for request in requests)
-        return [read_item(ref, self._assembled.transform) for ref in group.media] if seen else []
+        """Returns the media items of an announced visit; an empty list where no request shows them."""
+        return self._told_reader.next() if shown_by([visit]) else []
 
     def _asked(self, visit: Visit, media: int | None) -> list[Asked]:
         group, requests = visit
@@ -241,6 +278,33 @@ class LocalAnswerer:
 
     def _generations(self, asked: Sequence[Asked], encoded: Encoded | None) -> Iterator[Prediction]:
         family = self._assembled.family
+        for request, ids in self._grown(asked, encoded) if self._share_prefix else self._plain(asked, encoded):
+            stopped = bool(ids) and ids[-1] in family.stop_ids
+            yield Prediction(
+                key=_key(request),
+                options_shown=request.question.options,
+                text=family.decode(ids[:-1] if stopped else ids).strip(),
+                finish_reason="stop" if stopped else "length",
+            )
+
+    def _grown(self, asked: Sequence[Asked], encoded: Encoded | None) -> Iterator[tuple[Request, list[int]]]:
+        """Yields the requests with the ids of their replies, which grow as leaves of shared trees."""
+        if asked and self._temperature:
+            drawable(self._assembled.model)
+        prompts = [Prompted(each.layouts[0], each.media) for each in asked]
+        for row in reply_rows(prompts, new_tokens=self._max_new_tokens, batch_tokens=self._batch_tokens):
+            requests = [asked[number].request for number in row.numbers]
+            wanted = [
+                Wanted(leaf, self._max_new_tokens, self._assembled.family.stop_ids, self._draw(each), self._temperature)
+                for leaf, each in zip(row.leaves, requests, strict=True)
+            ]
+            rows = pack([row.trees], pad_id=self._assembled.family.pad_id).to(self._device)
+            shown = None if row.trees[0].media is None else encoded
+            yield from zip(requests, self._assembled.model.reply(rows, shown, wanted), strict=True)
+
+    def _plain(self, asked: Sequence[Asked], encoded: Encoded | None) -> Iterator[tuple[Request, list[int]]]:
+        """Yields the requests with the ids of their replies, each from a row of its own."""
+        family = self._assembled.family
         for batch in budgeted(asked, new_tokens=self._max_new_tokens, batch_tokens=self._batch_tokens):
             layouts = [each.layouts[0] for each in batch]
             rows = pad_left(layouts, [each.media for each in batch], pad_id=family.pad_id)
@@ -251,21 +315,27 @@ class LocalAnswerer:
                     max_new_tokens=self._max_new_tokens,
                     stop_ids=family.stop_ids,
                 )
-            for (request, *_), ids in zip(batch, replies, strict=True):
-                stopped = bool(ids) and ids[-1] in family.stop_ids
-                yield Prediction(
-                    key=_key(request),
-                    options_shown=request.question.options,
-                    text=family.decode(ids[:-1] if stopped else ids).strip(),
-                    finish_reason="stop" if stopped else "length",
-                )
+            yield from zip((each.request for each in batch), replies, strict=True)
 
     def _choosing(self, asked: Sequence[Request]) -> AbstractContextManager[None]:
-        """Returns the context in which replies are generated: greedily, or drawn with a seed for each request."""
+        """Returns the context in which plain rows are generated: greedily, or drawn with a seed for each request."""
         if self._temperature == 0:
             return nullcontext()
-        seeds = [stable_int(self._seed, "reply", r.question.id, r.condition, r.repeat) for r in asked]
-        return drawn(self._assembled.model, temperature=self._temperature, seeds=[seed >> 1 for seed in seeds])
+        seeds = [self._draw(request) for request in asked]
+        return drawn(self._assembled.model, temperature=self._temperature, seeds=seeds)
+
+    def _draw(self, request: Request) -> int:
+        """Returns the seed with which the reply to a request is drawn."""
+        return stable_int(self._seed, "reply", request.question.id, request.condition, request.repeat) >> 1
+
+
+def shown_by(visits: Sequence[Visit]) -> list[tuple[MediaRef, ...]]:
+    """Returns the media items of each visit that shows any."""
+    return [
+        group.media
+        for group, requests in visits
+        if group.media and any(request.condition != "text_only" for request in requests)
+    ]
 
 
 def budgeted(asked: Sequence[Asked], *, new_tokens: int, batch_tokens: int) -> Iterator[list[Asked]]:

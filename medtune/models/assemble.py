@@ -12,6 +12,7 @@ from torch import Tensor
 from medtune.data import catalog
 from medtune.models.contract import Assembled, Model
 from medtune.models.nano.twin import Twin
+from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
@@ -39,6 +40,16 @@ class Skeleton(Protocol):
             loading: The recipe's settings; they decide the modules of a model that is put together from parts.
         """
         ...
+
+
+VolumeInputOf = Callable[[int, Loading], VolumeInput | None]
+"""A function that returns how a model reads volumes, given seed and settings; None where it reads no volumes as such.
+
+It loads no weights, unless the input is made by the tower itself."""
+
+
+def _no_volumes(_: int, __: Loading) -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +89,7 @@ class ZooEntry:
             also where the weights are not at hand.
         one_question: Whether the model is asked one question about one media item at a time, so that questions about
             several items and those with earlier turns are refused.
+        volume_input: Returns the transform that `assemble` gives a model over volumes, without the model.
     """
 
     title: str
@@ -94,6 +106,7 @@ class ZooEntry:
     published: Callable[[Path], Mapping[str, Tensor]] | None = None
     takes: tuple[str, ...] = ()
     one_question: bool = False
+    volume_input: VolumeInputOf = _no_volumes
 
 
 @dataclass(frozen=True, slots=True)

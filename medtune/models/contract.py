@@ -1,6 +1,6 @@
 """The interface of a model, by which answering, training and the commands use every model in the same way.
 
-Shape legend: M media items, X features, T target tokens, V vocabulary.
+Shape legend: M media items, X features, T target tokens.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from medtune.data.media.load import Shape
 from medtune.data.media.videos.sampling import Sampling
 from medtune.data.types import Media, MediaKind, MediaRef
+from medtune.models.replies.growing import Wanted
 from medtune.models.sequence.layout import SequenceFamily
 from medtune.models.sequence.packing import PackedRows
 from medtune.models.sequence.prompts import PromptRows
@@ -62,13 +63,6 @@ class TargetLogprobs(NamedTuple):
 def joined(parts: Sequence[TargetLogprobs]) -> TargetLogprobs:
     """Returns the targets of several parts of the rows, one part after another."""
     return TargetLogprobs(*(torch.cat(tensors) for tensors in zip(*parts, strict=True)))
-
-
-def read_targets(logits_TV: Tensor, id_T: Tensor, sequence_T: Tensor) -> TargetLogprobs:
-    """Returns the log-probability of each target token's id."""
-    every_TV = logits_TV.float().log_softmax(dim=-1)
-    logprobs_T = every_TV.gather(1, id_T.unsqueeze(1)).squeeze(1)
-    return TargetLogprobs(logprobs_T, sequence_T, logprobs_T.detach() >= every_TV.detach().amax(dim=-1))
 
 
 class Transform(Protocol):
@@ -128,6 +122,11 @@ class Model(nn.Module, ABC):
 
     @property
     @abstractmethod
+    def whole_logits_because(self) -> str | None:
+        """The reason, in words, why the logits of all target tokens are held at once; None where they are not."""
+
+    @property
+    @abstractmethod
     def of_transformers(self) -> PreTrainedModel:
         """The largest module that is a model of transformers: the whole model, or its language model."""
 
@@ -144,10 +143,17 @@ class Model(nn.Module, ABC):
         """Returns the log-probabilities of the target tokens."""
 
     @abstractmethod
+    def reply(self, rows: PackedRows, encoded: Encoded | None, wanted: Sequence[Wanted], /) -> list[list[int]]:
+        """Returns the ids of replies that grow behind one row of prompts; for models whose sequences may share one."""
+
+    @abstractmethod
     def generate(
         self, rows: PromptRows, encoded: Encoded | None, /, *, max_new_tokens: int, stop_ids: tuple[int, ...]
     ) -> list[list[int]]:
-        """Returns the greedy continuation of each left-padded row, cut behind the first end token."""
+        """Returns the greedy continuation of each left-padded row, cut behind the first end token.
+
+        This is the plain way, with a row for each prompt.
+        """
 
     @abstractmethod
     def save(self, folder: Path) -> Path:

@@ -1,9 +1,9 @@
-"""Draws replies at a temperature, by adding noise to the logits of a model that chooses greedily.
+"""Draws replies at a temperature: greedily, from logits with noise.
 
 The index of the largest value of logits / temperature + Gumbel noise is an exact draw from
-softmax(logits / temperature). Replies can therefore be drawn from any model that chooses greedily, whatever its loop
-over tokens looks like. The reply of a row depends only on the row's own seed: neither the other rows of the batch nor
-an interruption of the evaluation change it.
+softmax(logits / temperature). A reply depends only on its own seed: neither the other replies that are drawn together
+with it nor an interruption of the evaluation change it. Where a model's own loop generates the plain rows, `drawn` adds
+the noise behind its output layer.
 
 Shape legend: B rows, V vocabulary.
 
@@ -19,8 +19,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-_BEHIND = ("final_logit_softcapping", "logit_scale", "logits_scaling")
-"""Settings of transformers' models that change the logits after the output layer, where the noise is added."""
+from medtune.models.logit_changes import changes_behind
 
 
 @contextmanager
@@ -44,31 +43,35 @@ def drawn(model: nn.Module, *, temperature: float, seeds: Sequence[int]) -> Iter
     def noisy(layer: nn.Module, inputs: tuple[Tensor, ...], logits: Tensor) -> Tensor:
         if logits.shape[0] != len(generators):
             raise ValueError(f"{len(generators)} seeds for a batch of {logits.shape[0]} rows")
-        noise_BV = torch.stack([_gumbel(logits.shape[-1], generator) for generator in generators])
+        noise_BV = torch.stack([gumbel(logits.shape[-1], generator) for generator in generators])
         spread = noise_BV.view(len(generators), *[1] * (logits.dim() - 2), -1)
         return logits.float() / temperature + spread.to(logits.device)
 
-    hook = _output_layer(model).register_forward_hook(noisy)
+    hook = drawable(model).register_forward_hook(noisy)
     try:
         yield
     finally:
         hook.remove()
 
 
-def _gumbel(size: int, generator: torch.Generator) -> Tensor:
+def gumbel(size: int, generator: torch.Generator) -> Tensor:
     """Returns standard Gumbel noise, drawn on the CPU so that it is the same for every device."""
     return -torch.empty(size).exponential_(generator=generator).log()
 
 
-def _output_layer(model: nn.Module) -> nn.Module:
+def drawable(model: nn.Module) -> nn.Module:
+    """Returns the output layer from whose logits replies can be drawn.
+
+    Raises:
+        ValueError: The model changes its logits behind it, or contains no language model of transformers.
+    """
     for part in model.modules():
         layer: nn.Module | None = part.get_output_embeddings() if isinstance(part, PreTrainedModel) else None
         if isinstance(part, PreTrainedModel) and layer is not None:
-            config = part.config.get_text_config()
-            if odd := [name for name in _BEHIND if getattr(config, name, None) not in (None, 1, 1.0)]:
+            if odd := changes_behind(part):
                 raise ValueError(
-                    f"the language model changes its logits by {odd[0]} after its output layer, and replies cannot be "
-                    "drawn from it; set eval.temperature=0"
+                    f"the language model changes its logits by {next(iter(odd))} after its output layer, and replies "
+                    "cannot be drawn from it; set eval.temperature=0"
                 )
             return layer
     raise ValueError("the model has no language model of transformers to draw from; set eval.temperature=0")

@@ -1,24 +1,28 @@
 """A vision-language model that is put together from a tower, a projector and a language model.
 
 Shape legend: M images, C channels, H height, W width, N visual tokens, D feature width, E embedding width,
-B rows, L tokens, S media spans, T target tokens, V vocabulary.
+B rows, L tokens, S media spans, T target tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import Cache, DynamicCache, PreTrainedModel
 
-from medtune.models.contract import PARTS, Model, TargetLogprobs, read_targets, set_training
+from medtune.models.attention.decoder import Carried, carried, take_columns
+from medtune.models.contract import PARTS, Model, TargetLogprobs, set_training
+from medtune.models.placing import placed
+from medtune.models.replies.growing import NewTokens, Wanted, grown
 from medtune.models.sequence.end_tokens import cut_behind
-from medtune.models.sequence.packing import PackedRows, additive
+from medtune.models.sequence.packing import PackedRows
 from medtune.models.sequence.prompts import PromptRows
+from medtune.models.target_logprobs import read_targets, whole_logits_because
 from medtune.models.tuning.plan import PartName
 
 LANGUAGE_FOLDER = "language"
@@ -35,6 +39,7 @@ class VisionLanguageModel(Model):
         self.vision = vision
         self.projector = projector
         self.language = language
+        take_columns(language)
 
     @property
     def part_roots(self) -> Mapping[PartName, tuple[str, ...]]:
@@ -50,6 +55,11 @@ class VisionLanguageModel(Model):
     def packs_trees(self) -> bool:
         """Always True, because a row may hold several trees."""
         return True
+
+    @property
+    def whole_logits_because(self) -> str | None:
+        """The reason why the logits of all target tokens are held at once; None where they are not."""
+        return whole_logits_because(self.language)
 
     @property
     def of_transformers(self) -> PreTrainedModel:
@@ -85,7 +95,8 @@ class VisionLanguageModel(Model):
     def _at_the_tower(self, pixels_MCHW: Tensor) -> Tensor:
         weight = next(self.vision.parameters())
         # Integers are code ids of a tower that ran before, which keep their type.
-        return pixels_MCHW.to(weight.device, weight.dtype if pixels_MCHW.is_floating_point() else None)
+        moved_MCHW = placed(pixels_MCHW, weight.device)
+        return moved_MCHW.to(weight.dtype) if pixels_MCHW.is_floating_point() else moved_MCHW
 
     def embed(self, rows: PackedRows | PromptRows, tokens_MNE: Tensor | None) -> Tensor:
         """Returns embeddings_BLE, with the visual tokens in the places of the media spans.
@@ -104,21 +115,48 @@ class VisionLanguageModel(Model):
                 f"{rows.media_S.numel()} media spans of {places} tokens together where an image has "
                 f"{tokens_MNE.shape[1]}; a sequence was cut through its image"
             )
-        visual_XE = tokens_MNE[rows.media_S].flatten(0, 1).to(embeddings_BLE.dtype)
-        return embeddings_BLE.masked_scatter(rows.media_BL.unsqueeze(-1), visual_XE)
+        device = embeddings_BLE.device
+        visual_XE = tokens_MNE[placed(rows.media_S, device)].flatten(0, 1).to(embeddings_BLE.dtype)
+        where = [placed(each, device) for each in rows.media_BL.nonzero(as_tuple=True)]
+        return embeddings_BLE.index_put(tuple(where), visual_XE)
 
     def forward(self, rows: PackedRows, tokens_MNE: Tensor | None) -> TargetLogprobs:
-        """Returns the log-probabilities of the target tokens; logits are computed only for these."""
-        embeddings_BLE = self.embed(rows, tokens_MNE)
-        hidden_BLE = self.language.get_decoder()(
-            inputs_embeds=embeddings_BLE,
-            attention_mask=additive(rows.mask_BLL, embeddings_BLE.dtype),
-            position_ids=rows.positions_BL,
-            use_cache=False,
-        ).last_hidden_state
+        """Returns the log-probabilities of the target tokens; logits are computed only for these, a few at a time."""
+        hidden_BLE = self._hidden(rows, tokens_MNE, None)
         read_TE = hidden_BLE[rows.target_row_T, rows.target_place_T]
-        logits_TV = self.language.get_output_embeddings()(read_TE)
-        return read_targets(logits_TV, rows.target_id_T, rows.target_sequence_T)
+        return read_targets(self.language, read_TE, rows.target_id_T, rows.target_sequence_T)
+
+    def _hidden(self, rows: PackedRows, tokens_MNE: Tensor | None, cache: Cache | None) -> Tensor:
+        mask = carried(self.language.config.get_text_config(), rows.columns_BCL, is_plain=rows.is_plain, is_whole=True)
+        return self._decoded(self.embed(rows, tokens_MNE), mask, rows.positions_BL, cache)
+
+    def _decoded(self, embeddings_BLE: Tensor, mask: Carried, positions_BL: Tensor, cache: Cache | None) -> Tensor:
+        hidden_BLE: Tensor = self.language.get_decoder()(
+            inputs_embeds=embeddings_BLE,
+            attention_mask=mask,
+            position_ids=positions_BL,
+            past_key_values=cache,
+            use_cache=cache is not None,
+        ).last_hidden_state
+        return hidden_BLE
+
+    @torch.no_grad()
+    def reply(self, rows: PackedRows, tokens_MNE: Tensor | None, wanted: Sequence[Wanted]) -> list[list[int]]:
+        """Returns the ids of replies that grow behind one row of prompts.
+
+        Raises:
+            ValueError: There are several rows, or no visual tokens are given for the media that the row shows.
+        """
+        # Without a configuration, layers with a window keep all keys, some of which other branches still need.
+        cache, config = DynamicCache(), self.language.config.get_text_config()
+
+        def read(new: NewTokens | None) -> Tensor:
+            if new is None:
+                return self._hidden(rows, tokens_MNE, cache)[0]
+            mask = carried(config, new.columns_1CK, is_plain=False, is_whole=False)
+            return self._decoded(self.language.get_input_embeddings()(new.ids_1A), mask, new.positions_1A, cache)[0]
+
+        return grown(rows, wanted, read, self.language.get_output_embeddings())
 
     @torch.no_grad()
     def generate(
@@ -142,6 +180,8 @@ class VisionLanguageModel(Model):
             top_k=None,
             eos_token_id=list(stop_ids),
             pad_token_id=stop_ids[0],
+            # Ranks that share a divided model agree in turns, and not by equally many steps.
+            synced_gpus=False,
         )
         return [cut_behind(row, stop_ids) for row in ids_BL.tolist()]
 

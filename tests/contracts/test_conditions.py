@@ -24,10 +24,12 @@ from medtune.data.types import Condition, Image, MediaGroup, MediaKind, MediaRef
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.conditions import AUDIT_CONDITIONS
 from medtune.models.answering import LocalAnswerer
+from medtune.models.attention.columns import PLACE, sees
 from medtune.models.endpoint.pictures import sampling
 from medtune.models.endpoint.served import Served, open_answerer
 from medtune.models.endpoint.settings import Endpoint
 from medtune.models.media_item import read_item
+from medtune.models.replies.growing import Wanted
 from tests.data.media.volumes.synthetic_volumes import nifti
 from tests.models.endpoint.chat_server import ChatServer, asked_text, completion, serving
 from tests.models.twins import twin
@@ -113,14 +115,16 @@ def test_a_model_in_this_process(kind: MediaKind, tmp_path: Path, monkeypatch: p
         looks.append(brightness(batch))
         return type(model).encode(model, batch)
 
-    def generate(rows: Any, encoded: Any, **how: Any) -> Any:
-        for ids_L, real_L, media_L in zip(rows.ids_BL, rows.attention_BL, rows.media_BL, strict=True):
-            said = assembled.family.decode(ids_L[real_L & ~media_L].tolist())
-            seen[prompt_in(said), looks[-1] if bool(media_L.any()) else None] += 1
-        return type(model).generate(model, rows, encoded, **how)
+    def reply(rows: Any, encoded: Any, wanted: Sequence[Wanted]) -> Any:
+        columns_1CL = rows.columns_BCL[:, :PLACE]
+        for each in wanted:
+            path_L = sees(columns_1CL[:, :, each.leaf, None], columns_1CL, window=None)[0, 0]
+            said = assembled.family.decode(rows.ids_BL[0, path_L & ~rows.media_BL[0]].tolist())
+            seen[prompt_in(said), looks[-1] if bool(rows.media_BL[0, path_L].any()) else None] += 1
+        return type(model).reply(model, rows, encoded, wanted)
 
     monkeypatch.setattr(model, "encode", encode)
-    monkeypatch.setattr(model, "generate", generate)
+    monkeypatch.setattr(model, "reply", reply)
     answerer = LocalAnswerer(
         assembled,
         device=torch.device("cpu"),

@@ -11,7 +11,6 @@ import pytest
 from medtune.models.weights.export import assemble_model
 from medtune.models.weights.loading_options import DEFAULT, Loading
 from medtune.trainer.commands.recipes.validate import validate
-from medtune.trainer.devices.memory import Devices, Memory, missing_memory
 from medtune.trainer.recipe.read import read_recipe
 from tests.models.twins import EVERY_TWIN, MODELS
 
@@ -58,14 +57,3 @@ def test_a_twin_is_assembled_with_every_field_that_it_takes(name: str) -> None:
         assembled = assemble_model(name, 0, loading)
         if field == "dtype":
             assert next(assembled.model.of_transformers.parameters()).dtype.itemsize == 2
-
-
-def test_advice_on_memory_names_only_what_saves_something() -> None:
-    small, needs = Devices(1, "small", 1.0), Memory(9.0, 1.0, 1.0, 7_000_000_000)
-    recipe = read_recipe("merlin_ctlesionvqa", ["train.precision=32-true", "model.dtype=float32"])
-    said = missing_memory(needs, small, recipe) or ""
-    assert "Set train.precision=bf16-mixed, hold the language model in 4 bits" in said
-    assert "deepspeed_stage_3, or take" in said
-    recipe = read_recipe("radfm_ctlesionvqa", ["train.precision=bf16-mixed"])
-    said = missing_memory(needs, small, recipe) or ""
-    assert said.endswith("has 1 GB. Or take a larger device")

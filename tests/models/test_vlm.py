@@ -14,6 +14,7 @@ from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.prompts import pad_left
 from medtune.models.sequence.tree import grow
 from medtune.models.vlm import VisionLanguageModel
+from tests.models.tampering import all_seen, moved, without
 from tests.models.twins import OF_THREE_MODULES, layout, row_each, seen, twin
 
 QUESTION, ANSWER = "Which plane?", "abdomen"
@@ -80,12 +81,10 @@ def test_text_alone_equals_transformers_own_forward(name: str) -> None:
 def test_negative_controls_move_the_logits(name: str, broken: str) -> None:
     def change(laid: PackedRows) -> PackedRows:
         if broken == "positions":
-            return laid._replace(positions_BL=laid.positions_BL + torch.arange(laid.ids_BL.shape[1]) % 2)
+            return moved(laid)
         if broken == "mask":
             # One token of the question becomes padding.
-            mask_BLL, place = laid.mask_BLL.clone(), int(laid.target_place_T.min()) - 3
-            mask_BLL[:, place], mask_BLL[:, :, place], mask_BLL[:, place, place] = False, False, True
-            return laid._replace(mask_BLL=mask_BLL)
+            return without(laid, int(laid.target_place_T.min()) - 3)
         return laid
 
     assert _apart(_ours(name, change=change, seed=9 if broken == "media" else 0), _ours(name)) > 1e-2
@@ -138,12 +137,11 @@ def test_sequences_that_begin_alike_share_a_tree(name: str) -> None:
     assembled = twin(name)
     laid = [layout(assembled, name, answer, QUESTION) for answer in ("head", "heart", "femur", "no")]
     shared = pack([[Shown(grow(laid, range(4)), 0)]], pad_id=assembled.family.pad_id)
-    leaking = shared._replace(mask_BLL=torch.ones_like(shared.mask_BLL).tril())
     with torch.no_grad():
         encoded = seen(assembled, name, 0)
         plain, together, wrong = (
             assembled.model(rows, encoded).sums(4).tolist()
-            for rows in (row_each(assembled, laid, [0] * 4), shared, leaking)
+            for rows in (row_each(assembled, laid, [0] * 4), shared, all_seen(shared))
         )
     assert shared.ids_BL.numel() < sum(len(each.ids) for each in laid) / 2
     assert together == pytest.approx(plain, abs=1e-4)

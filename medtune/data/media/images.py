@@ -9,6 +9,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from PIL import ImageOps
 
 from medtune.data.media import dicom
+from medtune.data.media.png_facts import exif_of_png
 from medtune.data.types import Box, Image, MediaRef
 
 FORMATS = ("PNG", "JPEG", "TIFF")
@@ -29,6 +31,8 @@ MIN_STROKE_PX = 2
 _BROKEN = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, KeyError, struct.error, zlib.error)
 _ORIENTATION = 0x0112
 _SIDEWAYS = (5, 6, 7, 8)
+_REMEMBERED = 2**17
+"""How many sizes a process remembers; about 60 MB."""
 
 
 class Size(NamedTuple):
@@ -64,16 +68,28 @@ def decode_image(path: Path) -> Image:
 def image_size(path: Path) -> Size:
     """Returns the size of the upright image in a file, read from its header alone.
 
+    Sizes are remembered as long as the process lasts, and read again where a file has changed.
+
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: The file is empty, broken or no image.
+        ValueError: The file is empty, broken or no image. Damage behind the header is left to `decode_image`.
     """
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        raise FileNotFoundError(_missing(path)) from None
+    return _size(path, about.st_mtime_ns, about.st_size)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _size(path: Path, changed_ns: int, num_bytes: int) -> Size:
+    """Returns the size of the image; the time of the last change and the number of bytes tell files apart."""
     if _is_dicom(path):
         return Size(*dicom.dicom_size(path))
     with _open(path) as picture:
         width, height = picture.size
-        sideways = picture.getexif().get(_ORIENTATION) in _SIDEWAYS
-    return Size(height, width) if sideways else Size(width, height)
+        exif = exif_of_png(path) if picture.format == "PNG" else picture.getexif()
+    return Size(height, width) if exif.get(_ORIENTATION) in _SIDEWAYS else Size(width, height)
 
 
 def load_image(ref: MediaRef) -> Image:
@@ -141,7 +157,7 @@ def _is_dicom(path: Path) -> bool:
     try:
         found = dicom.is_dicom(path)
     except FileNotFoundError:
-        raise FileNotFoundError(f"{path}: there is no such image. Check the folder that you gave.") from None
+        raise FileNotFoundError(_missing(path)) from None
     except IsADirectoryError:
         raise ValueError(f"{path}: wanted an image, this is a folder.") from None
     if path.stat().st_size == 0:
@@ -184,6 +200,10 @@ def _to_rgb(picture: PIL.Image.Image, path: Path) -> NDArray[np.uint8]:
         black = PIL.Image.new("RGBA", coloured.size, (0, 0, 0, 255))
         picture = PIL.Image.alpha_composite(black, coloured)
     return np.array(picture.convert("RGB"))
+
+
+def _missing(path: Path) -> str:
+    return f"{path}: there is no such image. Check the folder that you gave."
 
 
 def _broken(path: Path, error: BaseException) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from medtune.data.prepared.copy_media import CopiedFile
+from medtune.data.prepared.copied_file import CopiedFile
 from medtune.data.prepared.tables import StoredMedia
 from medtune.data.types import MediaRef, Question
 
@@ -65,7 +65,9 @@ def stored_row(media_id: str, ref: MediaRef, stored: Mapping[Path, CopiedFile]) 
     file = stored[ref.path]
     encoding = None if ref.encoding is None else stored[ref.encoding].file
     clip = ref.start_s, ref.end_s, ref.region
-    return StoredMedia(media_id, ref.kind, file.file, ref.boxes, *clip, masks, encoding, file.look)
+    return StoredMedia(
+        media_id, ref.kind, file.file, ref.boxes, *clip, masks, encoding, file.look, *(file.content or ())
+    )
 
 
 def with_content_ids(

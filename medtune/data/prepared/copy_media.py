@@ -1,9 +1,9 @@
 """Copies media files into a prepared folder, each once, under a name made from its content.
 
-An image is decoded and saved as PNG. A video is checked by its packets and linked; a cine DICOM is decoded and saved
-without loss. A NIfTI volume is checked by its header and linked, because a copy of ten thousand scans would fill the
-disk. A DICOM series is decoded and saved on its own grid, so that no header survives. An array without units becomes
-NIfTI in Hounsfield units. A saved encoding of a volume is read as a check and linked.
+An image is decoded and saved as PNG. A video is checked by its packets and by some of its frames, and linked; a cine
+DICOM is decoded and saved without loss. A NIfTI volume is decoded as a check and linked, because a copy of ten thousand
+scans would fill the disk. A DICOM series is decoded and saved on its own grid, so that no header survives. An array
+without units becomes NIfTI in Hounsfield units. A saved encoding of a volume is read as a check and linked.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from errno import EMLINK, EPERM, EXDEV
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 import numpy as np
 import PIL.Image
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from medtune.data.media.dicom import decode_cine, is_dicom
 from medtune.data.media.images import Size, check_box, decode_image
 from medtune.data.media.videos.container import VIDEO_SUFFIXES
-from medtune.data.media.videos.read import Extent, check_clip, video_extent
+from medtune.data.media.videos.read import check_clip, video_extent
 from medtune.data.media.videos.write import STORED_SUFFIX as STORED_VIDEO
 from medtune.data.media.videos.write import write_video
 from medtune.data.media.volumes.formats.nifti import check_nifti, write_nifti
@@ -34,31 +35,17 @@ from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX as ARRA
 from medtune.data.media.volumes.formats.stored_volume import STORED_SUFFIX, write_volume
 from medtune.data.media.volumes.geometry import affine_of
 from medtune.data.media.volumes.read import read_volume
+from medtune.data.prepared.content.decoded import decoded_content
+from medtune.data.prepared.copied_file import CopiedFile
 from medtune.data.prepared.lookalikes.perceptual_hash import perceptual_hash
+from medtune.data.raw.source import Draw
 from medtune.data.types import MediaKind, MediaRef
+from medtune.data.unique_names import unique_mark
 
-_MASK_KIND: MediaKind = "volume"
+Stored = Literal["image", "video", "volume", "mask", "encoding"]
+"""What a file is stored as."""
 # Level 1 writes several times faster than the default and ultrasound grows by about a tenth.
 _PNG_LEVEL = 1
-
-
-@dataclass(frozen=True, slots=True)
-class CopiedFile:
-    """A file in the media folder of a prepared folder.
-
-    Attributes:
-        digest: The SHA-256 of its content, hex; for an image that of its shape and pixels.
-        file: Its name in the media folder.
-        size: The width and height of an image or of a video's frames.
-        look: The perceptual hash of an image, 64 bits; None for other media, and for a flat image.
-        extent: The frame size, frame times and duration of a video.
-    """
-
-    digest: str
-    file: str
-    size: Size | None = None
-    look: int | None = None
-    extent: Extent | None = None
 
 
 CopyFile = Callable[[Path, Path], CopiedFile]
@@ -84,34 +71,111 @@ class CopiedMedia(NamedTuple):
     broken: dict[str, Broken]
 
 
-def copy_media(media: Mapping[str, tuple[MediaRef, ...]], folder: Path) -> CopiedMedia:
-    """Copies media files into a prepared folder; items with broken files, or with boxes outside of them, are reported.
+class Unit(NamedTuple):
+    """Files that one process copies together: one file, or all those that one call of a simulation draws.
+
+    Attributes:
+        files: The paths and what is stored: an image, a video, a volume, a mask or an encoding.
+        draw: Draws the files; None for files that are there.
+    """
+
+    files: tuple[tuple[Path, Stored], ...]
+    draw: Draw | None = None
+
+
+Work = Callable[[Sequence[Unit]], Sequence[Sequence[CopiedFile | str]]]
+"""Copies units, in processes or not, and returns for each file its copy or the reason why there is none."""
+
+
+def units_of(media: Mapping[str, tuple[MediaRef, ...]], draws: Mapping[Path, Draw]) -> list[Unit]:
+    """Returns the units of work that a source's media are, in its order; each file is in one of them."""
+    stored: dict[Path, Stored] = {}
+    for items in media.values():
+        for ref in items:
+            for path, what in _files(ref):
+                stored.setdefault(path, what)
+    drawn: dict[Path, list[tuple[Path, Stored]]] = {}
+    for path, what in stored.items():
+        drawn.setdefault(draws[path].folder if path in draws else path, []).append((path, what))
+    return [Unit(tuple(files), draws.get(files[0][0])) for files in drawn.values()]
+
+
+def copy_unit(unit: Unit, folder: Path) -> list[CopiedFile | str]:
+    """Copies the files of a unit and returns each copy, or the reason why the file could not be read.
+
+    This is the work that several processes share.
 
     Raises:
         FileNotFoundError: A file is missing.
     """
-    stored, unreadable, broken = dict[Path, CopiedFile](), dict[Path, str](), dict[str, Broken]()
+    if unit.draw is None:
+        return [_copied(path, what, folder) for path, what in unit.files]
+    # A process that died may have left a part of them.
+    shutil.rmtree(unit.draw.folder, ignore_errors=True)
+    unit.draw.make()
+    copied = [_copied(path, what, folder) for path, what in unit.files]
+    shutil.rmtree(unit.draw.folder)
+    return copied
+
+
+def _copied(path: Path, what: Stored, folder: Path) -> CopiedFile | str:
+    try:
+        copy = STORE[what](path, folder)
+        return _decoded(copy, what, path, folder) if what in ("video", "volume") else copy
+    except ValueError as error:
+        return str(error).removeprefix(f"{path}: ")
+
+
+def copy_media(
+    media: Mapping[str, tuple[MediaRef, ...]],
+    folder: Path,
+    *,
+    draws: Mapping[Path, Draw] = MappingProxyType({}),
+    work: Work | None = None,
+) -> CopiedMedia:
+    """Copies media files into a prepared folder; items with broken files, or with boxes outside of them, are reported.
+
+    Args:
+        media: The media items of each media id.
+        folder: The media folder.
+        draws: How the files that are not there yet are drawn.
+        work: Does the work of units; None does it here, one unit after another.
+
+    Raises:
+        FileNotFoundError: A file is missing.
+    """
+    units = units_of(media, draws)
+    done = [copy_unit(unit, folder) for unit in units] if work is None else work(units)
+    found = {
+        path: outcome
+        for unit, outcomes in zip(units, done, strict=True)
+        for (path, _), outcome in zip(unit.files, outcomes, strict=True)
+    }
+    stored = {path: outcome for path, outcome in found.items() if isinstance(outcome, CopiedFile)}
+    broken: dict[str, Broken] = {}
     for media_id, ref in ((media_id, ref) for media_id, items in media.items() for ref in items):
-        files = dict(_files(ref))
-        for path, store in files.items():
-            if path not in stored and path not in unreadable:
-                try:
-                    stored[path] = store(path, folder)
-                except ValueError as error:
-                    unreadable[path] = str(error).removeprefix(f"{path}: ")
-        reasons = [unreadable[path] for path in files if path in unreadable]
+        reasons = [reason for path, _ in _files(ref) if isinstance(reason := found[path], str)]
         wrong = reasons[0] if reasons else _wrong_part(ref, stored[ref.path])
         if wrong:
             broken.setdefault(media_id, Broken(ref.path, wrong))
     return CopiedMedia(stored, broken)
 
 
-def _files(ref: MediaRef) -> Iterator[tuple[Path, CopyFile]]:
-    yield ref.path, STORE[ref.kind]
+def _files(ref: MediaRef) -> Iterator[tuple[Path, Stored]]:
+    yield ref.path, ref.kind
     for _, mask in ref.masks:
-        yield mask, STORE[_MASK_KIND]
+        yield mask, "mask"
     if ref.encoding is not None:
-        yield ref.encoding, _store_encoding
+        yield ref.encoding, "encoding"
+
+
+def _decoded(copy: CopiedFile, kind: MediaKind, path: Path, folder: Path) -> CopiedFile:
+    """Returns the copy with what it shows."""
+    file = folder / copy.file
+    try:
+        return replace(copy, content=decoded_content(kind, file))
+    except ValueError as error:
+        raise ValueError(str(error).replace(str(file), str(path))) from error
 
 
 def _wrong_part(ref: MediaRef, file: CopiedFile) -> str | None:
@@ -135,7 +199,9 @@ def _store_image(path: Path, folder: Path) -> CopiedFile:
     digest = pixel_digest(pixels_HWC)
     file = folder / f"{digest}.png"
     if not file.exists():
-        PIL.Image.fromarray(pixels_HWC).save(file, compress_level=_PNG_LEVEL)
+        draft = _draft(folder, ".png")
+        PIL.Image.fromarray(pixels_HWC).save(draft, compress_level=_PNG_LEVEL)
+        _keep(draft, file)
     return CopiedFile(digest, file.name, Size(width, height), perceptual_hash(pixels_HWC))
 
 
@@ -146,26 +212,26 @@ def _store_video(path: Path, folder: Path) -> CopiedFile:
         if suffix not in VIDEO_SUFFIXES:
             raise ValueError(f"{path}: wanted a name that ends with one of {', '.join(VIDEO_SUFFIXES)}")
         return replace(link_file(path, folder, suffix), size=extent.size, extent=extent)
-    draft = folder / f"new{STORED_VIDEO}"
+    draft = _draft(folder, STORED_VIDEO)
     cine = decode_cine(path)
     write_video(draft, cine.frames_THWC, cine.times_s, cine.duration_s)
     digest = file_digest(draft)
-    draft.replace(folder / f"{digest}{STORED_VIDEO}")
+    _keep(draft, folder / f"{digest}{STORED_VIDEO}")
     return CopiedFile(digest, f"{digest}{STORED_VIDEO}", extent.size, extent=extent)
 
 
 def _store_volume(path: Path, folder: Path) -> CopiedFile:
     if path.is_dir():
-        draft = folder / f"new{STORED_SUFFIX}"
+        draft = _draft(folder, STORED_SUFFIX)
         write_volume(draft, read_volume(path))
         digest = file_digest(draft)
-        draft.replace(folder / f"{digest}{STORED_SUFFIX}")
+        _keep(draft, folder / f"{digest}{STORED_SUFFIX}")
         return CopiedFile(digest, f"{digest}{STORED_SUFFIX}")
     if path.name.endswith(ARRAY):
-        volume, draft = read_volume(path), folder / "new.nii.gz"
+        volume, draft = read_volume(path), _draft(folder, ".nii.gz")
         write_nifti(draft, volume.hu_IJK, affine_of(volume))
         digest = file_digest(draft)
-        draft.replace(folder / f"{digest}.nii.gz")
+        _keep(draft, folder / f"{digest}.nii.gz")
         return CopiedFile(digest, f"{digest}.nii.gz")
     check_nifti(path)
     suffix = ".nii.gz" if path.name.endswith(".gz") else ".nii"
@@ -189,10 +255,15 @@ def link_file(path: Path, folder: Path, suffix: str) -> CopiedFile:
         try:
             # The file itself: a link to a link would carry the source's own name.
             os.link(path.resolve(), here)
+        except FileExistsError:
+            # Another process has linked a file of the same content.
+            pass
         except OSError as error:
             if error.errno not in (EXDEV, EPERM, EMLINK):
                 raise
-            shutil.copyfile(path, here)
+            draft = _draft(folder, suffix)
+            shutil.copyfile(path, draft)
+            _keep(draft, here)
     return CopiedFile(digest, here.name)
 
 
@@ -200,9 +271,21 @@ def unlink_media(folder: Path) -> None:
     """Replaces each file of a media folder that is linked to the user's own file by a copy of it."""
     for file in sorted(folder.iterdir()):
         if file.stat().st_nlink > 1:
-            draft = file.with_name("new")
+            draft = _draft(folder, file.suffix)
             shutil.copyfile(file, draft)
-            draft.replace(file)
+            _keep(draft, file)
+
+
+def _draft(folder: Path, suffix: str) -> Path:
+    """Returns a path for a file that is not whole yet, which no other process takes."""
+    return folder / f".{unique_mark()}{suffix}"
+
+
+def _keep(draft: Path, file: Path) -> None:
+    """Gives a file its name once its content is on the disk, so that a file with a name is whole after a power cut."""
+    with draft.open("rb") as written:
+        os.fsync(written.fileno())
+    draft.replace(file)
 
 
 def pixel_digest(pixels_HWC: NDArray[np.uint8]) -> str:
@@ -219,9 +302,11 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-STORE: Mapping[MediaKind, CopyFile] = {
+STORE: Mapping[Stored, CopyFile] = {
     "image": _store_image,
     "video": _store_video,
     "volume": _store_volume,
+    "mask": _store_volume,
+    "encoding": _store_encoding,
 }
-"""The function that copies a file of each kind of media."""
+"""The function that copies a file of each kind."""

@@ -13,7 +13,7 @@ from medtune.data.prepared.rejects import REJECTS
 from medtune.data.prepared.splits import Fractions
 from medtune.data.types import Provenance, Split, UnofficialSplit
 
-FORMAT_VERSION = 8
+FORMAT_VERSION = 9
 MANIFEST = "manifest.json"
 QUESTIONS = "questions.arrow"
 MEDIA = "media.arrow"

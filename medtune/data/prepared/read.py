@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from medtune.data.media.organ_masks import masks_of
+from medtune.data.prepared.lookalikes.groups import Look
 from medtune.data.prepared.manifest import AGAIN, CACHE_FOLDER, MEDIA, MEDIA_FOLDER, QUESTIONS, Manifest, read_manifest
 from medtune.data.prepared.prompts_file import read_prompts
 from medtune.data.prepared.tables import map_table, read_media, read_questions
@@ -18,6 +19,7 @@ from medtune.data.types import SPLITS, MediaGroup, MediaKind, MediaRef, Question
 
 # Media ids are hexadecimal.
 _OF = ":"
+_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,8 @@ class Prepared:
     Attributes:
         root: The folder.
         manifest: The folder's description of itself.
-        looks: The perceptual hash of each image that was compared with the others, by the name of its file.
+        looks: The look of each media item that was compared with the others, by the name of its file.
+        contents: The digest of what each media file shows once it is decoded, by the name of the file.
         by_organ: Whether the questions about each organ of a volume form a group of their own, with that organ as its
             target. The organ is then part of the media id.
     """
@@ -36,7 +39,8 @@ class Prepared:
     manifest: Manifest
     _questions: pa.Table = field(repr=False)
     _media: Mapping[str, tuple[MediaRef, ...]] = field(repr=False)
-    looks: Mapping[str, int] = field(repr=False)
+    looks: Mapping[str, Look] = field(repr=False)
+    contents: Mapping[str, str] = field(repr=False)
     by_organ: bool = False
 
     @property
@@ -85,9 +89,14 @@ class Prepared:
 
     def questions(self, split: Split) -> tuple[Question, ...]:
         """Returns all questions of a split in the folder's order; 400,000 of them take about 5 seconds."""
+        return tuple(self.each_question(split))
+
+    def each_question(self, split: Split) -> Iterator[Question]:
+        """Yields the questions of a split in the folder's order, of which few are in memory at a time."""
         start = sum(self.num_questions(earlier) for earlier in SPLITS[: SPLITS.index(split)])
-        found = read_questions(self._questions.slice(start, self.num_questions(split)))
-        return tuple(map(self._about_organ, found)) if self.by_organ else tuple(found)
+        for first in range(0, count := self.num_questions(split), _AT_ONCE):
+            for question in read_questions(self._questions.slice(start + first, min(_AT_ONCE, count - first))):
+                yield self._about_organ(question) if self.by_organ else question
 
     def groups(self, split: Split) -> tuple[MediaGroup, ...]:
         """Returns the items of a split that are shown together, with all questions about them, in the folder's order.
@@ -149,5 +158,8 @@ def open_prepared(root: Path) -> Prepared:
     refs: dict[str, tuple[MediaRef, ...]] = {}
     for item in media:
         refs[item.media_id] = (*refs.get(item.media_id, ()), item.ref(media_folder))
-    looks = {item.file: item.look for item in media if item.look is not None}
-    return Prepared(root, manifest, questions, refs, looks)
+    looks: dict[str, Look] = {item.file: item.pictures for item in media if item.pictures}
+    looks |= {item.file: item.look for item in media if item.look is not None}
+    # An image is stored under the digest of its pixels.
+    contents = {item.file: item.content or item.file.partition(".")[0] for item in media}
+    return Prepared(root, manifest, questions, refs, looks, contents)

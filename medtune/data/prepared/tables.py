@@ -48,14 +48,18 @@ _MEDIA_SCHEMA = pa.schema(
         ("masks", pa.map_(pa.string(), pa.string())),
         ("encoding", pa.string()),
         ("look", pa.uint64()),
+        ("content", pa.string()),
+        ("pictures", pa.list_(pa.uint64())),
     ]
 )
 
 
 class StoredMedia(NamedTuple):
-    """A row of media.arrow: a `MediaRef` whose files lie in the media folder, and the perceptual hash of an image.
+    """A row of media.arrow: a `MediaRef` whose files lie in the media folder, and what its file shows.
 
-    Items that are shown together are rows with one media id, in their order.
+    `look` is the perceptual hash of an image. `content` is the digest of the decoded voxels or frames of a volume or
+    video, and `pictures` are the hashes of some pictures of it (`medtune.data.prepared.content.decoded`). Items that
+    are shown together are rows with one media id, in their order.
     """
 
     media_id: str
@@ -68,6 +72,8 @@ class StoredMedia(NamedTuple):
     masks: tuple[tuple[str, str], ...] = ()
     encoding: str | None = None
     look: int | None = None
+    content: str | None = None
+    pictures: tuple[int, ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -97,10 +103,24 @@ def data_hash(questions: Sequence[Question], media: Sequence[StoredMedia]) -> st
         turns = [q.turns] if q.turns else []
         digest.update(json.dumps([*row, patient, q.split, *printed, *turns]).encode() + b"\n")
     for item in media:
-        # The look follows from the file, which has its content in its name.
-        *said, encoding = item[:-1]
+        # What a file shows follows from the file, which has its content in its name.
+        *said, encoding = item[: item._fields.index("look")]
         digest.update(json.dumps(said if encoding is None else [*said, encoding]).encode() + b"\n")
     return digest.hexdigest()
+
+
+def table_digests(folder: Path) -> str:
+    """Returns the beginnings of the SHA-256 of both tables' bytes, hex; 400,000 questions take 0.2 s."""
+    digests = []
+    for name in (QUESTIONS, MEDIA):
+        with (folder / name).open("rb") as file:
+            digests.append(hashlib.file_digest(file, "sha256").hexdigest()[:16])
+    return " ".join(digests)
+
+
+def computed_hash(folder: Path) -> str:
+    """Returns the `data_hash` of the rows that a prepared folder holds now; 400,000 questions take 7 s."""
+    return data_hash(list(read_questions(map_table(folder / QUESTIONS))), list(read_media(map_table(folder / MEDIA))))
 
 
 def write_tables(folder: Path, questions: Sequence[Question], media: Sequence[StoredMedia]) -> None:
@@ -158,10 +178,13 @@ def read_questions(table: pa.Table) -> Iterator[Question]:
 def read_media(table: pa.Table) -> Iterator[StoredMedia]:
     """Yields the rows of media.arrow."""
     columns = (table.column(name).to_pylist() for name in _MEDIA_SCHEMA.names)
-    for media_id, kind, file, boxes, start_s, end_s, region, masks, encoding, look in zip(*columns, strict=True):
+    for media_id, kind, file, boxes, start_s, end_s, region, masks, encoding, *shows in zip(*columns, strict=True):
+        look, content, pictures = shows
         drawn = tuple(Box(*box) for box in boxes)
         seen = None if region is None else Box(*region)
-        yield StoredMedia(media_id, kind, file, drawn, start_s, end_s, seen, tuple(masks), encoding, look)
+        yield StoredMedia(
+            media_id, kind, file, drawn, start_s, end_s, seen, tuple(masks), encoding, look, content, tuple(pictures)
+        )
 
 
 def _write_table(path: Path, schema: pa.Schema, batches: Iterable[Mapping[str, Sequence[object]]]) -> None:

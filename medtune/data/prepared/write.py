@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from medtune.data.prepared import content_ids, question_origins, question_rows, rejects, splits
-from medtune.data.prepared.atomic_folder import check_replaceable, new_folder
-from medtune.data.prepared.copy_media import CopiedFile, copy_media, unlink_media
+from medtune.data.prepared.content.identical import shown_names
+from medtune.data.prepared.copied_file import CopiedFile
+from medtune.data.prepared.copy_media import unlink_media
 from medtune.data.prepared.lookalikes.found import TRAIN_TWIN, Lookalikes, with_train_twins
-from medtune.data.prepared.lookalikes.groups import LookalikeGroups, lookalike_groups, pairs_across
+from medtune.data.prepared.lookalikes.groups import Look, LookalikeGroups, lookalike_groups, pairs_across
 from medtune.data.prepared.lookalikes.perceptual_hash import MAX_DISTANCE
-from medtune.data.prepared.manifest import FORMAT_VERSION, MEDIA_FOLDER, Manifest, write_manifest
+from medtune.data.prepared.manifest import FORMAT_VERSION, Manifest, write_manifest
 from medtune.data.prepared.prompts_file import write_prompts
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.split_leaks import repeated_texts
 from medtune.data.prepared.splits import DEFAULT_FRACTIONS, Fractions
 from medtune.data.prepared.tables import StoredMedia, data_hash, write_tables
-from medtune.data.raw.hub_id import HubId
+from medtune.data.prepared.work.take import Origin, Taken, check_folders, take, take_questions
+from medtune.data.prepared.work.work_folder import work_folder
 from medtune.data.raw.row_errors import Reject
-from medtune.data.raw.source import Source, SourceTable
+from medtune.data.raw.source import Source
 from medtune.data.types import Question, UnofficialSplit
 from medtune.version import __version__
-
-Origin = Path | HubId | None
-"""Where raw data are: a folder or file, a data set of the hub, or nowhere in the case of a simulation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +59,14 @@ def prepare(
     keep_leaks: bool = False,
     copy: bool = False,
     prompts: Callable[[Sequence[Question]], Prompts] | None = None,
+    processes: int = 1,
 ) -> Prepared:
     """Reads a source, copies each media file once, assigns splits, and writes the prepared folder `out` as a whole.
 
     A folder that medtune prepared earlier is replaced. The same files, seed and limit give one user the same bytes, and
-    all users the same data_hash. Questions that cannot be read, or whose media cannot be read, are left out, counted in
-    the manifest and listed in rejects.jsonl. If they are too many, they are listed in a file beside `out` instead.
+    all users the same data_hash. What is finished when anything goes wrong is kept beside `out`, and the next call
+    continues with it. Questions that cannot be read, or whose media cannot be read, are left out, counted in the
+    manifest and listed in rejects.jsonl. If they are too many, they are listed in a file beside `out` instead.
 
     Args:
         source: How the raw files are read.
@@ -86,24 +86,31 @@ def prepare(
             test questions that it concerns, and every output states them.
         copy: Copies films and volumes, which are else linked where the disk allows it.
         prompts: Chooses the official prompts for the questions that were taken; None keeps our own wording.
+        processes: The number of processes that draw and copy media; it changes no byte. With 1 this process does it,
+            and a file that crashes a decoder ends it; the next call then reads that file in a process of its own.
 
     Raises:
         FileNotFoundError: `root` or a file in it is missing.
         ValueError: The source cannot be read, more than the share `max_rejected` of its questions is rejected, the
-            splits would leak, most patients have images that look alike, or `out` holds something else.
-        OSError: The disk is full or cannot be written; nothing is left behind.
+            splits would leak, most patients have images that look alike, `out` holds something else, or another
+            process prepares it.
+        OSError: The disk is full or cannot be written.
     """
     splits.check_fractions(fractions)
-    _check_folders(source, root, out)
+    check_folders(source, root, out)
     if source.test_only and unofficial_split is None:
         fractions = splits.TEST_ONLY
-    with new_folder(out) as draft:
+    with work_folder(out, processes=processes) as work:
+        draft = work.draft
         rejected_list = out.with_name(f"{out.name}.{rejects.REJECTS}")
-        take = _take_questions if without_media else _take
-        taken = take(source, root, draft, seed=seed, limit=limit, max_share=max_rejected, keep=rejected_list)
-        if copy and not without_media:
-            unlink_media(draft / MEDIA_FOLDER)
+        taking = take_questions if without_media else take
+        taken = taking(source, root, work, seed=seed, limit=limit, max_share=max_rejected, keep=rejected_list)
         media = _undescribed(taken) if without_media else _described(taken)
+        work.keep_only({file for row in media.rows for file in row.files})
+        if without_media:
+            work.media.rmdir()
+        elif copy:
+            unlink_media(work.media)
         rejected, notes = taken.rejected, taken.table.notes
         stands_for_patient = taken.table.stands_for_patient
         questions = _pseudonymous(source, taken, media, draft)
@@ -113,7 +120,7 @@ def prepare(
         # Each list of 800,000 questions takes a third of a gigabyte, so that none may outlive the next.
         del taken
         # Questions that show nothing share no image with others; their media id stands for one.
-        digests = {media_id: tuple(f.digest for f in files) or (media_id,) for media_id, files in media.files.items()}
+        digests = {media_id: media.shown(media_id) or (media_id,) for media_id in media.files}
         groups = lookalike_groups(_looks(media))
         alike = splits.NONE_ALIKE if split_lookalikes else groups.several
         # What is the same question without media is drawn together, yet a split of the data may hold it several times.
@@ -160,98 +167,6 @@ def prepare(
     return open_prepared(out)
 
 
-def read_source(source: Source, root: Origin, seed: int, scratch: Path, *, without_media: bool = False) -> SourceTable:
-    """Returns the table that a source reads from a folder, a file or a data set of the hub.
-
-    Args:
-        source: The source.
-        root: Where the data are; None for a simulation.
-        seed: Decides the order of options, and a simulation.
-        scratch: An empty folder.
-        without_media: Takes the questions whose media files are missing, too.
-
-    Raises:
-        FileNotFoundError: The data, or a file in them, are missing.
-        ValueError: The source reads no such data.
-    """
-    if isinstance(root, HubId):
-        if source.read_hub is None:
-            raise ValueError(f"{root}: the source {source.name!r} reads files: give their folder with --from DIR.")
-        return source.read_hub(root, seed, scratch)
-    read = source.read_questions if without_media and source.read_questions else source.read
-    return read(root, seed, scratch)
-
-
-def _check_folders(source: Source, root: Origin, out: Path) -> None:
-    if source.provenance != "synthetic" and root is None:
-        raise ValueError(f"the source {source.name!r} reads files: give their folder with --from DIR ({source.url}).")
-    if isinstance(root, Path):
-        if not root.exists():
-            raise FileNotFoundError(f"{root}: there is no such folder to read {source.name!r} from. Check --from.")
-        if out.resolve().is_relative_to(root.resolve()):
-            raise ValueError(f"{out}: the prepared folder must not lie in the raw one, {root}. Choose another --out.")
-    check_replaceable(out)
-
-
-class _Taken(NamedTuple):
-    """A source's questions whose media were copied, the copied files by the source's paths, and what was rejected."""
-
-    table: SourceTable
-    copied: Mapping[Path, CopiedFile]
-    rejected: tuple[Reject, ...]
-
-
-def _take(
-    source: Source,
-    root: Origin,
-    draft: Path,
-    *,
-    seed: int,
-    limit: int | None,
-    max_share: float,
-    keep: Path,
-) -> _Taken:
-    """Reads the source and copies its media into the draft folder; questions with broken media are rejected."""
-    scratch = draft / "scratch"
-    scratch.mkdir()
-    table = read_source(source, root, seed, scratch)
-    rejects.check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
-    table = question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed)
-    media_folder = draft / MEDIA_FOLDER
-    media_folder.mkdir()
-    copied, broken = copy_media(table.media, media_folder)
-    if source.provenance == "synthetic":
-        # A simulation draws many patients from few shapes and knows them all: what looks alike is not one patient.
-        copied = {path: replace(file, look=None) for path, file in copied.items()}
-    shutil.rmtree(scratch)
-    table, lost = question_rows.without_media(table, broken)
-    rejected = (*table.rejects, *lost)
-    # Rows that could not be read are a share of the whole table, which a limit has cut.
-    counted = rejected if limit is None else lost
-    rejects.check_rejected_share(counted, num_taken=len(table.questions), max_share=max_share, keep=keep)
-    return _Taken(table, copied, rejected)
-
-
-def _take_questions(
-    source: Source,
-    root: Origin,
-    draft: Path,
-    *,
-    seed: int,
-    limit: int | None,
-    max_share: float,
-    keep: Path,
-) -> _Taken:
-    """Reads the source's questions and leaves its media where they are, or missing."""
-    scratch = draft / "scratch"
-    scratch.mkdir()
-    table = read_source(source, root, seed, scratch, without_media=True)
-    shutil.rmtree(scratch)
-    rejects.check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
-    table = question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed)
-    return _Taken(table, {}, table.rejects)
-
-
 class _Media(NamedTuple):
     """The media of a prepared folder.
 
@@ -260,29 +175,37 @@ class _Media(NamedTuple):
         files: The copied files of the items of each content id.
         rows: The rows of media.arrow.
         num_sources: The number of raw files; identical ones became one copied file.
+        names: The name of what each file shows, by the file's digest: the same for files that show the same.
     """
 
     ids: Mapping[str, str]
     files: Mapping[str, Sequence[CopiedFile]]
     rows: list[StoredMedia]
     num_sources: int
+    names: Mapping[str, str]
+
+    def shown(self, media_id: str) -> tuple[str, ...]:
+        """Returns the names of what the items of a media id show."""
+        return tuple(self.names[file.digest] for file in self.files[media_id])
 
 
-def _described(taken: _Taken) -> _Media:
+def _described(taken: Taken) -> _Media:
     media, copied = taken.table.media, taken.copied
     ids = content_ids.media_content_ids(taken.table.questions, media, copied)
     files = {ids[media_id]: [copied[ref.path] for ref in items] for media_id, items in media.items()}
     rows = [content_ids.stored_row(ids[media_id], ref, copied) for media_id, items in media.items() for ref in items]
-    return _Media(ids, files, rows, len({ref.path for items in media.values() for ref in items}))
+    num_sources = len({ref.path for items in media.values() for ref in items})
+    return _Media(ids, files, rows, num_sources, shown_names(file for each in files.values() for file in each))
 
 
-def _undescribed(taken: _Taken) -> _Media:
+def _undescribed(taken: Taken) -> _Media:
     """Returns ids made from the questions, for media that were not copied."""
     ids = content_ids.question_content_ids(taken.table.questions)
-    return _Media(ids, {each: [CopiedFile(each, file="")] for each in ids.values()}, [], len(ids))
+    files = {each: [CopiedFile(each, file="")] for each in ids.values()}
+    return _Media(ids, files, [], len(ids), {each: each for each in files})
 
 
-def _pseudonymous(source: Source, taken: _Taken, media: _Media, draft: Path) -> Sequence[Question]:
+def _pseudonymous(source: Source, taken: Taken, media: _Media, draft: Path) -> Sequence[Question]:
     """Returns the questions under new ids and hashed patients; origins.arrow keeps which raw row each of them was."""
     raw = taken.table.questions
     questions = content_ids.with_content_ids(raw, media.ids, question_rows.hash_patients(raw, source.name))
@@ -300,25 +223,33 @@ def _without_its_split(source: Source, questions: Sequence[Question]) -> Sequenc
     return [replace(question, split=None) for question in questions]
 
 
-def _looks(media: _Media) -> dict[str, int]:
-    """Returns the perceptual hash of each image that has one, by its digest."""
-    return {file.digest: file.look for files in media.files.values() for file in files if file.look is not None}
+def _looks(media: _Media) -> dict[str, Look]:
+    """Returns the look of each media item that has one, by the name of what it shows."""
+    found: dict[str, Look] = {}
+    for file in (file for files in media.files.values() for file in files):
+        if file.look is not None:
+            found[media.names[file.digest]] = file.look
+        elif file.content and file.content.pictures:
+            found[media.names[file.digest]] = file.content.pictures
+    return found
 
 
 def _found(
     source: Source, questions: Sequence[Question], media: _Media, groups: LookalikeGroups, *, kept_together: bool
 ) -> Lookalikes:
-    split_of = {file.digest: q.split for q in questions if q.split for file in media.files[q.media_id]}
+    split_of = {name: q.split for q in questions if q.split for name in media.shown(q.media_id)}
     kind_of = {row.file: row.kind for row in media.rows}
-    kinds = {file.digest: kind_of[file.file] for files in media.files.values() for file in files if file.file}
-    num_images = sum(kind == "image" for kind in kinds.values())
+    kinds = {
+        media.names[file.digest]: kind_of[file.file] for files in media.files.values() for file in files if file.file
+    }
+    num_images_compared = sum(kinds[name] == "image" for name in groups.group_of)
     return Lookalikes(
         max_distance=MAX_DISTANCE,
         is_simulated=source.provenance == "synthetic",
         kept_together=kept_together,
-        num_images=len(groups.group_of),
-        num_flat=num_images - len(groups.group_of),
-        num_others=len(kinds) - num_images,
+        num_images=num_images_compared,
+        num_flat=len(kinds) - len(groups.group_of),
+        num_others=len(groups.group_of) - num_images_compared,
         num_groups=groups.num_groups,
         num_pairs=groups.num_pairs,
         largest=groups.largest,
@@ -345,7 +276,7 @@ def _manifest(
     rejected: Sequence[Reject],
     stands_for_patient: str,
 ) -> Manifest:
-    num_files = len({file.digest for question in questions for file in media.files[question.media_id]})
+    num_files = len({name for question in questions for name in media.shown(question.media_id)})
     return Manifest(
         format_version=FORMAT_VERSION,
         medtune_version=__version__,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.row_errors import Reject
@@ -33,6 +34,21 @@ def missing_media(rejects: Iterable[Reject], folder: Path, *, fetch: str) -> tup
     )
 
 
+class Draw(NamedTuple):
+    """A call that makes media files, which a simulation leaves to the processes that copy them.
+
+    Attributes:
+        folder: The folder that the call makes, in the scratch folder; all files that it holds are made by this call.
+        make: The call, which must be picklable: a function at the top level of a module that can be imported.
+        said: What decides the content of the files: simulation, seed, patient. An interrupted preparation continues
+            with the files that were made under the same words.
+    """
+
+    folder: Path
+    make: Callable[[], Any]
+    said: str
+
+
 @dataclass(frozen=True, slots=True)
 class SourceTable:
     """The questions and media that a source read from raw files.
@@ -51,6 +67,7 @@ class SourceTable:
         missing: The media files that the user still has to fetch.
         stands_for_patient: What the patient ids name, as a noun: "patient", or where the files do not say whose images
             they are, what stands for a patient, e.g. "image", "film" or "image or film". Outputs then say so.
+        draws: How media files are made that are not there yet, by their paths. Drawing is then divided among processes.
     """
 
     questions: Sequence[Question]
@@ -59,6 +76,7 @@ class SourceTable:
     rejects: tuple[Reject, ...] = ()
     missing: tuple[Missing, ...] = ()
     stands_for_patient: str = "patient"
+    draws: Mapping[Path, Draw] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from medtune.data.prepared.lookalikes.groups import lookalike_groups
+from medtune.data.prepared.lookalikes.groups import Look, lookalike_groups
 from medtune.data.prepared.lookalikes.perceptual_hash import MAX_DISTANCE
 from medtune.data.types import Interval, MediaGroup, Question
 from medtune.eval.audit.blind_solver import MAX_QUESTIONS, blind_answers
@@ -56,7 +56,7 @@ def findings_of(
     groups: Mapping[str, Sequence[MediaGroup]],
     *,
     split: str,
-    looks: Mapping[str, int],
+    looks: Mapping[str, Look],
     probes: Sequence[Probe] = (),
     seed: int = 0,
 ) -> list[Finding]:
@@ -227,7 +227,7 @@ def _crossing(found: Iterable[tuple[str, str, str]]) -> list[str]:
     return list(dict.fromkeys(id_ for name, _, id_ in rows if len(splits[name]) > 1))
 
 
-def _look_alikes(groups: Mapping[str, Sequence[MediaGroup]], looks: Mapping[str, int]) -> list[str]:
+def _look_alikes(groups: Mapping[str, Sequence[MediaGroup]], looks: Mapping[str, Look]) -> list[str]:
     group_of = lookalike_groups(looks).several
     placed = (
         (group_of.get(ref.path.name), name, question.id)

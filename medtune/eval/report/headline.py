@@ -8,7 +8,7 @@ from typing import Literal
 from medtune.eval.comparing.falls import Fall, fall_sentences, falls
 from medtune.eval.comparing.readability import readability_text
 from medtune.eval.comparing.verdict import VERDICTS, grounds, question_level, verdict
-from medtune.eval.data_label import PATIENT, several
+from medtune.eval.data_label import NOT_RECORDED, PATIENT, several
 from medtune.eval.passes_text import passes_text
 from medtune.eval.report.audit import Strongest, strongest_check
 from medtune.eval.report.run_data import RunData
@@ -88,7 +88,9 @@ def headline(run: RunData, *, num_patients: int | None) -> Headline:
     )
     return Headline(
         verdict=judged,
-        verdict_text="; ".join([VERDICTS[judged], *_better(rival), *(_worst(worse) if judged == "gain" else ())]),
+        verdict_text="; ".join(
+            [VERDICTS[judged], *_remembered(run), *_better(rival), *(_worst(worse) if judged == "gain" else ())]
+        ),
         before=start,
         after=after,
         gain=signed(change.value, 2),
@@ -112,7 +114,8 @@ def _subject(run: RunData, num_patients: int | None) -> str:
         "test": f"{'whom' if unit == PATIENT else 'that'} training never saw",
         "val": f"on {'whom' if unit == PATIENT else 'which'} the checkpoint was chosen",
     }.get(split)
-    whom = f" {unseen}" if unseen and unit and run.gain else ""
+    seen = run.label.seen_in_training or run.label.changed_data
+    whom = f" {unseen}" if unseen and unit and run.gain and not seen else ""
     of = f" of the {split} split" if num_patients is None else ""
     kind = f"simulated {unit}" if unit and run.label.provenance == "synthetic" else unit
     about = several(kind, num_patients or 2) if kind else "patients or what stands for them, which is not recorded"
@@ -120,6 +123,15 @@ def _subject(run: RunData, num_patients: int | None) -> str:
     note, level = run.label.patient_note(), run.last.overall
     asked = f"{level.n:,} questions" + (f" ({passes_text(level.repeats)})" if level.repeats > 1 else "")
     return f"measured on {asked}{of} about {number}{about}{whom}{note and f' ({note})'}"
+
+
+def _remembered(run: RunData) -> list[str]:
+    """Returns why a gain may be remembered rather than learnt, which stands beside every verdict."""
+    label = run.label
+    if label.seen_in_training == NOT_RECORDED:
+        return ["on which patients the weights were trained before is not recorded"]
+    seen = [f"the weights were trained on {label.seen_in_training}"] if label.seen_in_training else []
+    return [*seen, *(["the data changed during the run"] if label.changed_data else [])]
 
 
 def _better(rival: Strongest | None) -> list[str]:

@@ -183,6 +183,8 @@ def _lookalikes(run: RunData) -> dict[str, str]:
         "leaks of the data's own split": label.split_leaks,
         "look-alikes": label.split_lookalikes,
         "look-alikes learnt": label.learnt_lookalikes,
+        "trained on before": label.seen_in_training,
+        "data changed": label.changed_data,
     }
     return {name: text for name, text in found.items() if text}
 

@@ -164,6 +164,9 @@ class Labelled:
             left out if there are none.
         split_leaks: Number of test questions about a patient, an image or a text that another split of the data holds
             too; left out if the splits share none.
+        seen_in_training: Evaluated patients and questions that the weights were trained on before, "not recorded" if
+            trained weights do not say; left out if there are none.
+        changed_data: When and how the data changed while the run was interrupted; left out if they did not.
     """
 
     provenance: Fact = ""
@@ -174,6 +177,8 @@ class Labelled:
     split_lookalikes: Fact = ""
     learnt_lookalikes: Fact = ""
     split_leaks: Fact = ""
+    seen_in_training: Fact = ""
+    changed_data: Fact = ""
 
     @property
     def label(self) -> DataLabel:
@@ -211,6 +216,9 @@ class ResultsFile:
             left out if there are none.
         split_leaks: Number of test questions about a patient, an image or a text that another split of the data holds
             too; left out if the splits share none.
+        seen_in_training: Evaluated patients and questions that the weights were trained on before, "not recorded" if
+            trained weights do not say; left out if there are none.
+        changed_data: When and how the data changed while the run was interrupted; left out if they did not.
         trained_on: Description of the prepared folders that the model was trained on; left out without training.
         stopped_early: For each stage of the training that ended before its last step, at which step and why; left out
             if none did.
@@ -241,6 +249,8 @@ class ResultsFile:
     split_lookalikes: Fact = ""
     learnt_lookalikes: Fact = ""
     split_leaks: Fact = ""
+    seen_in_training: Fact = ""
+    changed_data: Fact = ""
     trained_on: Fact = ""
     stopped_early: Fact = ""
     patient_unit: Fact = ""

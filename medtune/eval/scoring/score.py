@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from medtune.data.catalog import nearest
@@ -13,7 +13,7 @@ from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.metric import Metric
 from medtune.eval.parsed_reply import ParsedReply, num_passes
 from medtune.eval.scoring.answer_classes import NO_CLASSES, ByTask, classes_by_task
-from medtune.eval.scoring.baselines import BASELINES, blind, train_answers
+from medtune.eval.scoring.baselines import BASELINES, TrainSplit, blind, train_answers
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, parse_all
 from medtune.eval.scoring.refusals import Refusals, count_refusals
@@ -90,7 +90,7 @@ def score_phase(
     predictions: Sequence[Prediction],
     benchmark: Benchmark,
     *,
-    train: Sequence[Question] = (),
+    train: Iterable[Question] = (),
     parser: str | None = None,
     text_model: BertModel | None = None,
     unlike_published: str = "",
@@ -101,7 +101,8 @@ def score_phase(
         questions: The questions that were to be answered; one without a prediction counts as wrong.
         predictions: The predictions, in any order and from any tool.
         benchmark: The benchmark whose parsers and metrics are used.
-        train: The train split, for the baselines that learn from it; empty where there is none.
+        train: The train split, for the baselines that learn from it; empty where there is none. A `TrainSplit` that is
+            scored with repeatedly is counted once.
         parser: Name of the primary parser; by default "likelihood" where the predictions have one under
             condition "image" and all questions have options, else the benchmark's first.
         text_model: The model for the BERTScore of free text; None leaves it out.
@@ -119,7 +120,8 @@ def score_phase(
     rows = metric.covered(replies["image"][parser])
     if not rows:
         raise ValueError(f"no question of this split is one that {benchmark.primary} is about; is it the right folder?")
-    baselines = blind([row.question for row in rows], train_answers(train), metric)
+    learnt = train.answers if isinstance(train, TrainSplit) else train_answers(train)
+    baselines = blind([row.question for row in rows], learnt, metric)
     # Every condition has the same questions in the same order, so that row numbers are valid for all of them.
     unseeing = {condition: metric.covered(replies.get(condition, {}).get(parser, ())) for condition in _BLIND}
     measured = {condition: metric.on(seen) for condition, seen in unseeing.items() if seen}

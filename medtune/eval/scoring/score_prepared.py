@@ -12,6 +12,7 @@ from medtune.eval.asking.official_prompts import FOREIGN_WORDING
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel, label_of
 from medtune.eval.published_protocol import why_unlike_published
+from medtune.eval.scoring.baselines import TrainSplit
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.score import PhaseScores, score_phase
 
@@ -59,7 +60,7 @@ def score_prepared(
         asked,
         predictions,
         benchmark,
-        train=prepared.questions("train"),
+        train=TrainSplit(lambda: prepared.each_question("train")),
         parser=parser,
         text_model=text_model,
         unlike_published=why_unlike_published(label, benchmark, asked),

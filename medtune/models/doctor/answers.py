@@ -16,6 +16,7 @@ from medtune.models.contract import Assembled, Encoded
 from medtune.models.doctor.asked import AskedQuestion, encoded_media, end_ids, laid_out, visits
 from medtune.models.doctor.check import Check, Finding, checked
 from medtune.models.doctor.reference import Reference
+from medtune.models.replies.growing import Wanted
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.prompts import pad_left
 from medtune.models.sequence.tree import grow
@@ -169,15 +170,8 @@ def _with_other_media(questions: Sequence[AskedQuestion]) -> Iterator[tuple[Aske
 
 @torch.no_grad()
 def _replies(assembled: Assembled, reference: Reference, questions: Sequence[AskedQuestion], asking: Asking) -> Finding:
-    family, transform = assembled.family, assembled.transform
-    near = 0
-    for asked in questions:
-        rows = pad_left([laid_out(asked, None, family, transform)], [asked.first], pad_id=family.pad_id)
-        with asking.precise():
-            media = encoded_media(asked, assembled)
-            said = assembled.model.generate(
-                rows.to(asking.device), media, max_new_tokens=asking.max_new_tokens, stop_ids=end_ids(family)
-            )[0]
+    family, near = assembled.family, 0
+    for asked, said in _said(assembled, questions, asking):
         told = reference.reply(asked, max_new_tokens=asking.max_new_tokens)
         place = next((n for n, (a, b) in enumerate(zip(said, told.ids, strict=False)) if a != b), None)
         if place is None and len(said) != len(told.ids):
@@ -194,6 +188,31 @@ def _replies(assembled: Assembled, reference: Reference, questions: Sequence[Ask
         near += 1
     ties = f"; {near} part at a near tie" if near else ""
     return True, f"greedy replies to {len(questions)} questions equal plain transformers' token by token{ties}"
+
+
+def _said(
+    assembled: Assembled, questions: Sequence[AskedQuestion], asking: Asking
+) -> Iterator[tuple[AskedQuestion, list[int]]]:
+    """Yields the questions with the ids of medtune's replies, those about one media item from one row."""
+    model, family, transform = assembled.model, assembled.family, assembled.transform
+    by_media: dict[object, list[AskedQuestion]] = {}
+    for asked in questions:
+        alone = asked.question.id if model.plain_because is not None else None
+        by_media.setdefault((asked.media, alone), []).append(asked)
+    for same in by_media.values():
+        first = same[0].first
+        layouts = [laid_out(asked, None, family, transform) for asked in same]
+        with asking.precise():
+            media = encoded_media(same[0], assembled)
+            if model.plain_because is not None:
+                left = pad_left(layouts, [first], pad_id=family.pad_id).to(asking.device)
+                said = model.generate(left, media, max_new_tokens=asking.max_new_tokens, stop_ids=end_ids(family))
+            else:
+                tree = grow(layouts, range(len(layouts)))
+                wanted = [Wanted(leaf, asking.max_new_tokens, end_ids(family)) for leaf in tree.leaves]
+                rows = pack([[Shown(tree, first)]], pad_id=family.pad_id).to(asking.device)
+                said = model.reply(rows, media, wanted)
+        yield from zip(same, said, strict=True)
 
 
 def _sharing(assembled: Assembled, questions: Sequence[AskedQuestion], asking: Asking) -> Finding:

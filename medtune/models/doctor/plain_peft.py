@@ -10,17 +10,19 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from peft import LoraConfig, get_peft_model
-from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from medtune.models.contract import Model, root_of
+from medtune.models.tuning.adapted_layers import is_adapted
 from medtune.models.tuning.plan import PartName, Tuning
 from medtune.models.tuning.quantize import is_quantized
+
+if TYPE_CHECKING:
+    from peft import LoraConfig
 
 _PLAIN = "base_model.model."
 
@@ -56,7 +58,7 @@ def plain_peft(model: Model, tuning: Tuning) -> Iterator[PlainPeft]:
             warnings.simplefilter("ignore", FutureWarning)
             # peft refuses a tuning without adapters, where parts learn in full.
             adapts = any(targets.values())
-            peft_model: nn.Module = get_peft_model(target, _config(tuning, targets, prefix)) if adapts else target
+            peft_model = _with_peft(target, _config(tuning, targets, prefix)) if adapts else target
         learning = {}
         for name, parameter in peft_model.named_parameters():
             mine = prefix + name.removeprefix(_PLAIN)
@@ -70,7 +72,16 @@ def plain_peft(model: Model, tuning: Tuning) -> Iterator[PlainPeft]:
         model.requires_grad_(False)
 
 
+def _with_peft(target: nn.Module, config: LoraConfig) -> nn.Module:
+    from peft import get_peft_model
+
+    adapted: nn.Module = get_peft_model(target, config)
+    return adapted
+
+
 def _config(tuning: Tuning, targets: Mapping[PartName, Sequence[str]], prefix: str) -> LoraConfig:
+    from peft import LoraConfig
+
     names = [(name.removeprefix(prefix), tuning.parts()[part].lora) for part, own in targets.items() for name in own]
     dora = {lora.dora for _, lora in names}
     if len(dora) > 1:
@@ -124,7 +135,7 @@ def _learns_whole(model: Model, name: str, tuning: Tuning) -> bool:
 def without_adapters(model: nn.Module) -> None:
     """Takes the adapters out of a model, in place; the layers below them stay as they are."""
     for name, module in list(model.named_modules()):
-        if isinstance(module, BaseTunerLayer):
+        if is_adapted(module):
             model.set_submodule(name, module.get_base_layer())
         elif hasattr(module, "peft_config"):
             # peft would warn of a second adapter.
@@ -136,7 +147,7 @@ def scales_of(model: nn.Module, *, strip: str = "", add: str = "") -> dict[str, 
     found: dict[str, float] = {}
     for name, module in model.named_modules():
         scaling: Any = getattr(module, "scaling", None)
-        if isinstance(module, BaseTunerLayer) and isinstance(scaling, dict):
+        if is_adapted(module) and isinstance(scaling, dict):
             found[add + name.removeprefix(strip)] = float(scaling["default"])
     return found
 

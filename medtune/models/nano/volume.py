@@ -7,12 +7,14 @@ from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from torch import nn
 from transformers import LlamaConfig, Phi3Config, PreTrainedTokenizerFast
 
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled
 from medtune.models.nano.twin import Twin
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, END_HEAD, END_TURN, HEAD, OPEN
+from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.volumes.volume_parts import VolumeParts, chosen, modules, skeleton
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
@@ -71,9 +73,18 @@ def nano_entry(
         return Assembled(
             model=model,
             family=seen.limited(tokenizer()),
-            transform=seen.input_of(model.vision),
+            transform=seen.input_of(lambda: model.vision),
             provenance=dict.fromkeys(("vision", "projector", "language"), f"random (seed {seed})"),
         )
+
+    def volume_input(seed: int, loading: Loading) -> VolumeInput:
+        seen = chosen(variants, loading.variant) if variants else parts
+
+        def tower() -> nn.Module:
+            torch.manual_seed(seed)
+            return seen.vision()
+
+        return seen.input_of(tower)
 
     takes = ("variant",) if variants else ()
     return ZooEntry(
@@ -82,6 +93,7 @@ def nano_entry(
         assemble,
         lambda _=DEFAULT: skeleton(parts),
         variants=variants or {},
+        volume_input=volume_input,
         twin=twin,
         takes=takes,
         one_question=True,

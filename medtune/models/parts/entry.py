@@ -31,6 +31,7 @@ from medtune.models.sequence.chat_template import ChatTemplate
 from medtune.models.sequence.chatml import ChatML
 from medtune.models.sequence.context_limit import ContextLimited
 from medtune.models.sequence.end_tokens import ended_by
+from medtune.models.sharding.unread import read
 from medtune.models.towers import Size, Tower, find_tower
 from medtune.models.towers.timm_tower import PREFIX, find_encoder
 from medtune.models.vlm import VisionLanguageModel
@@ -107,7 +108,6 @@ def parts_entry(name: str, title: str, own: OwnParts, *, twin: Twin | None = Non
         eyes, bridge = _chosen(name, own, loading)
         torch.manual_seed(seed)
         language = _language(own, loading)
-        language.model.to(getattr(torch, loading.dtype))
         family = ChatML if loading.language is None else ChatTemplate
         lays_out = family(language.tokenizer, num_media_tokens=bridge.num_tokens)
         torch.manual_seed(seed)
@@ -133,8 +133,20 @@ def parts_entry(name: str, title: str, own: OwnParts, *, twin: Twin | None = Non
         with torch.device("meta"):
             return _model(eyes.tower.build(), bridge, AutoModelForCausalLM.from_config(config, trust_remote_code=False))
 
-    takes = (*_TAKES, *_over_voxels_takes(own), *(() if own.crops_organs else _OVER_PICTURES))
-    return ZooEntry(title, "Apache-2.0", assemble, skeleton, by_organ=own.crops_organs, twin=twin, takes=takes)
+    def volume_input(_: int, loading: Loading) -> VolumeInput | None:
+        transform = _chosen(name, own, loading)[0].transform
+        return transform if isinstance(transform, VolumeInput) else None
+
+    return ZooEntry(
+        title,
+        "Apache-2.0",
+        assemble,
+        skeleton,
+        by_organ=own.crops_organs,
+        twin=twin,
+        takes=(*_TAKES, *_over_voxels_takes(own), *(() if own.crops_organs else _OVER_PICTURES)),
+        volume_input=volume_input,
+    )
 
 
 def _over_voxels_takes(own: OwnParts) -> tuple[str, ...]:
@@ -186,7 +198,9 @@ def _over_voxels(vision: str, variant: str | None) -> _Eyes:
 
 def _language(own: OwnParts, loading: Loading) -> LanguageModel:
     if loading.language is None:
-        return own.language()
+        found = own.language()
+        found.model.to(getattr(torch, loading.dtype))
+        return found
     return load_language(loading.language, dtype=loading.dtype, revision=loading.revision)
 
 
@@ -200,7 +214,7 @@ def _config(where: str, revision: str | None) -> PreTrainedConfig:
 
 
 def _model(vision: nn.Module, bridge: Projector, language: PreTrainedModel) -> VisionLanguageModel:
-    embeddings = language.get_input_embeddings().get_parameter("weight").detach()
+    embeddings = read(language.get_input_embeddings().get_parameter("weight"))
     scale = 1.0 if embeddings.is_meta else float(embeddings.float().square().mean().sqrt())
     width = language.config.hidden_size
     # The norm gives visual tokens the length of the language model's own embeddings from the start, so that they

@@ -93,9 +93,18 @@ def _unquantise(gguf: Path, folder: Path) -> None:
         save_file(tensors, scratch / "model.safetensors", metadata={"format": "pt"})
         architecture().save_pretrained(scratch)
         tokenizer.save_pretrained(scratch)
-        scratch.replace(folder)
+        _put_in_place(scratch, folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _put_in_place(scratch: Path, folder: Path) -> None:
+    try:
+        scratch.replace(folder)
+    except OSError:
+        # Another process wrote the same folder meanwhile; it appears only when it is complete.
+        if not folder.is_dir():
+            raise
 
 
 def _read(folder: Path, provenance: str) -> LanguageModel:

@@ -1,6 +1,6 @@
-"""Packs trees of tokens into the rows of one forward pass, with a mask that keeps the trees of a row apart.
+"""Packs trees of tokens into the rows of one forward pass, with columns that keep the trees of a row apart.
 
-Shape legend: B rows, L tokens, T target tokens, S media spans.
+Shape legend: B rows, C columns, L tokens, T target tokens, S media spans.
 """
 
 from __future__ import annotations
@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from collections.abc import Sequence as Many
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from medtune.models.attention.columns import BLOCK, END, NO_BLOCK, PADDING, PLACE
+from medtune.models.placing import placed
 from medtune.models.sequence.tree import ROOT, Tree
 
 
@@ -35,8 +37,9 @@ class PackedRows(NamedTuple):
     Attributes:
         ids_BL: Token ids, int64; visual tokens have a placeholder.
         positions_BL: Position ids, int64; (B, L, 3) for M-RoPE.
-        mask_BLL: bool, True where the token of the second axis sees the token of the third.
-        media_BL: bool, True at visual tokens.
+        columns_BCL: Who sees whom, int64: the columns of `medtune.models.attention.columns`.
+        is_plain: Whether each row holds one sequence alone, so that each token sees all tokens before it.
+        media_BL: bool, True at visual tokens; it stays in the host's memory, and so do the next two.
         media_S: Number of the media item that each media span shows, int64; spans in the order of the rows.
         length_S: Number of visual tokens of each media span, int64.
         target_row_T: Row of each target token, int64.
@@ -47,7 +50,8 @@ class PackedRows(NamedTuple):
 
     ids_BL: Tensor
     positions_BL: Tensor
-    mask_BLL: Tensor
+    columns_BCL: Tensor
+    is_plain: bool
     media_BL: Tensor
     media_S: Tensor
     length_S: Tensor
@@ -57,13 +61,26 @@ class PackedRows(NamedTuple):
     target_sequence_T: Tensor
 
     @property
+    def counted(self) -> Tensor:
+        """Which tokens are no padding, bool."""
+        return self.columns_BCL[:, PLACE] != PADDING
+
+    @property
     def num_tokens(self) -> int:
-        """The number of tokens without padding; a padding token is one that neither sees nor is seen by another."""
-        return int(((self.mask_BLL.sum(dim=1) > 1) | (self.mask_BLL.sum(dim=2) > 1)).sum())
+        """The number of tokens without padding."""
+        return int(self.counted.sum())
 
     def to(self, device: torch.device) -> PackedRows:
-        """Returns the rows on another device."""
-        return PackedRows(*(tensor.to(device) for tensor in self))
+        """Returns the rows for a model on a device; nothing waits for the transfer.
+
+        What says where media stand stays in the host's memory, where models read it.
+        """
+        moved: dict[str, Any] = {
+            name: placed(each, device)
+            for name, each in self._asdict().items()
+            if isinstance(each, Tensor) and name not in ("media_BL", "media_S", "length_S")
+        }
+        return self._replace(**moved)
 
 
 def balanced(trees: Many[Shown], *, row_tokens: int) -> list[list[Shown]]:
@@ -73,12 +90,32 @@ def balanced(trees: Many[Shown], *, row_tokens: int) -> list[list[Shown]]:
         trees: The trees that are spread over the rows.
         row_tokens: Approximate number of tokens of a row; 0 gives every tree a row of its own.
     """
-    total = sum(len(shown.tree.ids) for shown in trees)
-    num_rows = min(len(trees), math.ceil(total / row_tokens)) if row_tokens else len(trees)
-    rows: list[list[Shown]] = [[] for _ in range(num_rows)]
-    for shown in sorted(trees, key=lambda shown: -len(shown.tree.ids)):
-        min(rows, key=_tokens).append(shown)
-    return sorted(rows, key=lambda row: -_tokens(row))
+    rows = spread([len(shown.tree.ids) for shown in trees], row_tokens=row_tokens)
+    return [[trees[number] for number in row] for row in rows]
+
+
+def spread(lengths: Many[int], *, row_tokens: int) -> list[list[int]]:
+    """Returns rows of similar length, the longest first, as the numbers of the trees that each row holds.
+
+    Args:
+        lengths: The number of tokens of each tree.
+        row_tokens: Approximate number of tokens of a row; 0 gives every tree a row of its own.
+
+    Example:
+        >>> spread([3, 9, 4, 2], row_tokens=10)
+        [[1], [2, 0, 3]]
+    """
+    longest_first = sorted(range(len(lengths)), key=lambda number: -lengths[number])
+    if not row_tokens:
+        return [[number] for number in longest_first]
+    num_rows = min(len(lengths), math.ceil(sum(lengths) / row_tokens))
+    rows: list[list[int]] = [[] for _ in range(num_rows)]
+    filled = [0] * num_rows
+    for number in longest_first:
+        emptiest = min(range(num_rows), key=filled.__getitem__)
+        rows[emptiest].append(number)
+        filled[emptiest] += lengths[number]
+    return [rows[row] for row in sorted(range(num_rows), key=lambda row: -filled[row])]
 
 
 def batched(rows: Many[Many[Shown]], *, batch_tokens: int) -> Iterator[list[Many[Shown]]]:
@@ -101,7 +138,7 @@ def _tokens(row: Many[Shown]) -> int:
 
 
 def pack(rows: Many[Many[Shown]], *, pad_id: int) -> PackedRows:
-    """Returns the rows as tensors, padded at the right with `pad_id`; a padding token sees only itself.
+    """Returns the rows as tensors, padded at the right with `pad_id`.
 
     Raises:
         ValueError: A tree has media spans but shows no media item.
@@ -110,7 +147,7 @@ def pack(rows: Many[Many[Shown]], *, pad_id: int) -> PackedRows:
     ids_BL = torch.full((len(rows), length), pad_id)
     axes = torch.tensor(rows[0][0].tree.positions).shape[1:]
     positions_BL = torch.zeros((len(rows), length, *axes), dtype=torch.int64)
-    mask_BLL = torch.eye(length, dtype=torch.bool).repeat(len(rows), 1, 1)
+    columns_BCL = _padding(len(rows), length)
     media_BL = torch.zeros((len(rows), length), dtype=torch.bool)
     spans: list[tuple[int, int]] = []
     targets: list[tuple[int, int, int, int]] = []
@@ -118,58 +155,55 @@ def pack(rows: Many[Many[Shown]], *, pad_id: int) -> PackedRows:
         first = 0
         for tree, shown in row:
             here = slice(first, first + len(tree.ids))
-            ids_BL[number, here] = torch.tensor(tree.ids)
-            positions_BL[number, here] = torch.tensor(tree.positions)
-            mask_BLL[number, here, here] = ancestors(tree)
+            ids_BL[number, here] = torch.tensor(tree.ids, dtype=torch.int64)
+            positions_BL[number, here] = torch.tensor(tree.positions, dtype=torch.int64)
+            columns_BCL[number, END, here] = first + torch.tensor(tree.ends, dtype=torch.int64)
+            columns_BCL[number, PLACE, here] = torch.tensor(places_of(tree), dtype=torch.int64)
             for span in sorted(tree.media_spans):
                 if shown is None:
                     raise ValueError("a sequence has room for an image, but none is shown with it")
-                media_BL[number, first + span.start : first + span.stop] = True
+                run = slice(first + span.start, first + span.stop)
+                media_BL[number, run] = True
+                columns_BCL[number, BLOCK, run] = len(spans)
                 spans.append((shown + span.item, span.stop - span.start))
             targets += [(number, first + target.node, target.id, target.sequence) for target in tree.targets]
             first = here.stop
+    is_plain = all(len(row) == 1 and _is_chain(row[0].tree) for row in rows)
     columns = torch.tensor(targets, dtype=torch.int64).reshape(-1, 4).unbind(dim=1)
-    return PackedRows(ids_BL, positions_BL, mask_BLL, media_BL, *span_columns(spans), *columns)
+    return PackedRows(ids_BL, positions_BL, columns_BCL, is_plain, media_BL, *span_columns(spans), *columns)
+
+
+def _padding(rows: int, length: int) -> Tensor:
+    """Returns the columns of rows of padding alone."""
+    rank_L = torch.arange(length)
+    columns_CL = torch.stack([rank_L, rank_L + 1, torch.full((length,), PADDING), torch.full((length,), NO_BLOCK)])
+    return columns_CL.repeat(rows, 1, 1)
+
+
+def plain_columns(rows: int, length: int) -> Tensor:
+    """Returns the columns of rows that hold one sequence each, without padding and without media."""
+    columns_BCL = _padding(rows, length)
+    columns_BCL[:, END], columns_BCL[:, PLACE] = length, torch.arange(length)
+    return columns_BCL
+
+
+def places_of(tree: Tree) -> list[int]:
+    """Returns the place of each node in the sequences that it belongs to."""
+    places: list[int] = []
+    for parent in tree.parents:
+        places.append(0 if parent == ROOT else places[parent] + 1)
+    return places
+
+
+def _is_chain(tree: Tree) -> bool:
+    """Returns whether a tree has no branches."""
+    return tree.ends.count(len(tree.ids)) == len(tree.ids)
 
 
 def span_columns(spans: Many[tuple[int, int]]) -> tuple[Tensor, Tensor]:
     """Returns media_S and length_S of media spans, which are given as (number of the item, number of tokens)."""
     media_S, length_S = torch.tensor(spans, dtype=torch.int64).reshape(-1, 2).unbind(dim=1)
     return media_S, length_S
-
-
-def ancestors(tree: Tree) -> Tensor:
-    """Returns the mask of a tree, bool (nodes, nodes).
-
-    It is True where the node of the second axis is the node of the first or one of its ancestors.
-    """
-    size = len(tree.ids)
-    seen_LL = torch.zeros((size, size), dtype=torch.bool)
-    first = 0
-    while first < size:
-        stop = _end_of_run(tree, first)
-        if tree.parents[first] != ROOT:
-            seen_LL[first:stop] = seen_LL[tree.parents[first]]
-        seen_LL[first:stop, first:stop] = torch.ones((stop - first, stop - first), dtype=torch.bool).tril()
-        first = stop
-    return seen_LL
-
-
-def _end_of_run(tree: Tree, first: int) -> int:
-    """Returns the end of the run of nodes from `first` on in which each is the child of the one before."""
-    stop = first + 1
-    while stop < len(tree.ids) and tree.parents[stop] == stop - 1:
-        stop += 1
-    return stop
-
-
-def additive(mask_BLL: Tensor, dtype: torch.dtype) -> Tensor:
-    """Returns the mask as numbers that are added to attention scores, (B, 1, L, L).
-
-    They are 0 where a token sees another, and the lowest number of the type where it does not.
-    """
-    zeros_BLL = torch.zeros(mask_BLL.shape, dtype=dtype, device=mask_BLL.device)
-    return zeros_BLL.masked_fill(~mask_BLL, torch.finfo(dtype).min).unsqueeze(1)
 
 
 class ShownSpan(NamedTuple):

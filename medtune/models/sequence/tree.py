@@ -3,17 +3,23 @@
 The common beginning of all questions about one media item, or of all options of one question, is thus computed only
 once. A token attends only to its ancestors and keeps the position that it has in its own sequence, so that every
 branch is computed exactly as if it were a row of its own.
+
+Nodes are numbered depth first: the descendants of a node follow it without a gap, up to the node's end.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from medtune.models.sequence.layout import IGNORED, Position, Sequence, Span
 
 ROOT = -1
+_COMPARED = 256
+"""The number of tokens that are compared at once with the sequence before."""
 
 
 class Target(NamedTuple):
@@ -35,18 +41,23 @@ class Tree:
     """A tree of merged sequences.
 
     Attributes:
-        ids: Token id of each node; parents come before their children.
+        ids: Token id of each node; nodes are numbered depth first, so that parents come before their children.
         positions: Position id of each node.
         parents: Parent of each node, `ROOT` for nodes without one.
-        targets: The learnt tokens of all sequences. The last token of a sequence is only predicted, so that it has no
-            node, unless another sequence continues behind it.
+        ends: For each node the number behind its last descendant's, or behind its own if it has none.
+        targets: The learnt tokens of all sequences. The last token of a sequence has no node if it is learnt, because
+            it is only predicted, unless another sequence continues behind it.
+        leaves: The node of each sequence's last token, or of the one before it where that has no node; in the order in
+            which the sequences were given.
         media_spans: Runs of nodes that hold visual tokens of one media item.
     """
 
     ids: tuple[int, ...]
     positions: tuple[Position, ...]
     parents: tuple[int, ...]
+    ends: tuple[int, ...]
     targets: tuple[Target, ...]
+    leaves: tuple[int, ...]
     media_spans: tuple[Span, ...]
 
 
@@ -57,56 +68,176 @@ def grow(sequences: Many[Sequence], numbers: Many[int]) -> Tree:
         sequences: The sequences, at least one.
         numbers: The number of each sequence, by which the targets refer to it.
     """
-    ids: list[int] = []
-    positions: list[Position] = []
-    parents: list[int] = []
-    targets: list[Target] = []
-    spans: dict[Span, None] = {}
-    children: dict[tuple[int, int, Position, int | None], int] = {}
+    growing = _Growing()
     for sequence, number in zip(sequences, numbers, strict=True):
-        item_at = {place: span.item for span in sequence.media_spans for place in range(span.start, span.stop)}
-        node, path = ROOT, []
-        for place, (id_, position) in enumerate(zip(sequence.ids, sequence.positions, strict=True)):
-            if place and sequence.labels[place] != IGNORED:
-                targets.append(Target(node, sequence.labels[place], number))
-            if place == len(sequence.ids) - 1:
-                break
-            key = (node, id_, position, item_at.get(place))
-            found = children.get(key)
-            if found is None:
-                found = children[key] = len(ids)
-                ids.append(id_)
-                positions.append(position)
-                parents.append(node)
-            node = found
-            path.append(node)
-        spans.update(
-            {Span(path[span.start], path[span.stop - 1] + 1, span.item): None for span in sequence.media_spans}
-        )
-    return Tree(tuple(ids), tuple(positions), tuple(parents), tuple(targets), tuple(spans))
+        growing.add(sequence, number)
+    return growing.tree()
 
 
-def grow_within(sequences: Many[Sequence], numbers: Many[int], *, max_tokens: int) -> list[Tree]:
-    """Returns the sequences in as few trees as possible, each with at most `max_tokens` nodes, in their order.
+def grow_within(sequences: Many[Sequence], numbers: Many[int], *, max_tokens: int, room: int = 0) -> list[Tree]:
+    """Returns the sequences in few trees, in their order, in time that grows with the number of their tokens.
 
-    A sequence that is longer than `max_tokens` gets a tree of its own.
+    A tree ends where the next sequence would bring it above `max_tokens` nodes. What all its sequences share is never a
+    reason to end it, because each further tree would compute that again: a tree always has room for as many nodes more
+    as its sequences share.
+
+    Args:
+        sequences: The sequences.
+        numbers: The number of each sequence, by which the targets refer to it.
+        max_tokens: Largest number of nodes of a tree that shares no more than half of them.
+        room: Number of tokens that each sequence takes beside its nodes, for instance those of its reply.
     """
     trees: list[Tree] = []
+    growing: _Growing | None = None
+    for sequence, number in zip(sequences, numbers, strict=True):
+        if growing is not None and not growing.has_room_for(sequence, max_tokens=max_tokens, room=room):
+            trees.append(growing.tree())
+            growing = None
+        growing = growing or _Growing()
+        growing.add(sequence, number)
+    return [*trees, growing.tree()] if growing is not None else trees
+
+
+_Key = tuple[int, int, Position, int | None]
+
+
+class _Growing:
+    """A tree to which sequences are added one after another; its nodes have numbers in the order of their arrival."""
+
+    def __init__(self) -> None:
+        self._ids: list[int] = []
+        self._positions: list[Position] = []
+        self._parents: list[int] = []
+        self._targets: list[Target] = []
+        self._leaves: list[int] = []
+        self._spans: dict[tuple[int, int, int], None] = {}
+        self._children: dict[_Key, int] = {}
+        self._last: Sequence | None = None
+        self._path: list[int] = []
+        self._shared = 0
+
+    def has_room_for(self, sequence: Sequence, *, max_tokens: int, room: int) -> bool:
+        """Returns whether the tree keeps its limit with one sequence more."""
+        known, wanted = self._known(sequence), _num_nodes(sequence)
+        # A sequence that leaves the one before at some token leaves all others there or earlier.
+        shared = min(self._shared, self._in_common(sequence))
+        size = len(self._ids) + wanted - len(known) + room * (len(self._leaves) + 1)
+        return size <= max(max_tokens, 2 * shared)
+
+    def add(self, sequence: Sequence, number: int) -> None:
+        """Adds a sequence, whose targets get that number."""
+        common = self._in_common(sequence) if self._last is not None else _num_nodes(sequence)
+        self._shared = common if self._last is None else min(self._shared, common)
+        path = self._known(sequence)
+        wanted = _num_nodes(sequence)
+        for key in _keys(sequence, len(path), wanted):
+            node = len(self._ids)
+            parent = path[-1] if path else ROOT
+            self._children[parent, *key] = node
+            self._ids.append(key[0])
+            self._positions.append(key[1])
+            self._parents.append(parent)
+            path.append(node)
+        for place in _learnt(sequence):
+            self._targets.append(Target(path[place - 1], sequence.labels[place], number))
+        for span in sequence.media_spans:
+            self._spans[path[span.start], path[span.stop - 1], span.item] = None
+        self._leaves.append(path[-1] if path else ROOT)
+        self._last, self._path = sequence, path
+
+    def _in_common(self, sequence: Sequence) -> int:
+        """Returns the number of first tokens that a sequence has in common with the one before."""
+        return 0 if self._last is None else min(_in_common(self._last, sequence), len(self._path), _num_nodes(sequence))
+
+    def _known(self, sequence: Sequence) -> list[int]:
+        """Returns the nodes of a sequence's first tokens that the tree has already."""
+        path = self._path[: self._in_common(sequence)]
+        for key in _keys(sequence, len(path), _num_nodes(sequence)):
+            found = self._children.get((path[-1] if path else ROOT, *key))
+            if found is None:
+                break
+            path.append(found)
+        return path
+
+    def tree(self) -> Tree:
+        """Returns the tree, with its nodes numbered depth first."""
+        place, ends = _depth_first(self._parents)
+        order = sorted(range(len(place)), key=place.__getitem__)
+        at = [*place, ROOT]
+        return Tree(
+            ids=tuple(self._ids[node] for node in order),
+            positions=tuple(self._positions[node] for node in order),
+            parents=tuple(at[self._parents[node]] for node in order),
+            ends=tuple(ends[node] for node in order),
+            targets=tuple(target._replace(node=at[target.node]) for target in self._targets),
+            leaves=tuple(at[node] for node in self._leaves),
+            media_spans=tuple(Span(at[first], at[last] + 1, item) for first, last, item in self._spans),
+        )
+
+
+def _num_nodes(sequence: Sequence) -> int:
+    """Returns the number of a sequence's tokens that need a node."""
+    return len(sequence.ids) - (sequence.labels[-1] != IGNORED)
+
+
+def _learnt(sequence: Sequence) -> Iterator[int]:
+    """Yields the places of a sequence's learnt tokens; nothing predicts the first token."""
+    for first in range(0, len(sequence.labels), _COMPARED):
+        part = sequence.labels[first : first + _COMPARED]
+        if part.count(IGNORED) < len(part):
+            yield from (first + n for n, label in enumerate(part) if label != IGNORED and first + n)
+
+
+def _keys(sequence: Sequence, first: int, stop: int) -> Iterator[tuple[int, Position, int | None]]:
+    """Yields what tells the tokens from `first` to `stop` from others at the same place: id, position, media item."""
+    items: dict[int, int] = {}
+    for span in sequence.media_spans:
+        items.update(dict.fromkeys(range(max(span.start, first), min(span.stop, stop)), span.item))
+    pairs = zip(islice(sequence.ids, first, stop), islice(sequence.positions, first, stop), strict=True)
+    for place, (id_, position) in enumerate(pairs, first):
+        yield id_, position, items.get(place)
+
+
+def _in_common(one: Sequence, other: Sequence) -> int:
+    """Returns the number of first tokens that two sequences have in common.
+
+    Runs of tokens are compared as slices, because thousands of visual tokens are in common as a rule.
+    """
+    length = min(len(one.ids), len(other.ids))
+    spans, their = one.media_spans, other.media_spans
+    if spans != their:
+        odd = next(
+            (n for n, (a, b) in enumerate(zip(spans, their, strict=False)) if a != b), min(len(spans), len(their))
+        )
+        length = min([length, *(span.start for each in (spans, their) for span in each[odd : odd + 1])])
     first = 0
-    while first < len(sequences):
-        last = _last_that_fits(sequences, first, max_tokens)
-        trees.append(grow(sequences[first:last], numbers[first:last]))
-        first = last
-    return trees
+    while first < length:
+        part = slice(first, min(first + _COMPARED, length))
+        if one.ids[part] != other.ids[part] or one.positions[part] != other.positions[part]:
+            pairs = zip(one.ids[part], one.positions[part], other.ids[part], other.positions[part], strict=True)
+            return first + next(n for n, (a, p, b, q) in enumerate(pairs) if (a, p) != (b, q))
+        first = part.stop
+    return length
 
 
-def _last_that_fits(sequences: Many[Sequence], first: int, max_tokens: int) -> int:
-    """Returns the end of the longest run of sequences from `first` on whose tree fits; at least `first + 1`."""
-    if len(grow(sequences[first:], range(len(sequences) - first)).ids) <= max_tokens:
-        return len(sequences)
-    low, high = first + 1, len(sequences)
-    while low + 1 < high:
-        middle = (low + high) // 2
-        fits = len(grow(sequences[first:middle], range(middle - first)).ids) <= max_tokens
-        low, high = (middle, high) if fits else (low, middle)
-    return low
+def _depth_first(parents: Many[int]) -> tuple[list[int], list[int]]:
+    """Returns the place of each node in depth-first order, and the place behind its last descendant.
+
+    Parents come before their children. Children keep their order.
+
+    Example:
+        >>> _depth_first([ROOT, 0, 1, 0, 1])
+        ([0, 1, 2, 4, 3], [5, 4, 3, 5, 4])
+    """
+    size = [1] * len(parents)
+    for node in range(len(parents) - 1, -1, -1):
+        if parents[node] != ROOT:
+            size[parents[node]] += size[node]
+    place, free, roots = [0] * len(parents), [0] * len(parents), 0
+    for node, parent in enumerate(parents):
+        if parent == ROOT:
+            place[node], roots = roots, roots + size[node]
+        else:
+            place[node], free[parent] = free[parent], free[parent] + size[node]
+        free[node] = place[node] + 1
+    return place, [place[node] + size[node] for node in range(len(parents))]

@@ -64,14 +64,16 @@ class StridedPositions(nn.Module):
             ValueError: The grid has more patches than a table has entries.
         """
         parts = []
-        for axis, (weight_RE, count) in enumerate(zip(self.tables.parameters(), grid, strict=True)):
-            rows = weight_RE.shape[0]
+        for axis, (each, count) in enumerate(zip(self.tables, grid, strict=True)):
+            # Under ZeRO-3 a weight has its shape and its values only while its own module computes.
+            assert isinstance(each, nn.Embedding)
+            rows = each.num_embeddings
             if count > rows:
                 raise ValueError(f"{count} patches along axis {axis}, the position table has {rows}; use fewer voxels")
-            index = torch.arange(1, count + 1, device=weight_RE.device) * (rows // count) - 1
-            shape = [1, 1, 1, weight_RE.shape[1]]
+            index_N = torch.arange(1, count + 1, device=each.weight.device) * (rows // count) - 1
+            shape = [1, 1, 1, each.embedding_dim]
             shape[axis] = count
-            parts.append(weight_RE[index].view(shape).expand(*grid, -1))
+            parts.append(each(index_N).view(shape).expand(*grid, -1))
         return torch.cat(parts, dim=-1).flatten(0, 2)
 
 

@@ -14,11 +14,13 @@ from medtune.data.media.volumes.slices import AxialPictures, axial_pictures
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled
 from medtune.models.sequence.end_tokens import ended_by
+from medtune.models.sharding.of_transformers import as_if_loaded, loaded_type
+from medtune.models.sharding.unread import weights_stay_unread
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.transformers_vlm.model import TransformersVlm
-from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, commit_of, described
+from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, commit_of, described, kept_folder
 from medtune.models.weights.loading_options import DEFAULT, Loading
 from medtune.models.weights.own_code import refuse_own_code
 
@@ -37,21 +39,35 @@ def hub_entry(
         licence: Licence of the weights.
         family: Name of the family.
         hub: The repository with the weights; a recipe's model.weights takes its place.
-        config: Returns the configuration at full size, from which the model is built without weights.
+        config: Returns the configuration at full size, from which the model is built without weights where no
+            config.json of a recipe's model.weights is on this machine.
     """
+    found = find_family(family)
 
     def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
-        return pretrained(loading.weights or hub.repo_id, find_family(family), loading)
+        return pretrained(loading.weights or hub.repo_id, found, loading)
+
+    def without_weights(loading: Loading = DEFAULT, /) -> TransformersVlm:
+        return skeleton(_own_config(loading, found) or config(), found)
 
     return ZooEntry(
         title,
         licence,
         assemble,
-        lambda _=DEFAULT: skeleton(config(), find_family(family)),
+        without_weights,
         hub,
         family=family,
-        takes=taken_fields(find_family(family)),
+        takes=taken_fields(found),
     )
+
+
+def _own_config(loading: Loading, family: Family) -> PreTrainedConfig | None:
+    """Returns the configuration of a recipe's own weights; None where it is not here or is of another family."""
+    folder = None if loading.weights is None else kept_folder(loading.weights, loading.revision)
+    if folder is None or not (folder / "config.json").is_file():
+        return None
+    config = _read(AutoConfig, folder, described(str(loading.weights), folder), what="config.json")
+    return config if config.model_type in family.model_types else None
 
 
 def taken_fields(family: Family) -> tuple[str, ...]:
@@ -203,7 +219,7 @@ def read_weights(folder: Path, said: str, loading: Loading, *, attention: str | 
         folder,
         said,
         what="weights (.safetensors)",
-        dtype=getattr(torch, loading.dtype),
+        dtype=loaded_type(folder, loading.dtype),
         attn_implementation=attention,
         use_safetensors=True,
         output_loading_info=True,
@@ -216,6 +232,8 @@ def read_weights(folder: Path, said: str, loading: Loading, *, attention: str | 
                 f"for instance {sorted(map(str, report[kind]))[:3]}"
             )
     whole: PreTrainedModel = model
+    if weights_stay_unread():
+        as_if_loaded(whole, getattr(torch, loading.dtype), AutoModelForImageTextToText)
     return whole
 
 

@@ -1,6 +1,6 @@
 """Adapts a vision-language model of transformers to `medtune.models.contract.Model`.
 
-Shape legend: B rows, L tokens, T target tokens, N new tokens, E embedding width, V vocabulary.
+Shape legend: B rows, L tokens, T target tokens, N new tokens, E embedding width.
 """
 
 from __future__ import annotations
@@ -12,10 +12,17 @@ import torch
 from torch import Tensor
 from transformers import Cache, DynamicCache, PreTrainedModel
 
-from medtune.models.contract import Encoded, Model, TargetLogprobs, joined, read_targets, root_of, set_training
+from medtune.models.attention.decoder import take_columns
+from medtune.models.contract import Encoded, Model, TargetLogprobs, joined, root_of, set_training
+from medtune.models.placing import placed
+from medtune.models.replies.growing import NewTokens, Wanted, grown
 from medtune.models.sequence.end_tokens import cut_behind
-from medtune.models.sequence.packing import PackedRows, spans_of_rows
+from medtune.models.sequence.packing import PackedRows, ShownSpan, spans_of_rows
 from medtune.models.sequence.prompts import PromptRows
+from medtune.models.target_logprobs import read_targets, whole_logits_because
+from medtune.models.transformers_vlm.family import language_model
+from medtune.models.transformers_vlm.tower_grids import stays_on_host
+from medtune.models.transformers_vlm.tower_segments import attend_segments_together
 from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring, attended_spans
 from medtune.models.tuning.plan import PartName
 
@@ -31,6 +38,10 @@ class TransformersVlm(Model):
         super().__init__()
         self.whole = whole
         self._wiring = wiring
+        if wiring.plain_because is None:
+            take_columns(language_model(whole))
+        for root in wiring.roots["vision"]:
+            attend_segments_together(whole.get_submodule(root))
 
     @property
     def part_roots(self) -> Mapping[PartName, tuple[str, ...]]:
@@ -46,14 +57,17 @@ class TransformersVlm(Model):
     @property
     def plain_because(self) -> str | None:
         """The reason why each sequence needs a row of its own; None where sequences may share a row as a tree."""
-        if self._wiring.plain_because is None and getattr(self.whole.config.get_text_config(), "sliding_window", None):
-            return "its attention slides over a window, which counts the tokens of one sequence"
         return self._wiring.plain_because
 
     @property
     def packs_trees(self) -> bool:
         """Always False, because a row shows the images of one tree."""
         return False
+
+    @property
+    def whole_logits_because(self) -> str | None:
+        """The reason why the logits of all target tokens are held at once; None where they are not."""
+        return whole_logits_because(self.whole)
 
     @property
     def of_transformers(self) -> PreTrainedModel:
@@ -67,11 +81,11 @@ class TransformersVlm(Model):
     def encode(self, media: Sequence[Pixels]) -> Encoded:
         """Returns the encoded images, as the decoder takes them."""
         weight = next(p for name, p in self.named_parameters() if root_of(name, self.part_roots)[0] == "vision")
-        placed = [
-            {name: t.to(weight.device, weight.dtype if t.is_floating_point() else t.dtype) for name, t in one.items()}
+        items = [
+            {name: t if stays_on_host(self.whole, name) else _in_place(t, weight) for name, t in one.items()}
             for one in media
         ]
-        return self._wiring.encode(self.whole, placed)
+        return self._wiring.encode(self.whole, items)
 
     def forward(self, rows: PackedRows, encoded: Encoded | None) -> TargetLogprobs:
         """Returns the log-probabilities of the target tokens.
@@ -83,26 +97,77 @@ class TransformersVlm(Model):
             ValueError: A row shows media that were not encoded, was cut through its image, or holds more than the
                 model takes in a row.
         """
-        step = _whole_rows(rows)
-        if self.plain_because is not None:
-            step = step._replace(seen=sequence_padding(rows.mask_BLL, self.plain_because))
+        step = self._whole_rows(rows)
         parts = [self._targets(rows, step, chosen, encoded) for chosen in _alike(step)]
         return joined(parts)
 
     def _targets(self, rows: PackedRows, step: Step, chosen: list[int], encoded: Encoded | None) -> TargetLogprobs:
         hidden_BLE = self._hidden(step.part(chosen), encoded, None)
+        if len(chosen) == len(step.spans):
+            read_TE = hidden_BLE[rows.target_row_T, rows.target_place_T]
+            return read_targets(self.whole, read_TE, rows.target_id_T, rows.target_sequence_T)
         number_B = torch.full((len(step.spans),), -1, device=rows.target_row_T.device)
         number_B[chosen] = torch.arange(len(chosen), device=number_B.device)
         row_T = number_B[rows.target_row_T]
         mine_T = row_T >= 0
         read_TE = hidden_BLE[row_T[mine_T], rows.target_place_T[mine_T]]
-        logits_TV = self.whole.get_output_embeddings()(read_TE)
-        return read_targets(logits_TV, rows.target_id_T[mine_T], rows.target_sequence_T[mine_T])
+        return read_targets(self.whole, read_TE, rows.target_id_T[mine_T], rows.target_sequence_T[mine_T])
 
     def _hidden(self, step: Step, encoded: Encoded | None, cache: Cache | None) -> Tensor:
         if encoded is None and any(step.spans):
             raise ValueError("the rows show media, but none were encoded")
         return self._wiring.hidden(self.whole, step, encoded, cache)
+
+    @torch.no_grad()
+    def reply(self, rows: PackedRows, encoded: Encoded | None, wanted: Sequence[Wanted]) -> list[list[int]]:
+        """Returns the ids of replies that grow behind one row of prompts.
+
+        Raises:
+            ValueError: The model cannot be told who sees whom, there are several rows, or the row shows media that were
+                not encoded.
+        """
+        if self.plain_because is not None:
+            raise ValueError(f"replies cannot grow in one row: {self.plain_because}")
+        row = self._whole_rows(rows)
+        # Without a configuration, layers with a window keep all keys, some of which other branches still need.
+        cache = DynamicCache()
+
+        def read(new: NewTokens | None) -> Tensor:
+            step = row if new is None else _next_tokens(row, new)
+            return self._hidden(step, encoded, cache)[0]
+
+        return grown(rows, wanted, read, self.whole.get_output_embeddings())
+
+    def _whole_rows(self, rows: PackedRows) -> Step:
+        spans = spans_of_rows(rows.media_BL, rows.media_S, rows.length_S)
+        why = self.plain_because
+        return Step(
+            ids_BL=rows.ids_BL,
+            positions_BL=rows.positions_BL,
+            seen=rows.columns_BCL if why is None else sequence_padding(rows, why),
+            media_BL=rows.media_BL,
+            attends_BLS=self._attends(rows.columns_BCL, rows.media_BL, spans),
+            spans=spans,
+            is_plain=rows.is_plain,
+        )
+
+    def _prompts(self, rows: PromptRows) -> Step:
+        spans = spans_of_rows(rows.media_BL, rows.media_S, rows.length_S)
+        return Step(
+            ids_BL=rows.ids_BL,
+            positions_BL=rows.positions_BL,
+            seen=rows.attention_BL,
+            media_BL=rows.media_BL,
+            attends_BLS=self._attends(rows.attention_BL, rows.media_BL, spans),
+            spans=spans,
+        )
+
+    def _attends(self, seen: Tensor, media_BL: Tensor, spans: Sequence[Sequence[ShownSpan]]) -> Tensor:
+        return (
+            attended_spans(seen, media_BL, spans)
+            if self._wiring.attends
+            else seen.new_zeros((*media_BL.shape, 0), dtype=torch.bool)
+        )
 
     @torch.no_grad()
     def generate(
@@ -124,7 +189,7 @@ class TransformersVlm(Model):
         """
         if not bool(rows.attention_BL[:, -1].all()):
             raise ValueError("generation needs left-padded rows")
-        step = _prompts(rows)
+        step = self._prompts(rows)
         replies: dict[int, list[int]] = {}
         for chosen in _alike(step):
             said = self._continue(step.part(chosen), encoded, max_new_tokens=max_new_tokens, stop_ids=stop_ids)
@@ -152,49 +217,40 @@ class TransformersVlm(Model):
         return folder
 
 
+def _in_place(tensor: Tensor, weight: Tensor) -> Tensor:
+    """Returns a tensor of a media item on the device of a weight, and in its type if it holds fractions."""
+    moved = placed(tensor, weight.device)
+    return moved.to(weight.dtype) if tensor.is_floating_point() else moved
+
+
 def _alike(step: Step) -> list[list[int]]:
     """Returns the numbers of the rows that show media and those of the rows that do not; empty groups are left out."""
     groups = ([row for row, spans in enumerate(step.spans) if bool(spans) == shown] for shown in (True, False))
     return [rows for rows in groups if rows]
 
 
-def _whole_rows(rows: PackedRows) -> Step:
-    spans = spans_of_rows(rows.media_BL, rows.media_S, rows.length_S)
-    return Step(
-        ids_BL=rows.ids_BL,
-        positions_BL=rows.positions_BL,
-        seen=rows.mask_BLL,
-        media_BL=rows.media_BL,
-        attends_BLS=attended_spans(rows.mask_BLL, rows.media_BL, spans),
-        spans=spans,
-    )
-
-
-def _prompts(rows: PromptRows) -> Step:
-    spans = spans_of_rows(rows.media_BL, rows.media_S, rows.length_S)
-    return Step(
-        ids_BL=rows.ids_BL,
-        positions_BL=rows.positions_BL,
-        seen=rows.attention_BL,
-        media_BL=rows.media_BL,
-        attends_BLS=attended_spans(rows.attention_BL, rows.media_BL, spans),
-        spans=spans,
-    )
-
-
-def sequence_padding(mask_BLL: Tensor, because: str) -> Tensor:
+def sequence_padding(rows: PackedRows, because: str) -> Tensor:
     """Returns bool (B, L), False at padding, for rows that hold one sequence each.
 
     Raises:
         ValueError: A row holds a tree with branches, or several trees.
     """
-    # All tokens of a sequence see its first token, and a padding token sees only itself.
-    attention_BL = mask_BLL[:, :, 0]
-    causal_BLL = (attention_BL.unsqueeze(1) & attention_BL.unsqueeze(2)).tril()
-    alone_LL = torch.eye(mask_BLL.shape[1], dtype=torch.bool, device=mask_BLL.device)
-    if not torch.equal(mask_BLL, causal_BLL | alone_LL):
+    attention_BL = rows.counted
+    if not rows.is_plain:
         raise ValueError(f"a row holds more than one sequence, but each needs its own: {because}")
     return attention_BL
+
+
+def _next_tokens(row: Step, new: NewTokens) -> Step:
+    """Returns the step that reads the next tokens of the replies that grow behind a row."""
+    return Step(
+        ids_BL=new.ids_1A,
+        positions_BL=new.positions_1A,
+        seen=new.columns_1CK,
+        media_BL=torch.zeros_like(new.ids_1A, dtype=torch.bool),
+        attends_BLS=row.attends_BLS[:, new.leaf_A],
+        spans=row.spans,
+    )
 
 
 def _next_step(step: Step, ids_B: Tensor) -> Step:

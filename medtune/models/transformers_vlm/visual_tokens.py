@@ -14,6 +14,9 @@ import torch
 from torch import Tensor
 from transformers import Cache, PreTrainedModel
 
+from medtune.models.placing import placed
+from medtune.models.transformers_vlm.family import language_model
+from medtune.models.transformers_vlm.tower_grids import GRID, from_grids
 from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring
 from medtune.models.tuning.plan import PartName
 
@@ -41,24 +44,28 @@ def in_sequence(
     *,
     decoder: Callable[[PreTrainedModel], torch.nn.Module],
     shown: Shown = lambda step, encoded: {},
+    blocks: bool = False,
     plain_because: str | None = None,
 ) -> Wiring:
     """Returns the wiring of a family.
 
     Args:
         roots: Names of the modules and parameters of the family's parts.
-        decoder: Returns the module of the transformers model that takes embeddings.
+        decoder: Returns the module of the transformers model that takes embeddings and a mask of padding; columns go to
+            its language model.
         shown: Returns the arguments of that module besides embeddings, mask and positions.
-        plain_because: Reason why the decoder takes no mask of its own; None where it takes one.
+        blocks: Whether the tokens of an image see one another both ways.
+        plain_because: Reason why the decoder cannot be told who sees whom; None where it takes columns.
     """
 
     def hidden(whole: PreTrainedModel, step: Step, encoded: VisualTokens | None, cache: Cache | None) -> Tensor:
         # transformers expects the three axes of M-RoPE first.
         positions = step.positions_BL if step.positions_BL.dim() == 2 else step.positions_BL.movedim(-1, 0)
         embeddings_BLE = _embed(whole, step, encoded)
-        hidden_BLE: Tensor = decoder(whole)(
+        module = language_model(whole) if step.has_columns else decoder(whole)
+        hidden_BLE: Tensor = module(
             inputs_embeds=embeddings_BLE,
-            attention_mask=step.attention_mask(embeddings_BLE.dtype),
+            attention_mask=step.attention_mask(module, blocks=blocks),
             position_ids=positions,
             past_key_values=cache,
             use_cache=cache is not None,
@@ -76,9 +83,8 @@ def _encode(whole: PreTrainedModel, media: Sequence[Pixels]) -> VisualTokens:
         layers_of_parts = zip(*(part.deep for part in parts), strict=True)
         deep_of_parts = tuple(tuple(each[0] for each in layer) for layer in layers_of_parts)
         return VisualTokens(tuple(part.tokens[0] for part in parts), deep_of_parts)
-    features: Any = whole.get_image_features(  # type: ignore[operator]
-        **{name: _joined([one[name] for one in media]) for name in media[0]}, return_dict=True
-    )
+    given = {name: _joined([one[name] for one in media]) for name in media[0]}
+    features: Any = whole.get_image_features(**given, **_of_grids(whole, given), return_dict=True)  # type: ignore[operator]
     tokens = features.pooler_output
     if isinstance(tokens, Tensor) or len(tokens) != len(media):
         # The model returns one entry per tile or frame, and an item may have several.
@@ -91,11 +97,15 @@ def _encode(whole: PreTrainedModel, media: Sequence[Pixels]) -> VisualTokens:
 
 
 def _encode_video(whole: PreTrainedModel, one: Pixels) -> VisualTokens:
-    features: Any = whole.get_video_features(**one, return_dict=True)  # type: ignore[operator]
+    features: Any = whole.get_video_features(**one, **_of_grids(whole, one), return_dict=True)  # type: ignore[operator]
     layers = getattr(features, "deepstack_features", None) or ()
     return VisualTokens(
         (torch.cat(tuple(features.pooler_output)),), tuple((torch.cat(tuple(layer)),) for layer in layers)
     )
+
+
+def _of_grids(whole: PreTrainedModel, given: Pixels) -> dict[str, Any]:
+    return next((from_grids(whole, grid) for name, grid in given.items() if name.endswith(GRID)), {})
 
 
 def _joined(tensors: Sequence[Tensor]) -> Tensor:
@@ -108,12 +118,12 @@ def _joined(tensors: Sequence[Tensor]) -> Tensor:
 
 def _embed(whole: PreTrainedModel, step: Step, encoded: VisualTokens | None) -> Tensor:
     # The id of a placeholder may lie outside the embedding table. Its embedding is overwritten anyway.
-    embeddings_BLE: Tensor = whole.get_input_embeddings()(step.ids_BL.masked_fill(step.media_BL, 0))
+    device = step.ids_BL.device
+    embeddings_BLE: Tensor = whole.get_input_embeddings()(step.ids_BL.masked_fill(placed(step.media_BL, device), 0))
     if encoded is None or not bool(step.media_BL.any()):
         return embeddings_BLE
-    return embeddings_BLE.masked_scatter(
-        step.media_BL.unsqueeze(-1), rows_of(encoded.tokens, step).to(embeddings_BLE.dtype)
-    )
+    where = [placed(each, device) for each in step.media_BL.nonzero(as_tuple=True)]
+    return embeddings_BLE.index_put(tuple(where), rows_of(encoded.tokens, step).to(embeddings_BLE.dtype))
 
 
 def rows_of(tokens: Sequence[Tensor], step: Step) -> Tensor:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from peft import LoraConfig, inject_adapter_in_model
-from peft.tuners.lora import LoraLayer
-from peft.tuners.lora.dora import DoraLinearLayer
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from medtune.models.contract import PARTS, Model, part_parameters, root_of
+from medtune.models.sharding.unread import weights_stay_unread
+from medtune.models.tuning.adapted_layers import is_lora
 from medtune.models.tuning.linear_layers import linear_names
 from medtune.models.tuning.plan import Lora, Mode, PartName, PartTuning, Tuning
 from medtune.models.tuning.precision import float32_adapters, widen_learning
@@ -77,8 +77,9 @@ def apply_tuning(model: Model, tuning: Tuning, *, seed: int) -> tuple[PartRow, .
 def adapt(model: Model, tunings: Sequence[Tuning], *, seed: int) -> None:
     """Adds the adapters of all tunings to the model, in place; parameters that any tuning trains require gradients.
 
-    These parameters are then stored in float32, whatever type the model's weights have. The random weights of the
-    adapters are drawn from `seed`, so that a recipe starts from the same weights on all ranks.
+    These parameters are then stored in float32, whatever type the model's weights have; weights that stay in their
+    files get that type when they are read. The random weights of the adapters are drawn from `seed`, so that a recipe
+    starts from the same weights on all ranks.
 
     Raises:
         ValueError: LoRA targets match no module, or two tunings want different adapters for one part.
@@ -97,11 +98,20 @@ def adapt(model: Model, tunings: Sequence[Tuning], *, seed: int) -> None:
     learning = [_learning(model, tuning) for tuning in tunings]
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(any(name in each for each in learning))
-    widen_learning(model)
+    if not weights_stay_unread():
+        widen_learning(model)
 
 
-def set_learning(model: Model, tuning: Tuning) -> tuple[PartRow, ...]:
+def set_learning(
+    model: Model, tuning: Tuning, *, types: Mapping[str, torch.dtype] | None = None
+) -> tuple[PartRow, ...]:
     """Makes only the parameters of a tuning trainable, in place, and returns the table of parts.
+
+    Args:
+        model: The model, with the adapters of all stages.
+        tuning: How each part learns.
+        types: The type that each parameter will be stored in, for a model whose weights are still in their files; None
+            for a model that has its weights.
 
     Raises:
         ValueError: No parameter would learn, a pattern matches none, or a parameter that should learn is in 4 bits.
@@ -109,7 +119,7 @@ def set_learning(model: Model, tuning: Tuning) -> tuple[PartRow, ...]:
     learning = _learning(model, tuning)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name in learning)
-    table = [_row(model, part, how) for part, how in tuning.parts().items()]
+    table = [_row(model, part, how, types or {}) for part, how in tuning.parts().items()]
     if not any(row.trainable for row in table):
         raise ValueError(
             "model.tuning: every part is frozen, so nothing would learn; set a part's mode to lora or full"
@@ -117,7 +127,7 @@ def set_learning(model: Model, tuning: Tuning) -> tuple[PartRow, ...]:
     return tuple(table)
 
 
-def _row(model: Model, part: PartName, how: PartTuning) -> PartRow:
+def _row(model: Model, part: PartName, how: PartTuning, types: Mapping[str, torch.dtype]) -> PartRow:
     own = part_parameters(model, part)
     learning = [(name, p) for name, p in own if p.requires_grad]
     adapters = _size(p for name, p in learning if ADAPTER in name)
@@ -130,17 +140,17 @@ def _row(model: Model, part: PartName, how: PartTuning) -> PartRow:
         adapters=adapters,
         adapted_modules=sum(name.endswith(".lora_A.default.weight") for name, _ in learning),
         quantized=quantized_size(model, part),
-        stored=_type_of(p for _, p in own if not p.requires_grad and not is_quantized(p)),
-        learns=_type_of(p for _, p in learning),
-        stored_bytes=sum(stored_bytes(p) for _, p in own),
+        stored=_type_of(((n, p) for n, p in own if not p.requires_grad and not is_quantized(p)), types),
+        learns=_type_of(learning, types),
+        stored_bytes=sum(p.numel() * types[n].itemsize if n in types else stored_bytes(p) for n, p in own),
     )
 
 
-def _type_of(parameters: Iterable[Tensor]) -> str | None:
+def _type_of(parameters: Iterable[tuple[str, Tensor]], types: Mapping[str, torch.dtype]) -> str | None:
     """Returns the number type of most of the parameters; None if there are none."""
     sizes: Counter[str] = Counter()
-    for parameter in parameters:
-        sizes[str(parameter.dtype).removeprefix("torch.")] += logical_size(parameter)
+    for name, parameter in parameters:
+        sizes[str(types.get(name, parameter.dtype)).removeprefix("torch.")] += logical_size(parameter)
     return max(sizes, key=sizes.__getitem__, default=None)
 
 
@@ -186,6 +196,8 @@ def _size(parameters: Iterable[Tensor]) -> int:
 
 def _inject_lora(model: Model, part: PartName, lora: Lora) -> None:
     """Adds adapters to the modules of a part that the targets name; modules of other parts are never adapted."""
+    from peft import LoraConfig, inject_adapter_in_model
+
     adapted = False
     for root in model.part_roots[part]:
         names = linear_names(model, part, root)
@@ -224,9 +236,11 @@ def _inject_lora(model: Model, part: PartName, lora: Lora) -> None:
 
 def _add_lengths(model: Model, names: Sequence[str]) -> None:
     """Adds DoRA's lengths to layers whose parameters are only counted."""
+    from peft.tuners.lora.dora import DoraLinearLayer
+
     for name in names:
         layer = model.get_submodule(name)
-        assert isinstance(layer, LoraLayer)
+        assert is_lora(layer)
         lengths = DoraLinearLayer(fan_in_fan_out=False)
         lengths.weight = nn.Parameter(torch.empty(layer.out_features, device="meta"))
         layer.lora_magnitude_vector["default"] = lengths
@@ -267,7 +281,8 @@ def _axes(parameter: Tensor) -> int:
 class GradientAudit:
     """Checks in one backward pass that every part that should learn receives a gradient, and that no other part does.
 
-    It uses hooks on the parameters, because sharded strategies remove `.grad` before it could be read.
+    It uses hooks on the parameters, because ZeRO removes `.grad` before it could be read. FSDP2 computes with other
+    tensors than the parameters, and leaves their gradients in `.grad` until the optimizer has made its step.
     """
 
     def __init__(self, model: Model, tuning: Tuning) -> None:
@@ -287,6 +302,13 @@ class GradientAudit:
                 self._reached.add(part)
 
         return hook
+
+    def look(self) -> None:
+        """Looks at the gradients of divided parameters; call it before each step of the optimizer."""
+        for part in PARTS:
+            for _, parameter in part_parameters(self._model, part):
+                if part not in self._reached and isinstance(parameter.grad, DTensor):
+                    self._watch(part)(parameter.grad.to_local())
 
     def reached(self) -> dict[str, bool]:
         """Returns for each part whether it has got a gradient other than zero on this device so far."""

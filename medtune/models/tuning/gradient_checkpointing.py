@@ -9,8 +9,12 @@ def recompute_activations(model: Model) -> None:
     """Makes the layers of a transformers model keep only their inputs during training, in place.
 
     The gradients do not change. medtune's own towers are left as they are, because most are frozen and keep no
-    activations anyway.
+    activations anyway. Frozen towers and layers of transformers keep none either.
 
     Source: Chen et al. 2016, arXiv 1604.06174.
     """
-    model.of_transformers.gradient_checkpointing_enable({"use_reentrant": False})
+    language = model.of_transformers
+    language.gradient_checkpointing_enable({"use_reentrant": False})
+    # transformers lets the outputs of embeddings require gradients, which only reentrant checkpointing needs. A frozen
+    # tower would keep the activations of all its layers for a backward pass that nobody wants.
+    language.disable_input_require_grads()

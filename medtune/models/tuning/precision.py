@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
-from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import Tensor, nn
 
+from medtune.models.tuning.adapted_layers import is_adapted
 from medtune.models.tuning.plan import Precision
 
 NARROW: dict[Precision, torch.dtype] = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
@@ -79,14 +79,37 @@ def set_types(model: nn.Module, precision: Precision) -> None:
     Raises:
         ValueError: The precision is still "auto", or a weight is too large for float16.
     """
+    types = stored_types(model, precision)
+    for name, parameter in model.named_parameters():
+        if name in types:
+            parameter.data = in_type(name, parameter.data, types[name])
+    set_rest(model, precision)
+
+
+def stored_types(model: nn.Module, precision: Precision) -> dict[str, torch.dtype]:
+    """Returns the type in which each parameter of floating-point numbers is stored, by its name.
+
+    Args:
+        model: The model, as `set_types` takes it.
+        precision: The precision that the model computes in.
+
+    Raises:
+        ValueError: The precision is still "auto".
+    """
     frozen = frozen_type(precision)
     norms = {id(p) for module in model.modules() if isinstance(module, _NORMS) for p in module.parameters()}
-    for name, parameter in model.named_parameters():
-        if parameter.is_floating_point():
-            is_wide = parameter.requires_grad or id(parameter) in norms
-            parameter.data = _in_type(name, parameter.data, torch.float32 if is_wide else frozen)
+    return {
+        name: torch.float32 if parameter.requires_grad or id(parameter) in norms else frozen
+        for name, parameter in model.named_parameters()
+        if parameter.is_floating_point()
+    }
+
+
+def set_rest(model: nn.Module, precision: Precision) -> None:
+    """Stores buffers in float32, and lets adapters take the inputs that the precision gives them."""
+    frozen = frozen_type(precision)
     for module in model.modules():
-        if isinstance(module, BaseTunerLayer):
+        if is_adapted(module):
             # Under autocast, the adapter's products are in 16 bits anyway, so peft need not convert its inputs to
             # float32.
             module.cast_input_dtype_enabled = frozen == torch.float32
@@ -122,7 +145,12 @@ def float32_adapters(layers: Iterable[nn.Module]) -> Iterator[None]:
                 layer.compute_dtype = dtype
 
 
-def _in_type(name: str, values: Tensor, wanted: torch.dtype) -> Tensor:
+def in_type(name: str, values: Tensor, wanted: torch.dtype) -> Tensor:
+    """Returns the values of a parameter in the type that it is stored in.
+
+    Raises:
+        ValueError: A value is too large for float16.
+    """
     converted = values.to(wanted)
     if wanted == torch.float16 and values.dtype != wanted and not (values.is_meta or bool(converted.isfinite().all())):
         raise ValueError(

@@ -12,16 +12,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from peft import EvaConfig, LoraConfig, get_eva_state_dict
-from peft.tuners.lora import LoraLayer
 from torch import Tensor, nn
 
 from medtune.models.contract import MediaBatch, Model, root_of
 from medtune.models.sequence.packing import PackedRows
+from medtune.models.sharding.unread import convert_when_read, weights_stay_unread
+from medtune.models.tuning.adapted_layers import is_lora
 from medtune.models.tuning.plan import InitName, PartName, Tuning
+
+if TYPE_CHECKING:
+    from peft import LoraConfig
+    from peft.tuners.lora import LoraLayer
 
 FAST_PISSA = "pissa_niter_16"
 """peft's name for PiSSA by a fast decomposition with 16 iterations.
@@ -62,17 +67,25 @@ def start_pissa(model: Model, parts: set[PartName]) -> Starts:
 
 
 def take_out(model: nn.Module, starts: Starts) -> None:
-    """Takes the beginnings of PiSSA adapters out of the weights that they adapt, in place.
+    """Takes the beginnings of PiSSA adapters out of the weights that they adapt, in place or when they are read.
 
     The computation is the one by which peft makes the remaining weight.
     """
     for name in (each.removesuffix(_A) for each in starts if each.endswith(_A)):
         layer = model.get_submodule(name)
-        assert isinstance(layer, LoraLayer)
+        assert is_lora(layer)
         weight = layer.get_base_layer().weight
         assert isinstance(weight, nn.Parameter)
         A, B = (starts[name + suffix].to(weight.device) for suffix in (_A, _B))
-        weight.data = (weight.data.float() - layer.scaling["default"] * B @ A).to(weight.dtype)
+        rest = partial(_rest, A, layer.scaling["default"] * B)
+        if weights_stay_unread():
+            convert_when_read(weight, rest)
+        else:
+            weight.data = rest(weight.data)
+
+
+def _rest(A: Tensor, B: Tensor, weight: Tensor) -> Tensor:
+    return (weight.float() - B @ A).to(weight.dtype)
 
 
 def start_eva(model: Model, parts: set[PartName], batches: Iterator[EvaBatch]) -> None:
@@ -90,6 +103,8 @@ def start_eva(model: Model, parts: set[PartName], batches: Iterator[EvaBatch]) -
         ValueError: An adapted layer is a convolution, narrower than the rank, gets no input, or the inputs of the
             layers do not settle.
     """
+    from peft import EvaConfig, LoraConfig
+
     layers = dict(_adapted(model, parts))
     for name, layer in layers.items():
         _refuse_layer(name, layer, "eva")
@@ -127,6 +142,8 @@ class _Ticket:
 
 def _components(model: Model, config: LoraConfig, batches: Iterator[EvaBatch]) -> dict[str, Tensor]:
     """Returns the first right singular vectors of each layer's inputs."""
+    from peft import get_eva_state_dict
+
     device = next(model.parameters()).device
     passes = iter(range(MOST_PASSES))
     current: list[EvaBatch] = []
@@ -139,7 +156,7 @@ def _components(model: Model, config: LoraConfig, batches: Iterator[EvaBatch]) -
                 "the default init"
             )
         current[:] = [next(batches)]
-        return _counted(current[0].rows).to(device)
+        return current[0].rows.counted.to(device)
 
     def forward(model: Model, ticket: _Ticket) -> None:
         rows, media = current[0]
@@ -170,17 +187,10 @@ def _components(model: Model, config: LoraConfig, batches: Iterator[EvaBatch]) -
     return found
 
 
-def _counted(rows: PackedRows) -> Tensor:
-    """Returns which tokens of the rows are no padding; a padding token neither sees nor is seen by another."""
-    return (rows.mask_BLL.sum(dim=1) > 1) | (rows.mask_BLL.sum(dim=2) > 1)
-
-
 def _adapted(model: Model, parts: set[PartName]) -> list[tuple[str, LoraLayer]]:
     roots = model.part_roots
     return [
-        (name, module)
-        for name, module in model.named_modules()
-        if isinstance(module, LoraLayer) and root_of(name, roots)[0] in parts
+        (name, module) for name, module in model.named_modules() if is_lora(module) and root_of(name, roots)[0] in parts
     ]
 
 

@@ -15,16 +15,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from math import prod
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from medtune.data.media.volumes.cache import Entry, VolumeCache
 from medtune.data.media.volumes.formats.saved_encoding import KEY, read_encoding
+from medtune.data.media.volumes.geometry import Grid
 from medtune.data.media.volumes.read import load_volume
-from medtune.data.media.volumes.transforms.transform import VolumeTransform
-from medtune.data.types import Media, MediaRef
+from medtune.data.media.volumes.transforms.transform import Kept, VolumeTransform
+from medtune.data.types import Media, MediaRef, Volume
 from medtune.models.contract import Transform
 from medtune.models.towers.ctvit import CTViT
 from medtune.models.volumes.volume_input import VolumeInput
@@ -140,18 +143,40 @@ class CodesInput(VolumeInput):
             FileNotFoundError: There is no such file.
             ValueError: A file is refused, or the encoding was saved by another tower.
         """
-        encoding = ref.encoding if self.prepare == self.saved_from else None
         if self.cache is None:
-            return self._made(ref, encoding)
-        seen = self.cache.name(ref, self.prepare) if encoding is None else self.cache.digest(encoding)
-        kept = np.int16 if self.coder.tower.config.codes <= np.iinfo(np.int16).max + 1 else np.int32
-        ids_thw = self.cache.computed_once(
-            f"{seen}-{CODES}-{self.coder.digest}", lambda: self._made(ref, encoding).numpy().astype(kept)
-        )
+            return self._made(ref)
+        ids_thw = self.cache.kept(self.entry(ref, self.cache)).values
         return torch.from_numpy(ids_thw.astype(np.int64))
 
-    def _made(self, ref: MediaRef, encoding: Path | None) -> Tensor:
-        if encoding is not None:
+    def entry(self, ref: MediaRef, cache: VolumeCache) -> Entry:
+        """Returns the entry of the code ids of one volume in a cache, which `read` makes where it is missing.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+        """
+        encoding = self._encoding(ref)
+        seen = cache.name(ref, self.prepare) if encoding is None else cache.digest(encoding)
+        return Entry(f"{seen}-{CODES}-{self.coder.digest}", lambda: Kept(self._made(ref).numpy().astype(self._type)))
+
+    @property
+    def kept_as(self) -> str:
+        """What an entry holds, in words."""
+        return f"the code ids of the tower, as {np.dtype(self._type).name}"
+
+    def most_bytes(self, grid: Grid) -> int:
+        """Returns the bytes of the code ids of any volume."""
+        smallest = Volume(np.zeros((8, 8, 8), np.int16), (1.0, 1.0, 1.0), "RAS")
+        return prod(self.prepare(smallest).shape) // prod(self.coder.tower.config.patch) * np.dtype(self._type).itemsize
+
+    @property
+    def _type(self) -> type[np.signedinteger]:
+        return np.int16 if self.coder.tower.config.codes <= np.iinfo(np.int16).max + 1 else np.int32
+
+    def _encoding(self, ref: MediaRef) -> Path | None:
+        return ref.encoding if self.prepare == self.saved_from else None
+
+    def _made(self, ref: MediaRef) -> Tensor:
+        if (encoding := self._encoding(ref)) is not None:
             return self.coder.of_encoding(encoding)
         return self(load_volume(ref, self.prepare.organs))
 
@@ -174,7 +199,7 @@ def as_codes(parts: VolumeParts) -> VolumeParts:
     """Returns the parts of a model whose input is changed from volumes to the code ids of its CTViT."""
     return replace(
         parts,
-        seen_as=lambda transform, vision: CodesInput(transform, coder=coder_of(vision), saved_from=transform),
+        seen_as=lambda transform, tower: CodesInput(transform, coder=coder_of(tower()), saved_from=transform),
     )
 
 

@@ -27,13 +27,32 @@ def cropped(name: str) -> ZooEntry:
     whole = zoo_entry(name)
 
     def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
-        assembled = whole.assemble(seed, replace(loading, crop_organs=None, crop_margin_mm=None))
+        assembled = whole.assemble(seed, _uncropped(loading))
         transform = assembled.transform
         if not isinstance(transform, VolumeInput):
             raise TypeError(f"{name} does not read volumes")
-        margin_mm = MARGIN_MM if loading.crop_margin_mm is None else loading.crop_margin_mm
-        crop = CroppedTransform(transform.prepare, tuple(loading.crop_organs or TARGETS), margin_mm)
-        return replace(assembled, transform=replace(transform, prepare=crop))
+        return replace(assembled, transform=_cropping(transform, loading))
+
+    def volume_input(seed: int, loading: Loading) -> VolumeInput | None:
+        transform = whole.volume_input(seed, _uncropped(loading))
+        return None if transform is None else _cropping(transform, loading)
 
     takes = (*whole.takes, "crop_organs", "crop_margin_mm")
-    return replace(whole, title=f"{whole.title}; cropped around organs", assemble=assemble, by_organ=True, takes=takes)
+    return replace(
+        whole,
+        title=f"{whole.title}; cropped around organs",
+        assemble=assemble,
+        volume_input=volume_input,
+        by_organ=True,
+        takes=takes,
+    )
+
+
+def _uncropped(loading: Loading) -> Loading:
+    return replace(loading, crop_organs=None, crop_margin_mm=None)
+
+
+def _cropping(transform: VolumeInput, loading: Loading) -> VolumeInput:
+    margin_mm = MARGIN_MM if loading.crop_margin_mm is None else loading.crop_margin_mm
+    crop = CroppedTransform(transform.prepare, tuple(loading.crop_organs or TARGETS), margin_mm)
+    return replace(transform, prepare=crop)

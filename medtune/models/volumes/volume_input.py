@@ -14,7 +14,8 @@ from torch import Tensor
 
 from medtune.data.media.load import Shape
 from medtune.data.media.organ_masks import other_side
-from medtune.data.media.volumes.cache import VolumeCache
+from medtune.data.media.volumes.cache import Entry, VolumeCache
+from medtune.data.media.volumes.geometry import Grid
 from medtune.data.media.volumes.read import load_volume
 from medtune.data.media.volumes.transforms.transform import VolumeTransform
 from medtune.data.types import Media, MediaKind, MediaRef, Volume, require_kind
@@ -60,6 +61,23 @@ class VolumeInput:
         if self.cache is None:
             return self(load_volume(ref, self.prepare.organs))
         return torch.from_numpy(self.cache.transformed(ref, self.prepare))
+
+    def entry(self, ref: MediaRef, cache: VolumeCache) -> Entry:
+        """Returns the entry of one volume in a cache, which `read` makes where it is missing.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+        """
+        return cache.entry(ref, self.prepare)
+
+    @property
+    def kept_as(self) -> str:
+        """What an entry holds, in words."""
+        return self.prepare.kept_as
+
+    def most_bytes(self, grid: Grid) -> int:
+        """Returns the bytes of the entry of a volume on a grid, at most."""
+        return self.prepare.most_bytes(grid)
 
     def changed(self, ref: MediaRef, change: Callable[[Media], Media]) -> Tensor:
         """Returns one volume that is read from its files, changed and then prepared.

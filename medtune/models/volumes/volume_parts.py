@@ -16,8 +16,11 @@ from medtune.models.sequence.layout import SequenceFamily
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_input import VolumeInput
 
+TowerWithWeights = Callable[[], nn.Module]
+"""A function that returns a model's tower with its weights."""
 
-def _as_volume(transform: VolumeTransform, _: nn.Module) -> VolumeInput:
+
+def _as_volume(transform: VolumeTransform, _: TowerWithWeights) -> VolumeInput:
     return VolumeInput(transform)
 
 
@@ -31,7 +34,8 @@ class VolumeParts:
         language: Configuration of a language model of transformers.
         family: Returns the sequence family for a tokenizer.
         transform: The preparation of a volume.
-        seen_as: Returns the model's transform, given the preparation and the tower.
+        seen_as: Returns the model's transform, given the preparation and the tower, which is asked for only where the
+            transform depends on its weights.
     """
 
     vision: Callable[[], nn.Module]
@@ -39,11 +43,11 @@ class VolumeParts:
     language: PreTrainedConfig
     family: Callable[[PreTrainedTokenizerFast], SequenceFamily]
     transform: VolumeTransform
-    seen_as: Callable[[VolumeTransform, nn.Module], VolumeInput] = _as_volume
+    seen_as: Callable[[VolumeTransform, TowerWithWeights], VolumeInput] = _as_volume
 
-    def input_of(self, vision: nn.Module) -> VolumeInput:
-        """Returns the transform that makes a media item the input of this tower, whose weights have been read."""
-        return self.seen_as(self.transform, vision)
+    def input_of(self, tower: TowerWithWeights) -> VolumeInput:
+        """Returns the transform that makes a media item the input of the tower."""
+        return self.seen_as(self.transform, tower)
 
     def limited(self, tokenizer: PreTrainedTokenizerFast) -> ContextLimited:
         """Returns the sequence family, which refuses sequences that are longer than the language model's context."""

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 
 from torch import nn
 
+from medtune.models.sharding.unread import is_only_rounded
 from medtune.models.tuning.quantize import is_quantized
 
 BASE = "base_samples"
@@ -20,17 +21,21 @@ def base_samples(model: nn.Module, learnt: Collection[str]) -> str:
     """Returns one value of each of several weights that are not trained, as JSON; "" where there are none.
 
     Args:
-        model: The model. Weights that are sharded or held in 4 bits are left out.
+        model: The model. Weights that are divided, held in 4 bits, or computed when they are read are left out.
         learnt: Names of the parameters that are trained, which change.
     """
     frozen = [
         (name.replace(".base_layer", ""), parameter)
         for name, parameter in model.named_parameters()
-        if name not in learnt and ".lora_" not in name and parameter.numel() and not is_quantized(parameter)
+        if name not in learnt and ".lora_" not in name and parameter.numel() and _can_be_sampled(parameter)
     ]
     chosen = frozen[:: max(1, len(frozen) // NUM_SAMPLES)][:NUM_SAMPLES]
     found = {name: f"{float(p.detach().flatten()[p.numel() // 2]):.5g}" for name, p in chosen}
     return json.dumps(found) if found else ""
+
+
+def _can_be_sampled(parameter: nn.Parameter) -> bool:
+    return not is_quantized(parameter) and is_only_rounded(parameter)
 
 
 def other_base(model: nn.Module, samples: str) -> str | None:

@@ -8,6 +8,8 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from medtune.models.pocket.smollm2 import LanguageModel
+from medtune.models.sharding.of_transformers import as_if_loaded, loaded_type
+from medtune.models.sharding.unread import weights_stay_unread
 from medtune.models.weights.hub import folder_name
 from medtune.models.weights.loading_options import DtypeName
 from medtune.models.weights.own_code import refuse_own_code
@@ -35,11 +37,13 @@ def read_language(folder: Path, *, dtype: DtypeName = "float32") -> PreTrainedMo
     """
     try:
         model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False, dtype=getattr(torch, dtype)
+            folder, local_files_only=True, trust_remote_code=False, dtype=loaded_type(folder, dtype)
         )
     except (OSError, ValueError) as error:
         refuse_own_code(folder, str(folder), error)
         raise ValueError(f"{folder}: no language model that transformers can read: {error}") from error
+    if weights_stay_unread():
+        as_if_loaded(model, getattr(torch, dtype), AutoModelForCausalLM)
     return model
 
 

@@ -1,19 +1,50 @@
-"""Writes checkpoints that hold only the trained weights, and reads them back with a check of every name."""
+"""Writes checkpoints that hold only the trained weights, and reads them back with a check of every name.
+
+A checkpoint is a safetensors file, or a folder that all ranks wrote together where no rank holds the weights whole
+(`medtune/models/weights/divided`). Readers take both.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any, Protocol
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from medtune.models.sharding.unread import convert_when_read, forget_conversions, weights_stay_unread
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts, take_out
+from medtune.models.weights.divided.pieces import Piece, held_piece
+from medtune.models.weights.divided.trained_folder import START, TrainedFolder
 
-START = "start."
-"""Begins the names of PiSSA's beginnings in a checkpoint."""
+
+class Trained(Protocol):
+    """An opened checkpoint, a file or a folder."""
+
+    @property
+    def about(self) -> dict[str, str]:
+        """The facts about the checkpoint that its writer was given."""
+        ...
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each trained weight; what PiSSA adapters began with is not among them."""
+        ...
+
+    @property
+    def starts(self) -> Starts:
+        """The beginnings of PiSSA adapters; none if there are no such adapters."""
+        ...
+
+    def fill(self, pieces: Mapping[str, Piece]) -> None:
+        """Fills pieces of weights with their values, and reads no more than these."""
+        ...
 
 
 def trainable_names(model: nn.Module) -> list[str]:
@@ -46,65 +77,133 @@ def write_trained(
         unfinished.unlink(missing_ok=True)
 
 
-def read_about(path: Path) -> dict[str, str]:
-    """Returns the facts about a checkpoint that `write_trained` was given.
+def open_trained(path: Path) -> Trained:
+    """Opens a checkpoint, a file or a folder.
 
     Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is no complete safetensors file.
+        FileNotFoundError: There is no such checkpoint, or a folder was not written to its end.
+        ValueError: It is neither a complete safetensors file nor a folder with trained weights.
     """
-    with _opened(path) as file:
-        return dict(json.loads((file.metadata() or {}).get("medtune", "{}")))
+    if path.is_dir():
+        return TrainedFolder(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"no checkpoint {path}")
+    try:
+        return _TrainedFile(safe_open(path, framework="pt"))
+    except SafetensorError as error:
+        raise ValueError(f"{path}: not a whole safetensors file ({error})") from error
+
+
+def read_about(path: Path) -> dict[str, str]:
+    """Returns the facts about a checkpoint that its writer was given.
+
+    Raises:
+        FileNotFoundError: There is no such checkpoint.
+        ValueError: The checkpoint is not complete.
+    """
+    return open_trained(path).about
 
 
 def read_starts(path: Path) -> Starts:
     """Returns the beginnings of PiSSA adapters that a checkpoint holds; none if it has no such adapters.
 
     Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is no complete safetensors file.
+        FileNotFoundError: There is no such checkpoint.
+        ValueError: The checkpoint is not complete.
     """
-    with _opened(path) as file:
-        return {name.removeprefix(START): file.get_tensor(name) for name in set(file.keys()) if name.startswith(START)}
+    return open_trained(path).starts
+
+
+def read_trained(path: Path) -> dict[str, Tensor]:
+    """Returns all trained weights of a checkpoint in the host's memory, whole.
+
+    Raises:
+        FileNotFoundError: There is no such checkpoint.
+        ValueError: The checkpoint is not complete.
+    """
+    opened = open_trained(path)
+    found = {name: torch.empty(shape) for name, shape in opened.shapes.items()}
+    opened.fill({name: Piece(tensor.view(-1), 0, tensor.numel()) for name, tensor in found.items()})
+    return found
 
 
 def load_trained(model: nn.Module, path: Path) -> None:
     """Copies the tensors of a checkpoint into the model's trainable parameters.
 
-    The model has its pretrained weights. What PiSSA adapters took out of these is taken out again.
+    The model has its pretrained weights. What PiSSA adapters took out of these is taken out again. Where the model is
+    divided among ranks, each reads only its own part. Weights that stay unread are read from this file later.
 
     Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is no complete safetensors file, a name is missing or not known, or a shape differs.
+        FileNotFoundError: There is no such checkpoint.
+        ValueError: The checkpoint is not complete, a name is missing or not known, or a shape differs.
     """
     parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    values: dict[str, Tensor] = {}
-    with _opened(path) as file:
-        found = {name for name in set(file.keys()) if not name.startswith(START)}
-        if found != parameters.keys():
-            missing, unknown = sorted(parameters.keys() - found), sorted(found - parameters.keys())
+    opened = open_trained(path)
+    found = opened.shapes
+    if found.keys() != parameters.keys():
+        missing, unknown = sorted(parameters.keys() - found.keys()), sorted(found.keys() - parameters.keys())
+        raise ValueError(
+            f"{path}: the weights are not those of this recipe's model.tuning: {len(missing)} missing "
+            f"{missing[:3]}, {len(unknown)} not known {unknown[:3]}"
+        )
+    for name, parameter in parameters.items():
+        shape = tuple(getattr(parameter, "ds_shape", parameter.shape))
+        if found[name] != shape:
             raise ValueError(
-                f"{path}: the weights are not those of this recipe's model.tuning: {len(missing)} missing "
-                f"{missing[:3]}, {len(unknown)} not known {unknown[:3]}"
+                f"{path}: {name} is {found[name]} where the model has {shape}; was it trained with another rank?"
             )
-        for name, parameter in parameters.items():
-            value = file.get_tensor(name)
-            if value.shape != parameter.shape:
-                raise ValueError(
-                    f"{path}: {name} is {tuple(value.shape)} where the model has {tuple(parameter.shape)}; "
-                    "was it trained with another rank?"
-                )
-            values[name] = value
     # An adapted weight may learn as well; it then comes from the checkpoint, and not from what is left of it here.
-    take_out(model, read_starts(path))
-    for name, value in values.items():
-        parameters[name].data.copy_(value)
+    take_out(model, opened.starts)
+    if weights_stay_unread():
+        for name, parameter in parameters.items():
+            forget_conversions(parameter)
+            convert_when_read(parameter, partial(_read_whole, opened, name))
+        return
+    apart = {name: p for name, p in parameters.items() if not p.is_contiguous()}
+    copies = {name: p.detach().contiguous() for name, p in apart.items()}
+    held = {name: held_piece(copies.get(name, p)) for name, p in parameters.items()}
+    opened.fill({name: piece for name, piece in held.items() if piece is not None})
+    for name, parameter in apart.items():
+        parameter.data.copy_(copies[name])
 
 
-def _opened(path: Path) -> safe_open:
-    if not path.is_file():
-        raise FileNotFoundError(f"no checkpoint {path}")
-    try:
-        return safe_open(path, framework="pt")
-    except SafetensorError as error:
-        raise ValueError(f"{path}: not a whole safetensors file ({error})") from error
+def _read_whole(opened: Trained, name: str, unread: Tensor) -> Tensor:
+    values = torch.empty(unread.shape, dtype=torch.float32)
+    piece = held_piece(values)
+    if piece is not None:
+        opened.fill({name: piece})
+    return values
+
+
+class _TrainedFile:
+    def __init__(self, file: safe_open) -> None:
+        self._file: Any = file
+
+    @property
+    def about(self) -> dict[str, str]:
+        return dict(json.loads((self._file.metadata() or {}).get("medtune", "{}")))
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        names = [name for name in set(self._file.keys()) if not name.startswith(START)]
+        return {name: tuple(self._file.get_slice(name).get_shape()) for name in names}
+
+    @property
+    def starts(self) -> Starts:
+        names = [name for name in set(self._file.keys()) if name.startswith(START)]
+        return {name.removeprefix(START): self._file.get_tensor(name) for name in names}
+
+    def fill(self, pieces: Mapping[str, Piece]) -> None:
+        for name, piece in pieces.items():
+            piece.values_N.copy_(self._range(name, piece.first, piece.count))
+
+    def _range(self, name: str, first: int, count: int) -> Tensor:
+        part = self._file.get_slice(name)
+        shape = part.get_shape()
+        if not shape:
+            whole: Tensor = self._file.get_tensor(name)
+            return whole.view(-1)
+        row = math.prod(shape[1:])
+        begin, end = first // row, math.ceil((first + count) / row)
+        rows_N: Tensor = part[begin:end].reshape(-1)
+        return rows_N[first - begin * row :][:count]

@@ -17,13 +17,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors.torch import load_file
 from torch import nn
 from transformers import AutoConfig
 
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.contract import PARTS, Assembled, Model
+from medtune.models.sharding.unread import leaving_weights_unread
+from medtune.models.tuning.adapted_layers import is_adapted
 from medtune.models.tuning.quantize import is_quantized
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
 from medtune.models.volumes.ctvit_code_input import recoded
@@ -52,7 +53,7 @@ def merge_adapters(model: nn.Module, *, dtype: torch.dtype | None = None) -> int
     """
     if held := [name for name, p in model.named_parameters() if is_quantized(p)]:
         raise ValueError(f"{held[0]} is in 4 bits; load the model without model.language_bits to merge adapters")
-    adapted = [(name, module) for name, module in model.named_modules() if isinstance(module, BaseTunerLayer)]
+    adapted = [(name, module) for name, module in model.named_modules() if is_adapted(module)]
     for name, module in adapted:
         try:
             model.set_submodule(name, merged_layer(module, dtype))
@@ -89,7 +90,8 @@ def write_exported(
 def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assembled:
     """Returns a model of the zoo with its weights, or with those of an exported folder that `loading.weights` names.
 
-    The adapter that `loading.adapter` names is merged into these weights.
+    The adapter that `loading.adapter` names is merged into these weights. A merged model, and an exported folder in
+    medtune's own form, are read at once, also where weights are to stay unread.
 
     Args:
         name: Name of the zoo entry.
@@ -106,9 +108,10 @@ def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assemble
     check_loading(name, zoo_entry(name, loading.weights), loading)
     if loading.adapter is not None:
         check_adapter(loading.adapter)
-    assembled = _without_adapter(name, seed, replace(loading, adapter=None))
     if loading.adapter is None:
-        return assembled
+        return _without_adapter(name, seed, loading)
+    with leaving_weights_unread(False):
+        assembled = _without_adapter(name, seed, replace(loading, adapter=None))
     return merge_adapter(assembled, loading.adapter, base=base_of(name, loading))
 
 
@@ -140,9 +143,10 @@ def _without_adapter(name: str, seed: int, loading: Loading) -> Assembled:
         # Where the recipe names another language model, the export holds its architecture and tokenizer beside its
         # weights, so that it need not be downloaded again.
         language = loading.language and str(folder / LANGUAGE_FOLDER)
-        assembled = zoo_entry(name, loading.weights).assemble(
-            seed, replace(loading, weights=manifest["base_weights"], language=language)
-        )
+        with leaving_weights_unread(False):
+            assembled = zoo_entry(name, loading.weights).assemble(
+                seed, replace(loading, weights=manifest["base_weights"], language=language)
+            )
         _read_parts(assembled.model, folder)
         tower = assembled.model.get_submodule("vision")
         assembled = replace(assembled, transform=recoded(assembled.transform, tower))

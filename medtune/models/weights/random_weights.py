@@ -48,7 +48,7 @@ def _over_volumes(model: str, device: torch.device) -> Assembled:
     return Assembled(
         model=built,
         family=parts.limited(tokenizer()),
-        transform=parts.input_of(built.vision),
+        transform=parts.input_of(lambda: built.vision),
         provenance=dict.fromkeys(("vision", "projector", "language"), "random (seed 0)"),
     )
 

@@ -12,9 +12,15 @@ from medtune.models.projectors.coca import CoCaConfig, CoCaProjector
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, CTChat
 from medtune.models.towers.ctvit import CTViT
 from medtune.models.volumes.ctvit_code_input import as_codes
+from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.volumes.volume_parts import VolumeParts, chosen, skeleton
-from medtune.models.weights.loading_options import CODES, DEFAULT
-from medtune.models.weights.releases.ct_chat_release import LANGUAGE_FOLDER, PROJECTOR_FILE, assemble_ct_chat
+from medtune.models.weights.loading_options import CODES, DEFAULT, Loading
+from medtune.models.weights.releases.ct_chat_release import (
+    LANGUAGE_FOLDER,
+    PROJECTOR_FILE,
+    assemble_ct_chat,
+    read_ct_chat_tower,
+)
 
 _LLAMA_ROWS = 128256
 
@@ -29,9 +35,15 @@ def entry() -> ZooEntry:
         files=(PROJECTOR_FILE,),
         folder=f"CT-CLIP_v2.pt, {PROJECTOR_FILE} and, in {LANGUAGE_FOLDER}, Llama-3.1-8B-Instruct with its tokenizer",
         variants=variants(),
+        volume_input=_volume_input,
         takes=("weights", "dtype", "variant", "system_prompt"),
         one_question=True,
     )
+
+
+def _volume_input(_: int, loading: Loading) -> VolumeInput:
+    parts = chosen(variants(), loading.variant)
+    return parts.input_of(lambda: read_ct_chat_tower(parts, loading))
 
 
 def variants() -> dict[str, VolumeParts]:

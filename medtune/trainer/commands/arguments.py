@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+ACCEPT_CHANGED_DATA = "--accept-changed-data"
+
 
 def positive(text: str) -> int:
     """Returns the whole number that `text` holds, which must be above 0."""
@@ -36,7 +38,7 @@ def add_recipe(parser: argparse.ArgumentParser) -> None:
     add_overrides(parser, of="recipe", example="train.max_steps=10")
 
 
-def add_overrides(parser: argparse.ArgumentParser, *, of: str, example: str) -> None:
+def add_overrides(parser: argparse._ActionsContainer, *, of: str, example: str) -> None:
     """Adds `--set`, which overrides values of a YAML file."""
     parser.add_argument(
         "--set",
@@ -64,6 +66,12 @@ def add_run_folder(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--resume", action="store_true", help="Continues the unfinished run in the folder that --out names."
+    )
+    parser.add_argument(
+        ACCEPT_CHANGED_DATA,
+        action="store_true",
+        help="With --resume: goes on although the prepared data are others than those that the run began with; every "
+        "output then says so. Without it, changed data are refused.",
     )
     parser.add_argument(
         "--limit",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, cast
 
 from medtune.data.plugins import name_folders
-from medtune.trainer.devices.launch import INTERRUPTED
+from medtune.trainer.launch.stop import INTERRUPTED
 from medtune.version import __version__
 
 FAILED = 1
@@ -99,7 +99,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str) -> int:
-    print(f"medtune: {message}", file=sys.stderr)
+    # The launcher tells which of the other ranks failed and why.
+    if "TORCHELASTIC_ERROR_FILE" not in os.environ or os.environ.get("RANK") == "0":
+        print(f"medtune: {message}", file=sys.stderr)
     return FAILED
 
 
@@ -112,7 +114,8 @@ def parser(names: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
     _add_plugins(whole)
     commands = whole.add_subparsers(metavar="COMMAND", required=True)
     for name, (module_name, text) in COMMANDS.items():
-        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        # A shortened argument would be passed on to jobs and ranks, which are given the arguments without whole names.
+        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False)
         if name in names:
             # The type is not known, because the module is imported by name. A test checks that each module of the table
             # has both functions.

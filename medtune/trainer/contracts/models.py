@@ -10,6 +10,8 @@ from medtune.models.assemble import CheckpointEntry, ServedEntry, ZooEntry, any_
 from medtune.models.contract import PARTS
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Tuning
+from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.weights.loading_options import DEFAULT
 from medtune.trainer.contracts.contract import Contract
 
 TWIN = "nano_"
@@ -63,8 +65,14 @@ def its_twin_has_the_tensors_of_its_skeleton(found: Opened) -> Iterator[str]:
 
 
 def other_tensors(entry: ZooEntry) -> Iterator[str]:
-    """Complains if the assembled model has other tensors than its skeleton, or does not name the origin of a part."""
+    """Complains if the assembled model has other tensors than its skeleton, or another transform than its entry says.
+
+    The origin of each part has to be named as well.
+    """
     assembled, skeleton = entry.assemble(0), entry.skeleton()
+    is_over_volumes = isinstance(assembled.transform, VolumeInput)
+    if is_over_volumes and entry.volume_input(0, DEFAULT) != assembled.transform:
+        yield "ZooEntry.volume_input does not return the transform of the assembled model; the cache is filled with it"
     built, planned = ({k: tuple(v.shape) for k, v in m.state_dict().items()} for m in (assembled.model, skeleton))
     for name in sorted(built.keys() | planned.keys()):
         if built.get(name) != planned.get(name):

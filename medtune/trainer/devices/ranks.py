@@ -1,13 +1,30 @@
-"""Gives each process of a run its device, and lets the processes join, wait for each other and add up values."""
+"""Gives each process of a run its device, and lets the processes join, wait for each other and agree on values.
+
+What a step of the training exchanges goes through the process group of the devices, whose timeout the recipe states
+(`train.timeout_minutes`). Waiting while one rank works alone, such as at a download or a scoring, goes through a second
+group on the CPU, which takes hours: NCCL would end the run after minutes.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import HashStore, PrefixStore
+from torch.distributed.rendezvous import rendezvous
+
+WAITING_HOURS: float = 24
+"""How long ranks wait for one that works alone."""
+_STOP = "medtune/stop"
+_LAUNCHER_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+_waiting: list[Any] = []
+"""The process group that was joined, and the group for waiting that belongs to it."""
 
 
 def device_of_rank(local_rank: int) -> torch.device:
@@ -18,41 +35,174 @@ def device_of_rank(local_rank: int) -> torch.device:
     """
     if not torch.cuda.is_available():
         return torch.device("cpu")
-    if local_rank >= torch.cuda.device_count():
+    if (count := torch.cuda.device_count()) <= local_rank:
         raise ValueError(
-            f"train.devices asks for {local_rank + 1} GPUs or more, this machine has {torch.cuda.device_count()}; set "
-            "train.devices to that, or start on several machines with torchrun"
+            f"this machine is to run {local_rank + 1} processes or more and shows each {count} GPUs; set train.devices "
+            "or --devices to that, start on several machines with --nodes, or under SLURM ask for GPUs with "
+            "--gpus-per-node and not with --gpus-per-task"
         )
     return torch.device("cuda", local_rank)
 
 
-def prefer_one_order(device: torch.device) -> None:
+def prefer_one_order(device: torch.device, *, wanted: bool = True) -> None:
     """Asks PyTorch for deterministic algorithms on a GPU where they exist; call it before any computation.
+
+    Args:
+        device: The device of this process.
+        wanted: Whether the recipe asks for them (`train.deterministic`).
 
     Source: https://docs.pytorch.org/docs/stable/notes/randomness.html
     """
-    if device.type == "cuda":
+    # With deterministic algorithms, PyTorch writes NaN into all new memory, to show code that reads it too early.
+    new_memory: Any = torch.utils.deterministic
+    new_memory.fill_uninitialized_memory = False
+    if wanted and device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True, warn_only=True)
 
 
-def join_ranks(world_size: int, device: torch.device) -> None:
-    """Joins this process to the process group of a run with several processes, before the first evaluation."""
-    if world_size > 1 and not dist.is_initialized():
+def join_ranks(
+    world_size: int, device: torch.device, *, timeout_minutes: float = 60.0, divides_weights: bool = False
+) -> None:
+    """Joins this process to the process groups of a run with several processes, before the first evaluation.
+
+    What divides the weights needs a process group also where there is one process.
+
+    Args:
+        world_size: The number of processes of the run.
+        device: The device of this process.
+        timeout_minutes: Minutes after which a rank that waits for the others in a step ends with an error.
+        divides_weights: Whether the strategy of the run divides the weights among the processes.
+    """
+    if (world_size > 1 or divides_weights) and not dist.is_initialized():
         options: dict[str, Any] = {"device_id": device} if device.type == "cuda" else {}
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo", **options)
+        if world_size == 1:
+            options |= {"rank": 0, "world_size": 1, "store": HashStore()}
+        elif os.environ.get("GROUP_WORLD_SIZE") == "1" and (attempt := os.environ.get("TORCHELASTIC_RESTART_COUNT")):
+            # torchrun keeps one store for all attempts of its ranks. Without a name of its own, a rank that is started
+            # again may find the addresses of ranks that have ended. On several machines the counts are not the same.
+            store, rank, _ = next(rendezvous("env://", timeout=timedelta(minutes=timeout_minutes)))
+            named = PrefixStore(f"attempt {attempt}", store)
+            options |= {"rank": rank, "world_size": world_size, "store": named}
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        dist.init_process_group(backend, timeout=timedelta(minutes=timeout_minutes), **options)
+        _waiting_group()
+
+
+@contextlib.contextmanager
+def left_as_found() -> Iterator[None]:
+    """Lets the next run in this process start as this one did.
+
+    Afterwards the process group of a run with one process is gone, and so are the variables of a launcher that
+    Lightning's DeepSpeed strategy sets, from which the next run would conclude that torchrun started it.
+    """
+    before = {name: os.environ.get(name) for name in _LAUNCHER_VARIABLES}
+    try:
+        yield
+    finally:
+        if dist.is_initialized() and dist.get_world_size() == 1:
+            _waiting.clear()
+            dist.destroy_process_group()
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def state_timeout(minutes: float) -> None:
+    """Sets the timeout of every process group but that for waiting, also of groups that a strategy made for itself."""
+    if dist.is_initialized():
+        waiting = _waiting_group()
+        for group in list(dist.distributed_c10d._world.pg_map):
+            if group is not waiting:
+                dist.set_timeout(timedelta(minutes=minutes), group)
+
+
+def _waiting_group() -> Any:
+    """Returns the group for waiting; the first call makes it, on all ranks together."""
+    world = dist.group.WORLD
+    if not _waiting or _waiting[0] is not world:
+        _waiting[:] = [world, dist.new_group(backend="gloo", timeout=timedelta(hours=WAITING_HOURS))]
+    return _waiting[1]
+
+
+@contextlib.contextmanager
+def _saying_why() -> Iterator[None]:
+    """Says what an error means that ends the waiting.
+
+    Raises:
+        RuntimeError: Another rank ended, or did not come in time.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if "timed out" in str(error).lower():
+            text = f"waited {WAITING_HOURS} hours for the other ranks (WAITING_HOURS); one of them hangs or has ended"
+        else:
+            text = "another rank has ended while this one waited for it; the error of that rank says why"
+        raise RuntimeError(f"{text} ({error})") from error
 
 
 def barrier() -> None:
-    """Waits until all ranks have reached this call; returns at once in a run with one process."""
+    """Waits until all ranks have reached this call, for hours if need be; returns at once in a run with one process.
+
+    Raises:
+        RuntimeError: Another rank ended, or did not come within `WAITING_HOURS`.
+    """
     if dist.is_initialized():
-        dist.barrier()
+        with _saying_why():
+            dist.barrier(group=_waiting_group())
 
 
 def summed(values: Sequence[float], device: torch.device) -> list[float]:
-    """Returns each value summed over all ranks."""
+    """Returns each value summed over all ranks, which come to this call at about the same time."""
     if not dist.is_initialized():
         return list(values)
     tensor = torch.tensor(values, dtype=torch.float64 if device.type == "cpu" else torch.float32, device=device)
     dist.all_reduce(tensor)
     return [float(v) for v in tensor.tolist()]
+
+
+def highest(number: int) -> int:
+    """Returns the highest of the numbers that the ranks give; it waits as `barrier` does.
+
+    Raises:
+        RuntimeError: Another rank ended, or did not come within `WAITING_HOURS`.
+    """
+    if not dist.is_initialized():
+        return number
+    tensor = torch.tensor([number], dtype=torch.int64)
+    with _saying_why():
+        dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=_waiting_group())
+    return int(tensor.item())
+
+
+def told_by_first(value: object) -> Any:
+    """Returns on every rank what rank 0 gives; it waits as `barrier` does.
+
+    Raises:
+        RuntimeError: Another rank ended, or did not come within `WAITING_HOURS`.
+    """
+    if not dist.is_initialized():
+        return value
+    told = [value]
+    with _saying_why():
+        dist.broadcast_object_list(told, src=0, group=_waiting_group())
+    return told[0]
+
+
+def ask_all_to_stop(number: int) -> None:
+    """Tells all ranks that a signal asked this one to stop; they hear it when they ask `stop_heard`."""
+    if dist.is_initialized():
+        with contextlib.suppress(RuntimeError):
+            dist.distributed_c10d._get_default_store().set(_STOP, str(number))
+
+
+def stop_heard() -> int:
+    """Returns the signal that asked any rank to stop; 0 if none did, or if it can no longer be known."""
+    if dist.is_initialized():
+        with contextlib.suppress(RuntimeError):
+            store = dist.distributed_c10d._get_default_store()
+            return int(store.get(_STOP)) if store.check([_STOP]) else 0
+    return 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from medtune.eval.results.doctor_file import DoctorFile
 from medtune.eval.results.typed_json import read_json, write_document
 from medtune.models.weights.assets import cache_folder
-from medtune.trainer.devices.ranks import summed
+from medtune.trainer.devices.ranks import highest
 from medtune.trainer.doctor.examine import examine
 from medtune.trainer.doctor.fingerprint import weights_hash
 from medtune.trainer.doctor.patient import Patient, patient_of
@@ -38,7 +38,7 @@ def proven_on_first_run(experiment: Experiment, *, resumed: bool) -> bool:
         failed = experiment.rank == 0 and not done and not _proven(experiment)
     finally:
         # After an error on rank 0 too, or the others would wait for it forever.
-        failures = summed([float(failed)], experiment.device)[0]
+        failures = highest(int(failed))
     return failures == 0
 
 

@@ -38,10 +38,11 @@ def _name(run: RunFolder) -> str:
     """Returns a name that depends on the trained weights, on those that they were trained from, and on the recipe."""
     recipe = run.read_recipe()
     hashed = hashlib.sha256(f"{__version__}\n{recipe_to_yaml(recipe)}".encode())
-    trained = run.best if run.best.is_file() else recipe.model.checkpoint
+    trained = run.best if run.has_best else recipe.model.checkpoint
     if trained is not None:
-        with trained.open("rb") as file:
-            hashed.update(hashlib.file_digest(file, "sha256").digest())
+        for path in sorted(trained.iterdir()) if trained.is_dir() else [trained]:
+            with path.open("rb") as file:
+                hashed.update(hashlib.file_digest(file, "sha256").digest())
     base = Path(recipe.model.weights) if recipe.model.weights else None
     if base is not None and base.is_dir():
         for path in sorted(each for each in base.rglob("*") if each.is_file()):

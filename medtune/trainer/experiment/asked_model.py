@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Protocol
 
 import numpy as np
@@ -21,9 +22,14 @@ from medtune.eval.asking.answerer import Answerer
 from medtune.models.answering import LocalAnswerer
 from medtune.models.contract import Assembled
 from medtune.models.endpoint.served import Served, open_answerer
+from medtune.models.loaded_ahead import lost_readers_named
 from medtune.models.media_item import read_item
+from medtune.models.media_reader import MediaReader
+from medtune.models.sharding.lock_step import lock_step
+from medtune.models.sharding.turns import Turns
 from medtune.models.tuning.precision import precise
 from medtune.trainer.experiment.experiment import Experiment
+from medtune.trainer.launch.stop import asked_to_stop
 
 _IMAGES_AT_ONCE = 16
 
@@ -43,8 +49,8 @@ class AskedModel(Protocol):
     def vision_features(self, groups: Sequence[MediaGroup], /) -> dict[str, NDArray[np.float32]]:
         """Returns, by media id, the vision tower's features of each image with its boxes drawn.
 
-        The features of all tokens of an image are joined to one vector. The result is empty if the vision tower is not
-        in this process, or if images differ in their number of features.
+        The features of all tokens of an image are joined to one vector. The result is empty if the vision tower is not,
+        or not as a whole, in this process, or if images differ in their number of features.
         """
         ...
 
@@ -72,23 +78,34 @@ class LoadedModel:
         model, recipe, device = self.assembled.model, self.experiment.recipe, self.experiment.device
         was_training = model.training
         model.eval()
-        yield LocalAnswerer(
-            self.assembled,
-            device=device,
-            batch_tokens=recipe.eval.batch_tokens,
-            batch_size=recipe.eval.batch_size,
-            max_new_tokens=recipe.eval.max_new_tokens,
-            precise=precise(recipe.train.precision, device),
-            temperature=recipe.eval.temperature,
-            seed=recipe.train.seed,
-        )
+        workers = self.experiment.recipe.data.workers
+        reading = MediaReader(self.assembled.transform, workers=workers)
+        with self.lock_step() as turns, lost_readers_named(), reading as reader:
+            yield LocalAnswerer(
+                self.assembled,
+                device=device,
+                batch_tokens=recipe.eval.batch_tokens,
+                batch_size=recipe.eval.batch_size,
+                max_new_tokens=recipe.eval.max_new_tokens,
+                precise=precise(recipe.train.precision, device),
+                temperature=recipe.eval.temperature,
+                seed=recipe.train.seed,
+                turns=turns,
+                reader=reader,
+            )
         model.train(was_training)
+
+    def lock_step(self) -> AbstractContextManager[Turns | None]:
+        """Returns a context in which a rank may use a divided model in its own way, or not at all; all ranks enter."""
+        timeout = timedelta(minutes=self.experiment.recipe.train.timeout_minutes)
+        return lock_step(self.assembled.model, timeout=timeout, stopping=lambda: bool(asked_to_stop()))
 
     @torch.no_grad()
     def vision_features(self, groups: Sequence[MediaGroup], /) -> dict[str, NDArray[np.float32]]:
         """Returns, by media id, the vision tower's features of each image, as `AskedModel` describes them.
 
-        Where several images are shown together, their features are averaged. Questions without media have none.
+        Where several images are shown together, their features are averaged. Questions without media have none. One
+        rank may ask a divided model alone if the others are in `lock_step` too.
         """
         model, transform = self.assembled.model, self.assembled.transform
         computed = precise(self.experiment.recipe.train.precision, self.experiment.device)

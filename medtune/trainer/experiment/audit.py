@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from medtune.data.types import MediaGroup, Prediction, Reading
 from medtune.eval.asking.conditions import audit_conditions
@@ -117,20 +118,46 @@ def _audit(experiment: Experiment, phase: AnsweredPhase, answers: Sequence[Predi
         parser=experiment.primary_parser,
         train=experiment.prepared.questions("train"),
     )
-    train = [group for group in experiment.prepared.groups("train") if any(map(is_choice, group.questions))]
-    groups = [group for group in phase.groups if any(map(is_choice, group.questions))]
-    seed = experiment.recipe.train.seed
-    learnt = drawn(train, at_most=MAX_IMAGES, seed=seed)
-    small = [thumbnails(part) for part in (learnt, groups)]
+    read = audited_media(experiment, phase.groups)
+    small = [thumbnails(part) for part in (read.learnt, read.asked)]
     probes = [
-        *cue_probes(subject.train, learnt, subject.questions, groups),
+        *cue_probes(subject.train, read.learnt, subject.questions, read.asked),
         *thumbnail_probes(subject, small[0], small[1]),
     ]
-    if train:
-        probed = drawn(train, at_most=MAX_PROBED_IMAGES, seed=seed)
-        seen = [model.vision_features(part) for part in (probed, groups)]
+    if read.encoded:
+        seen = [model.vision_features(part) for part in (read.encoded, read.asked)]
         probes += feature_probe(subject, seen[0], seen[1]) if all(seen) else []
     return audit_of(subject, probes)
+
+
+class AuditedMedia(NamedTuple):
+    """The media groups that the probes of an audit read, each of which has a question with options.
+
+    Attributes:
+        learnt: Those of the train split from which cues and thumbnails are learnt.
+        encoded: Those of the train split that the vision tower encodes.
+        asked: Those of the audited phase, of which all are read and encoded.
+    """
+
+    learnt: Sequence[MediaGroup]
+    encoded: Sequence[MediaGroup]
+    asked: Sequence[MediaGroup]
+
+
+def audited_media(experiment: Experiment, groups: Sequence[MediaGroup]) -> AuditedMedia:
+    """Returns the media that the probes of an audit read.
+
+    Args:
+        experiment: The experiment.
+        groups: The media groups of the audited phase.
+    """
+    train = [group for group in experiment.prepared.groups("train") if any(map(is_choice, group.questions))]
+    seed = experiment.recipe.train.seed
+    return AuditedMedia(
+        learnt=drawn(train, at_most=MAX_IMAGES, seed=seed),
+        encoded=drawn(train, at_most=MAX_PROBED_IMAGES, seed=seed),
+        asked=[group for group in groups if any(map(is_choice, group.questions))],
+    )
 
 
 def _left_out(experiment: Experiment, audit: Audit) -> list[str]:
@@ -140,6 +167,8 @@ def _left_out(experiment: Experiment, audit: Audit) -> list[str]:
         return []
     if experiment.recipe.model.endpoint is not None:
         return [f"  no {LINEAR_PROBE}: the vision tower is behind the endpoint"]
+    if experiment.recipe.train.divides_weights:
+        return [f"  no {LINEAR_PROBE}: no device holds the whole vision tower ({experiment.recipe.train.strategy})"]
     return [f"  no {LINEAR_PROBE}: images differ in how many features this model's vision tower gives"]
 
 

@@ -9,8 +9,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 from medtune.version import __version__
 
 PACKAGES = (
@@ -30,6 +28,9 @@ PACKAGES = (
 
 def environment(command: Sequence[str]) -> dict[str, object]:
     """Returns the content of environment.json: the command, versions, devices, and the git commit of medtune."""
+    # `prepare` and `compare` read the files of runs as well, and use no torch.
+    import torch
+
     return {
         "command": list(command),
         "medtune": __version__,

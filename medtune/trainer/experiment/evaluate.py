@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from medtune.data.prepared.read import Prepared
 from medtune.data.types import Condition, MediaGroup, Prediction, Question, Reading
+from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.plan import ONCE
 from medtune.eval.judge.verdicts import with_verdicts
@@ -20,12 +20,16 @@ from medtune.eval.results.build import scores_file
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
+from medtune.models.answering import LocalAnswerer
+from medtune.models.sharding.turns import StoppedInTurn
 from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.experiment.asked_model import AskedModel
-from medtune.trainer.experiment.ctrl_c import noticing_ctrl_c
 from medtune.trainer.experiment.experiment import Experiment
-from medtune.trainer.experiment.prepared_data import groups_of
+from medtune.trainer.experiment.prepared_data import tested
+from medtune.trainer.launch.stop import listening
+from medtune.trainer.launch.stop_together import StoppedAlone, check_stop, wait_or_stop
 from medtune.trainer.recipe.published_protocol import departure_from_published
+from medtune.trainer.training.validation.waiting import Waiting, waiting_text
 
 
 def evaluate_phase(
@@ -37,6 +41,7 @@ def evaluate_phase(
     conditions: Sequence[Condition],
     title: str,
     repeats: Mapping[Condition, int] = ONCE,
+    on_waited: Callable[[float], None] = lambda share: None,
 ) -> PhaseScores:
     """Asks the groups' questions, writes answers and scores to `out_dir`, and returns the scores.
 
@@ -50,6 +55,8 @@ def evaluate_phase(
         conditions: The conditions to ask under, for instance "image".
         title: The label of the progress bar.
         repeats: How often each question is asked under each condition.
+        on_waited: Called with the share of the time of answering in which answers waited for media, 0 to 1, that of the
+            rank that waited most; not called if nothing was asked, or if the model is behind an endpoint.
     """
     predictions = answer_groups(
         experiment,
@@ -60,6 +67,7 @@ def evaluate_phase(
         conditions=conditions,
         title=title,
         repeats=repeats,
+        on_waited=on_waited,
     )
     questions = [question for group in groups for question in group.questions]
     return score_answers(experiment, questions, predictions, out_dir=out_dir)
@@ -82,7 +90,7 @@ def score_answers(
         questions,
         predictions,
         experiment.benchmark,
-        train=train_questions(experiment.prepared),
+        train=experiment.train_split,
         parser=experiment.primary_parser,
         unlike_published=departure(experiment, questions),
     )
@@ -110,28 +118,48 @@ def answer_groups(
     conditions: Sequence[Condition],
     title: str,
     repeats: Mapping[Condition, int] = ONCE,
+    on_waited: Callable[[float], None] = lambda share: None,
 ) -> list[Prediction]:
     """Asks the groups' questions, writes the answers to `out_dir` and returns them.
 
     All ranks take part, and each gets all answers. The arguments are those of `evaluate_phase`; `readings` says how a
-    question is answered: by generating text, by the likelihood of the options, or both.
+    question is answered: by generating text, by the likelihood of the options, or both. How long answers waited for
+    media is printed.
     """
-    with model.answering() as answerer, _progress(title, shown=experiment.rank == 0) as on_group:
-        return evaluate(
-            answerer,
-            groups,
-            experiment.benchmark,
-            answer_format=experiment.recipe.model.answer_format,
-            out_dir=out_dir,
-            readings=readings,
-            conditions=conditions,
-            seed=experiment.recipe.train.seed,
-            repeats=repeats,
-            rank=experiment.rank,
-            world_size=experiment.world_size,
-            barrier=barrier,
-            on_group=on_group,
-        )
+    with listening(at_once=experiment.world_size == 1):
+        try:
+            with model.answering() as answerer, _progress(title, shown=experiment.rank == 0) as on_group:
+                watched = Waiting(answerer, on_group) if isinstance(answerer, LocalAnswerer) else on_group
+                predictions = evaluate(
+                    answerer,
+                    groups,
+                    experiment.benchmark,
+                    answer_format=experiment.recipe.model.answer_format,
+                    out_dir=out_dir,
+                    readings=readings,
+                    conditions=conditions,
+                    seed=experiment.recipe.train.seed,
+                    repeats=repeats,
+                    rank=experiment.rank,
+                    world_size=experiment.world_size,
+                    barrier=lambda: _meet(answerer),
+                    on_group=watched,
+                )
+            if isinstance(watched, Waiting) and (share := watched.share()) is not None:
+                experiment.say(f"{title}: {waiting_text(share, workers=experiment.recipe.data.workers)}")
+                on_waited(share)
+            return predictions
+        except (StoppedAlone, StoppedInTurn):
+            # The others wait for this rank, each after its last group, or come here as well.
+            wait_or_stop()
+            raise
+
+
+def _meet(answerer: Answerer) -> None:
+    """Waits for all ranks, and helps those that still ask a divided model."""
+    if isinstance(answerer, LocalAnswerer):
+        answerer.meet()
+    wait_or_stop()
 
 
 def tested_groups(experiment: Experiment) -> tuple[MediaGroup, ...]:
@@ -140,27 +168,16 @@ def tested_groups(experiment: Experiment) -> tuple[MediaGroup, ...]:
     Raises:
         ValueError: The split is empty.
     """
-    options = experiment.recipe.eval
-    wanted = [number for number in (experiment.limit, options.questions) if number is not None]
-    most, seed = min(wanted, default=None), experiment.recipe.train.seed
-    return groups_of(experiment.prepared, options.split, questions=most, seed=seed)
-
-
-def train_questions(prepared: Prepared) -> tuple[Question, ...]:
-    """Returns the questions of the train split, which the majority and prior baselines learn from.
-
-    The result is empty if the folder has no train split.
-    """
-    return prepared.questions("train")
+    return tested(experiment.recipe, experiment.prepared, limit=experiment.limit)
 
 
 @contextlib.contextmanager
 def _progress(title: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
     bars = tqdm(desc=title, unit="image", disable=not shown, file=sys.stderr, mininterval=1.0)
-    with bars as bar, noticing_ctrl_c() as check_ctrl_c:
+    with bars as bar:
 
         def on_group(done: int, total: int) -> None:
-            check_ctrl_c()
+            check_stop()
             bar.total = total
             bar.update(done - bar.n)
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 from medtune.benchmarks import find_source
 from medtune.data.prepared.read import Prepared
 from medtune.eval.data_label import recorded_label
-from medtune.models.weights.adapters.read import adapter_folder
-from medtune.models.weights.adapters.write import read_about_adapter
-from medtune.models.weights.checkpoint import read_about
-from medtune.models.weights.export import is_exported, read_exported
 from medtune.trainer.recipe.schema import ModelBlock
+from medtune.trainer.seen.weights_facts import facts_before
 
 
 def whole_test(prepared: Prepared) -> str | None:
@@ -39,11 +36,4 @@ def unofficial_before(model: ModelBlock) -> list[str]:
         FileNotFoundError: There is no file at model.checkpoint.
         ValueError: The file at model.checkpoint is not a safetensors file, or the adapter's folder holds none.
     """
-    found = []
-    if model.weights is not None and is_exported(model.weights):
-        found.append(recorded_label(read_exported(model.weights)))
-    if model.adapter is not None:
-        found.append(recorded_label(read_about_adapter(adapter_folder(model.adapter))))
-    if model.checkpoint is not None:
-        found.append(recorded_label(read_about(model.checkpoint)))
-    return [label.unofficial_training for label in found]
+    return [recorded_label(facts).unofficial_training for facts in facts_before(model)]

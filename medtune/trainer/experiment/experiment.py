@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import lightning.pytorch as pl
@@ -13,12 +13,22 @@ import torch
 from medtune.data.prepared.read import Prepared
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel, label_of, unofficial_sets
+from medtune.eval.scoring.baselines import TrainSplit
 from medtune.models.tuning.precision import resolved
-from medtune.trainer.devices.ranks import barrier, device_of_rank, join_ranks, prefer_one_order
+from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.evaluation_only import unofficial_before
-from medtune.trainer.experiment.open_data import open_data, primary_parser
+from medtune.trainer.experiment.open_data import open_data
+from medtune.trainer.experiment.prepared_data import tested
 from medtune.trainer.experiment.run_folder import RunFolder, begin_or_resume
+from medtune.trainer.launch.one_folder import see_folder
+from medtune.trainer.launch.rank import join
+from medtune.trainer.launch.started import ALONE, Started
+from medtune.trainer.recipe.readings import primary_parser
 from medtune.trainer.recipe.schema import SERVED, Recipe
+from medtune.trainer.seen.data_facts import data_facts
+from medtune.trainer.seen.earlier import learnt_in_all, seen_before
+from medtune.trainer.seen.learnt import NOTHING, Learnt
+from medtune.trainer.series.finished_run import found_data
 from medtune.trainer.training.mixture import TrainingSet, described, stage_mixture
 from medtune.trainer.training.stages import with_counted_epochs
 from medtune.trainer.training.validation.watched import check_early_stopping
@@ -36,13 +46,18 @@ class Experiment:
         training_sets: The prepared folders that the model is trained on; empty if nothing is trained.
         folder: The run folder.
         device: The device of this process.
-        rank: The number of this process among those of the run, from 0.
-        world_size: The number of processes of the run.
+        started: The place of this process among those of the run.
         limit: About how many questions of each split are used; None uses all.
         unofficial_training: The evaluation-only data sets that the model is trained on, in the form of
             `DataLabel.unofficial_training`; "" if there are none.
         learnt_lookalikes: Says which training sets hold images that look like evaluated ones; "" if none does.
         trained_on: A description of the training sets in words; "" if nothing is trained.
+        learnt: The patients and media that the model has learnt from once the training has ended, earlier trainings of
+            its weights included; nothing if nothing is trained.
+        seen_in_training: Says how much of what is evaluated the weights were trained on, in the form of
+            `DataLabel.seen_in_training`.
+        changed_data: Says when and how the data changed while the run was interrupted; "" if they did not.
+        volume_cache: The folder of volumes in the form that the model reads; None is the prepared folder's own.
     """
 
     name: str
@@ -52,12 +67,25 @@ class Experiment:
     training_sets: Sequence[TrainingSet]
     folder: RunFolder
     device: torch.device
-    rank: int
-    world_size: int
+    started: Started
     limit: int | None
     unofficial_training: str
     learnt_lookalikes: str
     trained_on: str
+    learnt: Learnt = NOTHING
+    seen_in_training: str = ""
+    changed_data: str = ""
+    volume_cache: Path | None = None
+
+    @property
+    def rank(self) -> int:
+        """The number of this process among those of the run, from 0."""
+        return self.started.rank
+
+    @property
+    def world_size(self) -> int:
+        """The number of processes of the run."""
+        return self.started.world_size
 
     @property
     def label(self) -> DataLabel:
@@ -67,6 +95,8 @@ class Experiment:
             prompts=self.benchmark.wording,
             unofficial_training=self.unofficial_training,
             learnt_lookalikes=self.learnt_lookalikes,
+            seen_in_training=self.seen_in_training,
+            changed_data=self.changed_data,
         )
 
     @property
@@ -79,6 +109,11 @@ class Experiment:
     def primary_parser(self) -> str:
         """The name of the parser whose readings give the score `overall`."""
         return primary_parser(self.recipe, self.benchmark)
+
+    @cached_property
+    def train_split(self) -> TrainSplit:
+        """The train split of the folder that is evaluated on, which the majority and prior baselines learn from."""
+        return TrainSplit(lambda: self.prepared.each_question("train"))
 
     def say(self, text: str) -> None:
         """Prints a text; only rank 0 does."""
@@ -95,6 +130,7 @@ def open_experiment(
     resume: bool,
     limit: int | None,
     command: Sequence[str],
+    accept_changed_data: bool = False,
 ) -> Experiment:
     """Opens a recipe to train or evaluate with, on every process of the run, and begins or resumes its run folder.
 
@@ -106,6 +142,7 @@ def open_experiment(
         resume: Whether `folder` holds a run to continue.
         limit: About how many questions of each split are used; None uses all.
         command: The command line, for the record.
+        accept_changed_data: Whether a run that is resumed goes on with other data than it began with.
 
     Raises:
         FileExistsError: The folder holds something and `resume` is off.
@@ -117,10 +154,7 @@ def open_experiment(
             f"model.name {SERVED!r}: a model behind an endpoint cannot be trained, its weights are not here; "
             f"`medtune eval {name}` evaluates it"
         )
-    rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    device = device_of_rank(int(os.environ.get("LOCAL_RANK", "0")))
-    prefer_one_order(device)
-    join_ranks(world_size, device)
+    started, device = join(recipe.train)
     recipe = replace(recipe, train=replace(recipe.train, precision=resolved(recipe.train.precision, device)))
     pl.seed_everything(recipe.train.seed, workers=True, verbose=False)
     recipe, prepared, benchmark, training_sets = open_data(recipe, training=training, limit=limit)
@@ -137,21 +171,45 @@ def open_experiment(
         training_sets=training_sets,
         folder=folder,
         device=device,
-        rank=rank,
-        world_size=world_size,
+        started=started,
         limit=limit,
         unofficial_training=unofficial_sets(
             [each.prepared.manifest for each in training_sets], before=unofficial_before(recipe.model)
         ),
         learnt_lookalikes="; ".join(each.lookalikes for each in training_sets if each.lookalikes),
         trained_on=trained_on,
+        learnt=learnt_in_all(recipe, training_sets, limit=limit) if training else NOTHING,
+        seen_in_training=seen_before(recipe.model, tested(recipe, prepared, limit=limit), prepared.contents),
     )
-    if rank == 0:
-        begin_or_resume(folder, recipe, resume=resume, command=command, about=experiment.about)
-    barrier()
+    if experiment.rank == 0:
+        begin_or_resume(
+            folder,
+            recipe,
+            resume=resume,
+            command=command,
+            about=experiment.about,
+            data=data_facts(
+                prepared, [each.prepared for each in training_sets], before=folder.data_before() if resume else {}
+            ),
+            accept_changed_data=accept_changed_data,
+            asked=tested(recipe, prepared, limit=limit) if accept_changed_data else (),
+            contents=prepared.contents,
+        )
+    see_folder(folder)
+    recorded = folder.recorded_label()
+    experiment = replace(
+        experiment,
+        learnt=experiment.learnt.joined([folder.read_learnt()]) if training else NOTHING,
+        seen_in_training=recorded.seen_in_training,
+        changed_data=recorded.changed_data,
+    )
     experiment.say(f"run folder: {folder.root}")
     for line in (*prepared.manifest.lookalikes.lines(), *filter(None, [experiment.learnt_lookalikes])):
         experiment.say(f"look-alikes: {line}")
+    if experiment.seen_in_training:
+        experiment.say(f"trained on before: {experiment.seen_in_training}")
+    if experiment.changed_data:
+        experiment.say(f"the data changed: {experiment.changed_data}")
     return experiment
 
 
@@ -173,7 +231,7 @@ def open_run(root: Path, *, questions: Path | None = None) -> Experiment:
     recipe, prepared, benchmark, _ = open_data(
         replace(recipe, data=replace(recipe.data, root=data_root)), training=False
     )
-    folder.refuse_other_data(prepared.root, prepared.data_hash)
+    folder.refuse_other_data(prepared.root, data_facts(prepared, (), before=folder.data_before()))
     return Experiment(
         name=str(recorded["recipe"]),
         recipe=recipe,
@@ -182,18 +240,11 @@ def open_run(root: Path, *, questions: Path | None = None) -> Experiment:
         training_sets=(),
         folder=folder,
         device=device_of_rank(0),
-        rank=0,
-        world_size=1,
+        started=ALONE,
         limit=None,
         unofficial_training=folder.recorded_label().unofficial_training,
         learnt_lookalikes=folder.recorded_label().learnt_lookalikes,
         trained_on=str(recorded.get("trained_on", "")),
+        seen_in_training=folder.recorded_label().seen_in_training,
+        changed_data=folder.recorded_label().changed_data,
     )
-
-
-def found_data(data_root: Path, *, run: Path) -> Path:
-    """Returns the path of a run's prepared folder: as in the recipe, or relative to a folder above the run."""
-    if data_root.is_dir():
-        return data_root
-    above = (folder / data_root for folder in run.resolve().parents)
-    return next((path for path in above if path.is_dir()), data_root)

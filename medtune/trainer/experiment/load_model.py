@@ -19,11 +19,12 @@ from medtune.models.endpoint.pictures import SLICES_INSTEAD, read_kinds
 from medtune.models.endpoint.served import Served
 from medtune.models.endpoint.settings import Endpoint, read_key
 from medtune.models.parts.pictures import PictureInput
-from medtune.models.transformers_vlm.generic.model import GenericVlm
+from medtune.models.sharding.divide import divide, ranks_mesh
+from medtune.models.sharding.unread import leaving_weights_unread
 from medtune.models.tuning.apply import PartRow, adapt, set_learning
 from medtune.models.tuning.gradient_checkpointing import recompute_activations
 from medtune.models.tuning.plan import Precision
-from medtune.models.tuning.precision import resolved, set_types
+from medtune.models.tuning.precision import resolved, set_types, stored_types
 from medtune.models.tuning.quantize import quantize_language
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts
 from medtune.models.volumes.volume_input import VolumeInput
@@ -32,11 +33,13 @@ from medtune.models.weights.adapters.write import Base
 from medtune.models.weights.checkpoint import load_trained, read_about, read_starts, trainable_names
 from medtune.models.weights.export import assemble_model, base_of
 from medtune.models.weights.hub import commits
-from medtune.trainer.devices.ranks import barrier
+from medtune.trainer.devices.ranks import barrier, state_timeout
 from medtune.trainer.experiment.asked_model import AskedModel, LoadedModel, ServedModel
 from medtune.trainer.experiment.experiment import Experiment
+from medtune.trainer.experiment.missing_inputs import cannot_divide
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.schema import ModelBlock, Recipe, Stage
+from medtune.trainer.volume_cache.wanted import check_organs
 
 FOUR_BITS = "; its linear layers held in 4 bits (NF4)"
 LORA_FACTS = ("alpha", "rslora", "dora", "init")
@@ -61,13 +64,23 @@ def load_model(experiment: Experiment, checkpoint: Path | None) -> AskedModel:
     """
     if experiment.recipe.model.endpoint is not None:
         return ServedModel(experiment, _served(experiment, experiment.recipe.model.endpoint))
-    if checkpoint is None:
-        assembled = _fetched(experiment)
+    with leaving_weights_unread(experiment.recipe.train.divides_weights):
+        if checkpoint is None:
+            assembled = _fetched(experiment)
+            assembled.model.requires_grad_(False)
+        else:
+            assembled = adapted(experiment, checkpoint)
+    precision, device = experiment.recipe.train.precision, experiment.device
+    if experiment.recipe.train.divides_weights:
+        # Whatever divides them in training: DeepSpeed's engine divides nothing without an optimizer.
+        divide(assembled.model, precision, ranks_mesh(device, experiment.world_size))
+        # torch.autocast keeps a copy in 16 bits of each float32 weight that requires gradients until a pass ends, so
+        # that each device would hold the whole model.
         assembled.model.requires_grad_(False)
-        place(assembled.model, experiment.recipe.train.precision, experiment.device)
+        # The mesh has made process groups of its own.
+        state_timeout(experiment.recipe.train.timeout_minutes)
     else:
-        assembled = adapted(experiment, checkpoint)
-        place(assembled.model, experiment.recipe.train.precision, experiment.device)
+        place(assembled.model, precision, device)
     return LoadedModel(experiment, assembled)
 
 
@@ -90,7 +103,8 @@ class TrainableModel(NamedTuple):
 def load_trainable(experiment: Experiment, stage: Stage, start: Path | None) -> TrainableModel:
     """Returns the model at the beginning of a stage, with its parts frozen or trainable as the stage says.
 
-    It is on the device, or under ZeRO-3 in the host's memory.
+    It is on the device. Where the strategy divides the weights, they are still in their files, and the strategy reads
+    each rank's share.
 
     Args:
         experiment: The experiment that the stage belongs to.
@@ -101,14 +115,16 @@ def load_trainable(experiment: Experiment, stage: Stage, start: Path | None) -> 
         FileNotFoundError: There is no such file.
         ValueError: The weights do not belong to the recipe's tuning.
     """
-    assembled = adapted(experiment, start)
-    train = experiment.recipe.train
-    # Under ZeRO-3 a device may have no room for the whole model. The strategy moves its share there.
-    device = torch.device("cpu") if train.strategy == "deepspeed_stage_3" else experiment.device
-    place(assembled.model, train.precision, device)
+    with leaving_weights_unread(experiment.recipe.train.divides_weights):
+        assembled = adapted(experiment, start)
+    train, types = experiment.recipe.train, None
+    if train.divides_weights:
+        types = stored_types(assembled.model, train.precision)
+    else:
+        place(assembled.model, train.precision, experiment.device)
     learnt = tuple(trainable_names(assembled.model))
     starts = NO_STARTS if start is None else read_starts(start)
-    return TrainableModel(assembled, set_learning(assembled.model, stage.tuning), learnt, starts)
+    return TrainableModel(assembled, set_learning(assembled.model, stage.tuning, types=types), learnt, starts)
 
 
 def load_as_left(
@@ -154,8 +170,8 @@ def load_as_left(
 
 
 def trained_weights(folder: RunFolder, recipe: Recipe) -> Path | None:
-    """Returns the file of the weights that a run has trained, or began from; None where it has the pretrained ones."""
-    return folder.best if folder.best.is_file() else recipe.model.checkpoint
+    """Returns the weights that a run has trained, or began from; None where it has the pretrained ones."""
+    return folder.best if folder.has_best else recipe.model.checkpoint
 
 
 def place(model: Model, precision: Precision, device: torch.device) -> None:
@@ -195,12 +211,12 @@ def adapter_base(recipe: Recipe) -> Base:
 
 
 def load_checkpoint(recipe: Recipe, model: Model, path: Path) -> None:
-    """Reads trained weights from a file into the trainable parameters of a model.
+    """Reads trained weights from a file or a folder into the trainable parameters of a model.
 
     Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file belongs to another model, to adapters with another scale, or to another model.adapter, or
-            its tensors do not fit.
+        FileNotFoundError: There is no such checkpoint.
+        ValueError: The checkpoint belongs to another model, to adapters with another scale, or to another
+            model.adapter, or its tensors do not fit.
     """
     found, wanted = read_about(path), about_weights(recipe)
     if found.get("model", "unknown") != wanted["model"]:
@@ -260,12 +276,8 @@ def _fetched(experiment: Experiment) -> Assembled:
     if experiment.rank != 0:
         block = _pinned(block, experiment.folder)
         assembled = assemble_model(block.name, seed, block)
-    if isinstance(assembled.model, GenericVlm) and experiment.recipe.train.strategy == "deepspeed_stage_3":
-        raise ValueError(
-            f"train.strategy is deepspeed_stage_3 and {block.weights} is read by the generic entry, which makes a pass "
-            "for each shape of images: the devices would make different numbers of passes and wait for one another for "
-            "ever. Take deepspeed_stage_2"
-        )
+    if refused := cannot_divide(assembled.model, experiment.recipe):
+        raise ValueError(refused)
     reads = assembled.transform.kinds
     otherwise: dict[MediaKind, str] = {}
     if "video" in reads or isinstance(assembled.transform, PictureInput):
@@ -301,15 +313,11 @@ def _with_volume_cache(experiment: Experiment, assembled: Assembled) -> Assemble
     transform = assembled.transform
     if not isinstance(transform, VolumeInput):
         return assembled
-    there = experiment.prepared.organs
-    if unknown := sorted(set(experiment.recipe.model.crop_organs or ()) - there):
-        raise ValueError(
-            f"model.crop_organs: {experiment.prepared.root} has no mask of {unknown[0]}; it has masks of: "
-            f"{', '.join(sorted(there)) or 'none at all'}"
-        )
+    check_organs(experiment.recipe, experiment.prepared)
     if not experiment.recipe.data.cache:
         return assembled
-    return replace(assembled, transform=replace(transform, cache=VolumeCache(experiment.prepared.cache_folder)))
+    folder = experiment.volume_cache or experiment.prepared.cache_folder
+    return replace(assembled, transform=replace(transform, cache=VolumeCache(folder)))
 
 
 def _served(experiment: Experiment, endpoint: Endpoint) -> Served:

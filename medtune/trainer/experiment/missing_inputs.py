@@ -1,4 +1,4 @@
-"""Finds the data and weights of a recipe that are not on this machine, and says how to get them."""
+"""Finds what a run of a recipe lacks: data and weights on this machine, or a model that its strategy can divide."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from medtune.benchmarks import find_benchmark, find_source
 from medtune.data import catalog
 from medtune.eval.benchmark import Benchmark
 from medtune.models.assemble import ZooEntry
+from medtune.models.contract import Model
+from medtune.models.transformers_vlm.generic.model import GenericVlm
 from medtune.models.weights.export import is_exported
 from medtune.models.weights.hub import gate_advice, kept_weights, refuse_revision, terms_of
 from medtune.trainer.recipe.schema import Recipe
@@ -36,6 +38,17 @@ def _how_to_make(root: Path, field: str, name_of_benchmark: str, benchmark: Benc
         where = "simulated, no files needed" if not files else f"FOLDER: {read_from.url}"
         lines.append(f"       {read_from.title}; {where}; licence: {read_from.licence}")
     return "\n".join(lines)
+
+
+def cannot_divide(model: Model, recipe: Recipe) -> str | None:
+    """Returns why a model cannot be trained under a strategy that divides the weights; None if it can, or need not."""
+    if not isinstance(model, GenericVlm) or not recipe.train.divides_weights:
+        return None
+    return (
+        f"train.strategy is {recipe.train.strategy} and {recipe.model.weights or recipe.model.name} is read by the "
+        "generic entry, which makes a pass for each shape of images: the devices would make different numbers of "
+        "passes and wait for one another for ever. Take train.strategy=deepspeed_stage_2"
+    )
 
 
 def missing_weights(recipe: Recipe, entry: ZooEntry) -> str | None:

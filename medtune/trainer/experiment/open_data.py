@@ -10,9 +10,9 @@ from medtune.data.types import Split
 from medtune.eval.asking.conditions import CONDITIONS, check_conditions
 from medtune.eval.benchmark import Benchmark
 from medtune.trainer.experiment.evaluation_only import whole_test
-from medtune.trainer.experiment.prepared_data import open_for_model
+from medtune.trainer.experiment.for_model import open_for_model
 from medtune.trainer.recipe.published_protocol import as_published
-from medtune.trainer.recipe.readings import with_readings
+from medtune.trainer.recipe.readings import primary_parser, with_readings
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.recipe.scorable import check_scored
 from medtune.trainer.training.mixture import TrainingSet, open_training_sets
@@ -91,10 +91,3 @@ def check_fit(recipe: Recipe, prepared: Prepared, benchmark: Benchmark, *, train
             raise ValueError(f"{prepared.root}: the split {split!r} is empty. {why}. {otherwise}")
     if set(recipe.eval.conditions) - set(CONDITIONS):
         check_conditions(prepared.groups(recipe.eval.split), benchmark, recipe.eval.conditions)
-
-
-def primary_parser(recipe: Recipe, benchmark: Benchmark) -> str:
-    """Returns the name of the parser whose readings give the score `overall`."""
-    if recipe.eval.parser is not None:
-        return recipe.eval.parser
-    return "likelihood" if recipe.eval.known_readings[0] == "likelihood" else next(iter(benchmark.parsers))

@@ -1,9 +1,8 @@
-"""Opens a prepared folder for a recipe's model, and draws media groups from its splits."""
+"""Opens a prepared folder with the prompts of its benchmark, and draws media groups from its splits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,61 +13,28 @@ from medtune.data.types import MediaGroup, Split
 from medtune.eval.asking.official_prompts import ShownAs
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.eval.benchmark import Benchmark
-from medtune.models.assemble import CheckpointEntry, ZooEntry, any_entry
-from medtune.models.transformers_vlm.families import find_family
-from medtune.trainer.recipe.schema import ModelBlock
+from medtune.trainer.recipe.schema import ModelBlock, Recipe
 
 
-def open_for_model(
+def open_with_prompts(
     root: Path, benchmark_name: str, model: ModelBlock, *, named_by: str = "data.benchmark is"
 ) -> tuple[Prepared, Benchmark]:
     """Returns the opened folder, and the benchmark with the prompts that the folder was prepared with.
 
-    For a model that looks at one organ at a time, each organ of a volume becomes a media group of its own.
-
     Args:
         root: The prepared folder.
         benchmark_name: The benchmark for which the folder must have been prepared.
-        model: The block `model` of the recipe.
+        model: The block `model` of the recipe, which says how the model is shown media.
         named_by: The words before the benchmark's name in an error message, which tell the field that names it.
 
     Raises:
         FileNotFoundError: The folder, or a media file in it, is missing.
         ValueError: The folder is not a prepared folder, was written in another format, is damaged, was prepared for
-            another benchmark, has official prompts that cannot be used, or holds questions about several media items
-            or with earlier turns, which the model does not take.
+            another benchmark, or has official prompts that cannot be used.
     """
-    prepared, entry = open_prepared(root), any_entry(model.name)
+    prepared = open_prepared(root)
     refuse_other_benchmark(prepared, benchmark_name, named_by=named_by)
-    refuse_conversations(prepared, model)
-    by_organ = isinstance(entry, ZooEntry) and entry.by_organ and model.crop_organs is None
-    prepared = replace(prepared, by_organ=by_organ)
     return prepared, with_prepared_prompts(find_benchmark(benchmark_name), prepared, shown=_shown_as(model))
-
-
-def refuse_conversations(prepared: Prepared, model: ModelBlock) -> None:
-    """Refuses a folder with questions about several items, or with earlier turns, for a model that takes none.
-
-    Raises:
-        ValueError: There are such questions; the message names the model and the number of items.
-    """
-    entry = any_entry(model.name)
-    if isinstance(entry, CheckpointEntry) and model.weights is not None:
-        entry = entry.of(model.weights)
-    if not isinstance(entry, ZooEntry):
-        return
-    one_item = entry.one_question or (entry.family is not None and find_family(entry.family).one_item)
-    if one_item and prepared.most_items > 1:
-        raise ValueError(
-            f"{prepared.root} shows up to {prepared.most_items} media items together, and {model.name} "
-            f"({entry.family or entry.title}) is shown one at a time; choose another model.name, or prepare the folder "
-            "without such questions"
-        )
-    if entry.one_question and prepared.has_turns:
-        raise ValueError(
-            f"{prepared.root} holds questions with earlier turns, and {model.name} ({entry.title}) is asked one "
-            "question by itself; choose another model.name, or prepare the folder without such questions"
-        )
 
 
 def _shown_as(model: ModelBlock) -> ShownAs:
@@ -102,6 +68,16 @@ def groups_of(prepared: Prepared, split: Split, *, questions: int | None, seed: 
     if not groups:
         raise ValueError(f"{prepared.root}: the split {split!r} is empty; prepare the folder with patients in it")
     return groups
+
+
+def tested(recipe: Recipe, prepared: Prepared, *, limit: int | None) -> tuple[MediaGroup, ...]:
+    """Returns the media groups that a recipe's results are measured on, with about `limit` questions; None takes all.
+
+    Raises:
+        ValueError: The split is empty.
+    """
+    wanted = [number for number in (limit, recipe.eval.questions) if number is not None]
+    return groups_of(prepared, recipe.eval.split, questions=min(wanted, default=None), seed=recipe.train.seed)
 
 
 def limited(groups: Sequence[MediaGroup], *, questions: int | None, seed: int) -> tuple[MediaGroup, ...]:

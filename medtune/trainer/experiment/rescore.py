@@ -17,7 +17,7 @@ from medtune.eval.results.typed_json import read_json, write_document
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import table_text
-from medtune.trainer.experiment.evaluate import departure, train_questions
+from medtune.trainer.experiment.evaluate import departure
 from medtune.trainer.experiment.experiment import Experiment
 
 
@@ -56,7 +56,7 @@ def _rescored(experiment: Experiment, path: Path, *, parser: str) -> PhaseScores
         questions,
         predictions,
         experiment.benchmark,
-        train=train_questions(experiment.prepared),
+        train=experiment.train_split,
         parser=parser,
         unlike_published=departure(experiment, questions),
     )

@@ -5,7 +5,9 @@ Before this, `open_experiment` in `experiment.py` opens the recipe, its data and
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from lightning.pytorch.loggers import Logger
@@ -19,18 +21,22 @@ from medtune.eval.results.gain_table import gain_table
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.score import PhaseScores
 from medtune.models.endpoint.served import NO_LIKELIHOOD
-from medtune.trainer.devices.launch import INTERRUPTED
-from medtune.trainer.experiment.asked_model import AskedModel
+from medtune.trainer.devices.ranks import barrier
+from medtune.trainer.devices.release import check_freed
+from medtune.trainer.experiment.asked_model import AskedModel, LoadedModel
 from medtune.trainer.experiment.audit import audit_without_asking
 from medtune.trainer.experiment.evaluate import evaluate_phase, tested_groups
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.load_model import load_model, load_trainable
+from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.experiment.write_json import write_json
+from medtune.trainer.launch.stop import INTERRUPTED, asked_to_stop
+from medtune.trainer.launch.stop_marker import mark_stopped
 from medtune.trainer.recipe.published_protocol import protocol_facts
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.training.dashboard.logger import dashboard_of
 from medtune.trainer.training.fit import fit
-from medtune.trainer.training.loggers import close_loggers, log_parts, log_phase, open_loggers
+from medtune.trainer.training.loggers import WAITED, close_loggers, log_parts, log_phase, open_loggers
 from medtune.trainer.training.stages import PlannedStage, planned_stages
 from medtune.trainer.training.starting_adapters import starting_adapters
 
@@ -39,7 +45,7 @@ def run(experiment: Experiment) -> int:
     """Evaluates, trains, evaluates again and writes results.json; returns the exit status."""
     loggers = open_loggers(experiment)
     start = experiment.recipe.model.checkpoint
-    zero_shot = _zero_shot(experiment, loggers, load_model(experiment, start), conditions=("image",))
+    zero_shot = _zero_shot_alone(experiment, loggers, start)
     if not _train_stages(experiment, loggers):
         return _interrupted(experiment)
     # The model is built anew from the checkpoint on disk, so that the report is about the saved weights.
@@ -82,6 +88,17 @@ def evaluate(experiment: Experiment, model: AskedModel | None = None) -> int:
     return 0
 
 
+def _zero_shot_alone(experiment: Experiment, loggers: Sequence[Logger], start: Path | None) -> PhaseScores:
+    """Evaluates the model before training and frees it, so that it is not in memory beside the one that learns."""
+    model = load_model(experiment, start)
+    scores = _zero_shot(experiment, loggers, model, conditions=("image",))
+    if isinstance(model, LoadedModel):
+        asked = weakref.ref(model.assembled.model)
+        del model
+        check_freed(asked, what="the model of the zero-shot evaluation")
+    return scores
+
+
 def _zero_shot(
     experiment: Experiment, loggers: Sequence[Logger], model: AskedModel, *, conditions: Sequence[Condition]
 ) -> PhaseScores:
@@ -95,18 +112,30 @@ def _train_stages(experiment: Experiment, loggers: Sequence[Logger]) -> bool:
     start = experiment.recipe.model.checkpoint or starting_adapters(experiment)
     for planned in planned_stages(experiment.recipe):
         # A stage writes its last weights before its last state, so the weights exist once this step is saved.
-        is_done = experiment.folder.saved_step() >= planned.last_step or planned.number in experiment.folder.early_stops
+        is_done = _is_done(experiment.folder, planned)
         if not is_done and not _train_stage(experiment, loggers, planned, start):
             return False
         start = experiment.folder.stage_weights(planned.number)
     return True
 
 
+def _is_done(folder: RunFolder, planned: PlannedStage) -> bool:
+    step = folder.saved_step()
+    trained = step > planned.last_step or (step == planned.last_step and not folder.validation_due())
+    return trained or planned.number in folder.early_stops
+
+
 def _train_stage(experiment: Experiment, loggers: Sequence[Logger], planned: PlannedStage, start: Path | None) -> bool:
     """Trains one stage; the model is built anew from `start`, so that a resumed run gives the same result."""
     model = load_trainable(experiment, planned.stage, start)
     log_parts(experiment, loggers, planned, model.rows)
-    return fit(experiment, planned, model, loggers)
+    if experiment.rank == 0:
+        experiment.folder.note_learnt(experiment.learnt)
+    is_done = fit(experiment, planned, model, loggers)
+    learnt = weakref.ref(model.assembled.model)
+    del model
+    check_freed(learnt, what=f"the model of the stage {planned.stage.name}")
+    return is_done
 
 
 def _final(experiment: Experiment, loggers: Sequence[Logger], model: AskedModel, *, step: int) -> PhaseScores:
@@ -125,6 +154,7 @@ def _phase(
     step: int,
 ) -> PhaseScores:
     groups = tested_groups(experiment)
+    waited: dict[str, float] = {}
     scores = evaluate_phase(
         experiment,
         model,
@@ -133,8 +163,9 @@ def _phase(
         conditions=conditions,
         title=name.replace("_", "-"),
         repeats=experiment.recipe.eval.draws(conditions),
+        on_waited=lambda share: waited.update({f"{name}/{WAITED}": share}),
     )
-    log_phase(experiment, loggers, name, scores, groups=groups, out_dir=out_dir, step=step)
+    log_phase(experiment, loggers, name, scores, groups=groups, out_dir=out_dir, step=step, also=waited)
     return scores
 
 
@@ -176,8 +207,10 @@ def _finish(
     if dashboard := dashboard_of(loggers):
         last_step = recipe.total_steps if both else 0
         dashboard.show_results(phases, gain, folder, last_step=last_step, split=recipe.eval.split)
-    if experiment.rank == 0:
-        experiment.say(audit_without_asking(experiment, model))
+    # The probe of the audit asks the tower on rank 0, and the other ranks help where they share it.
+    with model.lock_step() if isinstance(model, LoadedModel) else nullcontext():
+        if experiment.rank == 0:
+            experiment.say(audit_without_asking(experiment, model))
     close_loggers(loggers)
     if experiment.rank == 0:
         experiment.say(f"report: {write_report(folder.root, paper_of)}")
@@ -196,5 +229,8 @@ def _unavailable(recipe: Recipe) -> dict[Reading, str]:
 
 def _interrupted(experiment: Experiment) -> int:
     folder = experiment.folder
+    if experiment.rank == 0:
+        mark_stopped(folder.root, asked_to_stop())
+    barrier()
     experiment.say(f"stopped at step {folder.saved_step()}; continue with --resume --out {folder.root}")
     return INTERRUPTED

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from medtune.data.media.load import load_media
 from medtune.models.contract import Assembled
 from medtune.models.weights.proof.samples import SYNTHETIC, Sample, synthetic_samples
-from medtune.trainer.experiment.prepared_data import groups_of, open_for_model
+from medtune.trainer.experiment.for_model import open_for_model
+from medtune.trainer.experiment.prepared_data import groups_of
 from medtune.trainer.recipe.schema import Recipe
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
-from safetensors.torch import load_file
 from torch import nn
 
 from medtune.models.assemble import zoo_entry
@@ -24,7 +23,7 @@ from medtune.models.contract import Assembled
 from medtune.models.tuning.precision import Precise
 from medtune.models.tuning.starting_weights import NO_STARTS
 from medtune.models.weights.adapters.write import peft_adapter, write_peft_files
-from medtune.models.weights.checkpoint import START, read_starts
+from medtune.models.weights.checkpoint import read_about, read_starts, read_trained
 from medtune.models.weights.export import assemble_model, checkpoint_dtype, merge_adapters, write_exported
 from medtune.models.weights.loading_options import Loading
 from medtune.models.weights.proof.prove import OWN, PLAIN, TOLERANCES, Proof, apart, refuse_beyond, told_by
@@ -34,6 +33,7 @@ from medtune.trainer.experiment.load_model import adapter_base, load_as_left, tr
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.exporting.samples import choose_samples
 from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.seen.learnt import NOTHING, learnt_facts
 
 DtypeChoice = Literal["base", "float32", "bfloat16", "float16"]
 _SHORT = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
@@ -198,12 +198,11 @@ def _plain_type(assembled: Assembled) -> str | None:
 
 def _adapter(run: RunFolder, recipe: Recipe, assembled: Assembled, folder: Path, dtype: torch.dtype) -> _Described:
     weights = trained_weights(run, recipe)
-    whole = {} if weights is None else load_file(weights)
+    trained = {} if weights is None else read_trained(weights)
     starts = NO_STARTS if weights is None else read_starts(weights)
-    trained = {name: tensor for name, tensor in whole.items() if not name.startswith(START)}
     base, model_type = adapter_base(recipe), _plain_type(assembled)
     found = peft_adapter(assembled.model, trained, base, starts)
-    write_peft_files(folder, found, about=run.recorded_label().facts())
+    write_peft_files(folder, found, about=_facts(run, weights))
     if model_type is not None:
         # With the processor beside the adapter, images are prepared as they were in the run.
         assembled.family.save(folder)
@@ -217,6 +216,14 @@ def _adapter(run: RunFolder, recipe: Recipe, assembled: Assembled, folder: Path,
     return _Described(len(config.target_modules or ()), read_by)
 
 
+def _facts(run: RunFolder, weights: Path | None) -> dict[str, str]:
+    """Returns what an export says about its data, and about the patients that its weights were trained on."""
+    return {
+        **run.recorded_label().facts(),
+        **(NOTHING.facts() if weights is None else learnt_facts(read_about(weights))),
+    }
+
+
 def _merged(run: RunFolder, recipe: Recipe, assembled: Assembled, folder: Path, dtype: torch.dtype) -> _Described:
     count = merge_adapters(assembled.model, dtype=dtype)
     write_exported(
@@ -224,7 +231,7 @@ def _merged(run: RunFolder, recipe: Recipe, assembled: Assembled, folder: Path, 
         folder,
         name=recipe.model.name,
         base_weights=recipe.model.weights,
-        about=run.recorded_label().facts(),
+        about=_facts(run, trained_weights(run, recipe)),
     )
     return _Described(count, merged_read_by(_plain_type(assembled)))
 

@@ -21,6 +21,8 @@ def check_recipe(recipe: Recipe) -> None:
     _check_served(recipe)
     for name, value, least in (
         ("train.devices", train.devices, 1),
+        ("train.nodes", train.nodes, 1),
+        ("train.save_every_steps", train.save_every_steps or 1, 1),
         ("train.group_questions", train.group_questions or 1, 1),
         ("train.weight_decay", train.weight_decay, 0),
         ("train.clip_norm", train.clip_norm, 0),
@@ -42,6 +44,12 @@ def check_recipe(recipe: Recipe) -> None:
         _at_least(name, value, least)
     if recipe.model.video_frames_per_s is not None and recipe.model.video_frames_per_s <= 0:
         raise ValueError(f"model.video_frames_per_s is {recipe.model.video_frames_per_s}; it must be above 0")
+    for name, minutes in (
+        ("train.timeout_minutes", train.timeout_minutes),
+        ("train.save_every_minutes", train.save_every_minutes),
+    ):
+        if minutes is not None and minutes <= 0:
+            raise ValueError(f"{name} is {minutes}; it must be above 0")
     if not 0 <= train.text_only_share <= 1:
         raise ValueError(f"train.text_only_share is {train.text_only_share}; it must be from 0 to 1")
     _check_mixture(recipe.data)
@@ -115,9 +123,10 @@ def _check_served(recipe: Recipe) -> None:
         )
     if recipe.train.early_stopping is not None:
         raise ValueError("train.early_stopping: a model behind an endpoint is not trained; leave it out")
-    if recipe.train.devices != 1:
+    if recipe.train.world_size != 1:
         raise ValueError(
-            f"train.devices is {recipe.train.devices}: one process asks an endpoint; raise model.endpoint.concurrency"
+            f"train.devices is {recipe.train.devices} and train.nodes is {recipe.train.nodes}: one process asks an "
+            "endpoint; raise model.endpoint.concurrency"
         )
 
 
@@ -132,10 +141,15 @@ def _check_training(recipe: Recipe) -> None:
     if (stopping := train.early_stopping) is not None:
         _at_least("train.early_stopping.patience", stopping.patience, 1)
         _at_least("train.early_stopping.min_delta", stopping.min_delta, 0)
-    if recipe.model.language_bits is not None and train.strategy == "deepspeed_stage_3":
+    if recipe.model.language_bits is not None and train.divides_weights:
         raise ValueError(
-            "model.language_bits is 4 and train.strategy is deepspeed_stage_3, which cannot share out packed weights; "
+            f"model.language_bits is 4 and train.strategy is {train.strategy}, which cannot share out packed weights; "
             "use deepspeed_stage_2 or ddp: each device then holds the language model in 4 bits"
+        )
+    if train.optimizer == "adamw_8bit" and (train.strategy == "fsdp" or train.offloads):
+        raise ValueError(
+            f"train.optimizer is adamw_8bit and train.strategy is {train.strategy}, whose divided or offloaded weights "
+            "bitsandbytes cannot update; set train.optimizer=adamw, which is divided as well"
         )
     for number, stage in enumerate(recipe.stages):
         block = f"train.stages.{number}" if train.stages else "train"
@@ -144,6 +158,11 @@ def _check_training(recipe: Recipe) -> None:
 
 def _check_precision(recipe: Recipe) -> None:
     dtype, precision = recipe.model.dtype, recipe.train.precision
+    if recipe.train.strategy == "fsdp" and precision == "16-mixed":
+        raise ValueError(
+            "train.strategy is fsdp and train.precision is 16-mixed, whose scaled gradients cannot be divided; set "
+            "train.precision=bf16-mixed, or train.strategy=deepspeed_stage_3"
+        )
     if dtype == "bfloat16" and precision in ("32-true", "16-mixed"):
         raise ValueError(
             f"model.dtype is bfloat16 and train.precision is {precision}, which would compute with weights that were "
@@ -166,6 +185,8 @@ def _check_stage(stage: Stage, model: ModelBlock, *, block: str, tuning: str) ->
         raise ValueError(f"{block}.epochs is {stage.epochs}; it must be above 0")
     _at_least(f"{block}.batch_size", stage.batch_size, 1)
     _at_least(f"{block}.micro_batch_size", stage.micro_batch_size, 1)
+    if stage.micro_batch_tokens is not None:
+        _at_least(f"{block}.micro_batch_tokens", stage.micro_batch_tokens, 1)
     if not 0 <= stage.warmup_ratio < 1:
         raise ValueError(f"{block}.warmup_ratio is {stage.warmup_ratio}; it must be at least 0 and below 1")
     if not 0 <= stage.lr_floor <= 1:

@@ -106,14 +106,14 @@ def _merged_list(below: Sequence[object], above: Mapping[str, object], *, place:
 
 def origin_of(layers: Sequence[Layer], place: Sequence[str]) -> str:
     """Returns the origin of the last layer that gives a value at a place such as ("train", "stages", "0", "name")."""
-    return next((layer.origin for layer in reversed(layers) if _says(layer.tree, place)), layers[0].origin)
+    return next((layer.origin for layer in reversed(layers) if says(layer.tree, place)), layers[0].origin)
 
 
 def origins(layers: Sequence[Layer], tree: Mapping[str, object]) -> dict[str, str]:
     """Returns for the dotted key of each value of a tree the origin of the layer that gives it, or "default"."""
     found: dict[str, str] = {}
     for place in _places(tree, ()):
-        said = next((layer.origin for layer in reversed(layers) if _says(layer.tree, place)), "default")
+        said = next((layer.origin for layer in reversed(layers) if says(layer.tree, place)), "default")
         found[".".join(place)] = said
     return found
 
@@ -133,11 +133,12 @@ def origin_of_block(layers: Sequence[Layer], place: Sequence[str]) -> str:
     return next((layer.origin for layer in layers if _is_block(layer.tree, place)), layers[0].origin)
 
 
-def _says(tree: object, keys: Sequence[str]) -> bool:
+def says(tree: object, keys: Sequence[str]) -> bool:
+    """Returns whether a layer's tree gives a value at a place, or for a block around it."""
     if not keys or not isinstance(tree, Mapping | list):
         return True
     inner = _children(tree)
-    return keys[0] in inner and _says(inner[keys[0]], keys[1:])
+    return keys[0] in inner and says(inner[keys[0]], keys[1:])
 
 
 def _is_block(tree: object, keys: Sequence[str]) -> bool:

@@ -15,13 +15,13 @@ from medtune.data.plugins import named_folders
 from medtune.models.tuning.plan import Tuning
 from medtune.trainer.recipe.build import build
 from medtune.trainer.recipe.check import check_recipe
-from medtune.trainer.recipe.layers import COMMAND_LINE, Layer, merge, merged, override_layer, read_layer
+from medtune.trainer.recipe.layers import COMMAND_LINE, Layer, merge, merged, override_layer, read_layer, says
 from medtune.trainer.recipe.plugin_folders import read_with_plugins, use_plugins
 from medtune.trainer.recipe.renamed_keys import old_names, with_new_names
-from medtune.trainer.recipe.schema import AUTO, Recipe
+from medtune.trainer.recipe.schema import AUTO, STAGE_KEYS, Recipe
 
-STAGE_KEYS = ("batch_size", "micro_batch_size", "warmup_ratio", "schedule", "lr_floor")
-"""The keys whose values a stage takes from `train` if it does not give them itself."""
+_MICRO_BATCH = ("micro_batch_size", "micro_batch_tokens")
+"""The two ways to say how large a micro-batch is; only one of them counts."""
 Tree = dict[str, Any]
 _T = TypeVar("_T")
 
@@ -142,6 +142,7 @@ def _renamed(files: Sequence[Layer], overrides: Sequence[Layer]) -> list[Layer]:
 
 
 def _recipe(tree: Mapping[str, Any], layers: Sequence[Layer]) -> Recipe:
+    tree = _with_one_micro_batch(tree, layers)
     recipe = build(Recipe, tree, layers)
     if recipe.train.stages:
         # The first build has checked the blocks. The stages can now take from them the values that they leave out.
@@ -176,8 +177,53 @@ def _with_whole_stages(tree: Mapping[str, Any]) -> Tree:
     train = tree["train"]
     shared = {key: train[key] for key in STAGE_KEYS if key in train}
     tuning = merged(dataclasses.asdict(Tuning()), tree["model"].get("tuning", {}))
-    stages = [{**shared, **stage, "tuning": merged(tuning, stage.get("tuning", {}))} for stage in train["stages"]]
+    stages = [
+        {**_shared_with(stage, shared), **stage, "tuning": merged(tuning, stage.get("tuning", {}))}
+        for stage in train["stages"]
+    ]
     return {**tree, "train": {**train, "stages": stages}}
+
+
+def _shared_with(stage: Mapping[str, Any], shared: Mapping[str, Any]) -> Tree:
+    """Returns what a stage takes from `train`: nothing about micro-batches if it says itself how large they are."""
+    says_itself = any(stage.get(key) is not None for key in _MICRO_BATCH)
+    return {key: value for key, value in shared.items() if not (says_itself and key in _MICRO_BATCH)}
+
+
+def _with_one_micro_batch(tree: Mapping[str, Any], layers: Sequence[Layer]) -> Tree:
+    """Returns the tree with micro_batch_size or micro_batch_tokens in each block: the one of the later layer.
+
+    Raises:
+        ValueError: A block gives both in one file, or both with `--set`.
+    """
+    train = tree.get("train")
+    if not isinstance(train, Mapping):
+        return dict(tree)
+    train = _one_micro_batch(train, layers, ("train",))
+    if isinstance(stages := train.get("stages"), list | tuple):
+        train["stages"] = [
+            _one_micro_batch(stage, layers, ("train", "stages", str(number))) if isinstance(stage, Mapping) else stage
+            for number, stage in enumerate(stages)
+        ]
+    return {**tree, "train": train}
+
+
+def _one_micro_batch(block: Mapping[str, Any], layers: Sequence[Layer], place: tuple[str, ...]) -> Tree:
+    if any(block.get(key) is None for key in _MICRO_BATCH):
+        return dict(block)
+    overrides = merge([layer for layer in layers if layer.origin == COMMAND_LINE])
+    layers = [*(layer for layer in layers if layer.origin != COMMAND_LINE), Layer(COMMAND_LINE, overrides)]
+    size, tokens = (
+        max(number for number, layer in enumerate(layers) if says(layer.tree, (*place, key))) for key in _MICRO_BATCH
+    )
+    if size == tokens:
+        name = ".".join(place)
+        raise ValueError(
+            f"{layers[size].origin}: {name}.micro_batch_size and {name}.micro_batch_tokens are both given; a "
+            "micro-batch is counted in media groups or in tokens: leave one of them out"
+        )
+    dropped = _MICRO_BATCH[int(tokens < size)]
+    return {key: value for key, value in block.items() if key != dropped}
 
 
 def recipe_to_yaml(recipe: Recipe) -> str:
@@ -188,6 +234,10 @@ def recipe_to_yaml(recipe: Recipe) -> str:
 def recipe_tree(recipe: Recipe) -> Tree:
     """Returns the resolved recipe as nested dictionaries and lists, as they are written to YAML and JSON."""
     tree: Tree = _plain_tree(dataclasses.asdict(recipe))
+    for block in (tree["train"], *tree["train"]["stages"]):
+        # It does not count beside a budget, and no file may give both.
+        if block["micro_batch_tokens"] is not None:
+            del block["micro_batch_size"]
     return tree if recipe.plugins else {key: value for key, value in tree.items() if key != "plugins"}
 
 

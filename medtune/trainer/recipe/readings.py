@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from medtune.data.types import Question, Reading
 from medtune.eval.asking.conditions import READINGS
+from medtune.eval.benchmark import Benchmark
 from medtune.trainer.recipe.schema import Recipe
 
 
@@ -27,3 +28,10 @@ def with_readings(recipe: Recipe, asked: Sequence[Question]) -> Recipe:
     if "generation" in fitting and (not has_options or (named is None and recipe.model.endpoint is not None)):
         fitting = ("generation",)
     return dataclasses.replace(recipe, eval=dataclasses.replace(recipe.eval, readings=fitting))
+
+
+def primary_parser(recipe: Recipe, benchmark: Benchmark) -> str:
+    """Returns the name of the parser whose readings give the score `overall`."""
+    if recipe.eval.parser is not None:
+        return recipe.eval.parser
+    return "likelihood" if recipe.eval.known_readings[0] == "likelihood" else next(iter(benchmark.parsers))

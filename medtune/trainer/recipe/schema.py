@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from medtune.data.media.augment import Change
 from medtune.data.types import AnswerFormat, Condition, Reading, Split
 from medtune.eval.asking.conditions import READINGS
-from medtune.models.endpoint.settings import Endpoint, asked_alike
+from medtune.models.endpoint.settings import Endpoint
 from medtune.models.tuning.plan import OptimizerName, Precision, ScheduleName, Tuning
 from medtune.models.weights.loading_options import Loading
 
@@ -19,7 +19,19 @@ SERVED = "endpoint"
 AUTO = "auto"
 """The value of model.name for any checkpoint of transformers, which model.weights names."""
 
-StrategyName = Literal["auto", "ddp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3"]
+STAGE_KEYS = ("batch_size", "micro_batch_size", "micro_batch_tokens", "warmup_ratio", "schedule", "lr_floor")
+"""The keys whose values a stage takes from `train` if it does not give them itself."""
+
+StrategyName = Literal[
+    "auto",
+    "ddp",
+    "fsdp",
+    "deepspeed_stage_1",
+    "deepspeed_stage_2",
+    "deepspeed_stage_2_offload",
+    "deepspeed_stage_3",
+    "deepspeed_stage_3_offload",
+]
 
 
 @dataclass(frozen=True)
@@ -32,8 +44,8 @@ class ChosenModel:
             "auto" with these weights. See `medtune list models`.
         answer_format: The form of an answer to a multiple-choice question: text is the option's words, letter its
             letter, text_letter the words and then the letter.
-        checkpoint: Trained weights to start from, a .safetensors file of an earlier run; none starts from the
-            pretrained weights.
+        checkpoint: Trained weights to start from, a .safetensors file of an earlier run, or its folder
+            checkpoints/best; none starts from the pretrained weights.
     """
 
     name: str
@@ -91,7 +103,7 @@ class DataBlock:
         benchmark: The benchmark that the run is evaluated on, and trained on unless there is a mixture. See
             `medtune list benchmarks`.
         root: The prepared folder of the benchmark, written by `medtune prepare BENCHMARK --from ... --out ROOT`.
-        workers: Number of processes that decode training images; 0 decodes in the training process.
+        workers: Number of processes that read media ahead for each device; 0 reads in the process of the model.
         mixture: Prepared folders to train on instead of `root`; the mixture may also contain `root` itself.
         allow_lookalikes: Whether folders of the mixture may hold training images that look like evaluated ones. Without
             it, such a folder is refused; with it, every output says how many images these are.
@@ -103,8 +115,8 @@ class DataBlock:
         augment: Random changes of training images, videos and volumes. Each is applied only for questions whose answers
             stay true according to the benchmark; an image whose questions allow different changes counts as several
             media groups. A changed volume is not taken from the cache.
-        cache: Whether the prepared folder keeps each volume in the form that the model reads, in float32, so that it is
-            prepared only once.
+        cache: Whether the prepared folder keeps each volume in the form that the model reads, so that it is prepared
+            only once.
     """
 
     benchmark: str
@@ -132,6 +144,7 @@ class Stage:
             given values. Empty takes all questions.
         batch_size: Media groups per optimizer step, as in `train`.
         micro_batch_size: Media groups per forward pass of one device, as in `train`.
+        micro_batch_tokens: Tokens per forward pass of one device, as in `train`.
         warmup_ratio: Share of the steps in which the learning rate rises, as in `train`.
         schedule: Form of the learning rate's curve after the warm-up, as in `train`.
         lr_floor: Share of the peak to which the learning rate falls, as in `train`.
@@ -144,6 +157,7 @@ class Stage:
     only: dict[str, tuple[str, ...]] = field(default_factory=dict)
     batch_size: int = 8
     micro_batch_size: int = 8
+    micro_batch_tokens: int | None = None
     warmup_ratio: float = 0.1
     schedule: ScheduleName = "cosine"
     lr_floor: float = 0.0
@@ -190,12 +204,13 @@ class TrainBlock:
         group_questions: Largest number of questions in a media group; an image with more counts as several groups. None
             keeps all questions of an image together, 1 makes each question a sample of its own.
         text_only_share: Share of the media groups, from 0 to 1 and drawn with the seed, that are trained on without
-            their media. A small share keeps the model able to answer from text alone; 1 trains a model without any
-            media, for comparison.
+            their media. A small share keeps the model able to answer from text alone; 1 trains without any.
         seed: Seed of the adapters, of the order of the data and of dropout.
         batch_size: Media groups per optimizer step, over all devices. A media group is one image, video or volume with
             all its questions, so that a step may learn many more questions than this number.
         micro_batch_size: Media groups per forward pass of one device; gradients are accumulated up to `batch_size`.
+        micro_batch_tokens: Given instead of micro_batch_size: the most tokens that the rows of one forward pass
+            compute, padding included. Each step's groups are then divided by length; a longer group is alone.
         optimizer: adamw is AdamW; adamw_8bit keeps its moments in 8 bits (bitsandbytes).
         weight_decay: Weight decay of AdamW, applied to matrices only.
         warmup_ratio: Share of the steps in which the learning rate rises linearly to its peak.
@@ -208,14 +223,20 @@ class TrainBlock:
             stage should have many more steps than 1 / (1 - ema_decay).
         early_stopping: Ends each stage when its validations no longer improve; None trains to the last step.
         clip_norm: Largest norm of the gradient; 0 does not clip.
-        strategy: How several devices share the work; auto is ddp for several devices.
-        devices: Number of processes on this machine, each with a device of its own.
+        strategy: How several devices share the work; auto is ddp for several devices. fsdp (FSDP2) and
+            deepspeed_stage_3 divide the weights among the devices too, so that none ever holds the whole model. An
+            ending _offload keeps the optimizer in the host's memory, with deepspeed_stage_3 the weights as well.
+        devices: Number of processes on each machine, each with a device of its own.
+        nodes: Number of machines.
+        timeout_minutes: Time after which a process that waits for the others ends with an error, above 0.
+        save_every_steps: Optimizer steps between two saved states; None saves one after each validation alone.
+        save_every_minutes: The same in minutes; with both, a state is saved when either is due.
         precision: Number format of training and of every evaluation. bf16-mixed computes in bfloat16 and also stores
             the parameters in it that do not learn; those that learn are float32 under every precision and strategy,
             whatever type the file has. auto is bf16-mixed if the device supports it or model.dtype is bfloat16, else
             32-true. 16-mixed computes in float16 with a scaled loss, on GPUs only.
-        gradient_checkpointing: Whether the activations of the layers are computed again in the backward pass, which
-            takes less memory and about a third more time.
+        gradient_checkpointing: Whether layers are computed again in the backward pass: less memory, a third more time.
+        deterministic: Whether a GPU adds in one order, so that a run can be repeated; without it, steps are faster.
     """
 
     max_steps: int | None = None
@@ -226,6 +247,7 @@ class TrainBlock:
     seed: int = 0
     batch_size: int = 8
     micro_batch_size: int = 8
+    micro_batch_tokens: int | None = None
     optimizer: OptimizerName = "adamw"
     weight_decay: float = 0.01
     warmup_ratio: float = 0.1
@@ -236,8 +258,33 @@ class TrainBlock:
     clip_norm: float = 1.0
     strategy: StrategyName = "auto"
     devices: int = 1
+    nodes: int = 1
+    timeout_minutes: float = 60.0
+    save_every_steps: int | None = None
+    save_every_minutes: float | None = None
     precision: Precision = "auto"
     gradient_checkpointing: bool = False
+    deterministic: bool = True
+
+    @property
+    def world_size(self) -> int:
+        """The number of processes on all machines."""
+        return self.nodes * self.devices
+
+    @property
+    def zero_stage(self) -> int:
+        """The stage of DeepSpeed's ZeRO; 0 for other strategies."""
+        return int(self.strategy.split("_")[2]) if self.strategy.startswith("deepspeed") else 0
+
+    @property
+    def divides_weights(self) -> bool:
+        """Whether the weights are divided among the devices, so that none holds the whole model."""
+        return self.strategy == "fsdp" or self.zero_stage == 3
+
+    @property
+    def offloads(self) -> bool:
+        """Whether the optimizer is kept in the host's memory."""
+        return self.strategy.endswith("_offload")
 
 
 @dataclass(frozen=True)
@@ -257,7 +304,7 @@ class EvalBlock:
         questions: Number of questions of the split, drawn with the seed as whole media groups; None asks all.
         every_steps: Optimizer steps between two evaluations during training.
         val_questions: Number of questions in each evaluation during training; they are always the same ones.
-        batch_tokens: Largest number of tokens, padding included, in one forward pass.
+        batch_tokens: Largest number of tokens that a pass computes; a long shared beginning may bring more (README).
         batch_size: Media groups that are answered together; fewer where their prompts exceed `batch_tokens`.
         max_new_tokens: Largest number of tokens in a reply.
         temperature: Temperature at which a model in this process draws its replies, which are the same for the same
@@ -341,31 +388,10 @@ class Recipe:
     def stages(self) -> tuple[Stage, ...]:
         """The stages of the training; a recipe without stages has one, named "training"."""
         train = self.train
-        return train.stages or (
-            Stage(
-                name="training",
-                max_steps=train.max_steps,
-                epochs=train.epochs,
-                batch_size=train.batch_size,
-                micro_batch_size=train.micro_batch_size,
-                warmup_ratio=train.warmup_ratio,
-                schedule=train.schedule,
-                lr_floor=train.lr_floor,
-                tuning=self.model.tuning,
-            ),
-        )
+        shared = {key: getattr(train, key) for key in STAGE_KEYS}
+        return train.stages or (Stage("training", train.max_steps, train.epochs, tuning=self.model.tuning, **shared),)
 
     @property
     def total_steps(self) -> int:
         """The number of optimizer steps of all stages together."""
         return sum(stage.steps for stage in self.stages)
-
-
-def asks_the_same(recipe: Recipe) -> Recipe:
-    """Returns the recipe without the settings that may change when a run is resumed.
-
-    These are the prices, the spending limit and the pace of an endpoint.
-    """
-    if recipe.model.endpoint is None:
-        return recipe
-    return replace(recipe, model=replace(recipe.model, endpoint=asked_alike(recipe.model.endpoint)))

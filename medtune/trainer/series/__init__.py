@@ -1,1 +1,4 @@
-"""Makes several runs of one recipe, one after another: for every combination of a grid, or for several seeds."""
+"""Makes several runs of one recipe, one after another, and opens finished runs to compare them.
+
+`grid.py` makes a run for every combination of a grid, `seeds.py` for several seeds; `finished_run.py` opens a run.
+"""

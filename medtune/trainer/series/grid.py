@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -15,8 +14,10 @@ from medtune.eval.results.schema import ResultsFile
 from medtune.eval.results.typed_json import read_json
 from medtune.eval.scoring.tables import Cell, Table, table_text
 from medtune.eval.statistics.significance import holm, p_text
+from medtune.trainer.commands.arguments import ACCEPT_CHANGED_DATA
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.experiment.write_json import write_json
+from medtune.trainer.launch.started import how_started
 
 GRID = "grid.json"
 _LOSS = "train/loss"
@@ -39,7 +40,7 @@ def run_grid(
 
     Args:
         start: Runs `medtune ARGUMENTS` and returns the exit status.
-        arguments: The arguments of each run, without --out and --resume.
+        arguments: The arguments of each run, without --out and --resume; those of runs that go on among them.
         out: The folder that holds the runs.
         grid: For each dotted key of the recipe, the values that it takes.
         resume: Whether OUT may hold runs already.
@@ -48,17 +49,20 @@ def run_grid(
         FileExistsError: A folder holds a run already and `resume` is not set.
         ValueError: The process was started by a launcher such as torchrun.
     """
-    if "WORLD_SIZE" in os.environ:
-        raise ValueError("a grid starts its own processes; leave torchrun out and set train.devices")
+    if how_started().how != "alone":
+        raise ValueError(
+            "a grid starts its own processes; leave torchrun and srun with several tasks out and set train.devices"
+        )
     cells = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
     for cell in cells:
         folder = RunFolder(out / cell_name(cell))
         if resume and folder.results.is_file():
             continue
         again = ["--resume"] if resume and folder.recipe.is_file() else []
+        mine = [each for each in arguments if again or each != ACCEPT_CHANGED_DATA]
         print(f"\n{', '.join(f'{key}={value}' for key, value in cell.items())}", flush=True)
         settings = ["grid=null", *(f"{key}={value}" for key, value in cell.items())]
-        status = start([*arguments, *again, "--out", str(folder.root), "--set", *settings])
+        status = start([*mine, *again, "--out", str(folder.root), "--set", *settings])
         if status:
             return status
     rows = [_measured(out, cell) for cell in cells]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,9 +17,11 @@ from medtune.eval.scoring.score import levels
 from medtune.eval.scoring.tables import Cell, Table, table_text
 from medtune.eval.statistics.patient_swaps import patient_p
 from medtune.eval.statistics.significance import holm, p_text
-from medtune.trainer.experiment.experiment import Experiment, open_run
+from medtune.trainer.commands.arguments import ACCEPT_CHANGED_DATA
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.experiment.write_json import write_json
+from medtune.trainer.launch.started import how_started
+from medtune.trainer.series.finished_run import FinishedRun, open_finished
 
 SEEDS = "seeds.json"
 VERSION = 1
@@ -60,13 +61,16 @@ def run_seeds(
         FileExistsError: A folder holds a run already and --resume was not given.
         ValueError: There are fewer than two runs, or the process was started by a launcher such as torchrun.
     """
-    if "WORLD_SIZE" in os.environ:
-        raise ValueError("--seeds starts its own processes; leave torchrun out and set train.devices")
+    if how_started().how != "alone":
+        raise ValueError(
+            "--seeds starts its own processes; leave torchrun and srun with several tasks out and set train.devices"
+        )
     if number < MIN_SEEDS:
         raise ValueError(f"--seeds is {number}; the spread over seeds needs at least {MIN_SEEDS}")
     for index in range(number):
         folder = out / f"seed_{index}"
-        mine = [each for each in arguments if each != "--resume" or RunFolder(folder).recipe.is_file()]
+        goes_on = RunFolder(folder).recipe.is_file()
+        mine = [each for each in arguments if goes_on or each not in ("--resume", ACCEPT_CHANGED_DATA)]
         status = start([*mine, "--out", str(folder), "--set", f"train.seed={first_seed + index}"])
         if status:
             return status
@@ -82,9 +86,9 @@ def compare_seeds(out: Path, *, number: int) -> str:
         FileNotFoundError: A run is missing.
         ValueError: The runs answered different questions, or no question has a score in all of them.
     """
-    experiments = [open_run(out / f"seed_{index}") for index in range(number)]
-    benchmark, label = experiments[0].benchmark, experiments[0].label
-    runs, unscored = without_unscored([_read(experiment) for experiment in experiments])
+    finished = [open_finished(out / f"seed_{index}") for index in range(number)]
+    benchmark, label = finished[0].benchmark, finished[0].label
+    runs, unscored = without_unscored([_read(run) for run in finished])
     if not runs[0].phases[0]:
         raise ValueError(f"{out}: all {unscored} answers wait for a judge; `medtune judge` each run, then --resume")
     metric = benchmark.primary_metric
@@ -144,37 +148,35 @@ def compare_seeds(out: Path, *, number: int) -> str:
     return table_text(table)
 
 
-def phase_rows(experiment: Experiment, folder: Path, questions: Sequence[Question]) -> list[ParsedReply]:
+def phase_rows(run: FinishedRun, folder: Path, questions: Sequence[Question]) -> list[ParsedReply]:
     """Returns the replies of a phase that the primary metric covers, as the primary parser reads them."""
-    benchmark = experiment.benchmark
+    benchmark = run.benchmark
     predictions = with_verdicts(list(stored_predictions(folder).values()), folder / MERGED, benchmark)
     parsed = parse_all(questions, predictions, benchmark)["image"]
-    parser = experiment.primary_parser
+    parser = run.primary_parser
     if parser not in parsed:
         raise ValueError(f"{folder}: no answers that {parser!r} could read; finish the run first")
     return benchmark.primary_metric.covered(parsed[parser])
 
 
-def answered_rows(experiment: Experiment) -> tuple[list[ParsedReply], list[ParsedReply]]:
+def answered_rows(run: FinishedRun) -> tuple[list[ParsedReply], list[ParsedReply]]:
     """Returns the parsed replies of a run before and after training.
 
     Raises:
         ValueError: A phase has no answers.
     """
-    folder = experiment.folder
+    folder = run.folder
     asked = {key.question_id for key in stored_predictions(folder.zero_shot)}
-    questions = [
-        question for question in experiment.prepared.questions(experiment.recipe.eval.split) if question.id in asked
-    ]
-    return phase_rows(experiment, folder.zero_shot, questions), phase_rows(experiment, folder.final, questions)
+    questions = [question for question in run.prepared.questions(run.recipe.eval.split) if question.id in asked]
+    return phase_rows(run, folder.zero_shot, questions), phase_rows(run, folder.final, questions)
 
 
 def _patients(rows: Sequence[ParsedReply]) -> list[str]:
     return [row.question.patient_id for row in rows]
 
 
-def _read(experiment: Experiment) -> SeedRun:
-    return SeedRun(experiment.recipe.train.seed, experiment.folder.root, answered_rows(experiment))
+def _read(run: FinishedRun) -> SeedRun:
+    return SeedRun(run.recipe.train.seed, run.folder.root, answered_rows(run))
 
 
 def without_unscored(runs: Sequence[SeedRun]) -> tuple[list[SeedRun], int]:

@@ -7,19 +7,21 @@ from itertools import count
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from torch.utils.data import DataLoader, Dataset
 
-from medtune.data.media.load import Shape
-from medtune.data.types import MediaGroup, Prompt, Question
 from medtune.models.contract import Assembled, MediaBatch, MediaItem, Transform
+from medtune.models.loaded_ahead import Turns
 from medtune.models.media_item import read_item
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.layout import SequenceFamily
 from medtune.models.sequence.packing import PackedRows, Shown, balanced, pack
-from medtune.models.sequence.tree import grow
 from medtune.trainer.recipe.schema import Stage
+from medtune.trainer.training.division.budget import Lengths, TokenBudget
+from medtune.trainer.training.division.sequences import GroupSequences
+from medtune.trainer.training.division.token_order import TokenOrder
 from medtune.trainer.training.mixture import Mixture
-from medtune.trainer.training.sampling import Draw, ResumableOrder, StepOrder
+from medtune.trainer.training.sampling import Draw, GroupOrder, ResumableOrder, StepOrder
 
 ROW_TOKENS = 192
 """The number of tokens, about, up to which trees are packed into one row.
@@ -71,7 +73,7 @@ class MicroBatches(Dataset[MicroBatch]):
     def __init__(
         self,
         mixture: Mixture,
-        order: StepOrder,
+        order: GroupOrder,
         *,
         rank: int,
         family: SequenceFamily,
@@ -83,13 +85,11 @@ class MicroBatches(Dataset[MicroBatch]):
         self.order = order
         self._rank = rank
         self._family = family
-        self._transform = transform
-        bare = [np.array([not group.media for group in member.groups], bool) for member in mixture.members]
-        hidden = [np.random.default_rng([mixture.seed, len(each)]).random(len(each)) for each in bare]
-        self._blind = [(drawn < mixture.text_only_share) | each for drawn, each in zip(hidden, bare, strict=True)]
-        self._num_bare = sum(int(each.sum()) for each in bare)
-        self._share_prefix = share_prefix
+        self.transform = transform
+        self._sequences = GroupSequences(mixture, family=family, transform=transform, share_prefix=share_prefix)
         self._row_tokens = row_tokens if share_prefix else 0
+        self._laid: tuple[int, dict[Draw, list[Layout]]] = (-1, {})
+        self.turns: Turns | None = None
 
     def __len__(self) -> int:
         raise TypeError("training has no end of its own; the sampler counts the steps")
@@ -97,7 +97,7 @@ class MicroBatches(Dataset[MicroBatch]):
     @property
     def num_text_only(self) -> int:
         """The number of groups that are trained on without their media, beside those that have none."""
-        return sum(int(blind.sum()) for blind in self._blind) - self._num_bare
+        return self._sequences.num_text_only
 
     def first_epoch(self, epoch: int = 0) -> Iterator[Draw]:
         """Yields every group of one epoch of each member, member by member; by default of the first epoch."""
@@ -111,48 +111,63 @@ class MicroBatches(Dataset[MicroBatch]):
         Raises:
             ValueError: A sequence is too long; the message names the file and the question.
         """
-        group, blind = self.mixture.group(draw), self._is_blind(draw)
-        render = self.mixture.members[draw.member].render
-        shapes = () if blind else tuple(map(self._transform.shape, group.media))
-        return [self._layout(group, question, render(question), shapes) for question in group.questions]
+        return self._sequences.layouts(draw)
 
-    def _layout(self, group: MediaGroup, question: Question, prompt: Prompt, shapes: Sequence[Shape | None]) -> Layout:
-        try:
-            return self._family.layout(prompt.text, prompt.target, shapes=shapes, turns=question.turns)
-        except ValueError as error:
-            files = "".join(f"{ref.path}: " for ref in group.media)
-            raise ValueError(f"{files}question {question.id}: {error}") from error
+    def lengths(self, draw: Draw) -> Lengths:
+        """Returns the tokens of each tree of a drawn group.
 
-    def _is_blind(self, draw: Draw) -> bool:
-        return bool(self._blind[draw.member][draw.group])
+        Raises:
+            ValueError: A sequence is too long; the message names the file and the question.
+        """
+        return self._sequences.lengths(draw)
+
+    def is_blind(self, draw: Draw) -> bool:
+        """Returns whether a drawn group is learnt without its media."""
+        return self._sequences.is_blind(draw)
 
     def __getitem__(self, number: int) -> MicroBatch:
+        if self.turns is None:
+            return self._made(number)
+        self.turns.wait(number)
+        batch = self._made(number)
+        self.turns.loaded(batch.media)
+        return batch
+
+    def _made(self, number: int) -> MicroBatch:
         step, within = divmod(number, self.order.accumulate)
         whole = self.order.step_groups(step)
         mine = self.order.micro_batch(step, within, self._rank)
         borrowed = self._borrowed(mine, whole)
-        layouts = [self.layouts(draw) for draw in mine] + [self.layouts(draw)[:1] for draw in borrowed]
+        step_layouts = self._step_layouts(step, whole)
+        layouts = [step_layouts[draw] for draw in mine]
+        layouts += [(step_layouts.get(draw) or self.layouts(draw))[:1] for draw in borrowed]
         items: list[MediaItem] = []
         first: list[int | None] = []
         for draw in (*mine, *borrowed):
-            first.append(None if self._is_blind(draw) else len(items))
-            items += [] if self._is_blind(draw) else self._items(draw)
+            first.append(None if self.is_blind(draw) else len(items))
+            items += [] if self.is_blind(draw) else self._items(draw)
         return MicroBatch(
             number=number,
             rows=self._packed(layouts, first),
-            media=self._transform.stack(items) if items else None,
-            step_target_tokens=sum(sequence.num_targets for draw in whole for sequence in self.layouts(draw)),
+            media=self.transform.stack(items) if items else None,
+            step_target_tokens=sum(sequence.num_targets for draw in whole for sequence in step_layouts[draw]),
             num_counted=sum(len(group) for group in layouts[: len(mine)]),
-            num_shown=sum(not self._is_blind(draw) for draw in mine),
+            num_shown=sum(not self.is_blind(draw) for draw in mine),
             question_ids=tuple(
                 question.id for draw in mine or borrowed for question in self.mixture.group(draw).questions
             ),
         )
 
+    def _step_layouts(self, step: int, whole: Sequence[Draw]) -> dict[Draw, list[Layout]]:
+        """Returns the sequences of a step's groups, which all of its forward passes need to count its targets."""
+        if self._laid[0] != step:
+            self._laid = (step, {draw: self.layouts(draw) for draw in whole})
+        return self._laid[1]
+
     def _items(self, draw: Draw) -> list[MediaItem]:
         group = self.mixture.group(draw)
         change = self.mixture.change(draw, group)
-        return [read_item(ref, self._transform, change=change) for ref in group.media]
+        return [read_item(ref, self.transform, change=change) for ref in group.media]
 
     def _borrowed(self, mine: Sequence[Draw], whole: Sequence[Draw]) -> list[Draw]:
         """Returns groups that are run in addition and do not count for the loss.
@@ -162,13 +177,13 @@ class MicroBatches(Dataset[MicroBatch]):
         layers: the vision tower runs only for groups with media, and layers that attend to an image are skipped for the
         others.
         """
-        kinds = {self._is_blind(draw) for draw in mine}
-        blind = np.concatenate(self._blind)
+        kinds = {self.is_blind(draw) for draw in mine}
+        blind = np.concatenate(self._sequences.blind)
         if self.order.world_size > 1 and blind.any() and not blind.all():
             missing = sorted({False, True} - kinds)
             # Balancing may leave a kind out of an epoch, but some later epoch contains it.
             drawn = (draw for epoch in count() for draw in self.first_epoch(epoch))
-            return [next(draw for draw in drawn if self._is_blind(draw) == kind) for kind in missing]
+            return [next(draw for draw in drawn if self.is_blind(draw) == kind) for kind in missing]
         return [] if mine else list(whole[:1])
 
     def _packed(self, layouts: Sequence[Sequence[Layout]], shown: Sequence[int | None]) -> PackedRows:
@@ -178,41 +193,89 @@ class MicroBatches(Dataset[MicroBatch]):
         for media, group in zip(shown, layouts, strict=True):
             numbers = range(first, first + len(group))
             first = numbers.stop
-            if self._share_prefix:
-                trees.append(Shown(grow(group, numbers), media))
-            else:
-                trees += [Shown(grow([one], [number]), media) for one, number in zip(group, numbers, strict=True)]
+            trees += [Shown(tree, media) for tree in self._sequences.trees(group, numbers)]
         return pack(balanced(trees, row_tokens=self._row_tokens), pad_id=self._family.pad_id)
 
 
 def stage_batches(mixture: Mixture, stage: Stage, assembled: Assembled, *, rank: int, world_size: int) -> MicroBatches:
     """Returns the micro-batches of one device in a stage, made from the benchmarks' prompts in the model's layout."""
-    return micro_batches(mixture, stage_order(mixture, stage, world_size=world_size), assembled, rank=rank)
+    return micro_batches(mixture, stage_order(mixture, stage, assembled, world_size=world_size), assembled, rank=rank)
 
 
-def stage_order(mixture: Mixture, stage: Stage, *, world_size: int) -> StepOrder:
-    """Returns the order of the media groups in a stage."""
-    return StepOrder(
+def stage_order(mixture: Mixture, stage: Stage, assembled: Assembled, *, world_size: int) -> GroupOrder:
+    """Returns the order of the media groups in a stage, divided by their number or by a budget of tokens."""
+    plain = StepOrder(
         row=mixture.row(),
         batch_size=stage.batch_size,
         micro_batch_size=stage.micro_batch_size,
         world_size=world_size,
     )
+    if stage.micro_batch_tokens is None:
+        return plain
+    packing = _packing(assembled)
+    sequences = GroupSequences(
+        mixture, family=assembled.family, transform=assembled.transform, share_prefix=packing.share_prefix
+    )
+    budget = TokenBudget(stage.micro_batch_tokens, packing.row_tokens)
+    return TokenOrder(plain, budget, sequences.lengths, steps=stage.max_steps)
 
 
-def micro_batches(mixture: Mixture, order: StepOrder, assembled: Assembled, *, rank: int) -> MicroBatches:
+def micro_batches(mixture: Mixture, order: GroupOrder, assembled: Assembled, *, rank: int) -> MicroBatches:
     """Returns the micro-batches of one device in an order, made from the benchmarks' prompts in the model's layout."""
+    packing = _packing(assembled)
     return MicroBatches(
         mixture,
         order,
         rank=rank,
         family=assembled.family,
         transform=assembled.transform,
-        share_prefix=assembled.model.plain_because is None,
-        row_tokens=ROW_TOKENS if assembled.model.packs_trees else 0,
+        share_prefix=packing.share_prefix,
+        row_tokens=packing.row_tokens,
     )
 
 
+class _Packing(NamedTuple):
+    """Whether the questions of a group share a tree, and up to how many tokens trees are packed into one row."""
+
+    share_prefix: bool
+    row_tokens: int
+
+
+def _packing(assembled: Assembled) -> _Packing:
+    shares = assembled.model.plain_because is None
+    return _Packing(shares, ROW_TOKENS if shares and assembled.model.packs_trees else 0)
+
+
+class _Loader(DataLoader[MicroBatch]):
+    """Tells the loading processes which micro-batches training has taken."""
+
+    def __iter__(self) -> Iterator[MicroBatch]:  # type: ignore[override]
+        turns = self.dataset.turns if isinstance(self.dataset, MicroBatches) else None
+        try:
+            for batch in super().__iter__():
+                if turns is not None:
+                    turns.taken(batch.number)
+                yield batch
+        finally:
+            if turns is not None:
+                turns.end()
+
+
 def loader(batches: MicroBatches, order: ResumableOrder, *, workers: int) -> DataLoader[MicroBatch]:
-    """Returns the data loader that Lightning iterates over; each of its items is a complete micro-batch."""
-    return DataLoader(batches, batch_size=None, sampler=order, num_workers=workers, persistent_workers=workers > 0)
+    """Returns the data loader that Lightning iterates over; each of its items is a complete micro-batch.
+
+    The processes hold a bounded amount of memory together (loaded_ahead.py).
+    """
+    if workers > 0:
+        batches.turns = Turns(workers)
+        order.begins = batches.turns.begin
+    return _Loader(
+        batches,
+        batch_size=None,
+        sampler=order,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+        # A GPU fetches pinned memory by itself, while the step before still runs.
+        pin_memory=torch.cuda.is_available(),
+        worker_init_fn=None if batches.turns is None else batches.turns.leave_stopping_to_the_parent,
+    )

@@ -14,16 +14,18 @@ from torch.utils.data import DataLoader
 
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import Reading, Split
-from medtune.trainer.experiment.open_data import OpenedData, open_data, primary_parser
+from medtune.models.media_reader import MediaReader
+from medtune.trainer.experiment.open_data import OpenedData, open_data
 from medtune.trainer.experiment.prepared_data import groups_of
 from medtune.trainer.recipe.check import check_recipe
 from medtune.trainer.recipe.read import read_recipe
+from medtune.trainer.recipe.readings import primary_parser
 from medtune.trainer.recipe.schema import DataBlock, EvalBlock, Recipe, Stage, TrainBlock
 from medtune.trainer.training.batches import MicroBatch, loader, micro_batches, stage_order
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.mixture import Mixture, stage_mixture
-from medtune.trainer.training.sampling import ResumableOrder, StepOrder
-from medtune.trainer.training.validation.asked import Asked, InOrder, VisitBatch, VisitBatches, asked
+from medtune.trainer.training.sampling import GroupOrder, ResumableOrder, StepOrder
+from medtune.trainer.training.validation.asked import Asked, AskedLoader, InOrder, VisitBatch, VisitBatches, asked
 
 
 class QuestionData(pl.LightningDataModule):
@@ -51,6 +53,7 @@ class QuestionData(pl.LightningDataModule):
         self._module = module
         self._stage = stage
         self._limit = limit
+        self._orders: dict[int, GroupOrder] = {}
 
     @classmethod
     def of_recipe(cls, name: str, overrides: Sequence[str] = (), *, model: FineTuning) -> QuestionData:
@@ -85,7 +88,7 @@ class QuestionData(pl.LightningDataModule):
             folder: The folder that `medtune prepare` wrote.
             model: The module that is trained.
             batch_size: Media groups in a forward pass of one device.
-            workers: Number of processes that decode training images.
+            workers: Number of processes that read media.
             seed: Seed of the order of the groups, and of the choice of validation questions.
             readings: How questions with options are answered; free answers are generated. None compares the
                 likelihoods of the options, which is fast.
@@ -113,6 +116,11 @@ class QuestionData(pl.LightningDataModule):
     @classmethod
     def _of(cls, recipe: Recipe, model: FineTuning) -> QuestionData:
         stage = replace(recipe.stages[0], max_steps=None, epochs=None)
+        if stage.micro_batch_tokens is not None:
+            raise ValueError(
+                f"train.micro_batch_tokens is {stage.micro_batch_tokens}; a Trainer of your own says itself how many "
+                "forward passes it accumulates: leave it out, and give train.micro_batch_size"
+            )
         return cls(open_data(recipe, training=True), model, stage)
 
     def train_dataloader(self) -> DataLoader[MicroBatch]:
@@ -134,6 +142,13 @@ class QuestionData(pl.LightningDataModule):
         )
         return loader(batches, sampler, workers=recipe.data.workers)
 
+    def order(self, world_size: int) -> GroupOrder:
+        """Returns the order of the groups in a stage with `max_steps`; a budget's tokens are counted once."""
+        if world_size not in self._orders:
+            mixture, assembled = self._mixture, self._module.assembled
+            self._orders[world_size] = stage_order(mixture, self._stage, assembled, world_size=world_size)
+        return self._orders[world_size]
+
     def num_steps(self) -> float:
         """Returns the number of optimizer steps that the trainer will make; infinity if nothing says."""
         trainer = self._its_trainer()
@@ -148,7 +163,7 @@ class QuestionData(pl.LightningDataModule):
         """Returns a plan in which an epoch is the whole stage, one pass over the groups, or what the trainer allows."""
         trainer, mixture = self._its_trainer(), self._mixture
         if self._stage.max_steps is not None:
-            order = stage_order(mixture, self._stage, world_size=trainer.world_size)
+            order = self.order(trainer.world_size)
             return _TrainPlan(order, self._stage.steps, self._stage.steps * order.accumulate)
         at_once, accumulate = self.batch_size * trainer.world_size, trainer.accumulate_grad_batches
         groups = sum(len(member.epochs.groups_in(0)) for member in mixture.members)
@@ -195,8 +210,15 @@ class QuestionData(pl.LightningDataModule):
 
     def _loader(self, questions: Asked) -> DataLoader[VisitBatch]:
         trainer, size = self._its_trainer(), self._module.answers.batch_size
-        batches = VisitBatches(questions, batch_size=size, rank=trainer.global_rank, world_size=trainer.world_size)
-        return DataLoader(batches, batch_size=None, sampler=InOrder(len(batches)))
+        transform, workers = self._module.assembled.transform, self._opened.recipe.data.workers
+        batches = VisitBatches(
+            questions,
+            batch_size=size,
+            rank=trainer.global_rank,
+            world_size=trainer.world_size,
+            reader=lambda: MediaReader(transform, workers=workers),
+        )
+        return AskedLoader(batches, batch_size=None, sampler=InOrder(len(batches)))
 
     def _its_trainer(self) -> pl.Trainer:
         if self.trainer is None:
@@ -207,6 +229,6 @@ class QuestionData(pl.LightningDataModule):
 class _TrainPlan(NamedTuple):
     """The order of the groups, the optimizer steps of an epoch, and the forward passes of a rank in a whole epoch."""
 
-    order: StepOrder
+    order: GroupOrder
     epoch_steps: int
     length: int

@@ -1,13 +1,14 @@
-"""Refuses training data that teach what a run asks: the same patients or images, or images that look alike."""
+"""Refuses training data that teach what a run asks: the same patients or media, or what looks alike."""
 
 from __future__ import annotations
 
-from medtune.data.prepared.lookalikes.groups import nearest_lookalikes
+from medtune.data.prepared.content.shared import SharedMedia, shared_content, shown_media
 from medtune.data.prepared.lookalikes.perceptual_hash import MAX_DISTANCE
 from medtune.data.prepared.read import Prepared
-from medtune.data.types import MediaGroup, Split
+from medtune.data.types import Split
 from medtune.trainer.experiment.evaluation_only import whole_test
 
+_TRAIN: tuple[Split, ...] = ("train",)
 _HELD_OUT: tuple[Split, ...] = ("val", "test")
 _SHOWN = 3
 
@@ -25,51 +26,60 @@ def refuse_no_train(prepared: Prepared) -> None:
 
 
 def refuse_same(learnt: Prepared, evaluated: Prepared) -> None:
-    """Refuses a training set with patients or images of the evaluated val or test split.
+    """Refuses a training set with patients or media of the evaluated val or test split, in whatever file format.
 
     Raises:
-        ValueError: The training set is refused; the message gives numbers of patients and images, and no names.
+        ValueError: The training set is refused; the message gives numbers of patients and media, and no names.
     """
-    groups, held_out = learnt.groups("train"), _held_out(evaluated)
-    images = {ref.path.name for g in groups for ref in g.media} & {ref.path.name for g in held_out for ref in g.media}
-    patients = {g.patient_id for g in groups} & {g.patient_id for g in held_out}
-    if images or patients:
+    same = _shared(learnt, evaluated).same
+    asked = (question.patient_id for split in _HELD_OUT for question in evaluated.questions(split))
+    patients = {question.patient_id for question in learnt.questions("train")}.intersection(asked)
+    if same or patients:
         raise ValueError(
-            f"{learnt.root} would teach what {evaluated.root} asks: {len(images)} images and {len(patients)} patients "
-            "of its train split are in the other's val or test. Prepare both from one folder, or leave this one out"
+            f"{learnt.root} would teach what {evaluated.root} asks: {len(same)} {_what(evaluated)} and "
+            f"{len(patients)} patients of its train split are in the other's val or test (media are compared as "
+            "decoded). Prepare both from one folder, or leave this one out"
         )
 
 
 def refuse_seen_lookalikes(learnt: Prepared, evaluated: Prepared, *, allowed: bool) -> str:
-    """Refuses a training set whose images look like images of the evaluated val or test split.
+    """Refuses a training set whose media look like media of the evaluated val or test split.
 
-    Images of simulations, videos and volumes have no perceptual hash and are not compared.
+    Media of simulations have no perceptual hash and are not compared.
 
     Returns:
-        Words that say how many images these are, if they are allowed; "" if there are none.
+        Words that say how many media these are, if they are allowed; "" if there are none.
 
     Raises:
-        ValueError: There are such images and they are not allowed; the message names the nearest by their media ids,
+        ValueError: There are such media and they are not allowed; the message names the nearest by their media ids,
             which are made from content.
     """
-    train = {ref.path.name: g.media_id for g in learnt.groups("train") for ref in g.media}
-    asked = {ref.path.name: g.media_id for g in _held_out(evaluated) for ref in g.media}
-    seen = nearest_lookalikes(
-        {file: look for file, look in evaluated.looks.items() if file in asked},
-        {file: look for file, look in learnt.looks.items() if file in train},
-    )
+    seen = _shared(learnt, evaluated).alike
     if not seen:
         return ""
-    count = f"{len(seen)} of {len(asked)} val and test images look like images of"
+    train, asked, what = _media_ids(learnt, _TRAIN), _media_ids(evaluated, _HELD_OUT), _what(evaluated)
+    count = f"{len(seen)} of {len(asked)} val and test {what} look like {what} of"
     if allowed:
         return f"{count} {learnt.root.name} that were trained on, by data.allow_lookalikes"
     nearest = ", ".join(f"{asked[pair.image]} and {train[pair.other]}" for pair in seen[:_SHOWN])
+    images = f"perceptual hashes differ in at most {MAX_DISTANCE} of 64 bits"
+    others = "perceptual hashes of their pictures differ in at most 4.5 of 64 bits on average"
     raise ValueError(
-        f"{learnt.root} would teach what {evaluated.root} asks: {count} its train split (perceptual hashes differ in "
-        f"at most {MAX_DISTANCE} of 64 bits; nearest: {nearest}). Prepare both from one folder, leave this one out, or "
-        "set data.allow_lookalikes=true; every output then says so"
+        f"{learnt.root} would teach what {evaluated.root} asks: {count} its train split "
+        f"({images if what == 'images' else others}; nearest: {nearest}). Prepare both from one folder, leave this one "
+        "out, or set data.allow_lookalikes=true; every output then says so"
     )
 
 
-def _held_out(evaluated: Prepared) -> list[MediaGroup]:
-    return [group for split in _HELD_OUT for group in evaluated.groups(split)]
+def _shared(learnt: Prepared, evaluated: Prepared) -> SharedMedia:
+    return shared_content(shown_media(learnt, _TRAIN), shown_media(evaluated, _HELD_OUT))
+
+
+def _media_ids(prepared: Prepared, splits: tuple[Split, ...]) -> dict[str, str]:
+    """Returns the media id of what each media file of some splits shows."""
+    groups = (group for split in splits for group in prepared.groups(split))
+    return {prepared.contents[ref.path.name]: group.media_id for group in groups for ref in group.media}
+
+
+def _what(prepared: Prepared) -> str:
+    return f"{next(iter(prepared.kinds))}s" if len(prepared.kinds) == 1 else "media"

@@ -11,18 +11,21 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol, get_args, runtime_checkable
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.strategies import DeepSpeedStrategy
+from lightning.pytorch.strategies import DeepSpeedStrategy, ModelParallelStrategy
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from medtune.eval.predictions.files import format_line
 from medtune.models.contract import Assembled
+from medtune.models.sharding.divide import divide, is_divided
+from medtune.models.sharding.lock_step import InTurns
+from medtune.models.sharding.unused import UsedWeights
 from medtune.models.tuning.apply import adapt, parameters_by_part, set_learning
 from medtune.models.tuning.optimizers import build_optimizer
 from medtune.models.tuning.plan import Precision, Tuning
@@ -30,18 +33,16 @@ from medtune.models.tuning.precision import NARROW, set_types
 from medtune.models.tuning.schedules import share_of_peak
 from medtune.models.weights.export import assemble_model
 from medtune.trainer.devices.ranks import summed
-from medtune.trainer.devices.strategies import gradient_divisor, refuse_strategy
+from medtune.trainer.devices.strategies import divides_weights, gradient_divisor, refuse_strategy
+from medtune.trainer.devices.zero_turns import zero_in_turns
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import EvalBlock, ModelBlock, Recipe, Stage, TrainBlock
 from medtune.trainer.training.batches import MicroBatch
 from medtune.trainer.training.saved_names import expect_what_learns, keep_what_learns, refuse_other_names
+from medtune.trainer.training.step_losses import StepLosses
 from medtune.trainer.training.validation.asked import VisitBatch
 from medtune.trainer.training.validation.asker import Asker
 from medtune.trainer.training.validation.measures import Answered
-
-
-class NonFiniteLossError(ValueError):
-    """Raised when the loss is infinite or not a number; the message names the questions of the batch."""
 
 
 class FineTuning(pl.LightningModule):
@@ -57,7 +58,6 @@ class FineTuning(pl.LightningModule):
         train: The optimizer, its settings and the seed.
         answers: The limits within which validations answer questions.
         chosen: The model's name and how its weights are read.
-        evaluated: Gives the model that is evaluated, while its context lasts; None is the trained model itself.
 
     Attributes:
         lr: One peak learning rate for all parts that learn, which Lightning's Tuner sets; None takes those of the
@@ -72,7 +72,6 @@ class FineTuning(pl.LightningModule):
         train: TrainBlock,
         answers: EvalBlock,
         chosen: ModelBlock,
-        evaluated: Callable[[], AbstractContextManager[Assembled]] | None = None,
     ) -> None:
         super().__init__()
         self.model = assembled.model
@@ -82,10 +81,11 @@ class FineTuning(pl.LightningModule):
         self.chosen = chosen
         self.lr: float | None = None
         self._train = train
-        self._step_loss = 0.0
+        self._losses = StepLosses()
         self._finished = (0, math.nan)
         self._gradient_norm = math.nan
-        self._asker = Asker(evaluated or (lambda: nullcontext(assembled)), answers, seed=train.seed)
+        self._used: UsedWeights | None = None
+        self._asker = Asker(assembled, answers, seed=train.seed)
         nn.Module.register_state_dict_post_hook(self, keep_what_learns)
         nn.Module.register_load_state_dict_post_hook(self, expect_what_learns)
         # Lightning does not switch the model to training mode itself.
@@ -138,13 +138,21 @@ class FineTuning(pl.LightningModule):
         return cls(assembled, stage, train=train, answers=answers, chosen=block)
 
     def setup(self, stage: str) -> None:
-        """Stores each weight in the type in which the trainer's precision uses it.
+        """Stores each weight in the type in which the trainer's precision uses it, unless it is divided later.
 
         Raises:
             ValueError: The trainer's strategy or precision cannot be used; the message says what to take instead.
         """
         refuse_strategy(self.trainer.strategy)
-        set_types(self.model, self._precision)
+        if not divides_weights(self.trainer.strategy):
+            set_types(self.model, self._precision)
+
+    def configure_model(self) -> None:
+        """Divides the weights among the ranks under Lightning's ModelParallelStrategy, once."""
+        if isinstance(self.trainer.strategy, ModelParallelStrategy) and not is_divided(self.model):
+            assert self.device_mesh is not None
+            divide(self.model, self._precision, self.device_mesh["data_parallel"])
+            self._used = UsedWeights(self.model)
 
     @property
     def _precision(self) -> Precision:
@@ -176,15 +184,23 @@ class FineTuning(pl.LightningModule):
                 "Set train.clip_norm=0, or leave gradient_clip_val out"
             )
 
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
+        """Returns the batch with its rows on the device; media follow when they are encoded.
+
+        Nothing waits for the transfer. Sizes of pictures stay in the host's memory, where models read them.
+        """
+        if not isinstance(batch, MicroBatch):
+            return super().transfer_batch_to_device(batch, device, dataloader_idx)
+        return batch._replace(rows=batch.rows.to(device))
+
     def on_train_start(self) -> None:
         """Begins to count the loss of the first step."""
-        self._step_loss = 0.0
+        self._losses.forget()
 
     def training_step(self, batch: MicroBatch, batch_idx: int) -> Tensor:
         """Returns the loss, multiplied by the number by which the strategy will divide it.
 
-        Raises:
-            NonFiniteLossError: The loss is not finite.
+        Nothing waits for its value, so that the backward pass is queued while the forward pass still runs.
         """
         # Dropout must not depend on how many steps this process has run, so that a resumed run gives identical results.
         torch.manual_seed(_mixed(self._train.seed, batch.number, self.global_rank))
@@ -192,14 +208,7 @@ class FineTuning(pl.LightningModule):
         read = self.model(batch.rows, encoded)
         counted_T = read.logprobs_T.where(read.sequence_T < batch.num_counted, 0.0)
         loss: Tensor = -counted_T.sum() / batch.step_target_tokens
-        value = float(loss.detach())
-        if not math.isfinite(value):
-            shown = ", ".join(batch.question_ids[:8])
-            raise NonFiniteLossError(
-                f"the loss is {value} at step {self.global_step + 1}; the batch holds the questions {shown}"
-                f"{', ...' if len(batch.question_ids) > 8 else ''}. Lower the learning rates, or look at these images"
-            )
-        self._step_loss += value
+        self._losses.add(loss, batch.question_ids)
         return loss * gradient_divisor(
             self.trainer.strategy, world_size=self.trainer.world_size, accumulate=self.trainer.accumulate_grad_batches
         )
@@ -207,29 +216,45 @@ class FineTuning(pl.LightningModule):
     def step_loss(self) -> float:
         """Returns the loss of the step that just ended, over all devices; every rank has to call it."""
         if self._finished[0] != self.global_step:
-            self._finished = (self.global_step, summed([self._step_loss], self.device)[0])
-            self._step_loss = 0.0
+            self._finished = (self.global_step, summed([self._losses.total], self.device)[0])
+            self._losses.forget()
         return self._finished[1]
 
     def on_train_batch_end(self, outputs: Any, batch: MicroBatch, batch_idx: int) -> None:
         """Logs the loss of each step as "train/loss"."""
-        is_last = self.trainer.fit_loop.epoch_loop.batch_progress.is_last_batch
-        if is_last or (batch_idx + 1) % self.trainer.accumulate_grad_batches == 0:
-            self.log("train/loss", self.step_loss(), prog_bar=True, on_step=True, on_epoch=False, batch_size=1)
+        if self._is_last_batch or (batch_idx + 1) % self.trainer.accumulate_grad_batches == 0:
+            # Lightning would copy a Python number to the device, and wait for it again to show it.
+            loss = torch.tensor(self.step_loss())
+            self.log("train/loss", loss, prog_bar=True, on_step=True, on_epoch=False, batch_size=1)
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Measures the norm of the whole gradient, then clips it; DeepSpeed does both by itself.
 
         Lightning's own clipping is not used, because it refuses a fused optimizer under bf16-mixed.
+
+        Raises:
+            NonFiniteLossError: The loss of a pass of the step is not finite.
         """
         if isinstance(self.trainer.strategy, DeepSpeedStrategy):
+            # It comes here after each pass, and steps after the last one.
+            if len(self._losses) == self.trainer.accumulate_grad_batches or self._is_last_batch:
+                self._losses.read(step=self.global_step + 1)
             return
+        if self._used is not None:
+            self._used.take_out_unused(self.model)
         learning = [p for p in self.model.parameters() if p.grad is not None]
         if learning:
             norm = torch.nn.utils.get_total_norm([p.grad for p in learning if p.grad is not None])
-            self._gradient_norm = float(norm)
+            norm = norm.full_tensor() if isinstance(norm, DTensor) else norm
             if self._train.clip_norm:
                 torch.nn.utils.clip_grads_with_norm_(learning, self._train.clip_norm, norm)
+            [self._gradient_norm] = self._losses.read(norm, step=self.global_step + 1)
+        else:
+            self._losses.read(step=self.global_step + 1)
+
+    @property
+    def _is_last_batch(self) -> bool:
+        return bool(self.trainer.fit_loop.epoch_loop.batch_progress.is_last_batch)
 
     def take_gradient_norm(self) -> float:
         """Returns the 2-norm of the finished step's gradient before clipping."""
@@ -264,17 +289,22 @@ class FineTuning(pl.LightningModule):
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate_at)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
+    def _in_turns(self) -> InTurns | None:
+        strategy = self.trainer.strategy
+        divided_by_zero = isinstance(strategy, DeepSpeedStrategy) and strategy.zero_stage_3
+        return functools.partial(zero_in_turns, strategy.model) if divided_by_zero else None
+
     def on_validation_start(self) -> None:
         """Makes the model ready to answer."""
-        self._asker.begin(self.device, self._precision)
+        self._asker.begin(self.device, self._precision, self._in_turns())
 
     def on_test_start(self) -> None:
         """Makes the model ready to answer."""
-        self._asker.begin(self.device, self._precision)
+        self._asker.begin(self.device, self._precision, self._in_turns())
 
     def on_predict_start(self) -> None:
         """Makes the model ready to answer."""
-        self._asker.begin(self.device, self._precision)
+        self._asker.begin(self.device, self._precision, self._in_turns())
 
     def on_validation_end(self) -> None:
         """Lets go of the model that answered."""

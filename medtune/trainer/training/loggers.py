@@ -8,7 +8,7 @@ import netrc
 import os
 import uuid
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from medtune.eval.predictions.files import replace_file
 from medtune.eval.scoring.score import PhaseScores
 from medtune.models.tuning.apply import PartRow
 from medtune.trainer.experiment.experiment import Experiment
+from medtune.trainer.launch.started import how_started
 from medtune.trainer.recipe.schema import LogBlock
 from medtune.trainer.training.dashboard.config import logged_config
 from medtune.trainer.training.dashboard.logger import Dashboard, dashboard_of, shows_images
@@ -31,6 +32,8 @@ from medtune.trainer.training.trainable_parts import part_table
 
 METRICS = "metrics.csv"
 TRAINING = ("train/", "val/")
+WAITED = "waited_for_media"
+"""The metric of a phase that says which share of the time of answering went by in waiting for media, 0 to 1."""
 
 
 def open_loggers(experiment: Experiment) -> list[Logger]:
@@ -57,6 +60,7 @@ def log_phase(
     groups: Sequence[MediaGroup],
     out_dir: Path,
     step: int,
+    also: Mapping[str, float],
 ) -> None:
     """Logs the scores of a phase, and shows its answers on the dashboard.
 
@@ -68,9 +72,10 @@ def log_phase(
         groups: The media groups that were asked about.
         out_dir: The folder with the answers.
         step: The number of optimizer steps of the run so far.
+        also: Further metrics of the phase, by their whole names.
     """
     for logger in loggers:
-        logger.log_metrics(phase_metrics(name, scores, experiment.benchmark), step=step)
+        logger.log_metrics({**phase_metrics(name, scores, experiment.benchmark), **also}, step=step)
         logger.save()
     if dashboard := dashboard_of(loggers):
         media = {group.media_id: group.media for group in groups}
@@ -194,7 +199,7 @@ def _has_key() -> bool:
 def _wandb_id(root: Path) -> str:
     """Returns the W&B id of a run folder, so that a resumed run continues its own dashboard."""
     path = root / "wandb" / "run_id"
-    if not path.is_file() and int(os.environ.get("RANK", "0")) == 0:
+    if not path.is_file() and how_started().rank == 0:
         path.parent.mkdir(exist_ok=True)
         replace_file(path, [uuid.uuid4().hex[:12].encode()])
     return path.read_text() if path.is_file() else "rank-above-0"

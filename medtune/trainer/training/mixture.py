@@ -13,7 +13,8 @@ from medtune.data.prepared.read import Prepared
 from medtune.data.types import Media, MediaGroup, Prompt, Question, UnofficialSplit
 from medtune.eval.benchmark import Benchmark
 from medtune.models.media_item import unchanged
-from medtune.trainer.experiment.prepared_data import open_for_model, refuse_other_benchmark
+from medtune.trainer.experiment.for_model import open_for_model
+from medtune.trainer.experiment.prepared_data import refuse_other_benchmark
 from medtune.trainer.recipe.schema import DataBlock, Recipe, Stage, TrainFolder
 from medtune.trainer.training.balance import Balanced
 from medtune.trainer.training.leaks import refuse_no_train, refuse_same, refuse_seen_lookalikes

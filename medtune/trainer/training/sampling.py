@@ -139,6 +139,28 @@ class EndlessRow:
         return found
 
 
+class GroupOrder(Protocol):
+    """Maps (step, forward pass within the step, rank) to draws of media groups."""
+
+    @property
+    def world_size(self) -> int:
+        """The number of devices."""
+        ...
+
+    @property
+    def accumulate(self) -> int:
+        """The number of forward passes of each device per optimizer step."""
+        ...
+
+    def step_groups(self, step: int) -> list[Draw]:
+        """Returns the groups of one step, the same for any number of devices."""
+        ...
+
+    def micro_batch(self, step: int, number: int, rank: int) -> list[Draw]:
+        """Returns the groups of one forward pass on one device; none if the step has too few for all devices."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class StepOrder:
     """Maps (step, forward pass within the step, rank) to draws of media groups.
@@ -195,6 +217,9 @@ class ResumableOrder(DistributedSampler[int]):
         length: Forward passes of this device per epoch.
         accumulate: Forward passes of this device per optimizer step.
         start_step: Returns the number of finished steps; it is called when iteration begins.
+
+    Attributes:
+        begins: Is told the first number when iteration begins; None tells nobody.
     """
 
     def __init__(self, *, epoch_steps: int, length: int, accumulate: int, start_step: Callable[[], int]) -> None:
@@ -202,11 +227,14 @@ class ResumableOrder(DistributedSampler[int]):
         self._length = length
         self._accumulate = accumulate
         self._start_step = start_step
+        self.begins: Callable[[int], None] | None = None
 
     def __iter__(self) -> Iterator[int]:
         # The step is read with the first number: Lightning begins an iteration before it reads a saved state.
         step = self._start_step()
         end = (step // self._epoch_steps + 1) * self._epoch_steps
+        if self.begins is not None:
+            self.begins(step * self._accumulate)
         yield from range(step * self._accumulate, end * self._accumulate)
 
     def __len__(self) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from medtune.models.contract import Assembled
+from medtune.models.sharding.unread import leaving_weights_unread
 from medtune.models.tuning.precision import precise
 from medtune.models.tuning.starting_weights import NO_STARTS, EvaBatch, parts_with, start_eva, start_pissa
 from medtune.models.weights.checkpoint import trainable_names, write_trained
@@ -33,8 +34,9 @@ def starting_adapters(experiment: Experiment) -> Path | None:
     if not parts_with(tunings, "pissa") | parts_with(tunings, "eva"):
         return None
     if not path.is_file():
-        # Every process loads the model, because they wait for one another while they do.
-        assembled = adapted(experiment, None)
+        # Every process loads the model, because they wait for one another while they do; only one reads the weights.
+        with leaving_weights_unread(experiment.rank != 0):
+            assembled = adapted(experiment, None)
         if experiment.rank == 0:
             _make(experiment, assembled, path)
     barrier()
@@ -55,7 +57,12 @@ def _make(experiment: Experiment, assembled: Assembled, path: Path) -> None:
             start_eva(model, eva, _batches(experiment, assembled))
     learnt = set(trainable_names(model))
     tensors = {name: parameter for name, parameter in model.named_parameters() if name in learnt}
-    write_trained(path, tensors, about={**experiment.about, **about_weights(experiment.recipe)}, starts=starts)
+    write_trained(
+        path,
+        tensors,
+        about={**experiment.about, **about_weights(experiment.recipe), **experiment.learnt.facts()},
+        starts=starts,
+    )
 
 
 def _batches(experiment: Experiment, assembled: Assembled) -> Iterator[EvaBatch]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from medtune.benchmarks.ctlesionvqa.sources.ct_phantom import TABLE, simulate
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom import undrawn
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.anatomy import ORGANS, draw_patient
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import (
     CONTRASTS_HU,
@@ -25,18 +24,22 @@ from medtune.data.media.volumes.formats.abdomen_atlas import find_cases
 from medtune.data.media.volumes.formats.nifti import read_nifti_mask
 from medtune.data.media.volumes.read import read_volume
 from medtune.data.raw.source import SourceTable
+from tests.benchmarks.simulators.drawing import all_made
+
+Simulated = tuple[Path, SourceTable, list[dict[str, str]]]
 
 
 @pytest.fixture(scope="module")
-def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SourceTable]:
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
+    """A folder of scans, the questions about them, and the true findings."""
     folder = tmp_path_factory.mktemp("phantom")
-    return folder, simulate(folder, seed=0, num_patients=6)
+    table = undrawn(folder, seed=0, num_patients=6)
+    return folder, table, all_made(table)
 
 
-def test_folders_are_abdomen_atlas_and_the_table_says_what_the_masks_hold(simulated: tuple[Path, SourceTable]) -> None:
-    folder, _ = simulated
-    with (folder / TABLE).open(newline="") as file:
-        rows = {row["BDMAP ID"]: row for row in csv.DictReader(file)}
+def test_folders_are_abdomen_atlas_and_the_findings_say_what_the_masks_hold(simulated: Simulated) -> None:
+    folder, _, findings = simulated
+    rows = {row["BDMAP ID"]: row for row in findings}
     found = find_cases(folder)
     assert list(found) == sorted(rows)
     for case in found.values():
@@ -108,8 +111,8 @@ def test_labels_are_dealt_in_equal_shares_and_know_nothing_of_the_body() -> None
         assert max(contrasts) <= CONTRASTS_HU[1]
 
 
-def test_questions_are_of_the_papers_subtypes_and_facets(simulated: tuple[Path, SourceTable]) -> None:
-    _, table = simulated
+def test_questions_are_of_the_papers_subtypes_and_facets(simulated: Simulated) -> None:
+    _, table, _ = simulated
     subtypes = {question.facets["subtype"] for question in table.questions}
     assert len(subtypes) >= 5
     tasks = {question.facets["task"] for question in table.questions}

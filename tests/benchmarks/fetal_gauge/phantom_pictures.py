@@ -10,28 +10,30 @@ import PIL.Image
 
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.body_and_mass import Finding
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import (
-    Frame,
-    diagnosis_frame,
+    Scene,
+    diagnosis_scene,
     draw_patient,
-    orientation_frame,
-    plane_frame,
+    orientation_scene,
+    places,
+    plane_scene,
+    simulate_frame,
 )
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import loose_box
+from medtune.benchmarks.simulators.bmode.device import pixels
+from medtune.benchmarks.simulators.bmode.patient import Patient
 from medtune.data.media.images import draw_box
 
 SEEDS = {"head": 20, "abdomen": 15, "heart": 15, "femur": 20, "hdvb": 12, "malignant": 20}
 
 
-def frame_of(name: str, seed: int) -> Frame:
-    """Returns one frame: a complete plane, the whole fetus, or a malignant mass."""
-    rng = np.random.default_rng(seed)
-    patient = draw_patient(rng)
+def scene_of(name: str, patient: Patient, rng: np.random.Generator) -> Scene:
+    """Returns one scene: a complete plane, the whole fetus, or a malignant mass."""
     if name == "hdvb":
-        return orientation_frame(patient, "hdvb", rng=rng)
+        return orientation_scene(patient, "hdvb", rng=rng)
     if name == "malignant":
-        return diagnosis_frame(patient, Finding("malignant", "heterogeneous"), rng=rng)
+        return diagnosis_scene(patient, Finding("malignant", "heterogeneous"), rng=rng)
     return next(
-        plane_frame(patient, plane, is_complete=True, rng=rng)
+        plane_scene(patient, plane, is_complete=True, rng=rng)
         for plane in ("head", "abdomen", "heart", "femur")
         if plane == name
     )
@@ -41,10 +43,15 @@ def main(out: Path) -> None:
     """Writes the pictures; the abdomen's has the red box of a grounding question around the stomach bubble."""
     out.mkdir(parents=True, exist_ok=True)
     for name, seed in SEEDS.items():
-        frame = frame_of(name, seed)
-        pixels_HWC = np.repeat(frame.grey_HW[..., None], 3, axis=2)
+        rng = np.random.default_rng(seed)
+        patient = draw_patient(rng)
+        scene = scene_of(name, patient, rng)
+        pixels_HWC = np.repeat(simulate_frame(patient, scene, rng)[..., None], 3, axis=2)
         if name == "abdomen":
-            draw_box(pixels_HWC, loose_box(frame.masks_HW["stomach bubble"], np.random.default_rng(0)))
+            draw_box(
+                pixels_HWC,
+                loose_box(places(scene, pixels(patient.device)).masks_HW["stomach bubble"], np.random.default_rng(0)),
+            )
         PIL.Image.fromarray(pixels_HWC).save(out / f"{name}.jpg", quality=85)
 
 

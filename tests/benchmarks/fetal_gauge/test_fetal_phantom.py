@@ -18,11 +18,13 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.body_and_mass import (
     oriented,
 )
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import (
-    Frame,
-    diagnosis_frame,
+    Places,
+    Scene,
+    diagnosis_scene,
     draw_patient,
-    orientation_frame,
-    plane_frame,
+    orientation_scene,
+    places,
+    plane_scene,
 )
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import PLANES
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import (
@@ -35,11 +37,14 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import (
     Balance,
     loose_box,
 )
+from medtune.benchmarks.simulators.bmode.device import IMAGE_SIZE, pixels
+from medtune.benchmarks.simulators.bmode.patient import Patient
 from medtune.benchmarks.simulators.bmode.shapes import Pose
 from medtune.data.media.images import load_image
 from medtune.data.media.masks import outer_box
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import Question
+from tests.benchmarks.simulators.drawing import drawn
 
 NUM_PATIENTS = 16
 # Options of each question, by task and subtype.
@@ -66,7 +71,7 @@ LANDMARKS = {
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> SourceTable:
-    return fetal_phantom.simulate(tmp_path_factory.mktemp("phantom"), seed=5, num_patients=NUM_PATIENTS)
+    return drawn(fetal_phantom.undrawn(tmp_path_factory.mktemp("phantom"), seed=5, num_patients=NUM_PATIENTS))
 
 
 def of_task(table: SourceTable, task: str) -> list[Question]:
@@ -77,14 +82,18 @@ def of_kind(table: SourceTable, kind: Kind) -> list[Question]:
     return [q for q in of_task(table, kind[0]) if q.facets.get("subtype", "") == kind[1]]
 
 
-def frame_of(label: str, *, seed: int) -> Frame:
+def places_of(label: str, *, seed: int) -> Places:
     rng = np.random.default_rng([seed, 7])
     patient = draw_patient(rng)
+    return places(scene_of(label, patient, rng), pixels(patient.device))
+
+
+def scene_of(label: str, patient: Patient, rng: np.random.Generator) -> Scene:
     if label in PLANES:
-        return next(plane_frame(patient, plane, is_complete=True, rng=rng) for plane in PLANES if plane == label)
+        return next(plane_scene(patient, plane, is_complete=True, rng=rng) for plane in PLANES if plane == label)
     if label in DIAGNOSES:
-        return next(diagnosis_frame(patient, found, rng=rng) for found in FINDINGS if found.diagnosis == label)
-    return next(orientation_frame(patient, which, rng=rng) for which in ORIENTATIONS if which == label)
+        return next(diagnosis_scene(patient, found, rng=rng) for found in FINDINGS if found.diagnosis == label)
+    return next(orientation_scene(patient, which, rng=rng) for which in ORIENTATIONS if which == label)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -171,9 +180,10 @@ def test_one_seed_gives_identical_bytes_and_another_does_not(tmp_path: Path) -> 
     tables = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         (tmp_path / name).mkdir()
-        tables.append(fetal_phantom.simulate(tmp_path / name, seed=seed, num_patients=2))
-    first, second, other = ({p.name: p.read_bytes() for p in (tmp_path / n).iterdir()} for n in "abc")
+        tables.append(drawn(fetal_phantom.undrawn(tmp_path / name, seed=seed, num_patients=2)))
+    first, second, other = ({p.name: p.read_bytes() for p in (tmp_path / n).rglob("*.png")} for n in "abc")
     assert tables[0].questions == tables[1].questions
+    assert len(first) == 10
     assert first == second
     assert not set(first.values()) & set(other.values())
 
@@ -182,7 +192,7 @@ def test_more_patients_leave_the_scanner_of_the_first_as_it_was(tmp_path: Path) 
     geometries = []
     for num_patients in (2, 3):
         (tmp_path / str(num_patients)).mkdir()
-        made = fetal_phantom.simulate(tmp_path / str(num_patients), seed=1, num_patients=num_patients)
+        made = drawn(fetal_phantom.undrawn(tmp_path / str(num_patients), seed=1, num_patients=num_patients))
         geometries.append({q.patient_id: q.facets["geometry"] for q in made.questions})
     assert geometries[0].items() <= geometries[1].items()
 
@@ -190,13 +200,13 @@ def test_more_patients_leave_the_scanner_of_the_first_as_it_was(tmp_path: Path) 
 @pytest.mark.parametrize("label", [*PLANES, *ORIENTATIONS, "benign", "malignant"])
 def test_masks_lie_in_the_field_and_boxes_hold_them(label: str) -> None:
     for seed in range(4):
-        frame = frame_of(label, seed=seed)
+        shown = places_of(label, seed=seed)
         rng = np.random.default_rng(seed)
-        assert frame.masks_HW
-        for name, mask_HW in frame.masks_HW.items():
-            assert mask_HW.shape == frame.grey_HW.shape
+        assert shown.masks_HW
+        for name, mask_HW in shown.masks_HW.items():
+            assert mask_HW.shape == (IMAGE_SIZE, IMAGE_SIZE)
             if not mask_HW.any():
-                assert frame.whole[name] == 0
+                assert shown.whole[name] == 0
                 continue
             tight, loose = outer_box(mask_HW), loose_box(mask_HW, rng)
             assert tight is not None
@@ -207,15 +217,17 @@ def test_masks_lie_in_the_field_and_boxes_hold_them(label: str) -> None:
 
 @pytest.mark.parametrize("plane", PLANES)
 def test_landmarks_are_there_when_complete(plane: str) -> None:
-    assert frame_of(plane, seed=1).masks_HW.keys() >= LANDMARKS[plane]
+    assert places_of(plane, seed=1).masks_HW.keys() >= LANDMARKS[plane]
 
 
 def test_an_incomplete_head_and_abdomen_lack_their_landmarks() -> None:
     for plane in ("head", "abdomen"):
         rng = np.random.default_rng(4)
         which = next(name for name in PLANES if name == plane)
-        frame = plane_frame(draw_patient(rng), which, is_complete=False, rng=rng)
-        assert not frame.masks_HW.keys() & LANDMARKS[plane]
+        patient = draw_patient(rng)
+        scene = plane_scene(patient, which, is_complete=False, rng=rng)
+        shown = places(scene, pixels(patient.device))
+        assert not shown.masks_HW.keys() & LANDMARKS[plane]
 
 
 @pytest.mark.parametrize("orientation", ORIENTATIONS)
@@ -223,8 +235,8 @@ def test_head_and_back_lie_where_the_orientation_says(orientation: str) -> None:
     which = next(name for name in ORIENTATIONS if name == orientation)
     words = ORIENTATION_WORDS[which]
     for seed in range(6):
-        frame = frame_of(orientation, seed=seed)
-        centre = {name: np.argwhere(mask_HW).mean(axis=0) for name, mask_HW in frame.masks_HW.items() if mask_HW.any()}
+        shown = places_of(orientation, seed=seed)
+        centre = {name: np.argwhere(mask_HW).mean(axis=0) for name, mask_HW in shown.masks_HW.items() if mask_HW.any()}
         is_head_right = centre["head"][1] > centre["trunk"][1]
         is_spine_near = centre["spine"][0] < centre["trunk"][0]
         assert is_head_right == words.startswith("head down")
@@ -237,12 +249,12 @@ def test_oriented_keeps_the_place() -> None:
 
 
 def test_structures_boxed_least_come_first_and_those_cut_off_get_no_box() -> None:
-    frame = frame_of("head", seed=1)
+    shown = places_of("head", seed=1)
     balance, rng = Balance(), np.random.default_rng(0)
-    first, second = (balance.structures(frame, wanted=2, rng=rng) for _ in range(2))
-    assert all(frame.whole[name] >= MIN_WHOLE for name in first + second)
+    first, second = (balance.structures(shown, wanted=2, rng=rng) for _ in range(2))
+    assert all(shown.whole[name] >= MIN_WHOLE for name in first + second)
     assert sorted(first + second) == ["cavum septi pellucidi", "choroid plexus", "head", "midline falx"]
-    cut = Frame(frame.grey_HW, frame.masks_HW, {**frame.whole, "head": MIN_WHOLE - 0.01})
+    cut = Places(shown.masks_HW, {**shown.whole, "head": MIN_WHOLE - 0.01})
     chosen = Balance().structures(cut, wanted=9, rng=rng)
     assert sorted(chosen) == ["cavum septi pellucidi", "choroid plexus", "midline falx"]
 

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import os
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
 import PIL.Image
+import PIL.PngImagePlugin
 import pytest
 
 from medtune.data.media.images import Size, decode_image, image_size, load_image, stroke_px
@@ -35,6 +40,66 @@ def test_exif_orientation_turns_pixels_and_size(tmp_path: Path) -> None:
     assert pixels_HWC[4, 28].min() > 240  # orientation 6: the stored upper left is shown upper right
     assert pixels_HWC[4, 4].max() < 15
     assert image_size(tmp_path / "turned.jpg") == Size(32, 64)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def _turning_chunks() -> dict[str, bytes]:
+    exif = PIL.Image.Exif()
+    exif[0x0112] = 6
+    raw = exif.tobytes()
+    said = raw.removeprefix(b"Exif\0\0")
+    xmp = b'<x:xmpmeta><rdf:Description tiff:Orientation="6"/></x:xmpmeta>'
+    profile = f"\nexif\n{len(raw):8}\n{raw.hex()}\n".encode()
+    return {
+        "exif": _chunk(b"eXIf", said),
+        "xmp": _chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + xmp),
+        "profile": _chunk(b"zTXt", b"Raw profile type exif\0\0" + zlib.compress(profile)),
+        "nothing": _chunk(b"tEXt", b"Comment\0upright"),
+    }
+
+
+@pytest.mark.parametrize("told_in", ["exif", "xmp", "profile", "nothing"])
+@pytest.mark.parametrize("before", [True, False], ids=["before the pixels", "behind the pixels"])
+def test_png_is_measured_without_its_pixels(
+    tmp_path: Path, photo: Path, monkeypatch: pytest.MonkeyPatch, told_in: str, before: bool
+) -> None:
+    content, path = photo.read_bytes(), tmp_path / "turned.png"
+    place = content.index(b"IDAT" if before else b"IEND") - 4
+    path.write_bytes(content[:place] + _turning_chunks()[told_in] + content[place:])
+    height, width = decode_image(path).pixels_HWC.shape[:2]
+    assert (width, height) == ((60, 40) if told_in == "nothing" else (40, 60))
+    monkeypatch.setattr(PIL.PngImagePlugin.PngImageFile, "load_prepare", _no_pixels)
+    assert image_size(path) == Size(width, height)
+
+
+def _no_pixels(picture: PIL.Image.Image) -> None:
+    raise AssertionError(f"the pixels of {picture} are decoded")
+
+
+def test_a_size_is_remembered_until_the_file_changes(
+    tmp_path: Path, photo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, another = tmp_path / "other.png", io.BytesIO()
+    PIL.Image.new("L", (9, 7)).save(another, format="png")
+    path.write_bytes(photo.read_bytes())
+    assert image_size(path) == Size(60, 40)
+    with monkeypatch.context() as patched:
+        patched.setattr(PIL.Image, "open", _no_file)
+        assert image_size(path) == Size(60, 40)
+    about = path.stat()
+    path.write_bytes(another.getvalue())
+    os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
+    assert image_size(path) == Size(9, 7)
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=r"other\.png: there is no such image"):
+        image_size(path)
+
+
+def _no_file(*told: object, **named: object) -> None:
+    raise AssertionError(f"{told[0]} is opened again")
 
 
 @pytest.mark.parametrize("suffix", ["png", "tif"])
@@ -97,6 +162,8 @@ def test_a_file_cut_anywhere_gives_pixels_or_a_value_error(tmp_path: Path, photo
         cut.write_bytes(content[:length])
         with contextlib.suppress(ValueError):
             decode_image(cut)
+        with contextlib.suppress(ValueError):
+            image_size(cut)
 
 
 def test_several_pages_are_refused(tmp_path: Path) -> None:

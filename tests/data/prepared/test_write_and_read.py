@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -14,7 +15,7 @@ import pytest
 
 from medtune.benchmarks import find_source
 from medtune.data.media.images import decode_image, load_image
-from medtune.data.prepared import copy_media, question_rows
+from medtune.data.prepared import copy_media, question_rows, read
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.splits import Fractions
 from medtune.data.prepared.write import prepare
@@ -50,6 +51,14 @@ def test_counts_agree_with_rows(prepared_busi: Prepared) -> None:
     assert sum(prepared_busi.num_questions(split) for split in SPLITS) == 72
     assert manifest.num_media == 48
     assert (manifest.benchmark, manifest.source, manifest.provenance) == ("u2_bench", "busi", "reconstruction")
+
+
+def test_questions_are_read_in_pieces(prepared_busi: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = {split: prepared_busi.questions(split) for split in SPLITS}
+    monkeypatch.setattr(read, "_AT_ONCE", 4)
+    for split, questions in whole.items():
+        assert len(questions) > 4
+        assert tuple(prepared_busi.each_question(split)) == questions
 
 
 def test_groups_hold_all_questions_of_a_media_item(prepared_busi: Prepared) -> None:
@@ -141,7 +150,7 @@ def test_limit_keeps_every_class(tiny_busi: Path, tmp_path: Path) -> None:
 def test_limit_too_small(tiny_busi: Path, tmp_path: Path, limit: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         _prepare(tiny_busi, tmp_path / "out", limit=limit)
-    assert os.listdir(tmp_path) == []
+    assert not (tmp_path / "out").exists()
 
 
 def test_prepared_folder_is_replaced_and_others_are_left_alone(tiny_busi: Path, tmp_path: Path) -> None:
@@ -186,17 +195,23 @@ def test_nothing_half_written_is_left(
     out = tmp_path / "out"
     before = _tree(_prepare(tiny_busi, out, limit=6).root)
     calls = Counter[str]()
+    save = PIL.Image.Image.save
 
-    def fail_late(*args: object, **kwargs: object) -> None:
+    def fail_late(*args: Any, **kwargs: Any) -> None:
         calls["save"] += 1
         if calls["save"] > 5:
             raise failure
+        save(*args, **kwargs)
 
     monkeypatch.setattr(PIL.Image.Image, "save", fail_late)
     with pytest.raises(type(failure)):
         _prepare(tiny_busi, out)
-    assert os.listdir(tmp_path) == ["out"]
+    monkeypatch.setattr(PIL.Image.Image, "save", save)
+    assert sorted(os.listdir(tmp_path)) == [".out.prepare", "out"]
     assert _tree(out) == before
+    _prepare(tiny_busi, out)
+    assert os.listdir(tmp_path) == ["out"]
+    assert _tree(out) == _tree(_prepare(tiny_busi, tmp_path / "undisturbed").root)
 
 
 def test_full_disk_says_what_to_do(tiny_busi: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +222,7 @@ def test_full_disk_says_what_to_do(tiny_busi: Path, tmp_path: Path, monkeypatch:
     with pytest.raises(OSError, match=r"the disk is full, .* Free some space or choose another --out") as caught:
         _prepare(tiny_busi, tmp_path / "out")
     assert caught.value.errno == errno.ENOSPC
-    assert os.listdir(tmp_path) == []
+    assert not (tmp_path / "out").exists()
 
 
 def test_missing_folder_says_how_to_make_it(tmp_path: Path) -> None:
@@ -245,7 +260,7 @@ def test_raw_folder_is_not_a_prepared_one(tiny_busi: Path) -> None:
             {"format_version": 99, "medtune_version": "9.9"},
             "format 99, written by medtune 9.9. Upgrade medtune, or run",
         ),
-        ({"format_version": 0}, "wanted format 8, this folder has format 0, .* Run `medtune prepare` again"),
+        ({"format_version": 0}, "wanted format 9, this folder has format 0, .* Run `medtune prepare` again"),
         ({"format_version": "x"}, "states no format_version"),
         ({"extra": 1}, "missing or unknown: extra"),
         ({"lookalikes": 3}, "this manifest is damaged"),

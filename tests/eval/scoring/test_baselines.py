@@ -6,7 +6,7 @@ from medtune.data.types import Question
 from medtune.eval.metric import Metric
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
-from medtune.eval.scoring.baselines import TrainAnswers, blind, train_answers
+from medtune.eval.scoring.baselines import TrainAnswers, TrainSplit, blind, train_answers
 
 
 def asked(number: int, options: tuple[str, ...], answer: str, *, task: str = "t", text: str = "Which?") -> Question:
@@ -57,6 +57,23 @@ def test_baselines_that_need_a_train_split_are_none_without_one() -> None:
     found = baselines(EVALUATED, train_answers([]), accuracy())
     assert found["majority"] is None
     assert found["question_prior"] is None
+
+
+def test_a_train_split_is_counted_once_and_read_by_each_who_goes_through_it() -> None:
+    read: list[int] = []
+
+    def questions() -> list[Question]:
+        read.append(len(read))
+        return TRAIN
+
+    split = TrainSplit(questions)
+    assert split.answers == train_answers(TRAIN)
+    assert split
+    assert split.answers is split.answers
+    assert len(read) == 1
+    assert [*split, *split] == [*TRAIN, *TRAIN]
+    assert not TrainSplit(list)
+    assert TrainSplit(list).answers is None
 
 
 def test_baselines_of_another_metric_are_on_its_scale() -> None:

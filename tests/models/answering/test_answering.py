@@ -25,6 +25,7 @@ from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.vlm import VisionLanguageModel
+from tests.models.tampering import all_seen, leaking, moved, without
 
 PICTURES = TemporaryDirectory()
 OPTIONS = ("normal", "benign lesion", "malignant lesion", "no")
@@ -139,6 +140,36 @@ def test_what_sequences_share_is_computed_once(nano: Assembled, monkeypatch: pyt
     assert num_shared < sum(tokens) / 4
 
 
+def test_what_sequences_share_is_computed_once_however_long_it_is(
+    nano: Assembled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A budget below the length of one prompt once gave each option and each reply a row of its own."""
+    kind, computed = type(nano.model), []
+    forward, reply = kind.forward, kind.reply
+
+    def counted(self, rows, *rest):  # type: ignore[no-untyped-def]
+        computed.append(rows.num_tokens)
+        return (forward if len(rest) == 1 else reply)(self, rows, *rest)
+
+    monkeypatch.setattr(kind, "forward", counted)
+    monkeypatch.setattr(kind, "reply", counted)
+    common = "A long description. " * 20
+    asked = [
+        replace(request, prompt=replace(request.prompt, text=common + request.question.text))
+        for reading in ("likelihood", "generation")
+        for request in (_request(n, reading=reading) for n in range(1, 7))
+    ]
+    lengths = [len(nano.family.layout(request.prompt.text, None).ids) for request in asked[:6]]
+    told = _answers(nano, asked, batch_tokens=64)
+    assert len(computed) == 2, "one tree of options and one of replies"
+    assert computed[1] < min(lengths) + 6 * 20
+    assert computed[0] < computed[1] + 6 * sum(len(option) + 1 for option in OPTIONS)
+    plain = _answers(nano, asked, batch_tokens=64, share=False)
+    assert [each.text for each in told] == [each.text for each in plain]
+    for one, other in zip(told[:6], plain[:6], strict=True):
+        assert one.option_logprobs == pytest.approx(other.option_logprobs, abs=1e-4)
+
+
 def test_the_same_text_without_an_image_is_asked_once(nano: Assembled, monkeypatch: pytest.MonkeyPatch) -> None:
     forward, calls = type(nano.model).forward, []
 
@@ -166,25 +197,24 @@ def test_negative_controls_move_the_answer(nano: Assembled, monkeypatch: pytest.
         forward = type(nano.model).forward
 
         def tampered(self, rows, tokens_MNE):  # type: ignore[no-untyped-def]
-            mask_BLL, places_L = rows.mask_BLL, torch.arange(rows.ids_BL.shape[1])
             if broken == "positions":
-                rows = rows._replace(positions_BL=rows.positions_BL + places_L % 2)
+                rows = moved(rows)
             elif broken == "mask":
-                rows = rows._replace(mask_BLL=torch.ones_like(mask_BLL).tril())
+                rows = all_seen(rows)
             elif broken == "leak":
-                # In this wrong mask, all later tokens see a token of the first question's branch.
-                rows = rows._replace(mask_BLL=mask_BLL | ((places_L == 40) & (places_L[:, None] > 40)))
+                # A token of the first question's branch.
+                rows = leaking(rows, 40)
             else:
-                rows = rows._replace(mask_BLL=mask_BLL & ((places_L != 9) | (places_L[:, None] == 9)))
+                rows = without(rows, 9)
             return forward(self, rows, tokens_MNE)
 
         monkeypatch.setattr(type(nano.model), "forward", tampered)
         wrong = _answers(nano, requests)
-    moved = [
+    apart = [
         max(abs(a - b) for a, b in zip(before, after.option_logprobs or (), strict=True))
         for before, after in zip(right, wrong, strict=True)
     ]
-    assert min(moved) > 1e-2
+    assert min(apart) > 1e-2
 
 
 def test_rows_cut_through_their_image_are_refused(nano: Assembled) -> None:

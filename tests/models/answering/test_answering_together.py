@@ -17,6 +17,7 @@ from medtune.data.types import MediaGroup, MediaKind, MediaRef, Prediction, Pred
 from medtune.models.answering import LocalAnswerer, Visit
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
+from medtune.models.media_reader import MediaReader
 from tests.data.media.videos.synthetic_videos import mp4
 from tests.models.twins import EVERY_TWIN, OF_IMAGES, OF_VOLUMES
 
@@ -61,18 +62,20 @@ def four_visits(folder: Path, *, kind: MediaKind = "image") -> list[Visit]:
 
 
 def answers(
-    assembled: Assembled, visits: Sequence[Visit], *, batch_size: int = 1, batch_tokens: int = 100_000
+    assembled: Assembled, visits: Sequence[Visit], *, batch_size: int = 1, batch_tokens: int = 100_000, workers: int = 0
 ) -> dict[PredictionKey, Prediction]:
-    answerer = LocalAnswerer(
-        assembled,
-        device=torch.device("cpu"),
-        batch_tokens=batch_tokens,
-        batch_size=batch_size,
-        max_new_tokens=NEW_TOKENS,
-        precise=nullcontext,
-    )
-    answerer.expect(visits)
-    return {told.key: told for group, requests in visits for told in answerer.answer(group, requests)}
+    with MediaReader(assembled.transform, workers=workers) as reader:
+        answerer = LocalAnswerer(
+            assembled,
+            device=torch.device("cpu"),
+            batch_tokens=batch_tokens,
+            batch_size=batch_size,
+            max_new_tokens=NEW_TOKENS,
+            precise=nullcontext,
+            reader=reader,
+        )
+        answerer.expect(visits)
+        return {told.key: told for group, requests in visits for told in answerer.answer(group, requests)}
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -111,6 +114,20 @@ def test_as_many_groups_go_together_as_both_limits_allow(tmp_path: Path, monkeyp
     assert _passes(assembled, visits, monkeypatch, batch_size=1) == [1, 1, 1, 1]
     assert _passes(assembled, visits, monkeypatch, batch_size=3) == [3, 1]
     assert _passes(assembled, visits, monkeypatch, batch_size=8, batch_tokens=1) == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("name", ["nano_qwen25vl", "nano_pocket_video", "nano_pocket_ct"])
+def test_media_that_are_read_ahead_are_answered_alike_in_the_same_order(name: str, tmp_path: Path) -> None:
+    assembled = zoo_entry(name).assemble(0)
+    assembled.model.eval()
+    kind: MediaKind = "volume" if name in OF_VOLUMES else "image" if name in OF_IMAGES else "video"
+    visits = four_visits(tmp_path, kind=kind)
+    # Media that no request shows are never read, and the passes end in the middle of what was announced.
+    group, requests = visits[1]
+    visits[1] = (group, [request for request in requests if request.condition == "text_only"])
+    for limits in ({"batch_size": 2}, {"batch_size": 4, "batch_tokens": 1}):
+        alone, ahead = (answers(assembled, visits, **limits, workers=workers) for workers in (0, 2))
+        assert list(alone.items()) == list(ahead.items())
 
 
 def test_a_group_that_was_not_announced_is_answered_alone(tmp_path: Path) -> None:

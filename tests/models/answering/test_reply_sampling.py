@@ -82,7 +82,13 @@ def asked(*, questions: int = 3, repeats: int = 3) -> list[Request]:
 
 
 def replies(
-    name: str, requests: Sequence[Request], *, temperature: float, seed: int = 0, batch_tokens: int = 4096
+    name: str,
+    requests: Sequence[Request],
+    *,
+    temperature: float,
+    seed: int = 0,
+    batch_tokens: int = 4096,
+    share: bool = True,
 ) -> dict[tuple[str, int], str | None]:
     answerer = LocalAnswerer(
         twin(name),
@@ -92,6 +98,7 @@ def replies(
         precise=nullcontext,
         temperature=temperature,
         seed=seed,
+        share_prefix=share,
     )
     group = MediaGroup("m", (BLANKS["image"],), tuple(request.question for request in requests))
     return {(each.key.question_id, each.key.repeat): each.text for each in answerer.answer(group, requests)}
@@ -99,8 +106,9 @@ def replies(
 
 @pytest.mark.parametrize("name", ["nano_pocket", "nano_qwen25vl"])
 def test_replies_repeat_to_the_bit_and_each_repeat_is_another_draw(name: str) -> None:
-    """One model generates with transformers' loop, the other with medtune's."""
+    """In plain rows one model generates with transformers' loop, the other with medtune's."""
     said = replies(name, asked(), temperature=1.0)
+    assert said == replies(name, asked(), temperature=1.0, share=False)
     assert said == replies(name, asked(), temperature=1.0)
     assert said == replies(name, list(reversed(asked())), temperature=1.0, batch_tokens=1)
     assert said != replies(name, asked(), temperature=1.0, seed=1)

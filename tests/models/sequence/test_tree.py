@@ -9,8 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medtune.models.attention.columns import BLOCK, PLACE, sees
 from medtune.models.sequence.layout import IGNORED, Sequence, Span
-from medtune.models.sequence.packing import Shown, ancestors, balanced, batched, pack, spans_of_rows
+from medtune.models.sequence.packing import PackedRows, Shown, balanced, batched, pack, spans_of_rows
 from medtune.models.sequence.prompts import pad_left
 from medtune.models.sequence.tree import ROOT, Tree, grow, grow_within
 
@@ -25,6 +26,12 @@ def _sequence(context: list[int], answer: list[int], *, media: int = 0) -> Seque
 
 TOKENS = st.lists(st.integers(1, 3), min_size=1, max_size=6)
 SEQUENCES = st.lists(st.builds(_sequence, TOKENS, TOKENS, media=st.just(2)), min_size=1, max_size=6)
+
+
+def _seen(rows: PackedRows) -> torch.Tensor:
+    """Returns who sees whom in rows without blocks, bool (B, L, L)."""
+    columns_BCL = rows.columns_BCL[:, :PLACE]
+    return sees(columns_BCL, columns_BCL, window=None)
 
 
 def _path(tree: Tree, node: int) -> list[int]:
@@ -52,12 +59,48 @@ def test_every_target_is_read_after_just_the_tokens_before_it(sequences: list[Se
     assert sorted(found) == sorted(wanted)
 
 
+@given(st.lists(SEQUENCES, min_size=1, max_size=3))
+def test_a_token_sees_itself_and_what_leads_to_it(families: list[list[Sequence]]) -> None:
+    """Several trees share a row, beside a longer row, so that there is padding."""
+    trees = [grow(sequences, range(len(sequences))) for sequences in families]
+    longest = max(trees, key=lambda tree: len(tree.ids))
+    rows = pack([[Shown(tree, 0) for tree in trees], [Shown(longest, 0)] * (len(trees) + 1)], pad_id=0)
+    seen_LL = _seen(rows)[0]
+    first = 0
+    for tree in trees:
+        for node in range(len(tree.ids)):
+            wanted = [first + each for each in _path(tree, node)]
+            assert seen_LL[first + node].nonzero().flatten().tolist() == wanted
+            assert int(rows.columns_BCL[0, PLACE, first + node]) == len(wanted) - 1
+        first += len(tree.ids)
+    assert torch.equal(seen_LL[first:], torch.eye(len(seen_LL), dtype=torch.bool)[first:])
+
+
 @given(SEQUENCES)
-def test_mask_shows_a_node_itself_and_what_leads_to_it(sequences: list[Sequence]) -> None:
+def test_nodes_are_numbered_depth_first(sequences: list[Sequence]) -> None:
     tree = grow(sequences, range(len(sequences)))
-    seen = ancestors(tree)
     for node in range(len(tree.ids)):
-        assert seen[node].nonzero().flatten().tolist() == sorted(_path(tree, node))
+        below = [other for other in range(len(tree.ids)) if node in _path(tree, other)]
+        assert below == list(range(node, tree.ends[node]))
+
+
+@given(SEQUENCES)
+def test_leaves_are_where_the_sequences_end(sequences: list[Sequence]) -> None:
+    """Without an answer the last token is read, because a reply grows behind it; an answer's last is only predicted."""
+    prompts = [Sequence(s.ids, (IGNORED,) * len(s.ids), s.positions, s.media_spans) for s in sequences]
+    for given_, missing in ((prompts, 0), (sequences, 1)):
+        tree = grow(given_, range(len(given_)))
+        for leaf, sequence in zip(tree.leaves, given_, strict=True):
+            ids = tuple(tree.ids[node] for node in _path(tree, leaf))
+            assert ids == sequence.ids[: len(sequence.ids) - missing]
+
+
+def test_a_branch_that_comes_back_behind_another_keeps_its_run() -> None:
+    sequences = [_sequence([1, 2], [7, 9]), _sequence([1, 3], [7, 9]), _sequence([1, 2], [8, 9])]
+    tree = grow(sequences, range(3))
+    assert tree.ids == (1, 2, 7, 8, 3, 7)
+    assert tree.ends == (6, 4, 3, 4, 6, 6)
+    assert tree.leaves == (2, 5, 3)
 
 
 def test_options_of_one_question_share_it_and_their_last_token_has_no_node() -> None:
@@ -79,17 +122,40 @@ def test_image_is_in_the_tree_once() -> None:
     assert tree.ids == (1, 0, 0, 0, 0, 2, 3)
 
 
-@given(SEQUENCES, st.integers(1, 30))
-def test_trees_within_a_budget_hold_every_sequence_once(sequences: list[Sequence], budget: int) -> None:
-    trees = grow_within(sequences, range(len(sequences)), max_tokens=budget)
+def _in_common(sequences: list[Sequence]) -> int:
+    """Returns the number of first tokens that all sequences share; a learnt last token is none of them."""
+    paths = [list(zip(s.ids, s.positions, strict=True))[:-1] for s in sequences]
+    return next((n for n, each in enumerate(zip(*paths, strict=False)) if len(set(each)) > 1), min(map(len, paths)))
+
+
+@given(SEQUENCES, st.integers(1, 30), st.integers(0, 5))
+def test_trees_within_a_budget_hold_every_sequence_once(sequences: list[Sequence], budget: int, room: int) -> None:
+    trees = grow_within(sequences, range(len(sequences)), max_tokens=budget, room=room)
     held = [sorted({target.sequence for target in tree.targets}) for tree in trees]
     assert [number for numbers in held for number in numbers] == list(range(len(sequences)))
+
+    def allowed(numbers: list[int]) -> int:
+        return max(budget, 2 * _in_common([sequences[number] for number in numbers]))
+
     for tree, numbers in zip(trees, held, strict=True):
-        assert len(tree.ids) <= budget or len(numbers) == 1
-    for (one, mine), (_, next_) in pairwise(zip(trees, held, strict=True)):
-        both = grow([sequences[i] for i in [*mine, next_[0]]], [0] * (len(mine) + 1))
-        assert len(both.ids) > budget, "a tree was closed although the next sequence would have fitted"
-        assert one.targets
+        assert tree == grow([sequences[number] for number in numbers], numbers)
+        assert len(tree.ids) + room * len(numbers) <= allowed(numbers) or len(numbers) == 1
+    for mine, next_ in pairwise(held):
+        more = [*mine, next_[0]]
+        both = grow([sequences[number] for number in more], more)
+        assert len(both.ids) + room * len(more) > allowed(more), "a tree ended although the next sequence had room"
+
+
+def test_all_options_of_one_long_media_item_share_one_tree() -> None:
+    """A budget below the length of the media once gave each option a tree of its own, with the media in each."""
+    options = [
+        _sequence([1, *range(10, 30), 40 + question], [50 + option, 60 + option, 9], media=6000)
+        for question in range(43)
+        for option in range(4)
+    ]
+    (tree,) = grow_within(options, range(172), max_tokens=4096)
+    assert len(tree.ids) == 1 + 6000 + 20 + 43 + 172 * 2
+    assert len(tree.targets) == 172 * 3
 
 
 @given(SEQUENCES, st.integers(0, 40), st.integers(1, 80))
@@ -115,10 +181,13 @@ def test_trees_in_one_row_do_not_see_each_other_and_padding_sees_itself() -> Non
     rows = pack([[Shown(first, None), Shown(second, 5)], [Shown(first, None)]], pad_id=99)
     assert rows.ids_BL.tolist() == [[1, 2, 7, 3, 0, 0, 8], [1, 2, 7, 99, 99, 99, 99]]
     assert rows.positions_BL[0].tolist() == [0, 1, 2, 0, 1, 2, 3]
-    assert not rows.mask_BLL[0, 3:, :3].any()
-    assert not rows.mask_BLL[0, :3, 3:].any()
-    assert torch.equal(rows.mask_BLL[1, 3:], torch.eye(7, dtype=torch.bool)[3:])
+    seen_BLL = _seen(rows)
+    assert not seen_BLL[0, 3:, :3].any()
+    assert not seen_BLL[0, :3, 3:].any()
+    assert torch.equal(seen_BLL[1, 3:], torch.eye(7, dtype=torch.bool)[3:])
     assert rows.num_tokens == 10
+    assert not rows.is_plain
+    assert rows.columns_BCL[0, BLOCK].tolist() == [-1, -1, -1, -1, 0, 0, -1]
     assert rows.media_S.tolist() == [5]
     assert rows.media_BL[0].nonzero().flatten().tolist() == [4, 5]
     targets = zip(*(column.tolist() for column in rows[-4:]), strict=True)

@@ -34,6 +34,16 @@ def test_local_folder_takes_the_place_of_the_hub(folder: Path) -> None:
     assert kept_weights(str(folder)) == folder
 
 
+def test_the_plan_of_a_folder_has_the_sizes_of_its_own_config(folder: Path) -> None:
+    """Else `validate` would ask for the memory of 8.29 billion parameters for a model of another size."""
+    entry = zoo_entry("qwen25vl_7b")
+    planned = {name: p.shape for name, p in entry.skeleton(Loading(weights=str(folder))).named_parameters()}
+    assert planned == {name: p.shape for name, p in twin("nano_qwen25vl").model.named_parameters()}
+    (folder / "config.json").unlink()
+    published = entry.skeleton(Loading(weights=str(folder)))
+    assert 8.2e9 < sum(p.numel() for p in published.parameters()) < 8.4e9
+
+
 def test_type_and_image_size_are_those_of_the_recipe(folder: Path) -> None:
     loaded = zoo_entry("qwen25vl_7b").assemble(0, Loading(weights=str(folder), dtype="bfloat16", image_max_pixels=3200))
     assert {p.dtype for p in loaded.model.parameters()} == {torch.bfloat16}

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from medtune.models.sequence.packing import PackedRows
+from tests.models.tampering import moved, without
 from tests.models.transformers_vlm.asking import (
     conversation,
     encoded,
@@ -63,15 +64,11 @@ def test_negative_controls_move_the_logits(name: str, broken: str) -> None:
 
     def change(laid: PackedRows) -> PackedRows:
         if broken == "positions":
-            shift_L = torch.arange(laid.ids_BL.shape[1]) % 2
-            return laid._replace(
-                positions_BL=laid.positions_BL + (shift_L if laid.positions_BL.dim() == 2 else shift_L[:, None])
-            )
+            return moved(laid)
         if broken == "mask":
             # One token of the question becomes padding.
-            mask_BLL, place = laid.mask_BLL.clone(), int(laid.target_place_T.min()) - 3
-            mask_BLL[:, place], mask_BLL[:, :, place], mask_BLL[:, place, place] = False, False, True
-            return laid._replace(mask_BLL=mask_BLL)
+            place, alone = int(laid.target_place_T.min()) - 3, twin(name).model.plain_because is not None
+            return without(laid, place, as_padding=alone)
         return laid
 
     shown = picture(9) if broken == "image" else image

@@ -19,7 +19,8 @@ from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.model import TransformersVlm
-from tests.models.transformers_vlm.asking import encoded, whole
+from tests.models.tampering import all_seen, leaking, moved
+from tests.models.transformers_vlm.asking import encoded
 from tests.models.twins import MODELS, OF_TRANSFORMERS, picture, size_of, twin
 
 SHARING = [name for name in OF_TRANSFORMERS if find_family(MODELS[name].family or "").wiring.plain_because is None]
@@ -84,17 +85,12 @@ def test_options_of_several_questions_are_read_from_one_tree(name: str) -> None:
 @pytest.mark.parametrize("broken", ["mask", "positions", "leak", "image"])
 def test_negative_controls_move_the_answer(name: str, broken: str) -> None:
     def tamper(rows: PackedRows) -> PackedRows:
-        places_L = torch.arange(rows.ids_BL.shape[1])
         if broken == "mask":
-            return rows._replace(mask_BLL=torch.ones_like(rows.mask_BLL).tril())
+            return all_seen(rows)
         if broken == "positions":
-            shift_L = places_L % 2
-            return rows._replace(
-                positions_BL=rows.positions_BL + (shift_L if rows.positions_BL.dim() == 2 else shift_L[:, None])
-            )
-        # In this wrong mask, all later tokens see a token of the first question, also those of other questions.
-        place = int(rows.target_place_T.min()) - 2
-        return rows._replace(mask_BLL=rows.mask_BLL | ((places_L == place) & (places_L[:, None] > place)))
+            return moved(rows)
+        # A token of the first question.
+        return leaking(rows, int(rows.target_place_T.min()) - 2)
 
     right = Asked(name, share=True)
     wrong = Asked(name, share=True, seed=9) if broken == "image" else Asked(name, share=True, tamper=tamper)
@@ -113,14 +109,6 @@ def test_a_family_that_cannot_be_told_who_sees_whom_gets_a_row_for_every_option(
     why = re.escape(assembled.model.plain_because or "")
     with pytest.raises(ValueError, match=f"more than one sequence, but each needs its own: {why}"):
         assembled.model(rows, encoded(assembled, image))
-
-
-def test_a_window_over_the_sequence_needs_a_row_for_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tokens that are neighbours in a tree's row need not be neighbours in its sequences."""
-    assembled = twin("nano_llava")
-    assert assembled.model.plain_because is None
-    monkeypatch.setattr(whole(assembled).config.get_text_config(), "sliding_window", 8, raising=False)
-    assert "slides over a window" in (assembled.model.plain_because or "")
 
 
 @pytest.mark.parametrize("name", SHARING)

@@ -15,7 +15,7 @@ from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Lora, PartName, PartTuning, Tuning
-from medtune.models.tuning.starting_weights import EvaBatch, _counted, start_eva
+from medtune.models.tuning.starting_weights import EvaBatch, start_eva
 from tests.models.twins import layout, logprobs, shown
 
 QUESTIONS = ("Which plane is this one?", "Is there a cyst in the left kidney?", "What is it?", "Where is the head?")
@@ -86,9 +86,9 @@ def test_padding_does_not_count() -> None:
     """One row of a batch is much shorter than the other; its padding must not become a direction."""
     assembled = zoo_entry("nano_pocket").assemble(0)
     long = rows(assembled, "nano_pocket", *QUESTIONS[1:3])
-    assert bool((_counted(long).sum(dim=1) < long.ids_BL.shape[1]).any())
-    assert int(_counted(long).sum()) == long.num_tokens
-    other = long._replace(ids_BL=long.ids_BL.masked_fill(~_counted(long), 7))
+    assert bool((long.counted.sum(dim=1) < long.ids_BL.shape[1]).any())
+    assert int(long.counted.sum()) == long.num_tokens
+    other = long._replace(ids_BL=long.ids_BL.masked_fill(~long.counted, 7))
     assert not torch.equal(other.ids_BL, long.ids_BL)
 
     def first(batch: PackedRows) -> torch.Tensor:

@@ -97,7 +97,9 @@ def test_untrained_lora_answers_like_the_model_without_it(name: str) -> None:
     )
     plain.model.eval()
     tuned.model.eval()
-    assert torch.equal(logprobs(plain, name), logprobs(tuned, name))
+    # As questions are answered: on some processors torch convolves with other kernels where a weight wants a gradient.
+    with torch.no_grad():
+        assert torch.equal(logprobs(plain, name), logprobs(tuned, name))
 
 
 @each_twin

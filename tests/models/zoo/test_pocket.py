@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
 import pytest
 import torch
 from sklearn.datasets import load_sample_images
@@ -55,3 +60,25 @@ def test_a_letter_is_one_token_and_the_same_where_it_is_shown_and_where_it_is_an
                 if (before, piece.strip(), after) == ("\n", letter, ".")
             ]
             assert shown == [answered]
+
+
+def test_two_processes_may_fill_an_empty_cache_at_once(tmp_path: Path) -> None:
+    """Both write the weights; the second finds the folder of the first, and both go on."""
+    smollm2.load()
+    cache = tmp_path / "medtune"
+    cache.mkdir()
+    for downloaded in assets.cache_folder().glob("llm-*"):
+        (cache / downloaded.name).symlink_to(downloaded)
+    with ProcessPoolExecutor(2, get_context("spawn"), _take_cache, (str(tmp_path),)) as both:
+        read = list(both.map(_parameters, range(2), timeout=300))
+    assert read[0] == read[1] > 100_000_000
+    assert (cache / "SmolLM2-135M-Instruct-Q4_1").is_dir()
+    assert not list(cache.glob("tmp*"))
+
+
+def _take_cache(folder: str) -> None:
+    os.environ["XDG_CACHE_HOME"] = folder
+
+
+def _parameters(_: int) -> int:
+    return sum(p.numel() for p in smollm2.load().model.parameters())

@@ -11,6 +11,7 @@ from medtune.models.weights.random_weights import PICTURE_PX
 from medtune.trainer.benches import full_size
 from medtune.trainer.benches.full_size import bench, measured, one_item
 from medtune.trainer.benches.measuring.subjects import first_simulated
+from tests.models.tampering import all_seen
 
 CPU = torch.device("cpu")
 
@@ -28,7 +29,7 @@ def test_questions_that_see_each_other_are_not_the_same(monkeypatch: pytest.Monk
     forward = VisionLanguageModel.forward
 
     def leaking(self, rows, tokens_MNE):  # type: ignore[no-untyped-def]
-        return forward(self, rows._replace(mask_BLL=torch.ones_like(rows.mask_BLL).tril()), tokens_MNE)
+        return forward(self, all_seen(rows), tokens_MNE)
 
     monkeypatch.setattr(VisionLanguageModel, "forward", leaking)
     found = measured("nano_ct_chat", device=CPU, num_questions=5)

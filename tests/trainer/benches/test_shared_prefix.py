@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from medtune.models.vlm import VisionLanguageModel
 from medtune.trainer.benches.shared_prefix import measured
+from tests.models.tampering import all_seen
 
 
 @pytest.mark.slow
@@ -20,7 +20,7 @@ def test_branches_that_see_each_other_are_not_the_same(monkeypatch: pytest.Monke
     forward = VisionLanguageModel.forward
 
     def leaking(self, rows, tokens_MNE):  # type: ignore[no-untyped-def]
-        return forward(self, rows._replace(mask_BLL=torch.ones_like(rows.mask_BLL).tril()), tokens_MNE)
+        return forward(self, all_seen(rows), tokens_MNE)
 
     monkeypatch.setattr(VisionLanguageModel, "forward", leaking)
     found = measured("nano_pocket", num_groups=4, steps=1)

@@ -9,7 +9,7 @@ from importlib import import_module
 
 import pytest
 
-from medtune.trainer.commands.cli import COMMANDS, parser
+from medtune.trainer.commands.cli import COMMANDS, main, parser
 
 
 def _arguments(command: str) -> list[argparse.Action]:
@@ -66,3 +66,9 @@ def test_only_the_chosen_command_is_imported() -> None:
 def test_help_needs_no_command_and_names_all() -> None:
     done = subprocess.run([sys.executable, "-m", "medtune", "--help"], capture_output=True, text=True, check=True)
     assert all(f"\n    {command} " in done.stdout for command in COMMANDS)
+
+
+def test_a_shortened_argument_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["prepare", "busi", "--from", "raw", "--out", "out", "--slurm-arr", "8"])
+    assert "unrecognized arguments: --slurm-arr" in capsys.readouterr().err

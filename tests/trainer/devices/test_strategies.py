@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
 
+from medtune.trainer.commands.cli import main
+from medtune.trainer.launch.started import how_started
 from tests.trainer.conftest import Nano
 
 Curve = Callable[[Path, str], list[float]]
 
+TEXT_ALONE_IN_SLOW = (
+    ("nano_pocket", "ddp"),
+    ("nano_mllama", "fsdp"),
+    ("nano_mllama", "deepspeed_stage_2"),
+    ("nano_qwen25vl", "deepspeed_stage_3"),
+)
+"""The pairs of the slow suite: each model and each strategy once. The others are in `make test-soak`."""
 # Five groups in parts of one over two devices: three accumulated parts, of which the last has one group for two.
 UNEVEN = ("train.max_steps=5", "train.batch_size=5", "train.micro_batch_size=1", "train.clip_norm=3.6")
 
@@ -28,7 +38,8 @@ def one_device(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) ->
     "strategy",
     [
         pytest.param("ddp", marks=pytest.mark.slow),
-        pytest.param("deepspeed_stage_1", marks=pytest.mark.slow),
+        pytest.param("fsdp", marks=pytest.mark.slow),
+        pytest.param("deepspeed_stage_1", marks=[pytest.mark.slow, pytest.mark.soak]),
         pytest.param("deepspeed_stage_2", marks=pytest.mark.slow),
         pytest.param("deepspeed_stage_3", marks=pytest.mark.slow),
     ],
@@ -53,8 +64,15 @@ def test_two_devices_equal_one(nano: Nano, one_device: Path, tmp_path: Path, cur
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["ddp", "deepspeed_stage_2", "deepspeed_stage_3"])
-@pytest.mark.parametrize("name", ["nano_pocket", "nano_mllama", "nano_qwen25vl"])
+@pytest.mark.parametrize(
+    ("name", "strategy"),
+    [
+        pytest.param(*each, marks=() if each in TEXT_ALONE_IN_SLOW else pytest.mark.soak)
+        for each in product(
+            ("nano_pocket", "nano_mllama", "nano_qwen25vl"), ("ddp", "fsdp", "deepspeed_stage_2", "deepspeed_stage_3")
+        )
+    ],
+)
 def test_a_device_with_text_alone_beside_one_with_images(
     nano: Nano, tmp_path: Path, curve: Curve, name: str, strategy: str
 ) -> None:
@@ -80,9 +98,24 @@ def _answers(phase: Path) -> dict[str, float]:
     return found
 
 
-def test_other_number_of_processes_is_refused(
+def test_a_number_of_processes_without_a_rank_is_refused(
     nano: Nano, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "3")
     assert nano.here("run", tmp_path / "run", "train.devices=2") == 1
-    assert "the launcher started 3 processes, train.devices is 2" in capsys.readouterr().err
+    assert "WORLD_SIZE is 3 and RANK is not set" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("strategy", ["fsdp", "deepspeed_stage_3"])
+def test_what_divides_weights_also_trains_on_one_device(
+    nano: Nano, tmp_path: Path, curve: Curve, strategy: str
+) -> None:
+    plain, divided, asked = tmp_path / "plain", tmp_path / "divided", tmp_path / "asked"
+    short = ("train.max_steps=2", "eval.readings=[likelihood]", "eval.conditions=[image]")
+    assert nano.here("run", plain, *short) == 0
+    assert nano.here("run", divided, *short, f"train.strategy={strategy}") == 0
+    assert how_started().how == "alone", "DeepSpeed's variables of a launcher are gone"
+    assert curve(divided, "train/loss") == pytest.approx(curve(plain, "train/loss"), abs=1e-6)
+    assert _answers(divided / "final") == pytest.approx(_answers(plain / "final"), abs=1e-4)
+    assert main(["eval", str(divided), "--out", str(asked), "--set", "log.wandb=disabled"]) == 0
+    assert _answers(asked / "final") == pytest.approx(_answers(divided / "final"), abs=1e-6)

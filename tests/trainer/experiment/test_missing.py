@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from medtune.models.assemble import zoo_entry
-from medtune.models.tuning.apply import apply_tuning, set_learning
+from medtune.models.tuning.apply import PartRow, apply_tuning, set_learning
 from medtune.models.tuning.precision import set_types
 from medtune.trainer.commands.cli import main
-from medtune.trainer.devices.memory import Devices, Memory, memory_of, missing_memory, parse_devices
+from medtune.trainer.plan.devices import Devices, parse_devices
+from medtune.trainer.plan.gathered import Divided
+from medtune.trainer.plan.held import Held, held
 from medtune.trainer.recipe.read import read_recipe
 
 Capture = pytest.CaptureFixture[str]
@@ -59,57 +61,44 @@ def test_a_named_machine_is_judged_by_its_memory(elsewhere: Path, capsys: Captur
 def test_devices_that_cannot_be_read(capsys: Capture) -> None:
     assert main(["validate", "nano_busi_lora", "--devices", "many"]) == 1
     assert "expected NxNAME-SIZEGB" in capsys.readouterr().err
+    assert main(["validate", "nano_busi_lora", "--devices", "0x2xA100-40GB"]) == 1
     assert parse_devices("A100-40GB") == Devices(1, "A100", 40.0)
+    assert parse_devices("2x8xA100-80GB") == Devices(8, "A100", 80.0, nodes=2)
+    assert parse_devices("4xRTX 6000-48GB") == Devices(4, "RTX 6000", 48.0)
+
+
+def _held(rows: tuple[PartRow, ...], *settings: str) -> Held:
+    return held(read_recipe("nano_busi_lora", settings).train, rows, Divided(), is_gpu=False)
 
 
 def test_memory_of_a_model_that_can_be_counted_by_hand() -> None:
-    recipe = read_recipe("nano_busi_lora")
     model = zoo_entry("nano_pocket").skeleton()
-    rows = apply_tuning(model, recipe.model.tuning, seed=0)
-    memory = memory_of(recipe, model, rows)
+    rows = apply_tuning(model, read_recipe("nano_busi_lora").model.tuning, seed=0)
     total = sum(row.parameters for row in rows)
     learning = sum(row.trainable for row in rows)
     adapters = next(row.trainable for row in rows if row.part == "language")
-    assert memory.weights_gb * 1e9 == pytest.approx(4 * (total + adapters))
-    assert memory.learning_gb * 1e9 == pytest.approx(12 * learning)
-    assert memory.activations_gb * 1e9 == pytest.approx(1000 * 34 * 2 * 32 * 2)
+    memory = _held(rows)
+    assert memory.weights == pytest.approx(4 * (total + adapters))
+    assert (memory.gradients, memory.moments) == (4 * learning, 8 * learning)
+    assert (memory.masters, memory.average, memory.buffers, memory.gathered, memory.host) == (0, 0, 0, 0, 0)
 
 
 def test_what_does_not_learn_is_stored_narrow_under_mixed_precision() -> None:
     recipe = read_recipe("nano_busi_lora")
     model = zoo_entry("nano_pocket").skeleton()
-    rows = apply_tuning(model, recipe.model.tuning, seed=0)
-    wide = memory_of(recipe, model, rows)
+    wide = _held(apply_tuning(model, recipe.model.tuning, seed=0))
     set_types(model, "bf16-mixed")
     rows = set_learning(model, recipe.model.tuning)
-    mixed = memory_of(recipe, model, rows)
+    mixed = _held(rows)
     frozen = sum(row.parameters for row in rows if row.mode != "full")
     norms = sum(p.numel() for name, p in model.named_parameters() if "backbone.1." in name)
-    assert (wide.weights_gb - mixed.weights_gb) * 1e9 == pytest.approx(2 * (frozen - norms))
-    assert wide.learning_gb == mixed.learning_gb
+    assert wide.weights - mixed.weights == pytest.approx(2 * (frozen - norms))
+    assert wide.moments == mixed.moments
 
 
-def test_zero_stages_share_out_what_they_say() -> None:
-    model = zoo_entry("nano_pocket").skeleton()
-    rows = apply_tuning(model, read_recipe("nano_busi_lora").model.tuning, seed=0)
-
-    def memory(strategy: str) -> Memory:
-        settings = [f"train.strategy={strategy}", "train.devices=4"]
-        return memory_of(read_recipe("nano_busi_lora", settings), model, rows)
-
-    plain, one, two, three = (memory(s) for s in ("ddp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3"))
-    # Gradients, two moments, and before stage 3 the copy that DeepSpeed's optimizer updates: four bytes each.
-    assert one.learning_gb == pytest.approx(plain.learning_gb * (1 + 3 / 4) / 3)
-    assert two.learning_gb == pytest.approx(plain.learning_gb * (1 + 3) / 4 / 3)
-    assert three.learning_gb == pytest.approx(plain.learning_gb / 4)
-    assert two.weights_gb == plain.weights_gb
-    assert three.weights_gb == pytest.approx(plain.weights_gb / 4)
-
-
-def test_small_models_need_no_gpu() -> None:
-    cpu, recipe = Devices(1, "CPU", 8.0, is_gpu=False), read_recipe("nano_busi_lora", ["data.root=x"])
-    assert missing_memory(Memory(1.0, 1.0, 0.1, 135_000_000), cpu, recipe) is None
-    assert "no GPU here" in (missing_memory(Memory(1.0, 1.0, 0.1, 7_000_000_000), cpu, recipe) or "")
+def test_a_large_model_without_a_gpu_asks_for_the_name_of_a_machine(elsewhere: Path, capsys: Capture) -> None:
+    assert main(["validate", "qwen25vl_7b_fetal_gauge_lora", "--no-weights"]) == 1
+    assert "no GPU here. Name the machine" in capsys.readouterr().out
 
 
 def test_local_folder_stands_for_the_hub(elsewhere: Path, capsys: Capture) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import PIL.Image
@@ -49,6 +52,58 @@ COMMANDS = {
     "report": ("report", "{one}"),
     "reports": ("report", "{one}", "{two}", "--out", "several"),
 }
+
+
+WITHOUT_A_MODEL = {
+    "compare": ("compare", "{one}", "{two}"),
+    "power": ("power", "--gain", "0.2", "--run", "{one}"),
+    "prepare": ("prepare", "busi", "--from", "{raw}", "--out", "prepared"),
+    "report": ("report", "{one}"),
+    "score": ("score", "busi", "--predictions", "{one}/final/predictions.jsonl", "--questions", "{data}"),
+}
+LARGE = ("torch", "lightning", "transformers", "peft", "torchvision", "torchmetrics", "bitsandbytes", "matplotlib")
+RARE = ("pydicom", "nibabel", "av", "monai", "wandb", "deepspeed", "timm")
+ADAPTERS = ("peft", "bitsandbytes")
+WITHOUT_USE = ("sklearn", "pandas", "statsmodels", "datasets", "torch._inductor.compile_fx", *ADAPTERS)
+
+
+@pytest.mark.parametrize("command", WITHOUT_A_MODEL.values(), ids=WITHOUT_A_MODEL.keys())
+def test_what_asks_no_model_imports_no_torch(
+    command: tuple[str, ...], moved: Path, tiny_busi: Path, elsewhere: Path
+) -> None:
+    runs, data = moved / "runs", moved / "prepared"
+    words = [word.format(one=runs / "one", two=runs / "two", raw=tiny_busi, data=data) for word in command]
+    code = (
+        f"import sys; from medtune.trainer.commands.cli import main; status = main({words!r}); "
+        f"print(status, [name for name in {LARGE + RARE!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "0 []", done.stderr
+
+
+def test_a_run_imports_nothing_for_media_and_loggers_that_it_lacks() -> None:
+    code = (
+        "import sys, medtune.trainer.experiment.run; "
+        f"print([name for name in ('torch', *{(*RARE, *WITHOUT_USE)!r}) "
+        "if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "['torch']"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mode", "imported"), [("full", ()), ("lora", ADAPTERS)])
+def test_a_run_imports_peft_where_it_adapts(mode: str, imported: tuple[str, ...], moved: Path, elsewhere: Path) -> None:
+    """Bitsandbytes, which peft imports, may be missing on a machine."""
+    settings = ["--set", f"data.root={moved / 'prepared'}", f"model.tuning.language.mode={mode}", *SETTINGS]
+    words = ["run", "nano_busi_lora", "--out", "one", *settings]
+    code = (
+        f"import sys; from medtune.trainer.commands.cli import main; status = main({words!r}); "
+        f"print(status, [name for name in {ADAPTERS!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    there = [name for name in imported if find_spec(name)]
+    assert done.stdout.splitlines()[-1] == f"0 {there}", done.stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS.keys())

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
 
+from medtune.data.types import Question
+from medtune.eval.scoring import baselines
+from medtune.eval.scoring.baselines import TrainAnswers, train_answers
 from medtune.eval.statistics.intervals import METHOD
 from medtune.trainer.recipe.read import read_recipe
 from tests.trainer.conftest import Nano
@@ -64,6 +67,24 @@ def test_loss_and_metric_curves_are_logged(whole_run: Path, curve: Curve) -> Non
     rates = curve(whole_run, "train/lr_language")
     assert rates[-1] == 0
     assert all(rate > 0 for rate in rates[:-1])
+
+
+def test_what_is_frequent_in_train_is_counted_once_for_all_validations(
+    nano: Nano, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[int] = []
+
+    def once(train: Iterable[Question]) -> TrainAnswers | None:
+        found = train_answers(train)
+        counted.append(len(counted))
+        return found
+
+    monkeypatch.setattr(baselines, "train_answers", once)
+    assert nano.here("train", tmp_path / "run") == 0
+    scores = [json.loads(path.read_text()) for path in sorted((tmp_path / "run").glob("validation/*/scores.json"))]
+    assert len(scores) == 2
+    assert all(each["overall"]["baselines"]["majority"] is not None for each in scores)
+    assert counted == [0]
 
 
 def test_final_is_what_the_best_checkpoint_answers(whole_run: Path, nano: Nano, tmp_path: Path) -> None:

@@ -60,6 +60,15 @@ def test_each_volume_is_prepared_once(
     assert again == (whole_run / "final" / "predictions.jsonl").read_bytes()
 
 
+def test_processes_read_ahead_from_the_cache_for_the_same_answers(
+    whole_run: Path, prepared_ct: Path, tmp_path: Path
+) -> None:
+    assert run(prepared_ct, tmp_path / "run", "data.workers=2") == 0
+    for phase in ("zero_shot", "final"):
+        found = (tmp_path / "run" / phase / "predictions.jsonl").read_bytes()
+        assert found == (whole_run / phase / "predictions.jsonl").read_bytes()
+
+
 def test_without_the_cache_nothing_is_kept_and_answers_are_the_same(
     whole_run: Path, prepared_ct: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

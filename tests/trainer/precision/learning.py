@@ -32,10 +32,11 @@ from medtune.models.tuning.precision import set_types
 from medtune.models.weights.checkpoint import trainable_names
 from medtune.models.weights.loading_options import DtypeName, Loading
 from medtune.trainer.devices.ranks import join_ranks
-from medtune.trainer.devices.strategies import build_strategy, copied
+from medtune.trainer.devices.strategies import build_strategy
 from medtune.trainer.recipe.schema import EvalBlock, ModelBlock, Stage, StrategyName, TrainBlock
 from medtune.trainer.training.batches import MicroBatch
 from medtune.trainer.training.lightning_module import FineTuning
+from medtune.trainer.training.states.gathered import gathered
 from tests.models.twins import OF_TRANSFORMERS, layout, row_each, shown
 
 STEPS, LR, GROUPS = 50, 1e-5, 2
@@ -122,7 +123,7 @@ def learnt(
     set_types(model, precision)
     set_learning(model, TUNING)
     names = trainable_names(model)
-    before = copied(model, names)
+    before = gathered(model, names)
     accumulate = GROUPS // world_size
     module = FineTuning(
         assembled,
@@ -154,8 +155,8 @@ def learnt(
     trainer.fit(module, DataLoader(batches, batch_size=None))
     if narrow_masters is None:
         _all_is_float32(trainer, module)
-    after = copied(model, names)
-    return {name: after[name].float() - before[name].float() for name in names}
+    after = gathered(model, names)
+    return {name: after[name].float() - before[name].float() for name in before}
 
 
 class _NarrowMasters(pl.Callback):

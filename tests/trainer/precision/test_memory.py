@@ -16,7 +16,8 @@ from medtune.models.tuning.optimizers import build_optimizer
 from medtune.models.tuning.plan import PartTuning, Precision, Tuning
 from medtune.models.tuning.precision import precise, set_types
 from medtune.models.tuning.quantize import is_quantized, quantize_language
-from medtune.trainer.devices.memory import Memory, memory_of
+from medtune.trainer.plan.gathered import Divided, layers_of, units_of
+from medtune.trainer.plan.held import Held, held
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import StrategyName
 from medtune.trainer.training.trainable_parts import part_table
@@ -32,7 +33,9 @@ MODES: dict[str, Tuning] = {
 }
 
 
-def _planned(name: str, tuning: Tuning, precision: Precision, *settings: str, four_bit: bool = False) -> Memory:
+def _planned(
+    name: str, tuning: Tuning, precision: Precision, *settings: str, four_bit: bool = False, is_gpu: bool = False
+) -> Held:
     """Returns what `validate` counts on a model without weights."""
     model = zoo_entry(name).skeleton()
     if four_bit:
@@ -40,7 +43,8 @@ def _planned(name: str, tuning: Tuning, precision: Precision, *settings: str, fo
     adapt(model, [tuning], seed=0)
     set_types(model, precision)
     recipe = read_recipe("nano_busi_lora", [f"train.precision={precision}", *settings])
-    return memory_of(recipe, model, set_learning(model, tuning))
+    rows = set_learning(model, tuning)
+    return held(recipe.train, rows, Divided(units_of(model), layers_of(model)), is_gpu=is_gpu)
 
 
 @pytest.mark.parametrize("file", [torch.float32, torch.bfloat16, torch.float16])
@@ -63,10 +67,12 @@ def test_the_estimate_is_the_real_model_s(name: str, precision: Precision, mode:
         # A step without some token or module leaves its weights without a gradient; the next one brings it.
         parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
     optimizer.step()
-    held = [p.grad for p in learning] + [t for state in optimizer.state.values() for t in state.values() if t.dim() > 0]
-    assert planned.weights_gb * 1e9 == pytest.approx(sum(map(_bytes, model.parameters())))
-    assert planned.learning_gb * 1e9 == pytest.approx(sum(_bytes(t) for t in held if t is not None))
-    assert {t.dtype for t in held if t is not None} == {torch.float32}
+    found = [p.grad for p in learning] + [
+        t for state in optimizer.state.values() for t in state.values() if t.dim() > 0
+    ]
+    assert planned.weights == pytest.approx(sum(map(_bytes, model.parameters())))
+    assert planned.gradients + planned.moments == pytest.approx(sum(_bytes(t) for t in found if t is not None))
+    assert {t.dtype for t in found if t is not None} == {torch.float32}
 
 
 def _bytes(tensor: Tensor) -> int:
@@ -80,11 +86,11 @@ def test_in_4_bits_it_is_the_real_model_s_but_for_unfilled_blocks() -> None:
     quantize_language(model, precision="bf16-mixed", device=CPU)
     adapt(model, [MODES["lora"]], seed=0)
     set_types(model, "bf16-mixed")
-    held = [p for p in model.parameters() if is_quantized(p)]
-    assert held
-    real = sum(_bytes(p) for p in model.parameters()) + sum(_bytes(each) for p in held for each in _constants(p))
+    packed = [p for p in model.parameters() if is_quantized(p)]
+    assert packed
+    real = sum(_bytes(p) for p in model.parameters()) + sum(_bytes(each) for p in packed for each in _constants(p))
     # Each layer's constants come in blocks of 256, which tiny layers do not fill.
-    assert 0 <= real - planned.weights_gb * 1e9 <= 4 * len(held)
+    assert 0 <= real - planned.weights <= 4 * len(packed)
 
 
 def _constants(weight: Any) -> Iterator[Tensor]:
@@ -95,16 +101,25 @@ def _constants(weight: Any) -> Iterator[Tensor]:
 
 @pytest.mark.parametrize("strategy", get_args(StrategyName))
 @pytest.mark.parametrize(("precision", "mode"), itertools.product(["32-true", "bf16-mixed"], MODES))
-def test_zero_divides_the_same_bytes(strategy: StrategyName, precision: Precision, mode: str) -> None:
+def test_strategies_divide_the_same_bytes(strategy: StrategyName, precision: Precision, mode: str) -> None:
     alone = _planned("nano_pocket", MODES[mode], precision)
-    shared = _planned("nano_pocket", MODES[mode], precision, f"train.strategy={strategy}", "train.devices=2")
-    stage = int(strategy[-1]) if strategy[-1].isdigit() else 0
-    one = alone.learning_gb / 3
-    copied = one if stage in (1, 2) else 0
-    assert shared.weights_gb == pytest.approx(alone.weights_gb / (2 if stage == 3 else 1))
-    assert shared.learning_gb == pytest.approx(
-        one / (2 if stage >= 2 else 1) + (2 * one + copied) / (2 if stage >= 1 else 1)
-    )
+    settings = (f"train.strategy={strategy}", "train.devices=2")
+    shared = _planned("nano_pocket", MODES[mode], precision, *settings, is_gpu=True)
+    stage = {"fsdp": 3, "auto": 0, "ddp": 0}.get(strategy, int(strategy.split("_")[2]) if "stage" in strategy else 0)
+    one, away = alone.gradients, strategy.endswith("_offload")
+    assert alone.moments == 2 * one
+    weights = alone.weights / (2 if stage == 3 else 1)
+    masters = one / 2 if stage in (1, 2) or (stage == 3 and away) else 0
+    states = (one / (2 if stage >= 2 else 1), masters, 2 * one / (2 if stage >= 1 else 1))
+    # Stage 2 stages the weights that it sends back, stage 3 collects gradients in a buffer of their own.
+    staged = one / 2
+    assert shared.weights == pytest.approx(0 if away and stage == 3 else weights)
+    assert (shared.gradients, shared.masters, shared.moments) == pytest.approx((0, 0, 0) if away else states)
+    assert shared.host == pytest.approx(sum(states) + staged + (weights if stage == 3 else 0) if away else 0)
+    assert (shared.gathered > 0) == (stage == 3)
+    on_cpu = _planned("nano_pocket", MODES[mode], precision, *settings)
+    assert on_cpu.host == 0
+    assert on_cpu.gradients + on_cpu.masters + on_cpu.moments == pytest.approx(sum(states) + (staged if away else 0))
 
 
 def test_the_table_prints_the_types() -> None:

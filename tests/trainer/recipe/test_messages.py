@@ -121,3 +121,19 @@ def test_weights_read_in_bfloat16_go_with_bf16_mixed(precision: str) -> None:
 def test_auto_is_bf16_mixed_where_the_weights_are_read_in_bfloat16() -> None:
     settings = ["model.dtype=bfloat16", "train.precision=auto"]
     assert read_recipe("nano_busi_lora", settings).train.precision == "bf16-mixed"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            ["train.strategy=fsdp", "train.precision=16-mixed"],
+            r"scaled gradients cannot be divided; set train\.precision",
+        ),
+        (["train.strategy=fsdp", "train.optimizer=adamw_8bit"], r"cannot update; set train\.optimizer=adamw"),
+        (["train.strategy=deepspeed_stage_2_offload", "train.optimizer=adamw_8bit"], r"cannot update; set train\."),
+    ],
+)
+def test_what_divided_weights_do_not_go_with(settings: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_recipe("nano_busi_lora", settings)

@@ -21,6 +21,7 @@ from medtune.models.tuning.plan import PartTuning, Tuning
 from medtune.trainer.training.batches import ROW_TOKENS, MicroBatch, MicroBatches
 from medtune.trainer.training.mixture import unmixed
 from medtune.trainer.training.sampling import StepOrder
+from tests.models.tampering import all_seen, leaking, moved
 
 OPTIONS = ("normal", "benign", "malignant")
 
@@ -179,22 +180,18 @@ def test_a_packed_step_has_the_loss_and_gradients_of_a_row_per_question(name: st
 def test_negative_controls_move_the_gradients(name: str, broken: str, pictures: Path) -> None:
     nano = _learning(name)
     batch = _batch(pictures, nano, share_prefix=True)
-    rows, places_L = batch.rows, torch.arange(batch.rows.ids_BL.shape[1])
+    rows = batch.rows
     if broken == "mask":
-        wrong = rows._replace(mask_BLL=torch.ones_like(rows.mask_BLL).tril())
+        wrong = all_seen(rows)
     elif broken == "positions":
-        shift_L = places_L % 2
-        wrong = rows._replace(
-            positions_BL=rows.positions_BL + (shift_L if rows.positions_BL.dim() == 2 else shift_L[:, None])
-        )
+        wrong = moved(rows)
     elif broken == "image":
         wrong = rows._replace(media_S=rows.media_S.roll(1))
     else:
-        place = int(rows.target_place_T.min()) - 2
-        wrong = rows._replace(mask_BLL=rows.mask_BLL | ((places_L == place) & (places_L[:, None] > place)))
+        wrong = leaking(rows, int(rows.target_place_T.min()) - 2)
     _, right = _loss_and_gradients(nano, batch)
-    _, moved = _loss_and_gradients(nano, batch._replace(rows=wrong))
-    assert _furthest(moved, right) > 1e-2
+    _, wronged = _loss_and_gradients(nano, batch._replace(rows=wrong))
+    assert _furthest(wronged, right) > 1e-2
 
 
 def test_a_step_is_divided_by_all_its_target_tokens(pictures: Path) -> None:

@@ -199,6 +199,7 @@ def test_published_lines_stand_beside_the_evaluations_of_their_level(
 def test_ranks_above_0_log_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_DATA_DIR", os.environ.get("WANDB_DATA_DIR", ""))
     monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setattr(rank_zero_only, "rank", 1)
     (logger,) = _loggers(tmp_path, LogBlock(wandb="offline"))[1:]
     logger.log_metrics({"train/loss": 1.0}, step=1)

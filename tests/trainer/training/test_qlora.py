@@ -13,7 +13,8 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.quantize import quantize_language
 from medtune.trainer.commands.cli import main
-from medtune.trainer.devices.memory import memory_of
+from medtune.trainer.plan.gathered import Divided
+from medtune.trainer.plan.held import held
 from medtune.trainer.recipe.read import read_recipe
 from tests.trainer.conftest import Nano
 
@@ -49,13 +50,13 @@ def _answers(run: Path) -> list[str]:
 def test_memory_counts_half_a_byte_for_each_weight_held_in_4_bits() -> None:
     recipe = read_recipe("nano_busi_lora", [HELD])
     model = zoo_entry("nano_pocket").skeleton()
-    plain = memory_of(recipe, model, apply_tuning(model, recipe.model.tuning, seed=0))
+    plain = held(recipe.train, apply_tuning(model, recipe.model.tuning, seed=0), Divided(), is_gpu=True)
     model = zoo_entry("nano_pocket").skeleton()
     quantize_language(model, precision="32-true", device=next(model.parameters()).device)
-    held = memory_of(recipe, model, apply_tuning(model, recipe.model.tuning, seed=0))
+    packed = held(recipe.train, apply_tuning(model, recipe.model.tuning, seed=0), Divided(), is_gpu=True)
     weights = 2 * (2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 64)
-    assert (plain.weights_gb - held.weights_gb) * 1e9 == pytest.approx(weights * (4 - 0.5 - 1 / 64 - 4 / 256 / 64))
-    assert held.learning_gb == plain.learning_gb
+    assert plain.weights - packed.weights == pytest.approx(weights * (4 - 0.5 - 1 / 64 - 4 / 256 / 64))
+    assert (packed.gradients, packed.moments) == (plain.gradients, plain.moments)
 
 
 def test_validate_shows_what_is_held(capsys: pytest.CaptureFixture[str]) -> None:

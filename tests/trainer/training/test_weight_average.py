@@ -17,8 +17,9 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from medtune.models.assemble import zoo_entry
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.weights.checkpoint import read_about
-from medtune.trainer.devices.memory import memory_of
 from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.plan.gathered import Divided
+from medtune.trainer.plan.held import held
 from medtune.trainer.recipe.read import read_recipe
 from tests.trainer.conftest import Nano
 
@@ -78,8 +79,10 @@ def test_memory_counts_four_bytes_for_each_weight_that_learns() -> None:
     model = zoo_entry("nano_pocket").skeleton()
     plain, averaged = read_recipe("nano_busi_lora"), read_recipe("nano_busi_lora", [EMA])
     rows = apply_tuning(model, plain.model.tuning, seed=0)
-    more = memory_of(averaged, model, rows).learning_gb - memory_of(plain, model, rows).learning_gb
-    assert more * 1e9 == pytest.approx(4 * sum(row.trainable for row in rows))
+    assert held(plain.train, rows, Divided(), is_gpu=True).average == 0
+    assert held(averaged.train, rows, Divided(), is_gpu=True).average == pytest.approx(
+        4 * sum(row.trainable for row in rows)
+    )
 
 
 @pytest.mark.parametrize("decay", ["1", "0", "-0.5"])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from medtune.data.media.dicom import Cine, decode_cine, is_dicom
 from medtune.data.media.images import Size, check_box, draw_box
@@ -49,11 +50,7 @@ def read_video(ref: MediaRef, sampling: Sampling | None = None) -> Video:
     """
     extent = video_extent(ref.path)
     numbers = _numbers(ref, extent, sampling)
-    if is_dicom(ref.path):
-        frames_THWC = _cine(ref.path).frames_THWC[numbers]
-    else:
-        stamps = timeline(ref.path).stamps
-        frames_THWC = decoded_frames(ref.path, [stamps[number] for number in numbers])
+    frames_THWC = _decoded(ref.path, numbers)
     if ref.boxes:
         frames_THWC = frames_THWC.copy()
         for frame_HWC in frames_THWC:
@@ -80,6 +77,29 @@ def video_frames(ref: MediaRef, sampling: Sampling | None = None) -> Frames:
         return Frames(extent.size, times_s)
     x0, y0, x1, y1 = ref.region
     return Frames(Size(x1 - x0, y1 - y0), times_s)
+
+
+class WholeFrames(NamedTuple):
+    """The number of all frames of a video file, and some of them, RGB, uint8, (T, H, W, 3)."""
+
+    num_frames: int
+    frames_THWC: NDArray[np.uint8]
+
+
+def read_whole_frames(path: Path, at_most: int) -> WholeFrames:
+    """Returns the frames in the middles of `at_most` equal parts of a video; all frames of one that has no more.
+
+    The parts are counted in frames: containers round times, each in its own way, and leave the order of frames alone.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file cannot be decoded.
+    """
+    extent = video_extent(path)
+    count = len(extent.times_s)
+    parts = min(count, at_most)
+    numbers = [(2 * part + 1) * count // (2 * parts) for part in range(parts)]
+    return WholeFrames(count, _decoded(path, numbers))
 
 
 def video_extent(path: Path) -> Extent:
@@ -120,6 +140,14 @@ def check_clip(ref: MediaRef, extent: Extent) -> None:
         raise ValueError(f"no frame begins in {asked}. Make the clip longer.")
     for box in (*ref.boxes, *((ref.region,) if ref.region else ())):
         check_box(box, extent.size)
+
+
+def _decoded(path: Path, numbers: Sequence[int]) -> NDArray[np.uint8]:
+    """Returns the frames with these numbers."""
+    if is_dicom(path):
+        return _cine(path).frames_THWC[list(numbers)]
+    stamps = timeline(path).stamps
+    return decoded_frames(path, [stamps[number] for number in numbers])
 
 
 def shuffled_order(count: int, number: int) -> list[int]:

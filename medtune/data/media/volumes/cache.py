@@ -1,8 +1,8 @@
 """Caches transformed volumes on disk, so that each is decoded and transformed once and then only read.
 
-An entry is a volume on a model's grid as float32, or the code ids that a frozen tower made of it. The names of entries
-are hashes of content, masks, transform and tower, so that no name of a source survives, and a changed file or setting
-is another entry.
+An entry is what a transform keeps of a volume (`VolumeTransform.keep`), or the code ids that a frozen tower made of it.
+The names of entries are hashes of content, masks, transform and tower, so that no name of a source survives, and a
+changed file or setting is another entry.
 """
 
 from __future__ import annotations
@@ -10,18 +10,35 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.data.media.volumes.formats.stored_volume import read_values, write_values
+from medtune.data.media.volumes.formats.stored_volume import PARTIAL, read_values, write_values
 from medtune.data.media.volumes.read import load_volume
-from medtune.data.media.volumes.transforms.transform import VolumeTransform, transform_hash
+from medtune.data.media.volumes.transforms.transform import Kept, VolumeTransform, transform_hash
 from medtune.data.types import MediaRef
+from medtune.data.unique_names import unique_mark
 
+_ABANDONED_S = 600.0
+"""Seconds without a write after which an unfinished file is taken for abandoned; an entry is written in seconds."""
 _NAMED_BY_CONTENT = re.compile(r"([0-9a-f]{64})\.")
+
+
+class Entry(NamedTuple):
+    """The entry of a volume in a cache.
+
+    Attributes:
+        name: Its name.
+        make: Computes what it holds.
+    """
+
+    name: str
+    make: Callable[[], Kept]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +58,58 @@ class VolumeCache:
         Raises:
             FileNotFoundError: There is nothing at the path.
             ValueError: The volume is refused, or an entry of the cache is damaged.
+            OSError: The disk is full or cannot be written.
         """
-        values = self.computed_once(self.name(ref, transform), lambda: transform(load_volume(ref, transform.organs)))
-        return np.asarray(values, dtype=np.float32)
+        return transform.finish(self.kept(self.entry(ref, transform)))
 
-    def computed_once(self, name: str, make: Callable[[], NDArray[np.generic]]) -> NDArray[np.generic]:
-        """Returns the cached values of a name, which `make` computes if the cache does not hold them.
+    def entry(self, ref: MediaRef, transform: VolumeTransform) -> Entry:
+        """Returns the entry of a volume with the masks that the transform reads.
+
+        Raises:
+            FileNotFoundError: There is nothing at the path.
+        """
+        return Entry(self.name(ref, transform), lambda: transform.keep(load_volume(ref, transform.organs)))
+
+    def kept(self, entry: Entry) -> Kept:
+        """Returns what an entry holds, which is made first if the cache does not have it.
 
         Raises:
             ValueError: The entry is damaged.
+            OSError: The disk is full or cannot be written.
         """
-        entry = self.folder / f"{name}.safetensors"
-        if not entry.is_file():
-            write_values(entry, make(), {})
-        values, _ = read_values(entry)
-        return values
+        if not self.holds(entry):
+            self.write(entry, entry.make())
+        return Kept(*read_values(self._file(entry)))
+
+    def write(self, entry: Entry, kept: Kept) -> None:
+        """Writes what an entry holds, as a whole or not at all.
+
+        Raises:
+            OSError: The disk is full or cannot be written; nothing is left behind.
+        """
+        write_values(self._file(entry), kept.values, kept.about)
+
+    def remove_unfinished(self) -> None:
+        """Removes what processes that were killed have left behind: unfinished files that nobody wrote to for long."""
+        unfinished = list(self.folder.glob(f".*{PARTIAL}"))
+        if not unfinished:
+            return
+        # A file that is written now has the time of the disk's own clock.
+        clock = self.folder / f".{unique_mark()}.clock"
+        clock.touch()
+        now_s = clock.stat().st_mtime
+        clock.unlink()
+        for file in unfinished:
+            with suppress(FileNotFoundError):
+                if now_s - file.stat().st_mtime > _ABANDONED_S:
+                    file.unlink()
+
+    def holds(self, entry: Entry) -> bool:
+        """Returns whether the cache has an entry."""
+        return self._file(entry).is_file()
+
+    def _file(self, entry: Entry) -> Path:
+        return self.folder / f"{entry.name}.safetensors"
 
     def name(self, ref: MediaRef, transform: VolumeTransform) -> str:
         """Returns the name of the entry for a volume, the masks that `transform` reads, and `transform`.

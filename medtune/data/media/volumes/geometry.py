@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medtune.data.types import Volume
 
+_Values = TypeVar("_Values", bound=np.generic)
 MAX_COSINE = 1e-3
 """The largest cosine between two axes that still counts as a right angle: 0.06 degrees, far above rounding."""
 
@@ -23,10 +24,17 @@ class Geometry(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """The number of a volume's voxels along i, j, k, and the directions in which its axes grow."""
+    """The number of a volume's voxels along i, j, k, their spacing in mm, and the directions in which its axes grow."""
 
     shape: tuple[int, int, int]
+    spacing_mm: tuple[float, float, float]
     orientation: str
+
+
+def grid_of(volume: Volume) -> Grid:
+    """Returns the grid of a volume."""
+    i, j, k = volume.hu_IJK.shape
+    return Grid((i, j, k), volume.spacing_mm, volume.orientation)
 
 
 def geometry_of(affine: NDArray[np.float64], *, where: str) -> Geometry:
@@ -89,19 +97,43 @@ def reoriented(volume: Volume, orientation: str) -> Volume:
         >>> reoriented(Volume(np.array([[[1, 2]]], np.int16), (2.0, 2.0, 5.0), "LPS"), "IPR").hu_IJK.ravel().tolist()
         [2, 1]
     """
-    if sorted(_DIRECTIONS[letter][0] for letter in orientation) != [0, 1, 2]:
-        raise ValueError(f"{orientation!r} names one direction of the body twice")
-    have = [_DIRECTIONS[letter] for letter in volume.orientation]
-    want = [_DIRECTIONS[letter] for letter in orientation]
+    masks = {organ: np.ascontiguousarray(turned(mask, volume, orientation)) for organ, mask in volume.masks_IJK.items()}
+    spacing_mm = turned_spacing(volume, orientation)
+    hu_IJK = np.ascontiguousarray(turned(volume.hu_IJK, volume, orientation))
+    return Volume(hu_IJK, spacing_mm, orientation, masks, volume.target)
+
+
+def turned(values_IJK: NDArray[_Values], volume: Volume, orientation: str) -> NDArray[_Values]:
+    """Returns a view of values on a volume's grid, with its axes swapped and flipped to another orientation.
+
+    Raises:
+        ValueError: The orientation names one direction of the body twice.
+    """
+    axes, flips = _turn(volume.orientation, orientation)
+    return np.flip(values_IJK.transpose(axes), flips)
+
+
+def turned_spacing(volume: Volume | Grid, orientation: str) -> tuple[float, float, float]:
+    """Returns a volume's spacing along the axes of another orientation, in mm."""
+    i, j, k = (volume.spacing_mm[axis] for axis in _turn(volume.orientation, orientation)[0])
+    return i, j, k
+
+
+def turned_shape(grid: Grid, orientation: str) -> tuple[int, int, int]:
+    """Returns the number of a volume's voxels along the axes of another orientation."""
+    i, j, k = (grid.shape[axis] for axis in _turn(grid.orientation, orientation)[0])
+    return i, j, k
+
+
+def _turn(have_letters: str, want_letters: str) -> tuple[list[int], tuple[int, ...]]:
+    """Returns the axis that each axis comes from, and the axes that are flipped."""
+    if sorted(_DIRECTIONS[letter][0] for letter in want_letters) != [0, 1, 2]:
+        raise ValueError(f"{want_letters!r} names one direction of the body twice")
+    have = [_DIRECTIONS[letter] for letter in have_letters]
+    want = [_DIRECTIONS[letter] for letter in want_letters]
     axes = [[direction for direction, _ in have].index(direction) for direction, _ in want]
     flips = tuple(n for n, (axis, (_, sign)) in enumerate(zip(axes, want, strict=True)) if have[axis][1] != sign)
-
-    def turn(values_IJK: NDArray[Any]) -> NDArray[Any]:
-        return np.ascontiguousarray(np.flip(values_IJK.transpose(axes), flips))
-
-    i, j, k = (volume.spacing_mm[axis] for axis in axes)
-    masks = {organ: turn(mask) for organ, mask in volume.masks_IJK.items()}
-    return Volume(turn(volume.hu_IJK), (i, j, k), orientation, masks, volume.target)
+    return axes, flips
 
 
 def compact_hu(hu: NDArray[np.generic], *, where: str) -> NDArray[np.int16] | NDArray[np.float32]:

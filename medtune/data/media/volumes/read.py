@@ -10,7 +10,7 @@ from medtune.data.media.volumes.formats.dicom_series import read_series
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES, nifti_grid, read_nifti, read_nifti_mask
 from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX, read_scaled_array
 from medtune.data.media.volumes.formats.stored_volume import STORED_SUFFIX, read_stored_grid, read_stored_volume
-from medtune.data.media.volumes.geometry import Grid
+from medtune.data.media.volumes.geometry import Grid, grid_of
 from medtune.data.types import MediaRef, Volume
 
 
@@ -35,7 +35,7 @@ def read_volume(path: Path) -> Volume:
 
 
 def volume_grid(path: Path) -> Grid:
-    """Returns the shape and orientation of a volume, from the file's header where it has one.
+    """Returns the grid of a volume, from the file's header where it has one.
 
     Raises:
         FileNotFoundError: There is nothing at the path.
@@ -45,9 +45,7 @@ def volume_grid(path: Path) -> Grid:
         return read_stored_grid(path)
     if path.is_file() and path.name.endswith(NIFTI_SUFFIXES):
         return nifti_grid(path)
-    volume = read_volume(path)
-    i, j, k = volume.hu_IJK.shape
-    return Grid((i, j, k), volume.orientation)
+    return grid_of(read_volume(path))
 
 
 def load_volume(ref: MediaRef, organs: Collection[str] = ()) -> Volume:

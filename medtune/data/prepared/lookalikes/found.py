@@ -20,13 +20,13 @@ class Lookalikes:
         is_simulated: Whether the images were simulated, so that they were not compared.
         kept_together: Whether each group of look-alikes was kept in one split where the source brings no split.
         num_images: The number of different images that were compared.
-        num_flat: The number of different images that are too flat to have a hash.
-        num_others: The number of different videos and volumes, which are compared by content alone.
-        num_groups: The number of groups, with those of a single image.
+        num_flat: The number of different images, videos and volumes that are too flat to have a hash.
+        num_others: The number of different videos and volumes that were compared.
+        num_groups: The number of groups, with those of a single item.
         num_pairs: The number of pairs of look-alikes.
-        largest: The number of images in the largest group.
-        num_across: The number of pairs of look-alikes whose images are in two splits.
-        num_twins: The number of val and test questions whose image has a look-alike in train.
+        largest: The number of items in the largest group.
+        num_across: The number of pairs of look-alikes whose items are in two splits.
+        num_twins: The number of val and test questions whose item has a look-alike in train.
     """
 
     max_distance: int
@@ -54,22 +54,31 @@ class Lookalikes:
         if self.is_simulated:
             return ("not compared: a simulation knows its patients",)
         found = []
-        if self.num_images:
-            found.append(
-                f"{self.num_images} images form {self.num_groups} groups (perceptual hashes differ in at most "
-                f"{self.max_distance} of 64 bits); {self.num_pairs} pairs"
-                + (f", the largest group has {self.largest} images" if self.num_pairs else "")
-            )
+        if self.num_images or self.num_others:
+            what, rule = self._compared()
+            largest = f", the largest group has {self.largest} {what}" if self.num_pairs else ""
+            counted = " and ".join(f"{n} {kind}" for n, kind in self._kinds() if n)
+            found.append(f"{counted} form {self.num_groups} groups ({rule}); {self.num_pairs} pairs{largest}")
             found.append(self.across or "no pair is in two splits")
         if self.num_twins:
             found.append(
                 f"{self.num_twins} val and test questions have a look-alike in train; they are scored apart too"
             )
         if self.num_flat:
-            found.append(f"{self.num_flat} images are too flat to be compared; identical ones are in one split")
-        if self.num_others:
-            found.append(f"{self.num_others} videos and volumes were compared by content alone")
+            what = "images" if not self.num_others else "media"
+            found.append(f"{self.num_flat} {what} are too flat to be compared; identical ones are in one split")
         return tuple(found)
+
+    def _kinds(self) -> tuple[tuple[int, str], ...]:
+        return (self.num_images, "images"), (self.num_others, "videos and volumes")
+
+    def _compared(self) -> tuple[str, str]:
+        """Returns what was compared and when two look alike, in words."""
+        images = f"perceptual hashes differ in at most {self.max_distance} of 64 bits"
+        others = "perceptual hashes of pictures of them differ in at most 4.5 of 64 bits on average"
+        if not self.num_others:
+            return "images", images
+        return ("media", f"{images}, {others}") if self.num_images else ("videos and volumes", others)
 
 
 def with_train_twins(

@@ -10,6 +10,7 @@ from typing import Any
 from torch import nn
 from transformers import PreTrainedModel
 
+from medtune.models.placing import placed
 from medtune.models.sequence import visual_placeholders
 from medtune.models.transformers_vlm.family import Family, parts
 from medtune.models.transformers_vlm.media import as_images
@@ -25,7 +26,7 @@ def family() -> Family:
             parts("model.vision_tower", "model.multi_modal_projector"),
             decoder=_decoder,
             shown=_token_types,
-            plain_because="the tokens of an image see one another both ways, which transformers works out itself",
+            blocks=True,
         ),
         sequence=visual_placeholders.gemma3,
         pixels=("pixel_values",),
@@ -38,5 +39,7 @@ def _decoder(whole: PreTrainedModel) -> nn.Module:
 
 
 def _token_types(step: Step, encoded: VisualTokens | None) -> dict[str, Any]:
-    """Returns the mask of the visual tokens, which see one another in both directions."""
-    return {"token_type_ids": step.media_BL.long()} if bool(step.media_BL.any()) else {}
+    """Returns the mask of the visual tokens, which see one another both ways; columns say so themselves."""
+    if step.has_columns or not bool(step.media_BL.any()):
+        return {}
+    return {"token_type_ids": placed(step.media_BL, step.ids_BL.device).long()}

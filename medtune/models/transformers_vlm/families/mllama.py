@@ -33,7 +33,12 @@ def family() -> Family:
     """Returns the family."""
     return Family(
         model_types=("mllama",),
-        wiring=Wiring(roots=parts("model.vision_model", "model.multi_modal_projector"), encode=_encode, hidden=_hidden),
+        wiring=Wiring(
+            roots=parts("model.vision_model", "model.multi_modal_projector"),
+            encode=_encode,
+            hidden=_hidden,
+            attends=True,
+        ),
         sequence=mllama.family,
         pixels=("pixel_values", "aspect_ratio_ids", "aspect_ratio_mask"),
     )
@@ -63,7 +68,7 @@ def _hidden(whole: PreTrainedModel, step: Step, encoded: TileStates | None, cach
     model: Any = whole.model
     hidden_BLE: Tensor = model(
         input_ids=step.ids_BL,
-        attention_mask=step.attention_mask(model.get_input_embeddings().weight.dtype),
+        attention_mask=step.attention_mask(model.language_model),
         position_ids=step.positions_BL,
         past_key_values=cache,
         use_cache=cache is not None,

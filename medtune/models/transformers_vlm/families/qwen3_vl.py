@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from medtune.models.placing import placed
 from medtune.models.sequence import qwen_vl
 from medtune.models.transformers_vlm.family import Family, language_model, parts
 from medtune.models.transformers_vlm.media import as_pairs
@@ -37,4 +38,4 @@ def _deepstack(step: Step, encoded: VisualTokens | None) -> dict[str, Any]:
     if encoded is None or not bool(step.media_BL.any()):
         return {}
     deep = [rows_of(layer, step) for layer in encoded.deep]
-    return {"visual_pos_masks": step.media_BL, "deepstack_visual_embeds": deep}
+    return {"visual_pos_masks": placed(step.media_BL, step.ids_BL.device), "deepstack_visual_embeds": deep}

@@ -15,10 +15,12 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel
 
-from medtune.models.contract import Encoded, Model, TargetLogprobs, joined, read_targets, root_of, set_training
+from medtune.models.contract import Encoded, Model, TargetLogprobs, joined, root_of, set_training
+from medtune.models.replies.growing import Wanted
 from medtune.models.sequence.end_tokens import cut_behind
 from medtune.models.sequence.packing import PackedRows, ShownSpan, spans_of_rows
 from medtune.models.sequence.prompts import PromptRows
+from medtune.models.target_logprobs import of_logits
 from medtune.models.transformers_vlm.generic.module_parts import find_parts
 from medtune.models.transformers_vlm.model import sequence_padding
 from medtune.models.transformers_vlm.wiring import Pixels
@@ -28,6 +30,7 @@ PLAIN = (
     "it is read by the generic entry, which gives the model's own forward one sequence a row, as nothing proves that "
     "this architecture could share one"
 )
+WHOLE_LOGITS = "the model's own forward, by which the generic entry reads it, returns logits and not states"
 
 
 class GenericVlm(Model):
@@ -73,6 +76,11 @@ class GenericVlm(Model):
         return False
 
     @property
+    def whole_logits_because(self) -> str:
+        """The reason why the logits of all target tokens are held at once."""
+        return WHOLE_LOGITS
+
+    @property
     def of_transformers(self) -> PreTrainedModel:
         """The wrapped model."""
         return self.whole
@@ -95,7 +103,7 @@ class GenericVlm(Model):
         Raises:
             ValueError: A row holds more than one sequence, or shows media that were not encoded.
         """
-        attention_BL = sequence_padding(rows.mask_BLL, self.plain_because)
+        attention_BL = sequence_padding(rows, self.plain_because)
         shown = _shown(spans_of_rows(rows.media_BL, rows.media_S, rows.length_S))
         read = []
         for chosen in _alike(shown, encoded, self._axes):
@@ -114,7 +122,7 @@ class GenericVlm(Model):
             )
             logits_BLV = self.whole(**inputs, **keeps, use_cache=False).logits
             logits_TV = logits_BLV[number_B[rows.target_row_T][mine_T], column_T if keeps else place_T]
-            read.append(read_targets(logits_TV, rows.target_id_T[mine_T], rows.target_sequence_T[mine_T]))
+            read.append(of_logits(logits_TV, rows.target_id_T[mine_T], rows.target_sequence_T[mine_T]))
         return joined(read)
 
     def _inputs(self, ids_BL: Tensor, attention_BL: Tensor, media: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -127,6 +135,10 @@ class GenericVlm(Model):
                     made_BL[(ids_BL == one) & attention_BL] = value
             by_token[name] = made_BL
         return {"input_ids": ids_BL, "attention_mask": attention_BL.long(), **by_token, **media}
+
+    def reply(self, rows: PackedRows, encoded: Encoded | None, wanted: Sequence[Wanted]) -> list[list[int]]:
+        """Raises ValueError, because replies to several prompts cannot grow in one row."""
+        raise ValueError(f"replies cannot grow in one row: {self.plain_because}")
 
     @torch.no_grad()
     def generate(
@@ -163,7 +175,8 @@ class GenericVlm(Model):
             )
             with _settings(self.whole, greedy):
                 model: Any = self.whole
-                said_BN = model.generate(**inputs)
+                # Ranks that share a divided model agree in turns, and not by equally many steps.
+                said_BN = model.generate(**inputs, synced_gpus=False)
             replies.update(
                 (row, cut_behind(ids[length:], stop_ids)) for row, ids in zip(chosen, said_BN.tolist(), strict=True)
             )

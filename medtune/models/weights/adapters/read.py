@@ -12,24 +12,25 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-from peft import LoraConfig, PeftModel, set_peft_model_state_dict
-from peft.tuners.tuners_utils import BaseTunerLayer, check_target_module_exists
-from peft.utils.other import get_pattern_key
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from medtune.models.contract import Assembled, Model, root_of
+from medtune.models.tuning.adapted_layers import is_adapted
 from medtune.models.weights.adapters.merge import merged_layer
 from medtune.models.weights.adapters.old_names import present_name
 from medtune.models.weights.adapters.write import ABOUT, PARTS_FILE, PREFIX, WEIGHTS
 from medtune.models.weights.assets import AssetError
+
+if TYPE_CHECKING:
+    from peft import LoraConfig
 
 CONFIG = "adapter_config.json"
 CHANGES_BASE = ("pissa", "olora")
@@ -130,6 +131,8 @@ def adapter_digest(where: str) -> str:
 
 
 def _read_config(folder: Path) -> LoraConfig:
+    from peft import LoraConfig
+
     try:
         found = json.loads((folder / CONFIG).read_text("utf-8"))
     except json.JSONDecodeError as error:
@@ -172,6 +175,9 @@ def _explicit(config: LoraConfig, tensors: Mapping[str, Tensor], whole: PreTrain
     Raises:
         ValueError: A tensor belongs to no layer of the model, a layer lacks its tensors, or a rank differs.
     """
+    from peft import LoraConfig
+    from peft.utils.other import get_pattern_key
+
     modules = dict(whole.named_modules())
     ranks = {_layer(name): len(t) for name, t in tensors.items() if name.endswith(".lora_A.weight")}
     copied = sorted({_copied(name, modules, config.modules_to_save or ()) for name in tensors if ".lora_" not in name})
@@ -232,6 +238,8 @@ def _copied(name: str, modules: Mapping[str, nn.Module], wanted: Sequence[str]) 
 def _targeted(config: LoraConfig, name: str, module: nn.Module) -> bool:
     if config.target_modules == "all-linear" or not isinstance(module, nn.Linear | nn.Conv2d | nn.Embedding):
         return False
+    from peft.tuners.tuners_utils import check_target_module_exists
+
     return bool(name) and bool(check_target_module_exists(config, name))
 
 
@@ -245,6 +253,8 @@ def _merge(whole: PreTrainedModel, config: LoraConfig, tensors: dict[str, Tensor
     Raises:
         ValueError: A shape differs, or a tensor of the adapter or of the model's adapters is left over.
     """
+    from peft import PeftModel, set_peft_model_state_dict
+
     wrapped = PeftModel(whole, config)
     try:
         report = set_peft_model_state_dict(wrapped, tensors)
@@ -260,7 +270,7 @@ def _merge(whole: PreTrainedModel, config: LoraConfig, tensors: dict[str, Tensor
             f"{folder}: not all of it fits the model: {len(report.unexpected_keys)} tensors are not known "
             f"{sorted(report.unexpected_keys)[:3]}, {len(missing)} are missing {sorted(missing)[:3]}"
         )
-    for name, module in [each for each in whole.named_modules() if isinstance(each[1], BaseTunerLayer)]:
+    for name, module in [each for each in whole.named_modules() if is_adapted(each[1])]:
         whole.set_submodule(name, merged_layer(module))
     # What is left are the modules that were copied whole.
     left: Any = wrapped

@@ -19,15 +19,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from peft import LoraConfig
-from peft.tuners.lora import LoraLayer
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from medtune.models.contract import Model
+from medtune.models.tuning.adapted_layers import is_lora
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts
+
+if TYPE_CHECKING:
+    from peft import LoraConfig
+    from peft.tuners.lora import LoraLayer
 
 WEIGHTS = "adapter_model.safetensors"
 PARTS_FILE = "tower_projector.safetensors"
@@ -103,11 +106,18 @@ def write_adapter(
     try:
         write_peft_files(unfinished, peft_adapter(model, trained, base, starts), about=about)
     except NoPeftFolderError as reason:
-        (unfinished / README).write_text(_absent(reason), "utf-8")
+        (unfinished / README).write_text(_absent(str(reason)), "utf-8")
     else:
         (unfinished / README).write_text(usage(base, unfinished), "utf-8")
     shutil.rmtree(folder, ignore_errors=True)
     unfinished.rename(folder)
+
+
+def write_absence(folder: Path, reason: str) -> None:
+    """Writes a folder with nothing but a README that says why PEFT's format cannot express what was trained."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / README).write_text(_absent(reason), "utf-8")
 
 
 def write_peft_files(folder: Path, adapter: PeftAdapter, *, about: Mapping[str, str]) -> None:
@@ -160,7 +170,7 @@ def peft_adapter(model: Model, trained: Mapping[str, Tensor], base: Base, starts
 
 
 def _adapters(whole: nn.Module) -> Iterator[tuple[str, LoraLayer]]:
-    return ((name, module) for name, module in whole.named_modules() if isinstance(module, LoraLayer))
+    return ((name, module) for name, module in whole.named_modules() if is_lora(module))
 
 
 def _has_adapter(name: str, local: Mapping[str, Tensor]) -> bool:
@@ -189,6 +199,8 @@ def _config(adapted: Mapping[str, LoraLayer], base: Base) -> LoraConfig:
     """
     if not adapted:
         raise NoPeftFolderError("the run trained no LoRA adapter")
+    from peft import LoraConfig
+
     if len(dora := {bool(layer.use_dora.get(_NAME)) for layer in adapted.values()}) > 1:
         raise NoPeftFolderError("some layers have DoRA and some have not; PEFT has one setting for all layers")
     ranks = {name: int(layer.r[_NAME]) for name, layer in adapted.items()}
@@ -310,7 +322,7 @@ def usage(base: Base, folder: Path) -> str:
     return "\n".join(lines)
 
 
-def _absent(reason: NoPeftFolderError) -> str:
+def _absent(reason: str) -> str:
     return (
         f"# No adapter\n\nPEFT's format cannot express this training: {reason}. `medtune export RUN --out DIR` writes "
         "the whole model.\n"

@@ -14,6 +14,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from medtune.models.sharding.unread import rounded_when_read, weights_stay_unread
 from medtune.models.weights.keymaps.read_file import Deferred, at_hand
 
 _SHOWN = 20
@@ -130,7 +131,8 @@ def load_published(
     """Fills all weights and buffers of a module from the tensors of a published file.
 
     A module without weights (on the meta device) takes over the tensors themselves. Tensors are read and converted one
-    after another, so that only one of them at a time is in memory in the type of the file.
+    after another, so that only one of them at a time is in memory in the type of the file. Where weights stay unread
+    (`models.sharding.unread`), the module takes over the tensors of the file, to be converted when they are read.
 
     Args:
         module: The module that is filled.
@@ -146,10 +148,15 @@ def load_published(
     """
     wanted = dtypes or {}
     found = {}
+    takes_over = any(tensor.is_meta for tensor in module.state_dict().values())
+    later = {name for name, _ in module.named_parameters()} if takes_over and weights_stay_unread() else set()
     for name, tensor in _fitting(module, tensors, key_map, where=where):
-        dtype = wanted.get(name.partition(".")[0])
+        dtype = None if name in later else wanted.get(name.partition(".")[0])
         found[name] = tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
-    module.load_state_dict(found, assign=any(tensor.is_meta for tensor in module.state_dict().values()))
+    module.load_state_dict(found, assign=takes_over)
+    for name, parameter in module.named_parameters():
+        if name in later and (dtype := wanted.get(name.partition(".")[0])) is not None:
+            rounded_when_read(parameter, dtype)
 
 
 def _fitting(module: nn.Module, tensors: Deferred, key_map: KeyMap, *, where: str) -> Iterator[tuple[str, Tensor]]:

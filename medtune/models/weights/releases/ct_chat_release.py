@@ -14,10 +14,11 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from peft import PeftModel
+from peft.tuners.lora import LoraLayer
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
@@ -25,6 +26,7 @@ from medtune.models.contract import Assembled
 from medtune.models.sequence.context_limit import ContextLimited
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, CTChat
 from medtune.models.sequence.end_tokens import ended_by
+from medtune.models.sharding.unread import convert_when_read, forget_conversions, read, weights_stay_unread
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.causal_language import read_language
@@ -113,10 +115,37 @@ def assemble_ct_chat(parts: VolumeParts, loading: Loading) -> Assembled:
     return Assembled(
         model=VisionLanguageModel(vision, projector, language),
         family=ended_by(limited, language.generation_config, tokenizer),
-        transform=parts.input_of(vision),
+        transform=parts.input_of(lambda: vision),
         provenance=_provenance(folder, found, words, loading),
         words={"system_prompt": words.text},
     )
+
+
+def read_ct_chat_tower(parts: VolumeParts, loading: Loading) -> nn.Module:
+    """Returns the tower of CT-CHAT with the weights in a local folder; nothing else in the folder is read.
+
+    Raises:
+        AssetError: The recipe names no folder.
+        FileNotFoundError: The folder holds no tower.
+        ValueError: The file is damaged, or is that of another model.
+    """
+    path, key_map = _tower_file(release_folder(loading.weights, "CT-CHAT"))
+    with torch.device("meta"):
+        planned = nn.ModuleDict({"vision": parts.vision()})
+    stored = open_checkpoint([path])
+    check_published(planned, stored.outline, key_map, where=str(path))
+    vision = parts.vision()
+    whole = nn.ModuleDict({"vision": vision})
+    load_published(whole, stored.tensors, key_map, where=str(path), dtypes={"vision": torch.float32})
+    return vision
+
+
+def _tower_file(folder: Path) -> tuple[Path, KeyMap]:
+    """Returns the file of the tower and its key map."""
+    for name, key_map in TOWER_FILES:
+        if (folder / name).is_file():
+            return folder / name, key_map
+    raise FileNotFoundError(f"{folder}: no {' or '.join(file for file, _ in TOWER_FILES)}, the tower of CT-CHAT")
 
 
 def _planned(folder: Path) -> PreTrainedModel:
@@ -133,11 +162,7 @@ def _checked(
     folder: Path, planned: PreTrainedModel, vision: nn.Module, projector: nn.Module, *, num_tokens: int
 ) -> _Found:
     """Returns the opened files of a release, whose names and shapes fit; no values are read."""
-    path, key_map = next(
-        ((folder / f, m) for f, m in TOWER_FILES if (folder / f).is_file()), (folder / TOWER_FILES[0][0], None)
-    )
-    if key_map is None:
-        raise FileNotFoundError(f"{folder}: no {' or '.join(file for file, _ in TOWER_FILES)}, the tower of CT-CHAT")
+    path, key_map = _tower_file(folder)
     if not (folder / PROJECTOR_FILE).is_file():
         raise FileNotFoundError(f"{folder}: no {PROJECTOR_FILE}, the projector of CT-CHAT")
     language = open_checkpoint(weight_files(folder / LANGUAGE_FOLDER, ("*.safetensors",), _LANGUAGE))
@@ -212,6 +237,11 @@ def _has_adapter(folder: Path, planned: PreTrainedModel) -> bool:
 def _language(folder: Path, found: _Found, *, num_tokens: int, loading: Loading) -> PreTrainedModel:
     language = read_language(folder / LANGUAGE_FOLDER, dtype=loading.dtype)
     before = int(language.config.vocab_size)
+    for end in (language.get_input_embeddings(), language.get_output_embeddings()):
+        # These two get rows of their own in memory, so they are read at once.
+        weight = end.get_parameter("weight")
+        weight.data = read(weight)
+        forget_conversions(weight)
     language.resize_token_embeddings(num_tokens, mean_resizing=False)
     state = language.state_dict()
     with torch.no_grad():
@@ -222,9 +252,27 @@ def _language(folder: Path, found: _Found, *, num_tokens: int, loading: Loading)
                 # New tokens begin at the mean of the others, so that every process has the same ones.
                 state[name][before:] = _mean(state[name][:before])
     if found.has_adapter:
-        merged: PreTrainedModel = PeftModel.from_pretrained(language, folder).merge_and_unload()
-        return merged
+        adapted = PeftModel.from_pretrained(language, folder)
+        if not weights_stay_unread():
+            merged: PreTrainedModel = adapted.merge_and_unload()
+            return merged
+        for module in adapted.modules():
+            if isinstance(module, LoraLayer):
+                convert_when_read(module.get_base_layer().get_parameter("weight"), partial(_with_adapter, module))
+        plain: PreTrainedModel = adapted.unload()
+        return plain
     return language
+
+
+def _with_adapter(layer: Any, weight: Tensor) -> Tensor:
+    """Returns the weight of an adapted layer, merged by peft itself; the layer keeps what it has."""
+    base = layer.get_base_layer()
+    kept = base.weight.data
+    base.weight.data = weight.clone()
+    layer.merge()
+    merged: Tensor = base.weight.data
+    base.weight.data = kept
+    return merged
 
 
 def _mean(rows_VE: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ from medtune.models.contract import Assembled
 from medtune.models.sequence.context_limit import ContextLimited
 from medtune.models.sequence.end_tokens import ended_by, read_generation
 from medtune.models.vlm import VisionLanguageModel
+from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.volumes.volume_parts import VolumeParts, chosen, modules, skeleton
 from medtune.models.weights.hub import folder_name
 from medtune.models.weights.keymaps.key_map import KeyMap, check_published, load_published, translate
@@ -76,6 +77,9 @@ def release_entry(
     def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
         return assemble_release(chosen(variants, loading.variant), release, loading.weights or hub, loading)
 
+    def volume_input(seed: int, loading: Loading) -> VolumeInput:
+        return chosen(variants, loading.variant).input_of(lambda: assemble(seed, loading).model.get_submodule("vision"))
+
     return ZooEntry(
         title,
         licence,
@@ -85,6 +89,7 @@ def release_entry(
         files=release.files,
         folder=None if hub is not None else f"{release.key_map.checkpoint} ({release.files[0]}) and its tokenizer",
         variants=variants,
+        volume_input=volume_input,
         takes=("weights", "revision", "dtype", "variant") if hub else ("weights", "dtype", "variant"),
         published=lambda folder: published_tensors(release, folder),
         one_question=True,
@@ -137,7 +142,7 @@ def assemble_release(parts: VolumeParts, release: Release, where: str | None, lo
     return Assembled(
         model=model,
         family=ended_by(family, read_generation(folder), tokenizer),
-        transform=parts.input_of(model.vision),
+        transform=parts.input_of(lambda: model.vision),
         provenance={"vision": said, "projector": said, "language": narrow},
     )
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -76,7 +77,7 @@ class Measured:
     Attributes:
         subject: A description of the data or model that the bench ran on.
         ways: The comparisons of two ways, at least one.
-        limits: Figures with a limit in seconds or GB; unlike the comparisons they also depend on the machine.
+        limits: Figures with a limit in seconds, GB or percent; unlike the comparisons they also depend on the machine.
     """
 
     subject: str
@@ -96,6 +97,19 @@ def timed(work: Callable[[], Result]) -> tuple[Result, float]:
     start = time.perf_counter()
     result = work()
     return result, time.perf_counter() - start
+
+
+def medians(works: Sequence[Callable[[], object]], *, runs: int) -> list[float]:
+    """Returns the median of the seconds that each work takes, measured in turn after one run of the first.
+
+    Other programs slow down what runs beside them for a while, so the works alternate.
+    """
+    works[0]()
+    taken: list[list[float]] = [[] for _ in works]
+    for _ in range(runs):
+        for work, seconds in zip(works, taken, strict=True):
+            seconds.append(timed(work)[1])
+    return [statistics.median(seconds) for seconds in taken]
 
 
 def peak_memory_gb() -> float:

@@ -10,19 +10,29 @@ from pathlib import Path
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.prepared import rejects
-from medtune.data.prepared.write import Origin, Prompts, prepare, read_source
+from medtune.data.prepared.work.processes import usable_cores
+from medtune.data.prepared.work.take import Origin, prepare_share, read_source
+from medtune.data.prepared.work.work_folder import Share, work_path
+from medtune.data.prepared.write import Prompts, prepare
 from medtune.data.raw.source import Source
 from medtune.data.types import SPLITS, Question, UnofficialSplit
 from medtune.eval.asking.prepared_prompts import read_official_templates, usable_templates
 from medtune.eval.data_label import label_of
-from medtune.trainer.commands.arguments import positive, share
+from medtune.trainer.commands.arguments import add_overrides, positive, share
+from medtune.trainer.commands.files.array_job import submit_array
 from medtune.trainer.commands.files.chosen_source import add_table_arguments, chosen_source, origin
+from medtune.trainer.commands.files.fill_cache import fill_cache
 from medtune.trainer.commands.files.samples import print_samples
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `medtune prepare`."""
-    parser.add_argument("benchmark", metavar="BENCHMARK", help="The name of a benchmark; `medtune list benchmarks`.")
+    parser.add_argument(
+        "benchmark",
+        metavar="BENCHMARK",
+        nargs="?",
+        help="The name of a benchmark; `medtune list benchmarks` (default: none, which only --cache allows).",
+    )
     parser.add_argument(
         "--from",
         dest="root",
@@ -96,19 +106,142 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="A folder with the benchmark's own prompts, or a clone of the kit whose prompts its README names; they "
         "are then sent verbatim (default: medtune's wording).",
     )
+    cache = parser.add_argument_group("the cache of volumes, in place of all of the above")
+    cache.add_argument(
+        "--cache",
+        metavar="RECIPE",
+        help="Fills the cache of a recipe's prepared folder instead: volumes are kept in the form that the recipe's "
+        "model reads, so that no run computes them (default: the first run that reads a volume keeps it).",
+    )
+    add_overrides(cache, of="recipe", example="data.root=prepared/ct")
+    processes = parser.add_argument_group("the work of preparing")
+    processes.add_argument(
+        "-j",
+        "--jobs",
+        dest="processes",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="Draws and copies media, or fills the cache, in N processes, at most as many as there are cores for it; "
+        "the files are the same with any number (default: %(default)s).",
+    )
+    processes.add_argument(
+        "--share",
+        type=_share_of_work,
+        metavar="K/N",
+        help="Does the K-th of N shares of the media, for instance on one of several machines with one disk, and "
+        "writes no folder; the same command without --share takes what the shares have done (default: all of them). "
+        "With --cache: fills a share of the cache.",
+    )
+    processes.add_argument(
+        "--slurm-array",
+        type=positive,
+        metavar="N",
+        help="Submits an array job of N shares, and a job behind it that writes the folder or checks the cache "
+        "(default: the work is done here).",
+    )
+    processes.add_argument(
+        "--slurm",
+        metavar="KEY=VALUE,...",
+        help="Options of sbatch for --slurm-array: time=4:00:00,partition=cpu,mem=16G (default: the site's).",
+    )
+    processes.add_argument(
+        "--dry", action="store_true", help="With --slurm-array: prints the two scripts and submits nothing."
+    )
+
+
+def _share_of_work(text: str) -> Share:
+    number, slash, of = text.partition("/")
+    if not (slash and number.isdigit() and of.isdigit() and 1 <= int(number) <= int(of)):
+        raise argparse.ArgumentTypeError(f"{text!r}: wanted K/N with K from 1 to N, for instance 2/8")
+    return Share(int(number), int(of))
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune prepare`: writes the prepared folder, or lists the missing media files, and returns 0.
+    """Runs `medtune prepare`: writes the prepared folder, lists the missing media files, or fills a cache; returns 0.
+
+    With --cache it returns 1 where scans are broken.
 
     Raises:
         ValueError: --out is missing, or the benchmark and its source do not take the arguments.
     """
+    if options.cache is not None:
+        _refuse_beside_cache(options)
+        _refuse_lone_slurm(options)
+        return fill_cache(options, arguments, processes=_processes(options.processes))
+    if options.benchmark is None:
+        raise ValueError("prepare needs a BENCHMARK (`medtune list benchmarks`), or --cache RECIPE to fill a cache")
+    if options.overrides:
+        raise ValueError("--set replaces values of a recipe: it belongs to --cache RECIPE")
     source = chosen_source(options)
     if options.list_missing:
         return list_missing(source, root=options.root, seed=options.seed)
     if options.out is None:
         raise ValueError("prepare needs --out: the folder to write")
+    _refuse_lone_slurm(options)
+    processes = _processes(options.processes)
+    if options.slurm_array is not None:
+        return submit_array(
+            arguments, out=options.out, shares=options.slurm_array, slurm=options.slurm or "", dry=options.dry
+        )
+    if options.share is not None and options.without_media:
+        raise ValueError("--share divides the work on media: leave it out with --without-media")
+    try:
+        if options.share is None:
+            return _prepare_as_said(options, source, processes)
+        done = prepare_share(
+            source,
+            root=options.root,
+            out=options.out,
+            share=options.share,
+            seed=options.seed,
+            limit=options.limit,
+            processes=processes,
+        )
+    except BaseException:
+        if (kept := work_path(options.out)).is_dir():
+            print(
+                f"The media that are finished are kept in {kept}: the same command continues. Delete it to start anew.",
+                file=sys.stderr,
+            )
+        raise
+    print(
+        f"share {options.share.number}/{options.share.of}: {done.files} of {done.of} media files are done, "
+        f"{done.broken} of them cannot be read. When all shares are done, run the command without --share."
+    )
+    return 0
+
+
+_WITH_CACHE = frozenset({"cache", "overrides", "processes", "share", "slurm_array", "slurm", "dry"})
+"""The arguments that --cache takes."""
+
+
+def _refuse_beside_cache(options: argparse.Namespace) -> None:
+    plain = argparse.ArgumentParser(add_help=False)
+    add_arguments(plain)
+    for action in plain._actions:
+        if action.dest not in _WITH_CACHE and getattr(options, action.dest) != action.default:
+            named = action.option_strings[-1] if action.option_strings else f"BENCHMARK ({options.benchmark})"
+            raise ValueError(
+                "--cache RECIPE fills the cache of the folder that the recipe names (--set data.root=DIR); it takes no "
+                f"{named}"
+            )
+
+
+def _refuse_lone_slurm(options: argparse.Namespace) -> None:
+    if (options.slurm or options.dry) and options.slurm_array is None:
+        raise ValueError("--slurm and --dry belong to --slurm-array N, which says how many shares there are")
+
+
+def _processes(asked: int) -> int:
+    """Returns the number of processes, which is at most that of the cores that may be used."""
+    cores = usable_cores()
+    if asked > cores:
+        print(f"-j {asked}: {cores} processes, because this process may use {cores} cores", file=sys.stderr)
+    return min(asked, cores)
+
+
+def _prepare_as_said(options: argparse.Namespace, source: Source, processes: int) -> int:
     return prepare_folder(
         options.benchmark,
         source=source,
@@ -123,6 +256,7 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         keep_leaks=options.keep_leaks,
         copy=options.copy,
         prompts=options.prompts,
+        processes=processes,
     )
 
 
@@ -141,6 +275,7 @@ def prepare_folder(
     keep_leaks: bool,
     copy: bool,
     prompts: Path | None,
+    processes: int = 1,
 ) -> int:
     """Writes a prepared folder and prints its contents, and the rows that were rejected with the reasons; returns 0.
 
@@ -158,6 +293,7 @@ def prepare_folder(
         keep_leaks: Whether a split of the data is kept that has a patient or an image in two splits.
         copy: Whether films and scans are copied rather than linked.
         prompts: A folder with the benchmark's own prompts or a kit's; None takes medtune's wording.
+        processes: The number of processes that draw and copy media.
 
     Raises:
         ValueError: The benchmark does not take that source, or the source refuses the files.
@@ -176,6 +312,7 @@ def prepare_folder(
         keep_leaks=keep_leaks,
         copy=copy,
         prompts=_official(benchmark_name, prompts),
+        processes=processes,
     )
     manifest = prepared.manifest
     print(f"{out}: {manifest.source} ({manifest.provenance}), data hash {manifest.data_hash[:16]}")

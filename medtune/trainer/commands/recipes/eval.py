@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from medtune.trainer.commands.arguments import add_overrides, add_run_folder
 from medtune.trainer.commands.recipes.engine_arguments import add_engine, engine_settings
+from medtune.trainer.commands.recipes.launch_arguments import add_launch
 from medtune.trainer.commands.recipes.start import read_recipe_of, run_folder, start
 from medtune.trainer.engine.settings import EngineSettings
+from medtune.trainer.launch.started import how_started
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import Recipe
 
@@ -26,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_overrides(parser, of="recipe", example="eval.max_new_tokens=64")
     add_run_folder(parser)
+    add_launch(parser)
     add_engine(parser)
 
 
@@ -42,14 +44,19 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
             raise ValueError(f"--engine serves the model of a run; {options.recipe} is no run folder (no recipe.yaml)")
         return start("eval", read_recipe_of(options), options, arguments)
     # These imports load torch, which a recipe that is only launched does not need.
-    from medtune.trainer.experiment.experiment import found_data
     from medtune.trainer.experiment.run_folder import RunFolder
+    from medtune.trainer.series.finished_run import found_data
 
     folder = RunFolder(run)
     name = str(folder.recorded()["recipe"])
     recipe = read_recipe_of(argparse.Namespace(**{**vars(options), "recipe": str(folder.recipe)}))
-    recipe = replace(recipe, data=replace(recipe.data, root=found_data(recipe.data.root, run=run)))
-    if folder.best.is_file():
+    # The number of machines that the run was trained on says nothing about where it is evaluated.
+    recipe = replace(
+        recipe,
+        data=replace(recipe.data, root=found_data(recipe.data.root, run=run)),
+        train=replace(recipe.train, nodes=1),
+    )
+    if folder.has_best:
         recipe = replace(recipe, model=replace(recipe.model, checkpoint=folder.best))
     if settings is None:
         _refuse_other_engine(options)
@@ -73,14 +80,14 @@ def _serve(
     from medtune.trainer.experiment.run_folder import RunFolder
     from medtune.trainer.exporting.write import Wanted
 
-    if os.environ.get("WORLD_SIZE", "1") != "1":
+    if how_started().world_size > 1:
         raise ValueError("--engine asks servers from one process; start the command without torchrun, as one task")
     refuse_recipe(recipe, settings)
     trained = read_recipe(str(RunFolder(run).recipe)).model
     if replace(recipe.model, checkpoint=None) != replace(trained, checkpoint=None):
         raise ValueError("--set model.*: a server holds the model as the run left it; leave --engine out")
     # The servers have the devices; this process only compares and asks.
-    recipe = replace(recipe, train=replace(recipe.train, devices=1))
+    recipe = replace(recipe, train=replace(recipe.train, nodes=1, devices=1))
     out = run_folder(options, name)
     experiment = open_experiment(
         recipe,
@@ -90,6 +97,7 @@ def _serve(
         resume=options.resume,
         limit=options.limit,
         command=["medtune", *arguments],
+        accept_changed_data=options.accept_changed_data,
     )
     wanted = Wanted(as_adapter=False, dtype="base", device=torch.device("cpu"), samples=SAMPLES)
 

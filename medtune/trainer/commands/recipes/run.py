@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from medtune.trainer.commands.arguments import add_recipe, add_run_folder, positive
+from medtune.trainer.commands.arguments import ACCEPT_CHANGED_DATA, add_recipe, add_run_folder, positive
+from medtune.trainer.commands.recipes.launch_arguments import add_launch
 from medtune.trainer.commands.recipes.start import read_recipe_of, refuse_grid, run_folder, start
 
 
@@ -14,6 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `medtune run`."""
     add_recipe(parser)
     add_run_folder(parser)
+    add_launch(parser)
     parser.add_argument(
         "--seeds",
         type=positive,
@@ -36,6 +38,8 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         ValueError: The recipe or the arguments do not fit.
     """
     recipe = read_recipe_of(options)
+    if recipe.grid or options.seeds is not None:
+        _refuse_machines(options, nodes=options.nodes or recipe.train.nodes)
     if recipe.grid:
         if options.seeds is not None:
             refuse_grid()
@@ -52,6 +56,19 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     return start("run", recipe, options, arguments, prove=not options.no_doctor)
 
 
+def _refuse_machines(options: argparse.Namespace, *, nodes: int) -> None:
+    """Refuses to make several runs on several machines, or by one job of --slurm.
+
+    Raises:
+        ValueError: Several runs would need several machines or jobs.
+    """
+    if nodes > 1 or options.slurm is not None or options.dry:
+        raise ValueError(
+            "a grid and --seeds make their runs one after another on one machine; leave --nodes and --slurm out, or "
+            "start each combination by itself with --set grid=null or --set train.seed=N"
+        )
+
+
 def _run_again(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="medtune run")
     add_arguments(parser)
@@ -62,4 +79,7 @@ def _each_run(options: argparse.Namespace) -> list[str]:
     limit = ["--limit", str(options.limit)] if options.limit else []
     overrides = ["--set", *options.overrides] if options.overrides else []
     unproven = ["--no-doctor"] if options.no_doctor else []
-    return ["run", options.recipe, *limit, *unproven, *overrides]
+    accepted = [ACCEPT_CHANGED_DATA] if options.accept_changed_data else []
+    devices = ["--devices", str(options.devices)] if options.devices else []
+    restarts = ["--restarts", str(options.restarts)] if options.restarts else []
+    return ["run", options.recipe, *limit, *unproven, *accepted, *devices, *restarts, *overrides]

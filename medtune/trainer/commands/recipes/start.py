@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from medtune.trainer.devices.launch import launch, needs_launch
+from medtune.trainer.launch.counts import count, with_counts
+from medtune.trainer.launch.meeting import meeting
+from medtune.trainer.launch.slurm_script import SlurmJob, slurm_job, submit
+from medtune.trainer.launch.started import Started, how_started
+from medtune.trainer.launch.stop import stop_signals
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import AUTO, Recipe
 
@@ -20,11 +25,13 @@ def read_recipe_of(options: argparse.Namespace) -> Recipe:
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: A value is wrong, or --resume is given without --out.
+        ValueError: A value is wrong, --resume is given without --out, or --accept-changed-data without --resume.
     """
     recipe = read_recipe(options.recipe, options.overrides)
     if options.resume and options.out is None:
         raise ValueError("--resume needs --out: the folder of the run to continue")
+    if options.accept_changed_data and not options.resume:
+        raise ValueError("--accept-changed-data is for a run that goes on: give --resume and --out too")
     return recipe
 
 
@@ -37,7 +44,7 @@ def start(
     name: str | None = None,
     prove: bool = False,
 ) -> int:
-    """Does the work in this process, or in one process for each device, and returns the exit status.
+    """Does the work as one rank of the run, or starts the ranks of this machine, and returns the exit status.
 
     Args:
         work: The command.
@@ -48,35 +55,101 @@ def start(
         prove: Whether the first run of a checkpoint on this machine begins with the proof of `medtune doctor`.
 
     Raises:
-        ValueError: The recipe has a grid.
+        FileExistsError: The run folder holds something else.
+        ValueError: The recipe has a grid, or does not fit the machines.
     """
     if recipe.grid:
         refuse_grid()
     name = name or Path(options.recipe).stem
-    out = run_folder(options, name)
-    if needs_launch(recipe.train.devices):
+    if options.slurm is not None:
+        return _submit(recipe, options, arguments, name)
+    if options.dry:
+        raise ValueError("--dry prints the script of --slurm; give --slurm too")
+    started = how_started()
+    counts = count(started, recipe, nodes=options.nodes, devices=options.devices, node_rank=options.node_rank)
+    counted = with_counts(recipe, counts)
+    if counts.starts_ranks:
+        where = meeting(counts.nodes, rendezvous=options.rendezvous, node_rank=counts.node_rank)
+        if counts.nodes > 1 and options.out is None:
+            raise ValueError(
+                f"--nodes is {counts.nodes}: give --out, a folder that all machines see under this name; each machine "
+                "would name the run after its own clock"
+            )
+        out = run_folder(options, name)
+        # These imports load torch.
+        from medtune.trainer.launch.agent import run_agent
+        from medtune.trainer.launch.claim import refuse_used
+
+        refuse_used(out, resume=options.resume)
         extra = [] if options.out else ["--out", str(out)]
-        return launch([*arguments, *extra], devices=recipe.train.devices)
-    # These imports load torch and Lightning, which a process that only launches others does not need.
+        return run_agent(
+            [*arguments, *extra],
+            root=out,
+            counts=counts,
+            meeting=where,
+            restarts=options.restarts,
+            requeue=options.requeue,
+        )
+    if started.rank == 0 and counted.train != recipe.train and options.nodes is None and options.devices is None:
+        train = counted.train
+        print(
+            f"train.nodes is {train.nodes} and train.devices {train.devices}, as this run is started", file=sys.stderr
+        )
+    with stop_signals():
+        return _as_rank(work, counted, started, options, arguments, name, prove=prove)
+
+
+def _as_rank(
+    work: Work,
+    recipe: Recipe,
+    started: Started,
+    options: argparse.Namespace,
+    arguments: Sequence[str],
+    name: str,
+    *,
+    prove: bool,
+) -> int:
+    # These imports load torch and Lightning, which a process that only submits a job does not need.
+    from medtune.trainer.devices.ranks import left_as_found
     from medtune.trainer.doctor.first_run import proven_on_first_run
     from medtune.trainer.experiment import run
     from medtune.trainer.experiment.experiment import open_experiment
     from medtune.trainer.experiment.run_folder import RunFolder
+    from medtune.trainer.launch.one_folder import one_folder
+    from medtune.trainer.launch.rank import join, run_rank
 
-    experiment = open_experiment(
-        recipe,
-        RunFolder(out),
-        name=name,
-        training=work != "eval",
-        resume=options.resume,
-        limit=options.limit,
-        command=["medtune", *arguments],
+    folders: list[Path] = []
+
+    def part() -> int:
+        join(recipe.train)
+        folders.append(options.out or run_folder(options, name))
+        folders[:], resume = one_folder(folders[0], recipe.train, resume=options.resume, is_named=bool(options.out))
+        experiment = open_experiment(
+            recipe,
+            RunFolder(folders[0]),
+            name=name,
+            training=work != "eval",
+            resume=resume,
+            limit=options.limit,
+            command=["medtune", *arguments],
+            accept_changed_data=options.accept_changed_data,
+        )
+        # A checkpoint that has no entry of its own is trusted by no command before it is proven.
+        unknown = recipe.model.name == AUTO and work != "run"
+        if (prove or unknown) and not proven_on_first_run(experiment, resumed=resume):
+            return 1
+        return {"run": run.run, "train": run.train, "eval": run.evaluate}[work](experiment)
+
+    with left_as_found():
+        return run_rank(part, started, root=lambda: next(iter(folders), None), requeue=options.requeue)
+
+
+def _submit(recipe: Recipe, options: argparse.Namespace, arguments: Sequence[str], name: str) -> int:
+    asked = slurm_job(options.slurm, nodes=options.nodes or recipe.train.nodes, devices=options.devices)
+    job = SlurmJob(
+        asked, recipe_name=name, out=run_folder(options, name), arguments=arguments, names_out=bool(options.out)
     )
-    # A checkpoint that has no entry of its own is trusted by no command before it is proven.
-    unknown = recipe.model.name == AUTO and work != "run"
-    if (prove or unknown) and not proven_on_first_run(experiment, resumed=options.resume):
-        return 1
-    return {"run": run.run, "train": run.train, "eval": run.evaluate}[work](experiment)
+    return submit(job, resume=options.resume, dry=options.dry)
 
 
 def run_folder(options: argparse.Namespace, name: str) -> Path:

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from medtune.trainer.commands.arguments import add_recipe, add_run_folder
+from medtune.trainer.commands.recipes.launch_arguments import add_launch
 from medtune.trainer.commands.recipes.start import read_recipe_of, start
 
 
@@ -13,6 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `medtune train`."""
     add_recipe(parser)
     add_run_folder(parser)
+    add_launch(parser)
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from heapq import nlargest
 
 import torch
@@ -22,28 +23,34 @@ from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.precision import set_types
 from medtune.models.tuning.quantize import quantize_language
 from medtune.models.weights.export import assemble_model, check_loading
-from medtune.trainer.commands.arguments import add_recipe
+from medtune.models.weights.loading_options import CODES
+from medtune.trainer.commands.arguments import add_recipe, positive
 from medtune.trainer.commands.recipes.validate_endpoint import show_served
-from medtune.trainer.devices.memory import (
-    Memory,
-    memory_of,
-    memory_text,
-    missing_memory,
-    parse_devices,
-    this_machine,
-)
+from medtune.trainer.commands.recipes.validate_hours import refuse_probe, show_hours
 from medtune.trainer.doctor.first_run import proof_of
 from medtune.trainer.doctor.patient import open_patient
 from medtune.trainer.experiment.load_model import load_checkpoint
-from medtune.trainer.experiment.missing_inputs import missing_data, missing_weights
-from medtune.trainer.experiment.open_data import OpenedData, open_data, primary_parser
+from medtune.trainer.experiment.missing_inputs import cannot_divide, missing_data, missing_weights
+from medtune.trainer.experiment.open_data import OpenedData, open_data
+from medtune.trainer.plan.devices import Devices, on_devices, parse_devices, this_machine
+from medtune.trainer.plan.missing import missing_memory
+from medtune.trainer.plan.plan import ASSUMED_TOKENS, Planner, Sizes
+from medtune.trainer.plan.sizes import sizes_of
+from medtune.trainer.plan.table import plan_table
 from medtune.trainer.recipe.read import read_recipe
+from medtune.trainer.recipe.readings import primary_parser
 from medtune.trainer.recipe.schema import AUTO, Recipe, Stage
 from medtune.trainer.training.batches import stage_batches
+from medtune.trainer.training.division.token_order import TokenOrder
 from medtune.trainer.training.mixture import described, stage_mixture
+from medtune.trainer.training.stages import with_counted_epochs
 from medtune.trainer.training.trainable_parts import part_table
 from medtune.trainer.training.validation.watched import can_stop_early
+from medtune.trainer.volume_cache.fill import size_said
+from medtune.trainer.volume_cache.wanted import wanted
 
+PROBE_SIZE = 4
+"""The usual size of a probe."""
 _LONGEST = 50
 """The number of answers or questions, the longest in characters, whose tokens are counted."""
 
@@ -57,8 +64,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--devices",
         metavar="NxNAME-SIZEGB",
-        help="The number, name and memory in GB of the devices that the run will have, for instance 4xA6000-48GB "
-        "(default: the devices of this machine).",
+        help="The number, name and memory in GB of the devices that the run will have, for instance 4xA6000-48GB, with "
+        "the number of machines in front 2x8xA100-80GB (default: the devices of this machine).",
+    )
+    parser.add_argument(
+        "--tokens",
+        type=int,
+        default=ASSUMED_TOKENS,
+        metavar="N",
+        help="Tokens of the longest training row, for the plan of the memory where neither data nor a tokenizer "
+        f"is here (default: {ASSUMED_TOKENS}).",
+    )
+    parser.add_argument(
+        "--probe",
+        action="store_true",
+        help="States the hours of the run, from some training steps, validations and questions that are tried on one "
+        "device of this machine; keeps nothing of them.",
+    )
+    parser.add_argument(
+        "--probe-size",
+        type=positive,
+        default=PROBE_SIZE,
+        metavar="N",
+        help="Measures 2 x N training steps, two validations with N batches of images, and N batches of images before "
+        f"and after training; more of them narrow the intervals (default: {PROBE_SIZE}).",
     )
 
 
@@ -70,17 +99,33 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         ValueError: A value is wrong, or the recipe, its data and its model do not fit each other.
     """
     recipe = read_recipe(options.recipe, options.overrides)
-    return validate(recipe, weights=not options.no_weights, devices=options.devices)
+    return validate(
+        recipe,
+        weights=not options.no_weights,
+        devices=options.devices,
+        tokens=options.tokens,
+        probe_size=options.probe_size if options.probe else None,
+    )
 
 
-def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> int:
+def validate(
+    recipe: Recipe,
+    *,
+    weights: bool,
+    devices: str | None = None,
+    tokens: int = ASSUMED_TOKENS,
+    probe_size: int | None = None,
+) -> int:
     """Prints a description of a run and all that is missing for it on this machine; needs no GPU.
 
     Args:
         recipe: The recipe; its fields were checked when it was read.
         weights: Whether pretrained weights may be fetched and loaded. Without them the parameters are counted on a
             model without weights, and no labels are shown, because there is no tokenizer.
-        devices: The devices of the run, in the form that `parse_devices` reads; None takes those of this machine.
+        devices: The devices of the run, in the form that `parse_devices` reads, which then also say how many the run
+            has; None takes those of this machine, and the recipe's numbers.
+        tokens: Tokens of the longest training row, where nothing here says it.
+        probe_size: The size of the probe that measures the hours of the run; None measures nothing.
 
     Returns:
         0 if nothing is missing, else 1.
@@ -89,6 +134,8 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
         FileNotFoundError: A checkpoint is missing.
         ValueError: The recipe, its data and its model do not fit each other; the message says what does not fit.
     """
+    if probe_size is not None:
+        refuse_probe(recipe, weights=weights, size=probe_size)
     endpoint = recipe.model.endpoint
     no_data = missing_data(recipe, find_benchmark(recipe.data.benchmark))
     if endpoint is not None:
@@ -97,6 +144,7 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
     entry = zoo_entry(recipe.model.name, recipe.model.weights)
     check_loading(recipe.model.name, entry, recipe.model)
     available = this_machine() if devices is None else parse_devices(devices)
+    own, recipe = recipe, recipe if devices is None else on_devices(recipe, available)
     no_weights = missing_weights(recipe, entry)
     data = None if no_data else _show_data(recipe, training=True)
     print(f"model      {entry.title}")
@@ -116,17 +164,48 @@ def validate(recipe: Recipe, *, weights: bool, devices: str | None = None) -> in
             load_checkpoint(recipe, model, recipe.model.checkpoint)
         for group, origin in assembled.provenance.items():
             print(f"           {group}: {origin}")
+    if model.whole_logits_because is not None:
+        print(f"           holds the logits of all target tokens at once: {model.whole_logits_because}")
     if recipe.train.precision == "auto":
         print("precision  auto: counted as 32-true; it is bf16-mixed on a device with bfloat16")
-    memory = max((_show_stage(recipe, stage, model) for stage in recipe.stages), key=lambda each: each.learning_gb)
-    print(f"\n{memory_text(memory, available)}")
+    for stage in recipe.stages:
+        _show_stage(recipe, stage, model)
+    sizes = Sizes(row_tokens=tokens)
     if assembled is None:
         print("labels     no weights were loaded: no labels or token lengths could be shown")
     elif data is not None:
-        _show_batch(data, assembled, memory)
-    return _said_missing(
-        [no_data, no_weights if weights else None, unproven, missing_memory(memory, available, recipe)]
-    )
+        _show_batch(data, assembled)
+        sizes = sizes_of(data, assembled)
+    # Code ids are made by the tower, whose weights may not be here.
+    if data is not None and recipe.data.cache and (loadable or recipe.model.variant != CODES):
+        sizes = replace(sizes, cache_bytes=_show_cache(recipe))
+    planner = Planner(entry, sizes)
+    plan = planner.plan(recipe, available)
+    print(f"\nmodel has  {plan.parameters / 1e9:.2f} billion parameters\n{plan_table(plan, available, recipe, sizes)}")
+    no_memory = missing_memory(plan, recipe, entry, available, planner)
+    lacks = [no_data, no_weights if weights else None, unproven, cannot_divide(model, recipe), no_memory]
+    if probe_size is not None:
+        # Only the model of the probe is in memory then.
+        del model, assembled
+        lacks.append(
+            _show_hours(own, data, planner, lacks, named=None if devices is None else available, size=probe_size)
+        )
+    return _said_missing(lacks)
+
+
+def _show_hours(
+    recipe: Recipe,
+    data: OpenedData | None,
+    planner: Planner,
+    lacks: Sequence[str | None],
+    *,
+    named: Devices | None,
+    size: int,
+) -> str | None:
+    *inputs, _ = lacks
+    if data is None or any(inputs):
+        return "hours: nothing could be probed without what is missing above"
+    return show_hours(recipe, data, planner, named=named, size=size)
 
 
 def _unproven(recipe: Recipe) -> str | None:
@@ -149,13 +228,24 @@ def _said_missing(found: Sequence[str | None]) -> int:
     return 1 if lacks else 0
 
 
-def _show_stage(recipe: Recipe, stage: Stage, model: Model) -> Memory:
+def _show_stage(recipe: Recipe, stage: Stage, model: Model) -> None:
     rows = set_learning(model, stage.tuning)
     long = f"{stage.steps} steps" if stage.epochs is None else f"{stage.epochs:g} epochs"
     only = "".join(f", {facet} {' or '.join(values)}" for facet, values in stage.only.items())
     print(f"\nstage      {stage.name}: {long} of {stage.batch_size} groups{only}")
     print(f"{_early(recipe, stage)}\n{part_table(rows)}")
-    return memory_of(recipe, model, rows)
+
+
+def _show_cache(recipe: Recipe) -> float:
+    """Prints which volumes the runs keep in which form, and returns the bytes of the whole cache, at most."""
+    found = wanted(recipe)
+    if found is None or not found.scans:
+        return 0.0
+    each = found.entry_bytes(found.scans)
+    whole = found.volumes * each
+    print(f"cache      {found.volumes} volumes in {found.cache.folder}: {found.input.kept_as}")
+    print(f"           at most {size_said(each)} each, {size_said(whole)} in all; `medtune prepare --cache` fills it")
+    return whole
 
 
 def _early(recipe: Recipe, stage: Stage) -> str:
@@ -200,8 +290,8 @@ def _scored(data: OpenedData) -> str:
     return f"{read}; about {covered:,} of the {len(asked):,} questions of {split}"
 
 
-def _show_batch(data: OpenedData, assembled: Assembled, memory: Memory) -> None:
-    recipe = data.recipe
+def _show_batch(data: OpenedData, assembled: Assembled) -> None:
+    recipe = with_counted_epochs(data.recipe, [each.prepared for each in data.training_sets], limit=None)
     stage, devices = recipe.stages[0], recipe.train.devices
     mixture = stage_mixture(recipe, stage, data.training_sets, limit=None)
     print(f"learns     {described(recipe, mixture)}")
@@ -209,12 +299,13 @@ def _show_batch(data: OpenedData, assembled: Assembled, memory: Memory) -> None:
     order = batches.order
     batch = batches[0]
     rows, length = batch.rows.ids_BL.shape
+    if isinstance(order, TokenOrder):
+        print(order.filling().said())
     print(f"first step {batch.step_target_tokens} target tokens; accumulates {order.accumulate} x {devices} devices")
     drawn = [mixture.group(each) for each in order.micro_batch(0, 0, 0)]
     print(
         f"one pass   {len(batch.question_ids)} questions about {sum(len(group.media) for group in drawn)} media items "
-        f"in {rows} rows of {length} tokens ({1 - batch.rows.num_tokens / (rows * length):.0%} padding), "
-        f"about {memory.activations_gb * rows * length / 1000:.1f} GB of activations"
+        f"in {rows} rows of {length} tokens ({1 - batch.rows.num_tokens / (rows * length):.0%} padding)"
     )
     if assembled.model.plain_because is not None:
         print(f"           a row for each question: {assembled.model.plain_because}")

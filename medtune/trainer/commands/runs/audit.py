@@ -70,7 +70,7 @@ def audit_run(root: Path) -> int:
         )
     experiment = open_run(root)
     phase = answered_phase(experiment)
-    is_trained = phase.name == "final" and experiment.folder.best.is_file()
+    is_trained = phase.name == "final" and experiment.folder.has_best
     model = load_model(experiment, experiment.folder.best if is_trained else experiment.recipe.model.checkpoint)
     print(audit_with_model(experiment, phase, model))
     print(f"audit: {folder.audit}")

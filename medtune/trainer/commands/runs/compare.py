@@ -26,8 +26,8 @@ from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.score import other_answers
 from medtune.eval.scoring.tables import table_text
 from medtune.eval.scoring.uncounted_questions import uncounted
-from medtune.trainer.experiment.experiment import Experiment, open_run
 from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.series.finished_run import FinishedRun, open_finished
 
 Phase = Literal["zero_shot", "final"]
 
@@ -139,8 +139,8 @@ def compare_runs(
     if parser is None:
         one, other = _read_alike(one, other)
     check_comparable(one.about, other.about)
-    experiment = open_run(first, questions=questions)
-    found = compare(_side(one, experiment), _side(other, experiment), experiment.benchmark)
+    run = open_finished(first, questions=questions)
+    found = compare(_side(one, run), _side(other, run), run.benchmark)
     print(table_text(comparison_table(found)))
     if out:
         out.mkdir(parents=True, exist_ok=True)
@@ -186,7 +186,8 @@ def _answers_of(predictions: Path, *, like: Answers) -> Answers:
     """
     own = all(each.prompt_hash is not None for each in read_predictions(predictions))
     prompts = like.about.label.prompts if own else FOREIGN_WORDING
-    label = replace(like.about.label, prompts=prompts, unofficial_training="", learnt_lookalikes="")
+    trained = dict.fromkeys(("unofficial_training", "learnt_lookalikes", "seen_in_training", "changed_data"), "")
+    label = replace(like.about.label, prompts=prompts, **trained)
     return replace(like, about=replace(like.about, name=predictions.name, label=label), predictions=predictions)
 
 
@@ -200,9 +201,9 @@ def _read_alike(one: Answers, other: Answers) -> tuple[Answers, Answers]:
     return one, other
 
 
-def _side(answers: Answers, experiment: Experiment) -> Side:
-    benchmark = experiment.benchmark
-    asked = experiment.prepared.questions(cast("Split", answers.about.split))
+def _side(answers: Answers, run: FinishedRun) -> Side:
+    benchmark = run.benchmark
+    asked = run.prepared.questions(cast("Split", answers.about.split))
     predictions = with_verdicts(read_predictions(answers.predictions), answers.predictions, benchmark)
     parsed = parse_all(asked, predictions, benchmark)["image"]
     parser = answers.about.parser

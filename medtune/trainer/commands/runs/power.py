@@ -11,7 +11,7 @@ from medtune.eval.parsed_reply import scored_everywhere
 from medtune.eval.scoring.score import correctness
 from medtune.eval.scoring.tables import Table, table_text
 from medtune.eval.statistics.power import Plan, patients_needed, plan_from, power_of
-from medtune.trainer.experiment.experiment import open_run
+from medtune.trainer.series.finished_run import open_finished
 from medtune.trainer.series.seeds import answered_rows
 
 DEFAULT_ICC = 0.1
@@ -101,7 +101,7 @@ def plan_of_run(root: Path, *, gain: float) -> Plan:
         FileNotFoundError: `root` does not hold a run.
         ValueError: A phase has no answers, or the answers are scored by other values than right and wrong.
     """
-    before, after = scored_everywhere(answered_rows(open_run(root)))
+    before, after = scored_everywhere(answered_rows(open_finished(root)))
     if not before:
         raise ValueError(f"{root}: every answer waits for a judge; `medtune judge {root}` first")
     scores = correctness(before), correctness(after)

@@ -1,28 +1,29 @@
-"""Starts the validations of a stage, keeps its best and last weights, and saves a state to resume from."""
+"""Starts the validations of a stage, and keeps its best and last weights."""
 
 from __future__ import annotations
 
 import math
 import shutil
 from collections.abc import Callable, Collection
-from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 
 from medtune.models.tuning.starting_weights import Starts
-from medtune.models.weights.adapters.write import Base, write_adapter
+from medtune.models.weights.adapters.write import Base, write_absence, write_adapter
 from medtune.models.weights.checkpoint import write_trained
+from medtune.models.weights.divided.trained_folder import write_trained_folder
 from medtune.trainer.devices.ranks import barrier
-from medtune.trainer.devices.strategies import copied
-from medtune.trainer.experiment.run_folder import STATE_PREFIX, RunFolder
+from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.training.callbacks.early_stopping import EarlyStop
-from medtune.trainer.training.callbacks.step_log import StopRequest, step_done
+from medtune.trainer.training.callbacks.step_log import step_done
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.stages import PlannedStage
+from medtune.trainer.training.states.gathered import gathered
 
-_NEVER = 2**62
+NEVER = 2**62
+"""The value of `Trainer.val_check_batch` while no validation is due."""
 
 
 class ValidationSteps(Callback):
@@ -41,10 +42,21 @@ class ValidationSteps(Callback):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Says whether a validation is due, which Lightning asks after this."""
-        is_due = step_done(trainer, batch_idx) and (
-            trainer.global_step % self._every_steps == 0 or trainer.global_step == trainer.max_steps
+        is_due = step_done(trainer, batch_idx) and is_validated(
+            trainer.global_step, every_steps=self._every_steps, last=trainer.max_steps
         )
-        trainer.val_check_batch = 1 if is_due else _NEVER
+        trainer.val_check_batch = 1 if is_due else NEVER
+
+
+def is_validated(step: int, *, every_steps: int, last: int) -> bool:
+    """Returns whether a validation follows a step of a stage, whose steps are counted from 1.
+
+    Args:
+        step: The step.
+        every_steps: Optimizer steps between two validations.
+        last: The last step of the stage.
+    """
+    return step % every_steps == 0 or step == last
 
 
 class Checkpoints(Callback):
@@ -62,6 +74,7 @@ class Checkpoints(Callback):
         early: Says whether the stage ends before its last step; None if it cannot.
         about: Facts about the run that are written into every checkpoint.
         starts: The beginnings of PiSSA adapters, which are written into every checkpoint too.
+        gathers: Whether the weights are written as one file; otherwise every rank writes its part into a folder.
         base: The model that the adapter in PEFT's format belongs to, which is written beside the best weights.
     """
 
@@ -76,6 +89,7 @@ class Checkpoints(Callback):
         early: EarlyStop | None,
         about: dict[str, str],
         starts: Starts,
+        gathers: bool,
         base: Base,
     ) -> None:
         self._folder = folder
@@ -86,6 +100,7 @@ class Checkpoints(Callback):
         self._early = early
         self._about = about
         self._starts = starts
+        self._gathers = gathers
         self._base = base
         self._best: float | None = None
 
@@ -103,67 +118,38 @@ class Checkpoints(Callback):
         step, value = self._planned.first_step + trainer.global_step, self._score()
         if self._planned.is_last and is_best(value, self._best, sign=self._sign):
             self._best = value
-            self._write(trainer, pl_module, self._folder.best, step, value)
+            self._write(trainer, pl_module, "best", step, value)
         stops = self._early is not None and bool(self._early.why)
         if stops or step == self._planned.last_step:
-            handed_on = self._folder.stage_weights(self._planned.number)
-            self._write(trainer, pl_module, self._folder.last if self._planned.is_last else handed_on, step, value)
+            name = "last" if self._planned.is_last else f"stage_{self._planned.number}"
+            self._write(trainer, pl_module, name, step, value)
         if self._early is not None and stops and trainer.is_global_zero:
             self._folder.note_early_stop(self._planned.number, self._early.sentence(trainer))
 
-    def _write(self, trainer: pl.Trainer, module: FineTuning, path: Path, step: int, value: float) -> None:
-        tensors = copied(module.model, self._learnt)
-        if trainer.is_global_zero:
-            about = {**self._about, "step": str(step), "validation": repr(value)}
-            write_trained(path, tensors, about=about, starts=self._starts)
-            if path == self._folder.best:
-                write_adapter(self._folder.adapter, module.model, tensors, self._base, about=about, starts=self._starts)
+    def _write(self, trainer: pl.Trainer, module: FineTuning, name: str, step: int, value: float) -> None:
+        file, folder = self._folder.trained_file(name), self._folder.trained_folder(name)
+        about = {**self._about, "step": str(step), "validation": repr(value)}
+        if self._gathers:
+            tensors = gathered(module.model, self._learnt)
+            if trainer.is_global_zero:
+                write_trained(file, tensors, about=about, starts=self._starts)
+                shutil.rmtree(folder, ignore_errors=True)
+                if name == "best":
+                    adapter = self._folder.adapter
+                    write_adapter(adapter, module.model, tensors, self._base, about=about, starts=self._starts)
+        else:
+            write_trained_folder(folder, module.model, self._learnt, about=about, starts=self._starts)
+            if trainer.is_global_zero:
+                file.unlink(missing_ok=True)
+                if name == "best":
+                    write_absence(self._folder.adapter, _DIVIDED)
         barrier()
 
 
-class SavedState(Callback):
-    """Saves a state to resume from after every validation, and when a stop was asked for.
-
-    It has to be the last of the callbacks, because it saves the states of the others.
-
-    Args:
-        folder: The run folder.
-        planned: The stage that is trained.
-        stop: Says whether a stop was asked for.
-    """
-
-    def __init__(self, folder: RunFolder, planned: PlannedStage, stop: StopRequest) -> None:
-        self._folder = folder
-        self._planned = planned
-        self._stop = stop
-
-    def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
-        """Saves a state if a stop was asked for and no validation follows."""
-        if step_done(trainer, batch_idx) and self._stop.asked and trainer.val_check_batch == _NEVER:
-            # Lightning would validate once more before it stops.
-            trainer.limit_val_batches = 0
-            self._save(trainer)
-
-    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Saves a state after a validation."""
-        self._save(trainer)
-
-    def _save(self, trainer: pl.Trainer) -> None:
-        """Saves a state under a temporary name and renames it, so that a killed run never leaves a partial state."""
-        unfinished = self._folder.checkpoints / "state.unfinished"
-        trainer.save_checkpoint(unfinished, weights_only=False)
-        barrier()
-        if trainer.is_global_zero:
-            earlier = self._folder.saved_state()
-            target = self._folder.checkpoints / f"{STATE_PREFIX}{self._planned.first_step + trainer.global_step:06d}"
-            if earlier == target:
-                _remove(target)
-            unfinished.rename(target)
-            if earlier is not None and earlier != target:
-                _remove(earlier)
-        barrier()
+_DIVIDED = (
+    "parts of the model were trained in full while its weights were divided among devices, so that no device ever held "
+    "them together"
+)
 
 
 def is_best(value: float, best: float | None, *, sign: float) -> bool:
@@ -178,10 +164,3 @@ def is_best(value: float, best: float | None, *, sign: float) -> bool:
         sign: 1 if a higher metric is better, else -1.
     """
     return best is None or math.isnan(best) or sign * value >= sign * best
-
-
-def _remove(state: Path) -> None:
-    if state.is_dir():
-        shutil.rmtree(state)
-    else:
-        state.unlink()

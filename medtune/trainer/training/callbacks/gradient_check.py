@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import lightning.pytorch as pl
+import torch
 from lightning.pytorch.callbacks import Callback
 
 from medtune.models.tuning.apply import GradientAudit
@@ -35,6 +36,13 @@ class GradientCheck(Callback):
         """Starts to watch the gradients."""
         assert isinstance(pl_module, FineTuning)
         self._audit = GradientAudit(pl_module.model, self._tuning)
+
+    def on_before_optimizer_step(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, optimizer: torch.optim.Optimizer
+    ) -> None:
+        """Looks at the gradients that can be seen only now."""
+        if self._audit is not None:
+            self._audit.look()
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int

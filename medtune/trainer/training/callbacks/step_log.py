@@ -1,12 +1,9 @@
-"""Logs the steps of a stage, and stops the training when Ctrl-C or SIGTERM asks for it."""
+"""Logs the steps of a stage, and stops the training on all ranks when a signal has asked any of them to."""
 
 from __future__ import annotations
 
-import signal
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
 import lightning.pytorch as pl
@@ -14,7 +11,8 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import Logger
 
-from medtune.trainer.devices.ranks import summed
+from medtune.trainer.devices.ranks import state_timeout
+from medtune.trainer.launch.stop_together import stopping_signal
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.stages import PlannedStage
 
@@ -33,45 +31,50 @@ def log_metrics(loggers: Sequence[Logger], metrics: dict[str, float], *, step: i
 
 @dataclass
 class StopRequest:
-    """Says whether Ctrl-C or SIGTERM asked to stop; all ranks then stop together after the current step.
+    """Says whether the ranks have agreed to stop after the current step, because a signal asked any of them to.
 
     Attributes:
-        asked: Whether a stop was asked for.
+        asked: Whether they have agreed to stop; it is the same on all ranks.
     """
 
     asked: bool = False
 
 
+class ValidationStoppedError(Exception):
+    """Says that all ranks leave a validation at the same batch, because a signal asked any of them to stop."""
+
+
 class StepLog(Callback):
-    """Logs the loss of each step, and stops the training after a step when Ctrl-C or SIGTERM asks for it.
+    """Logs the loss of each step, and stops the training when a signal has asked any rank to.
+
+    It stops after a step, or before a batch of a validation, which is then done anew when the run goes on.
 
     Args:
         planned: The stage that is trained.
         loggers: The loggers of the run, which count the steps of all stages.
         every_steps: Optimizer steps between two logged points.
         stop: Shared with `SavedState`, which saves a state when a stop is asked for.
+        timeout_minutes: Time after which a rank that waits for the others in a step ends with an error.
     """
 
     def __init__(
-        self, planned: PlannedStage, loggers: Sequence[Logger], *, every_steps: int, stop: StopRequest
+        self,
+        planned: PlannedStage,
+        loggers: Sequence[Logger],
+        *,
+        every_steps: int,
+        stop: StopRequest,
+        timeout_minutes: float,
     ) -> None:
         self._planned = planned
         self._loggers = loggers
         self._every_steps = every_steps
         self._stop = stop
-        self._handlers: dict[int, Any] = {}
+        self._timeout_minutes = timeout_minutes
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Installs handlers for Ctrl-C and SIGTERM; a second signal ends the process at once."""
-
-        def ask(number: int, frame: FrameType | None) -> None:
-            if self._stop.asked:
-                raise KeyboardInterrupt
-            self._stop.asked = True
-            print("\nstopping after this step; a second Ctrl-C stops at once", file=sys.stderr, flush=True)
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._handlers[number] = signal.signal(number, ask)
+        """Gives the process groups that the strategy made for itself the timeout that the recipe states."""
+        state_timeout(self._timeout_minutes)
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -93,19 +96,25 @@ class StepLog(Callback):
             if pl_module.device.type == "cuda":
                 metrics["train/peak_memory_gb"] = torch.cuda.max_memory_allocated(pl_module.device) / 1e9
             log_metrics(self._loggers, metrics, step=self._planned.first_step + trainer.global_step)
-        self._stop_together(trainer, pl_module)
+        self._stop_together(trainer)
+
+    def on_validation_batch_start(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        """Leaves the validation on all ranks, which run equally many batches, if any of them was asked to stop.
+
+        Raises:
+            ValidationStoppedError: A rank was asked to stop.
+        """
+        if stopping_signal():
+            self._stop.asked = True
+            raise ValidationStoppedError
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Lets all ranks stop after a validation during which any of them was asked to."""
-        self._stop_together(trainer, pl_module)
+        self._stop_together(trainer)
 
-    def _stop_together(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        if summed([float(self._stop.asked)], module.device)[0]:
+    def _stop_together(self, trainer: pl.Trainer) -> None:
+        if stopping_signal():
             self._stop.asked = True
             trainer.should_stop = True
-
-    def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Restores the earlier handlers of Ctrl-C and SIGTERM."""
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
-        self._handlers.clear()

@@ -10,6 +10,7 @@ Source: Polyak & Juditsky 1992, doi 10.1137/0330046, for averaging; the formula 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import lightning.pytorch as pl
@@ -18,14 +19,15 @@ from lightning.pytorch.callbacks import Callback
 from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from medtune.trainer.training.callbacks.step_log import step_done
+from medtune.models.weights.divided.pieces import Piece, held_piece, local_part
+from medtune.trainer.training.callbacks.step_log import ValidationStoppedError, step_done
 
 
 class WeightAverage(Callback):
     """Averages the weights that learn after every optimizer step, in float32.
 
-    The average begins with the weights after the first step. Under ZeRO-3 each device averages the share of the weights
-    that it holds.
+    The average begins with the weights after the first step. Where weights are divided among devices, each averages the
+    share that it holds.
 
     Args:
         model: The model that is trained, of which the parameters that learn are averaged.
@@ -38,17 +40,18 @@ class WeightAverage(Callback):
         self._average: list[Tensor] = []
         self._trained: list[Tensor] = []
 
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the average so far, which a resumed run needs."""
-        return {"average": [tensor.cpu() for tensor in self._average]}
+    def pieces(self) -> dict[str, Piece]:
+        """Returns what this rank holds of the average, which a saved state keeps under the parameters' names."""
+        held = {name: held_piece(p) for name, p in self._model.named_parameters() if p.requires_grad}
+        return {
+            name: replace(piece, values_N=mean.view(-1)[: piece.count])
+            for (name, piece), mean in zip(held.items(), self._average, strict=bool(self._average))
+            if piece is not None
+        }
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes the average so far from a saved state."""
-        self._average = list(state_dict["average"])
-
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Moves an average that was read from a saved state to the device of the weights."""
-        self._average = [mean.to(now.device) for mean, now in zip(self._average, self._current(), strict=False)]
+    def make(self) -> None:
+        """Makes an average of the weights' form, which a saved state fills."""
+        self._average = [tensor.float().clone() for tensor in self._current()]
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -72,12 +75,17 @@ class WeightAverage(Callback):
         self._write(self._trained)
         self._trained = []
 
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        """Gives the model back the weights that were trained if a validation was stopped."""
+        if isinstance(exception, ValidationStoppedError):
+            self.on_validation_end(trainer, pl_module)
+
     def _learning(self) -> list[nn.Parameter]:
         return [parameter for parameter in self._model.parameters() if parameter.requires_grad]
 
     def _current(self) -> list[Tensor]:
-        """Returns the weights that learn; under ZeRO-3 this device's shares of them."""
-        return [getattr(parameter, "ds_tensor", parameter).detach() for parameter in self._learning()]
+        """Returns the weights that learn; where they are divided, this device's shares of them."""
+        return [local_part(parameter).detach() for parameter in self._learning()]
 
     def _write(self, values: list[Tensor]) -> None:
         for tensor, value in zip(self._current(), values, strict=True):

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from torch.utils.data import Dataset
+from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.distributed import DistributedSampler
 
 from medtune.data.types import AnswerFormat, MediaGroup, Question, Reading
 from medtune.eval.asking.plan import Visit, plan_visits
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.scoring.answer_classes import shared_classes, task_name
+from medtune.models.answering import shown_by
+from medtune.models.media_reader import MediaReader
 
 CLOSED = ("choice", "yes_no")
 """The kinds of answers that are chosen from a list."""
@@ -115,15 +117,16 @@ class VisitBatch:
 
     Args:
         asked: The plan that the batch belongs to.
-        visits: The requests.
-        counts: Whether the answers count. They do not if the batch is borrowed, because a rank has fewer groups than
-            another: with DDP all ranks run equally many batches.
+        visits: The requests; none where a rank has fewer groups than another: all ranks run equally many batches.
+
+    Attributes:
+        reader: The reader that gives the media of these visits next; None where they are read as they are needed.
     """
 
-    def __init__(self, asked: Asked, visits: tuple[Visit, ...], *, counts: bool) -> None:
+    def __init__(self, asked: Asked, visits: tuple[Visit, ...]) -> None:
         self.asked = asked
         self.visits = visits
-        self.counts = counts
+        self.reader: MediaReader | None = None
 
 
 class VisitBatches(Dataset[VisitBatch]):
@@ -134,11 +137,24 @@ class VisitBatches(Dataset[VisitBatch]):
         batch_size: Media groups in a batch, at least 1.
         rank: The number of this process.
         world_size: The number of processes; rank r takes the groups r, r + world_size, ...
+        reader: Returns a new reader of the media; None reads them as they are needed.
+
+    Attributes:
+        mine: The visits of this rank, in their order.
     """
 
-    def __init__(self, asked: Asked, *, batch_size: int, rank: int, world_size: int) -> None:
+    def __init__(
+        self,
+        asked: Asked,
+        *,
+        batch_size: int,
+        rank: int,
+        world_size: int,
+        reader: Callable[[], MediaReader] | None = None,
+    ) -> None:
         self.asked = asked
-        self._mine = asked.visits[rank::world_size]
+        self.reader = reader
+        self.mine = asked.visits[rank::world_size]
         self._batch_size = batch_size
         self._length = math.ceil(math.ceil(len(asked.visits) / world_size) / batch_size)
 
@@ -147,8 +163,22 @@ class VisitBatches(Dataset[VisitBatch]):
 
     def __getitem__(self, number: int) -> VisitBatch:
         first = number * self._batch_size
-        visits = tuple(self._mine[first : first + self._batch_size])
-        return VisitBatch(self.asked, visits or tuple(self.asked.visits[:1]), counts=bool(visits))
+        return VisitBatch(self.asked, tuple(self.mine[first : first + self._batch_size]))
+
+
+class AskedLoader(DataLoader[VisitBatch]):
+    """Yields batches of VisitBatches, whose reader reads ahead meanwhile."""
+
+    def __iter__(self) -> Iterator[VisitBatch]:  # type: ignore[override]
+        batches = self.dataset
+        if not isinstance(batches, VisitBatches) or batches.reader is None:
+            yield from super().__iter__()
+            return
+        with batches.reader() as reader:
+            reader.expect(shown_by([(visit.shown, visit.requests) for visit in batches.mine]))
+            for batch in super().__iter__():
+                batch.reader = reader
+                yield batch
 
 
 class InOrder(DistributedSampler[int]):

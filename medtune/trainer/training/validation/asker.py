@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
-
 import torch
 
 from medtune.data.types import Prediction
 from medtune.eval.asking.ask import visit_answers
 from medtune.models.answering import LocalAnswerer, TargetRead
 from medtune.models.contract import Assembled
+from medtune.models.loaded_ahead import lost_readers_named
+from medtune.models.sharding.lock_step import InTurns, lock_step
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.precision import precise
 from medtune.trainer.recipe.schema import EvalBlock
@@ -22,30 +21,35 @@ class Asker:
     """Answers batches of questions between `begin` and `end`.
 
     Args:
-        evaluated: Gives the model that answers, while its context lasts.
+        assembled: The model that answers.
         limits: The limits of a forward pass and of a reply.
         seed: Seed of replies that are drawn.
     """
 
-    def __init__(
-        self, evaluated: Callable[[], AbstractContextManager[Assembled]], limits: EvalBlock, *, seed: int
-    ) -> None:
-        self._evaluated = evaluated
+    def __init__(self, assembled: Assembled, limits: EvalBlock, *, seed: int) -> None:
+        self._assembled = assembled
         self._limits = limits
         self._seed = seed
-        self._stack = ExitStack()
         self._device = torch.device("cpu")
+        self._in_turns: InTurns | None = None
         self._answerer: LocalAnswerer | None = None
         self._targets: dict[str, TargetRead] = {}
         self._measures: AnswerMeasures | None = None
 
-    def begin(self, device: torch.device, precision: Precision) -> None:
-        """Makes the model ready, and forgets the measures of the validation before."""
-        asked, limits = self._stack.enter_context(self._evaluated()), self._limits
-        asked.model.eval()
-        self._device, self._measures = device, None
+    def begin(self, device: torch.device, precision: Precision, in_turns: InTurns | None = None) -> None:
+        """Makes the model ready, and forgets the measures of the validation before.
+
+        Args:
+            device: The device of the model.
+            precision: The precision that it computes in.
+            in_turns: How the ranks gather the parts of a divided model in turns; None is for one that is whole, or
+                divided by FSDP2.
+        """
+        limits = self._limits
+        self._assembled.model.eval()
+        self._device, self._measures, self._in_turns = device, None, in_turns
         self._answerer = LocalAnswerer(
-            asked,
+            self._assembled,
             device=device,
             batch_tokens=limits.batch_tokens,
             batch_size=limits.batch_size,
@@ -57,25 +61,25 @@ class Asker:
         )
 
     def end(self) -> None:
-        """Lets go of the model."""
+        """Lets go of what was kept for the answers."""
         self._answerer = None
-        self._stack.close()
 
     def answered(self, batch: VisitBatch) -> list[Answered]:
-        """Returns the answers to the questions of a batch; none if the batch does not count."""
+        """Returns the answers to the questions of a batch; ranks that share a divided model leave it together.
+
+        Raises:
+            RanksFailedError: Another rank has failed.
+        """
         assert self._answerer is not None
         self._targets.clear()
-        self._answerer.expect([(visit.shown, visit.requests) for visit in batch.visits])
+        self._answerer.expect([(visit.shown, visit.requests) for visit in batch.visits], batch.reader)
         found: dict[str, list[Prediction]] = {}
-        for visit in batch.visits:
-            for prediction in visit_answers(self._answerer, visit):
-                found.setdefault(prediction.key.question_id, []).append(prediction)
+        with lock_step(self._assembled.model, in_turns=self._in_turns), lost_readers_named():
+            for visit in batch.visits:
+                for prediction in visit_answers(self._answerer, visit):
+                    found.setdefault(prediction.key.question_id, []).append(prediction)
         questions = {r.question.id: r.question for visit in batch.visits for r in visit.requests}
-        return [
-            Answered(questions[id_], predictions, self._targets[id_])
-            for id_, predictions in found.items()
-            if batch.counts
-        ]
+        return [Answered(questions[id_], predictions, self._targets[id_]) for id_, predictions in found.items()]
 
     def measured(self, batch: VisitBatch) -> list[Answered]:
         """Returns the answers to the questions of a batch, and counts them."""

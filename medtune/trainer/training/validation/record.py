@@ -17,7 +17,7 @@ from medtune.eval.scoring.score import PhaseScores
 from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.experiment.evaluate import score_answers
 from medtune.trainer.experiment.experiment import Experiment
-from medtune.trainer.training.callbacks.step_log import log_metrics
+from medtune.trainer.training.callbacks.step_log import ValidationStoppedError, log_metrics
 from medtune.trainer.training.phase_metrics import phase_metrics
 from medtune.trainer.training.stages import PlannedStage
 from medtune.trainer.training.validation.asked import Asked
@@ -92,6 +92,17 @@ class ValidationRecord(Callback):
         primary = scores.metrics["image"][scores.parser]
         for name, score in {**primary, self._experiment.benchmark.primary: scores.overall.score}.items():
             pl_module.log(f"{PHASE}/{name}", score.value, sync_dist=True, batch_size=1)
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        """Removes what a validation has answered that was stopped: it is done anew when the run goes on."""
+        if not isinstance(exception, ValidationStoppedError):
+            return
+        if self._writer is not None:
+            with self._writer:
+                self._writer = None
+        barrier()
+        if self._experiment.rank == 0:
+            shutil.rmtree(self._experiment.folder.validation(self._step(trainer)), ignore_errors=True)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Logs the metrics that the module measured, and the scores with their intervals."""

@@ -165,8 +165,13 @@ def test_flat_images_and_videos_are_counted_and_not_joined(tmp_path: Path) -> No
     made = prepared(table_of(paths), tmp_path / "out")
     assert "4 images are too flat to be compared; identical ones are in one split" in made.manifest.lookalikes.lines()
     assert made.manifest.lookalikes.num_images == 16
-    others = replace(made.manifest.lookalikes, num_images=0, num_flat=0, num_others=3)
-    assert others.lines() == ("3 videos and volumes were compared by content alone",)
+    others = replace(made.manifest.lookalikes, num_images=0, num_flat=1, num_others=3, num_groups=3, num_pairs=0)
+    assert others.lines() == (
+        "3 videos and volumes form 3 groups (perceptual hashes of pictures of them differ in at most 4.5 of 64 bits on "
+        "average); 0 pairs",
+        "no pair is in two splits",
+        "1 media are too flat to be compared; identical ones are in one split",
+    )
 
 
 def test_a_set_that_is_alike_throughout_is_refused_with_what_to_do(tmp_path: Path) -> None:

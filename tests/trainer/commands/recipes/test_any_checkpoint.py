@@ -33,8 +33,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "medtune" / "doctor"
 
 
-def _validated(root: Path, weights: Path) -> int:
-    named = ["model.name=auto", f"model.weights={weights}", "model.tuning.projector.mode=lora"]
+def _validated(root: Path, weights: Path, *settings: str) -> int:
+    named = ["model.name=auto", f"model.weights={weights}", "model.tuning.projector.mode=lora", *settings]
     return main(["validate", "nano_busi_lora", "--set", f"data.root={root}", *QUICK, *named])
 
 
@@ -55,6 +55,10 @@ def test_validate_proves_a_checkpoint_once(
     assert len(list(own_cache.iterdir())) == 1
     assert _validated(prepared_tiny, weights) == 0
     assert "comparing it with plain transformers" not in capsys.readouterr().out
+    assert _validated(prepared_tiny, weights, "train.strategy=fsdp", "train.devices=2") == 1
+    said = capsys.readouterr().out
+    assert "different numbers of passes" in said
+    assert "Take train.strategy=deepspeed_stage_2" in said
 
 
 @pytest.mark.slow

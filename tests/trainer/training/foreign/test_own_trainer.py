@@ -158,6 +158,14 @@ def test_what_only_a_run_does_is_refused() -> None:
         FineTuning.of_recipe("nano_busi_lora", ["train.ema_decay=0.9"])
 
 
+def test_a_budget_of_tokens_is_refused(prepared_tiny: Path) -> None:
+    module = FineTuning.of_recipe("nano_busi_lora")
+    with pytest.raises(ValueError, match=r"train\.micro_batch_tokens is 512; a Trainer of your own .* leave it out"):
+        QuestionData.of_recipe(
+            "nano_busi_lora", [f"data.root={prepared_tiny}", "train.micro_batch_tokens=512"], model=module
+        )
+
+
 def test_strategies_that_shard_weights_are_refused() -> None:
     with pytest.raises(ValueError, match=r"FSDPStrategy shards the weights.*take 'ddp'"):
         refuse_strategy(FSDPStrategy())

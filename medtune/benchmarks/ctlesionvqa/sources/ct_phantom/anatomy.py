@@ -5,7 +5,7 @@ A position is given in millimetres from the grid's centre towards the patient's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -66,7 +66,7 @@ class Patient:
     organs: Mapping[str, Depth]
     parts: Mapping[str, Mapping[str, Depth]]
     hu: Mapping[str, float]
-    surroundings: tuple[tuple[Depth, float], ...]
+    surroundings: tuple[tuple[Solid, float], ...]
     body_radii_mm: tuple[float, float]
 
 
@@ -137,8 +137,11 @@ class _Placer:
         return Tube(self._scaled(start), self._scaled(stop), radius_mm * self._size)
 
     def drawn(self, solids: list[Ball] | list[Tube], shift: Point | None = None) -> Depth:
-        by = tuple(a + b for a, b in zip(self._lift, self.shift() if shift is None else shift, strict=True))
-        return union([depth_of(_moved(solid, by)) for solid in solids])
+        return union([depth_of(solid) for solid in self.moved(solids, self.shift() if shift is None else shift)])
+
+    def moved(self, solids: Sequence[Solid], shift: Point) -> list[Solid]:
+        by = tuple(a + b for a, b in zip(self._lift, shift, strict=True))
+        return [_moved(solid, by) for solid in solids]
 
     def _scaled(self, point: Point) -> Point:
         x, y, z = (value * self._size for value in point)
@@ -154,20 +157,24 @@ def _moved(solid: Solid, by: tuple[float, ...]) -> Solid:
     return solid._replace(start=moved(solid.start), stop=moved(solid.stop))
 
 
-def _surroundings(place: _Placer, vessel_hu: float) -> tuple[tuple[Depth, float], ...]:
+def _surroundings(place: _Placer, vessel_hu: float) -> tuple[tuple[Solid, float], ...]:
     """Returns spine, large vessels, stomach with its gas, and loops of small bowel."""
     rng = place.rng
+
+    def moved(solid: Solid) -> Solid:
+        return place.moved([solid], place.shift())[0]
+
     found = [
-        (place.drawn([place.tube((0, 82, -200), (0, 82, 200), 21)]), BONE_HU),
-        (place.drawn([place.tube((14, 48, -200), (14, 48, 200), 10)]), vessel_hu),
-        (place.drawn([place.tube((-16, 46, -200), (-16, 46, 200), 11)]), vessel_hu),
-        (place.drawn([place.ball((62, -28, 70), (44, 34, 48))]), 15.0),
-        (place.drawn([place.ball((60, -44, 74), (26, 14, 26))]), GAS_HU),
+        (moved(place.tube((0, 82, -200), (0, 82, 200), 21)), BONE_HU),
+        (moved(place.tube((14, 48, -200), (14, 48, 200), 10)), vessel_hu),
+        (moved(place.tube((-16, 46, -200), (-16, 46, 200), 11)), vessel_hu),
+        (moved(place.ball((62, -28, 70), (44, 34, 48))), 15.0),
+        (moved(place.ball((60, -44, 74), (26, 14, 26))), GAS_HU),
     ]
     for _ in range(_LOOPS):
         x, y, z = float(rng.uniform(-80, 80)), float(rng.uniform(-55, 25)), float(rng.uniform(-120, -65))
         radius = float(rng.uniform(11, 17))
-        found.append((place.drawn([place.ball((x, y, z), (1.4 * radius, radius, radius))]), float(rng.uniform(10, 45))))
+        found.append((moved(place.ball((x, y, z), (1.4 * radius, radius, radius))), float(rng.uniform(10, 45))))
     return tuple(found)
 
 
@@ -179,14 +186,14 @@ def _segments(liver: Depth) -> dict[str, Depth]:
     """
     i, j, k = liver.block
     x, y, z = axes_mm()
-    x_IJK, y_IJK, z_IJK = np.broadcast_arrays(x[i], y[:, j], z[:, :, k])
+    # Planes are compared along their own axes; numpy spreads the results over the block.
+    x, y, z = x[i], y[:, j], z[:, :, k]
     inside = liver.depth_IJK > 0
-    lefts, backs, heads = (values[inside] for values in (x_IJK, y_IJK, z_IJK))
-    right, middle, left = (float(np.quantile(lefts, share)) for share in (0.33, 0.62, 0.8))
-    level = float(np.median(heads))
-    caudate = (x_IJK > float(np.quantile(lefts, 0.5))) & (y_IJK > float(np.quantile(backs, 0.55)))
-    upper = z_IJK > level
-    columns = [x_IJK <= right, (x_IJK > right) & (x_IJK <= middle), (x_IJK > middle) & (x_IJK <= left), x_IJK > left]
+    lefts, backs, heads = (np.broadcast_to(values, inside.shape)[inside] for values in (x, y, z))
+    right, centre, middle, left = (float(value) for value in np.quantile(lefts, (0.33, 0.5, 0.62, 0.8)))
+    caudate = (x > centre) & (y > float(np.quantile(backs, 0.55)))
+    upper = z > float(np.median(heads))
+    columns = [x <= right, (x > right) & (x <= middle), (x > middle) & (x <= left), x > left]
     where = {
         "segment 1": caudate,
         "segment 2": columns[3] & upper & ~caudate,

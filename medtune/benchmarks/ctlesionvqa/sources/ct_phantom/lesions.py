@@ -18,6 +18,7 @@ from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.shapes import (
     SIZE,
     SPACING_MM,
     Ball,
+    Block,
     Depth,
     Floats,
     Point,
@@ -171,18 +172,19 @@ def _placed(
     rng: np.random.Generator,
 ) -> Lesion | None:
     organ = f"kidney_{place}" if site == "kidney" else site
-    inside = patient.organs[organ].whole() if site == "kidney" else patient.parts[site][place].whole()
+    room = patient.organs[organ] if site == "kidney" else patient.parts[site][place]
+    inside = room.depth_IJK.copy()
     for other in others:
         reach = max(other.solid.radii_mm) + diameter_mm / 2 + _GAP_MM
-        inside[_distance_mm(other.solid.centre) < reach] = 0
+        inside[_distance_mm(other.solid.centre, room.block) < reach] = 0
     deepest = float(inside.max())
     if deepest <= 0:
         return None
     # A large lesion may bulge out of a thin organ, but its middle lies within.
     candidates = np.argwhere(inside >= min(0.7 * diameter_mm / 2, 0.8 * deepest))
     i, j, k = (
-        (float(index) - (count - 1) / 2 + float(rng.uniform(-0.5, 0.5))) * SPACING_MM
-        for index, count in zip(candidates[rng.integers(len(candidates))], SIZE, strict=True)
+        (float(part.start + index) - (count - 1) / 2 + float(rng.uniform(-0.5, 0.5))) * SPACING_MM
+        for part, index, count in zip(room.block, candidates[rng.integers(len(candidates))], SIZE, strict=True)
     )
     radii = [diameter_mm / 2, *(diameter_mm / 2 * float(rng.uniform(*_ASPECT)) for _ in range(2))]
     if rng.random() < 0.5:
@@ -192,7 +194,9 @@ def _placed(
     return Lesion(site, place, solid, counted(solid), hu, finding.contrast_hu, finding.is_bright)
 
 
-def _distance_mm(centre: Point) -> Floats:
+def _distance_mm(centre: Point, block: Block) -> Floats:
+    """Returns the distance of each voxel of a block from a point."""
     x, y, z = axes_mm()
-    distance: Floats = np.sqrt((x - centre[0]) ** 2 + (y - centre[1]) ** 2 + (z - centre[2]) ** 2)
+    i, j, k = block
+    distance: Floats = np.sqrt((x[i] - centre[0]) ** 2 + (y[:, j] - centre[1]) ** 2 + (z[:, :, k] - centre[2]) ** 2)
     return distance

@@ -1,4 +1,4 @@
-"""Writes the true findings of simulated scans as a table in the columns of AbdomenAtlas 3.0.
+"""States the true findings of simulated scans in the columns of AbdomenAtlas 3.0.
 
 Volumes and brightness are measured in the written masks and voxels; diameter, place and attenuation are the values that
 were drawn.
@@ -6,9 +6,7 @@ were drawn.
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -54,12 +52,3 @@ def _of_kind(label: str, lesions: Sequence[Lesion]) -> Row:
         f"largest {label} location": largest.place if largest else "",
         f"largest {label} attenuation": (HYPER if largest.is_bright else HYPO) if largest else "",
     }
-
-
-def write_table(path: Path, rows: Iterable[Mapping[str, str]]) -> None:
-    """Writes the rows as a CSV file."""
-    every = list(rows)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(every[0]))
-        writer.writeheader()
-        writer.writerows(every)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.anatomy import AIR_HU, FAT_HU, MUSCLE_HU, ORGANS, Patient
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import ADJECTIVES, Lesion
-from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.shapes import SIZE, SPACING_MM, Depth, Floats, axes_mm
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.shapes import SIZE, SPACING_MM, Depth, Floats, axes_mm, depth_of
 from medtune.data.media.volumes.formats.abdomen_atlas import MASKS, SCAN
 from medtune.data.media.volumes.formats.nifti import write_nifti
 
@@ -40,8 +40,8 @@ class Scan:
 def scan(patient: Patient, lesions: Sequence[Lesion], rng: np.random.Generator) -> Scan:
     """Returns the scan of a patient with these lesions."""
     hu_IJK = _body(patient)
-    for drawn, hu in patient.surroundings:
-        _draw(hu_IJK, drawn, hu)
+    for solid, hu in patient.surroundings:
+        _draw(hu_IJK, depth_of(solid), hu)
     masks: dict[str, Mask] = {}
     for organ in ORGANS:
         drawn = patient.organs[organ]

@@ -9,10 +9,11 @@ No folder is needed. To change the number of patients, give a folder that holds 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import PIL.Image
@@ -24,11 +25,13 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.body_and_mass import (
     Orientation,
 )
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import (
-    Frame,
-    diagnosis_frame,
+    Scene,
+    diagnosis_scene,
     draw_patient,
-    orientation_frame,
-    plane_frame,
+    orientation_scene,
+    places,
+    plane_scene,
+    simulate_frame,
 )
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import PLANES, Plane
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import (
@@ -40,9 +43,11 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import (
     orientation_questions,
     plane_questions,
 )
+from medtune.benchmarks.simulators.bmode.device import pixels
+from medtune.benchmarks.simulators.bmode.patient import Patient
 from medtune.benchmarks.simulators.settings import num_patients as patients_asked_for
 from medtune.benchmarks.simulators.settings import write_num_patients
-from medtune.data.raw.source import Source, SourceTable
+from medtune.data.raw.source import Draw, Source, SourceTable
 from medtune.data.types import MediaRef, Question
 
 NUM_PATIENTS = 270
@@ -87,26 +92,48 @@ def _write_settings(folder: Path, patients: int) -> None:
     write_num_patients(folder / SETTINGS_FILE, patients)
 
 
-def simulate(scratch: Path, *, seed: int, num_patients: int = NUM_PATIENTS) -> SourceTable:
-    """Writes the frames of `num_patients` phantom patients as PNG files into `scratch` and returns all questions."""
+def undrawn(folder: Path, *, seed: int, num_patients: int) -> SourceTable:
+    """Returns all questions about the frames, which are still to be simulated.
+
+    The options about red boxes are balanced over all patients, so that the scenes of all are laid out here.
+    """
     questions: list[Question] = []
     media: dict[str, tuple[MediaRef, ...]] = {}
+    draws: dict[Path, Draw] = {}
     balance = Balance()
     for patient, truth in enumerate(draw_truth(num_patients, seed=seed)):
-        for index, (frame, subject, asked) in enumerate(_frames(truth, patient=patient, seed=seed)):
-            path = scratch / f"{subject.media_id}.png"
-            PIL.Image.fromarray(frame.grey_HW).convert("RGB").save(path, compress_level=1)
+        person = _person(seed, patient)
+        grid = pixels(person.device)
+        own = folder / _name(patient)
+        made = partial(write_patient, own, truth, seed=seed, patient=patient)
+        draw = Draw(own, made, f"fetal_phantom, seed {seed}, patient {patient} of {num_patients}")
+        for index, (scene, _, subject, asked) in enumerate(_views(person, truth, patient=patient, seed=seed)):
+            path = own / f"{subject.media_id}.png"
+            draws[path] = draw
             media[subject.media_id] = (MediaRef(path),)
             questions += asked
-            rng = np.random.default_rng([seed, _BOXES, patient, index])
             wanted = QUESTIONS_PER_FRAME - len(asked)
-            for number, name in enumerate(balance.structures(frame, wanted=wanted, rng=rng)):
-                box = loose_box(frame.masks_HW[name], rng)
+            if wanted == 0:
+                continue
+            rng = np.random.default_rng([seed, _BOXES, patient, index])
+            shown = places(scene, grid)
+            for number, name in enumerate(balance.structures(shown, wanted=wanted, rng=rng)):
+                box = loose_box(shown.masks_HW[name], rng)
                 inset = subject._replace(media_id=f"{subject.media_id}-box{number}")
                 media[inset.media_id] = (MediaRef(path, (box,)),)
                 options = balance.options(name, rng)
                 questions.append(grounding_question(inset, name, box, options=options, seed=seed))
-    return SourceTable(tuple(questions), media)
+    return SourceTable(tuple(questions), media, draws=draws)
+
+
+def write_patient(folder: Path, truth: Truth, *, seed: int, patient: int) -> None:
+    """Simulates one patient's frames and writes them as PNG files into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    person = _person(seed, patient)
+    for view in _views(person, truth, patient=patient, seed=seed):
+        grey_HW = simulate_frame(person, view.scene, view.rng)
+        path = folder / f"{view.subject.media_id}.png"
+        PIL.Image.fromarray(grey_HW).convert("RGB").save(path, compress_level=1)
 
 
 def draw_truth(num_patients: int, *, seed: int) -> list[Truth]:
@@ -128,33 +155,46 @@ def draw_truth(num_patients: int, *, seed: int) -> list[Truth]:
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     num_patients = NUM_PATIENTS if root is None else patients_asked_for(root / SETTINGS_FILE, default=NUM_PATIENTS)
-    return simulate(scratch, seed=seed, num_patients=num_patients)
+    return undrawn(scratch, seed=seed, num_patients=num_patients)
 
 
-def _frames(truth: Truth, *, patient: int, seed: int) -> list[tuple[Frame, Subject, list[Question]]]:
-    """Returns a patient's frames, each with its facets and with its questions that need no red box."""
-    person = draw_patient(np.random.default_rng([seed, _NUISANCE, patient]))
-    name = f"patient{patient:04d}"
-    made: list[tuple[Frame, Subject, list[Question]]] = []
+class _View(NamedTuple):
+    """A scene under the probe, the generator that has drawn it, and the questions that need no red box."""
 
-    def new_frame(plane: str) -> tuple[np.random.Generator, Subject]:
-        index = len(made)
+    scene: Scene
+    rng: np.random.Generator
+    subject: Subject
+    asked: list[Question]
+
+
+def _name(patient: int) -> str:
+    return f"patient{patient:04d}"
+
+
+def _person(seed: int, patient: int) -> Patient:
+    return draw_patient(np.random.default_rng([seed, _NUISANCE, patient]))
+
+
+def _views(person: Patient, truth: Truth, *, patient: int, seed: int) -> Iterator[_View]:
+    """Yields what a patient's frames show, in their order."""
+    name = _name(patient)
+
+    def new_frame(index: int, plane: str) -> tuple[np.random.Generator, Subject]:
         facets = {"plane": plane, "geometry": person.device.geometry}
         return np.random.default_rng([seed, _NUISANCE, patient, index]), Subject(f"{name}-{index}", name, facets)
 
-    for plane, is_complete in truth.planes:
-        rng, subject = new_frame(plane)
-        frame = plane_frame(person, plane, is_complete=is_complete, rng=rng)
-        made.append((frame, subject, plane_questions(subject, plane, is_complete=is_complete, seed=seed)))
-    for orientation in truth.orientations:
-        rng, subject = new_frame("whole fetus")
-        frame = orientation_frame(person, orientation, rng=rng)
-        made.append((frame, subject, orientation_questions(subject, orientation, seed=seed)))
-    for finding in truth.findings:
-        rng, subject = new_frame("tissue")
-        frame = diagnosis_frame(person, finding, rng=rng)
-        made.append((frame, subject, diagnosis_questions(subject, finding, seed=seed)))
-    return made
+    for index, (plane, is_complete) in enumerate(truth.planes):
+        rng, subject = new_frame(index, plane)
+        scene = plane_scene(person, plane, is_complete=is_complete, rng=rng)
+        yield _View(scene, rng, subject, plane_questions(subject, plane, is_complete=is_complete, seed=seed))
+    for index, orientation in enumerate(truth.orientations, start=len(truth.planes)):
+        rng, subject = new_frame(index, "whole fetus")
+        scene = orientation_scene(person, orientation, rng=rng)
+        yield _View(scene, rng, subject, orientation_questions(subject, orientation, seed=seed))
+    for index, finding in enumerate(truth.findings, start=len(truth.planes) + len(truth.orientations)):
+        rng, subject = new_frame(index, "tissue")
+        scene = diagnosis_scene(person, finding, rng=rng)
+        yield _View(scene, rng, subject, diagnosis_questions(subject, finding, seed=seed))
 
 
 def _in_equal_shares(labels: Sequence[Label], count: int, rng: np.random.Generator) -> list[Label]:

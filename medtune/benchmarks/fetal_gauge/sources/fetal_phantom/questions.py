@@ -14,7 +14,7 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.body_and_mass import (
     Finding,
     Orientation,
 )
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import Frame
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import Places
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import Plane
 from medtune.benchmarks.simulators.bmode.device import IMAGE_SIZE
 from medtune.benchmarks.simulators.bmode.shapes import Mask
@@ -124,15 +124,15 @@ class Balance:
         self._boxed: Counter[str] = Counter()
         self._distracting: Counter[str] = Counter()
 
-    def structures(self, frame: Frame, *, wanted: int, rng: np.random.Generator) -> list[str]:
+    def structures(self, shown: Places, *, wanted: int, rng: np.random.Generator) -> list[str]:
         """Returns the structures of a frame to draw boxes around: those that had the fewest boxes so far.
 
         Args:
-            frame: The frame with its masks.
+            shown: The places of the frame's structures.
             wanted: The largest number of structures to return.
             rng: The source of random numbers, which decides between structures with equally many boxes.
         """
-        whole = [name for name in STRUCTURES if frame.whole.get(name, 0.0) >= MIN_WHOLE]
+        whole = [name for name in STRUCTURES if shown.whole.get(name, 0.0) >= MIN_WHOLE]
         order = rng.permutation(len(whole))
         chosen = sorted((whole[i] for i in order), key=lambda name: self._boxed[name])[:wanted]
         self._boxed.update(chosen)

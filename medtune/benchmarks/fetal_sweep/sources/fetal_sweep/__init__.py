@@ -10,6 +10,8 @@ No folder is needed. To change the number of patients, give a folder that holds 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 from typing import get_args
@@ -25,10 +27,11 @@ from medtune.benchmarks.fetal_sweep.sources.fetal_sweep.clip import (
     draw_patient,
     sweep,
 )
+from medtune.benchmarks.simulators.bmode.patient import Patient
 from medtune.benchmarks.simulators.settings import num_patients, write_num_patients
 from medtune.data.media.videos.write import write_video
 from medtune.data.raw.choices import choice_question
-from medtune.data.raw.source import Source, SourceTable
+from medtune.data.raw.source import Draw, Source, SourceTable
 from medtune.data.types import MediaRef, Question
 
 NUM_PATIENTS = 140
@@ -62,21 +65,34 @@ def _write_settings(folder: Path, patients: int) -> None:
     write_num_patients(folder / SETTINGS_FILE, patients)
 
 
-def simulate(scratch: Path, *, seed: int, num_patients: int = NUM_PATIENTS) -> SourceTable:
-    """Writes the sweeps of `num_patients` phantom patients as videos into `scratch` and returns all questions."""
+def undrawn(folder: Path, *, seed: int, num_patients: int) -> SourceTable:
+    """Returns all questions about the sweeps, which are still to be simulated."""
     questions: list[Question] = []
     media: dict[str, tuple[MediaRef, ...]] = {}
-    times_s = tuple(number / FRAMES_PER_S for number in range(NUM_FRAMES))
+    draws: dict[Path, Draw] = {}
     for patient, truths in enumerate(draw_truth(num_patients, seed=seed)):
-        person = draw_patient(np.random.default_rng([seed, _NUISANCE, patient]))
+        name = f"patient{patient:04d}"
+        geometry = _person(seed, patient).device.geometry
+        made = partial(write_patient, folder / name, truths, seed=seed, patient=patient)
+        draw = Draw(folder / name, made, f"fetal_sweep, seed {seed}, patient {patient} of {num_patients}")
         for index, truth in enumerate(truths):
-            media_id = f"patient{patient:04d}-{index}"
-            frames_THW = sweep(person, truth, rng=np.random.default_rng([seed, _NUISANCE, patient, index]))
-            path = scratch / f"{media_id}.mkv"
-            write_video(path, np.repeat(frames_THW[..., None], 3, axis=-1), times_s, NUM_FRAMES / FRAMES_PER_S)
+            media_id = f"{name}-{index}"
+            path = folder / name / f"{media_id}.mkv"
+            draws[path] = draw
             media[media_id] = (MediaRef(path, kind="video"),)
-            questions += _questions(media_id, f"patient{patient:04d}", truth, person.device.geometry, seed=seed)
-    return SourceTable(tuple(questions), media)
+            questions += _questions(media_id, name, truth, geometry, seed=seed)
+    return SourceTable(tuple(questions), media, draws=draws)
+
+
+def write_patient(folder: Path, truths: Sequence[Truth], *, seed: int, patient: int) -> None:
+    """Simulates one patient's sweeps and writes them as videos into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    person = _person(seed, patient)
+    times_s = tuple(number / FRAMES_PER_S for number in range(NUM_FRAMES))
+    for index, truth in enumerate(truths):
+        frames_THW = sweep(person, truth, rng=np.random.default_rng([seed, _NUISANCE, patient, index]))
+        path = folder / f"{folder.name}-{index}.mkv"
+        write_video(path, np.repeat(frames_THW[..., None], 3, axis=-1), times_s, NUM_FRAMES / FRAMES_PER_S)
 
 
 def draw_truth(num_patients: int, *, seed: int) -> list[tuple[Truth, ...]]:
@@ -114,4 +130,8 @@ def _questions(media_id: str, patient_id: str, truth: Truth, geometry: str, *, s
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     count = NUM_PATIENTS if root is None else num_patients(root / SETTINGS_FILE, default=NUM_PATIENTS)
-    return simulate(scratch, seed=seed, num_patients=count)
+    return undrawn(scratch, seed=seed, num_patients=count)
+
+
+def _person(seed: int, patient: int) -> Patient:
+    return draw_patient(np.random.default_rng([seed, _NUISANCE, patient]))

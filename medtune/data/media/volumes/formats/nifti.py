@@ -49,7 +49,7 @@ def check_nifti(path: Path) -> None:
 
 
 def nifti_grid(path: Path) -> Grid:
-    """Returns the shape and orientation that the header of a NIfTI file states, without reading the voxels.
+    """Returns the grid that the header of a NIfTI file states, without reading the voxels.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -57,7 +57,7 @@ def nifti_grid(path: Path) -> Grid:
     """
     image, place = _open(path)
     i, j, k = (int(length) for length in image.shape[:3])
-    return Grid((i, j, k), place.orientation)
+    return Grid((i, j, k), place.spacing_mm, place.orientation)
 
 
 def read_nifti_mask(path: Path, volume: Volume) -> NDArray[np.bool_]:

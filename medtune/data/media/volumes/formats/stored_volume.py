@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from medtune.data.media.volumes.geometry import Grid
 from medtune.data.types import Volume
+from medtune.data.unique_names import unique_mark
 
 STORED_SUFFIX = ".volume.safetensors"
 """The ending of the names of stored volumes."""
@@ -36,36 +36,58 @@ def read_stored_volume(path: Path) -> Volume:
         ValueError: The file is damaged, or holds no volume.
     """
     values, about = read_values(path)
-    try:
-        i, j, k = json.loads(about["spacing_mm"])
-        return Volume(values, (float(i), float(j), float(k)), about["orientation"])  # type: ignore[arg-type]
-    except (KeyError, ValueError) as error:
-        raise ValueError(f"{path}: states no spacing or orientation. {_AGAIN}") from error
+    grid = _grid(values.shape, about, path)
+    return Volume(values, grid.spacing_mm, grid.orientation)  # type: ignore[arg-type]
 
 
 def read_stored_grid(path: Path) -> Grid:
-    """Returns the shape and orientation of a volume that `write_volume` wrote, without reading the voxels.
+    """Returns the grid of a volume that `write_volume` wrote, without reading the voxels.
 
     Raises:
         FileNotFoundError: There is no such file.
         ValueError: The file is damaged, or holds no volume.
     """
     with _opened(path) as file:
-        about, (i, j, k) = file.metadata() or {}, file.get_slice(_KEY).get_shape()
-    if "orientation" not in about:
-        raise ValueError(f"{path}: states no spacing or orientation. {_AGAIN}")
-    return Grid((int(i), int(j), int(k)), about["orientation"])
+        return _grid(file.get_slice(_KEY).get_shape(), file.metadata() or {}, path)
+
+
+def _grid(shape: Sequence[int], about: Mapping[str, str], path: Path) -> Grid:
+    try:
+        i, j, k = (float(length) for length in json.loads(about["spacing_mm"]))
+        return Grid((int(shape[0]), int(shape[1]), int(shape[2])), (i, j, k), about["orientation"])
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{path}: states no spacing or orientation. {_AGAIN}") from error
 
 
 _AGAIN = "Delete this file; it is made again from the source."
 
 
-def write_values(path: Path, values: NDArray[np.generic], about: dict[str, str]) -> None:
-    """Writes the values of a volume to a file as a whole or not at all."""
+PARTIAL = ".partial"
+"""The ending of the names of files that are being written; a process that was killed leaves one behind."""
+_TYPES = {"int16": "I16", "int32": "I32", "int64": "I64", "float32": "F32"}
+
+
+def write_values(path: Path, values: NDArray[np.generic], about: Mapping[str, str]) -> None:
+    """Writes the values of a volume to a file, with texts beside them, as a whole or not at all.
+
+    Raises:
+        OSError: The disk is full or cannot be written; nothing is left behind.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    unfinished = path.with_name(f".{path.name}.{unique_mark()}{PARTIAL}")
+    # safetensors' own writer copies the values, hides the disk's errors in their texts, and lets nobody but the user
+    # read the file; what it writes is the same.
+    tensor = {"dtype": _TYPES[values.dtype.name], "shape": values.shape, "data_offsets": (0, values.nbytes)}
+    header = json.dumps({**({"__metadata__": dict(about)} if about else {}), _KEY: tensor}, separators=(",", ":"))
+    text = header.encode()
+    text += b" " * (-len(text) % 8)
     try:
-        save_file({_KEY: np.ascontiguousarray(values)}, unfinished, metadata=about)
+        with unfinished.open("xb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            file.write(np.ascontiguousarray(values).data)
+            file.flush()
+            # A file that has its name is whole, also after a power cut.
+            os.fsync(file.fileno())
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)

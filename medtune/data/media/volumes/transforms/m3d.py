@@ -6,14 +6,23 @@ project trained on 8-bit slices that were windowed at their source and names no 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from medtune.data.media.volumes.geometry import Grid
 from medtune.data.media.volumes.transforms import resample
+from medtune.data.media.volumes.transforms.transform import Kept
 from medtune.data.types import Volume
+
+ByValue = Callable[[NDArray[np.generic]], NDArray[np.float32]]
+"""A function of each value of an array by itself."""
+_SLICES = 16
+"""Slices that are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +34,47 @@ class M3DTransform:
         size: The number of voxels D, H, W.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
+    kept_as: ClassVar[str] = "on the model's grid as float32"
     organs: ClassVar[tuple[str, ...]] = ()
     window_hu: tuple[int, int] | None = (-160, 240)
     size: tuple[int, int, int] = (32, 256, 256)
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
         """Returns the volume scaled, cut to the box of values above the minimum, and resized, (1, D, H, W)."""
+        return self.finish(self.keep(volume))
+
+    def keep(self, volume: Volume) -> Kept:
+        """Returns the transformed volume, which is smaller than the scan."""
         values_DHW = volume.hu_IJK.transpose(2, 1, 0)
+        lowest, highest = (self._grey(np.asarray([bound(values_DHW)]))[0] for bound in (np.min, np.max))
+
+        def scaled(hu: NDArray[np.generic]) -> NDArray[np.float32]:
+            return resample.min_max(self._grey(hu), lowest, highest)
+
+        scale = by_value(scaled, values_DHW)
+        box = _content(values_DHW, scale)
+        seen_DHW = values_DHW[box]
+        d, h, w = map(resample.half_voxels, seen_DHW.shape, self.size)
+        out_1DHW = np.empty((1, *self.size), np.float32)
+        resample.linear_at(seen_DHW, (d, h, w), out=out_1DHW[0], before=scale)
+        return Kept(out_1DHW)
+
+    def finish(self, kept: Kept) -> NDArray[np.float32]:
+        """Returns the transformed volume, (1, D, H, W)."""
+        return np.asarray(kept.values, dtype=np.float32)
+
+    def most_bytes(self, grid: Grid) -> int:
+        """Returns the bytes of what is kept of any volume."""
+        return 4 * prod(self.size)
+
+    def _grey(self, hu: NDArray[np.generic]) -> NDArray[np.float32]:
+        """Returns the values before the scan's own range is scaled."""
         if self.window_hu is None:
-            scaled_DHW = values_DHW.astype(np.float32)
-        else:
-            low, high = self.window_hu
-            grey = np.floor((np.clip(values_DHW.astype(np.float64), low, high) - low) * 255 / (high - low))
-            scaled_DHW = grey.astype(np.float32) / np.float32(255)
-        scaled_DHW = resample.min_max(scaled_DHW)
-        return resample.linear(_content(scaled_DHW)[None], self.size, dtype=np.float32).astype(np.float32)
+            return hu.astype(np.float32)
+        low, high = self.window_hu
+        grey = np.floor((np.clip(hu.astype(np.float64), low, high) - low) * 255 / (high - low))
+        return grey.astype(np.float32) / np.float32(255)
 
 
 SLICES8 = M3DTransform()
@@ -50,12 +84,30 @@ HU_MINMAX = M3DTransform(window_hu=None)
 """The transform that scales the scan's own range, which the M3D project recommends for other data."""
 
 
-def _content(values_DHW: NDArray[np.float32]) -> NDArray[np.float32]:
-    filled = values_DHW > 0
-    if not filled.any():
-        return values_DHW
-    box = []
-    for axis in range(3):
-        along = np.flatnonzero(filled.any(axis=tuple(a for a in range(3) if a != axis)))
-        box.append(slice(int(along[0]), int(along[-1]) + 1))
-    return values_DHW[tuple(box)]
+def _content(values_DHW: NDArray[np.generic], scale: ByValue) -> tuple[slice, slice, slice]:
+    """Returns the box of the voxels that are above 0 once they are scaled, or all where none is."""
+    filled = [np.zeros(length, np.bool_) for length in values_DHW.shape]
+    for start in range(0, values_DHW.shape[0], _SLICES):
+        above_DHW = np.asarray(scale(values_DHW[start : start + _SLICES]) > 0)
+        filled[0][start : start + _SLICES] = above_DHW.any(axis=(1, 2))
+        plane_HW = np.asarray(above_DHW.any(axis=0))
+        filled[1] |= plane_HW.any(axis=1)
+        filled[2] |= plane_HW.any(axis=0)
+    if not filled[0].any():
+        return slice(None), slice(None), slice(None)
+    d, h, w = (slice(int(inside[0]), int(inside[-1]) + 1) for inside in map(np.flatnonzero, filled))
+    return d, h, w
+
+
+def by_value(change: ByValue, values: NDArray[np.generic]) -> ByValue:
+    """Returns the same function, read from a table of its results where the values are whole numbers of 16 bits."""
+    if values.dtype != np.int16:
+        return change
+    lowest, highest = int(values.min()), int(values.max())
+    table = change(np.arange(lowest, highest + 1))
+
+    def looked_up(part: NDArray[np.generic]) -> NDArray[np.float32]:
+        taken: NDArray[np.float32] = table.take(part.astype(np.intp) - lowest)
+        return taken
+
+    return looked_up

@@ -7,16 +7,16 @@ paper's Table 2 names the same size and spacing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.data.media.volumes.geometry import affine_of
+from medtune.data.media.volumes.geometry import Grid, grid_of, turned, turned_shape, turned_spacing
 from medtune.data.media.volumes.transforms import resample
+from medtune.data.media.volumes.transforms.transform import Kept
 from medtune.data.types import Volume
-
-_LABELS = (("L", "R"), ("P", "A"), ("I", "S"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,8 @@ class MerlinTransform:
         size: The number of voxels; the volume is cut or padded with 0 around the centre.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
+    kept_as: ClassVar[str] = "resampled as float32, without the border"
     organs: ClassVar[tuple[str, ...]] = ()
     spacing_mm: tuple[float, float, float] = (1.5, 1.5, 3.0)
     window_hu: tuple[int, int] = (-1000, 1000)
@@ -37,15 +38,39 @@ class MerlinTransform:
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
         """Returns the transformed volume, (1, R, A, S)."""
-        from monai.data import MetaTensor
-        from monai.transforms import Orientation, Spacing
+        return self.finish(self.keep(volume))
 
-        tensor = MetaTensor(volume.hu_IJK.astype(np.float32)[None], affine=affine_of(volume))
-        turned = Orientation(axcodes="RAS", labels=_LABELS)(tensor)
-        spaced = np.asarray(Spacing(pixdim=self.spacing_mm, mode="bilinear")(turned), dtype=np.float32)
+    def keep(self, volume: Volume) -> Kept:
+        """Returns the transformed volume without the border of zeros, (R, A, S)."""
+        seen_SAR = turned(volume.hu_IJK, volume, "RAS").transpose(2, 1, 0)
+        r, a, s = self._at(grid_of(volume))
+        values_RAS = np.empty((len(r), len(a), len(s)), np.float32)
+        resample.linear_at(seen_SAR, (s, a, r), out=values_RAS.transpose(2, 1, 0))
         low, high = self.window_hu
-        scaled = np.clip((spaced - low) / np.float32(high - low), 0, 1).astype(np.float32)
-        return resample.centred(scaled, self.size, pad=0.0)
+        values_RAS -= low
+        values_RAS /= np.float32(high - low)
+        return Kept(np.clip(values_RAS, 0, 1, out=values_RAS))
+
+    def finish(self, kept: Kept) -> NDArray[np.float32]:
+        """Returns the transformed volume, (1, R, A, S)."""
+        out_1RAS = np.zeros((1, *self.size), dtype=np.float32)
+        r, a, s = kept.values.shape
+        out_1RAS[(0, *resample.padded((r, a, s), self.size))] = kept.values
+        return out_1RAS
+
+    def most_bytes(self, grid: Grid) -> int:
+        """Returns the bytes of what is kept of a volume on a grid, or of a crop of it, at most."""
+        return 4 * prod(map(len, self._at(grid)))
+
+    def _at(self, grid: Grid) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Returns where the scan is read along R, A, S: from its first voxel on, at the wanted spacing."""
+        lengths, spacing_mm = turned_shape(grid, "RAS"), turned_spacing(grid, "RAS")
+        r, a, s = (
+            np.asarray(np.arange(resized) * (target / own), dtype=np.float64)[resample.centre(resized, want)]
+            for length, own, target, want in zip(lengths, spacing_mm, self.spacing_mm, self.size, strict=True)
+            for resized in (round((length - 1) * own / target + 1),)
+        )
+        return r, a, s
 
 
 PUBLIC = MerlinTransform()

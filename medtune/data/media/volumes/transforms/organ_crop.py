@@ -13,7 +13,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.data.media.volumes.transforms.transform import VolumeTransform
+from medtune.data.media.volumes.geometry import Grid
+from medtune.data.media.volumes.transforms.transform import Kept, VolumeTransform
 from medtune.data.types import Volume
 
 MARGIN_MM = 20.0
@@ -70,10 +71,27 @@ class CroppedTransform:
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
         """Returns the cropped volume after the model's own transform."""
+        return self.finish(self.keep(volume))
+
+    def keep(self, volume: Volume) -> Kept:
+        """Returns what the model's own transform keeps of the cropped volume."""
         marked_IJK = np.zeros(volume.hu_IJK.shape, np.bool_)
         organs = volume.target or self.organs
         for organ in organs:
             if organ in volume.masks_IJK:
                 marked_IJK |= volume.masks_IJK[organ]
         cropped = crop_around(volume, marked_IJK, margin_mm=self.margin_mm, name=", ".join(organs))
-        return self.then(cropped)
+        return self.then.keep(cropped)
+
+    @property
+    def kept_as(self) -> str:
+        """What is kept, in words."""
+        return f"crops, each {self.then.kept_as}"
+
+    def finish(self, kept: Kept) -> NDArray[np.float32]:
+        """Returns what the model's own transform makes of it."""
+        return self.then.finish(kept)
+
+    def most_bytes(self, grid: Grid) -> int:
+        """Returns the bytes of what is kept of a volume of int16 on a grid, at most."""
+        return self.then.most_bytes(grid)

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.data.media.volumes.geometry import reoriented
+from medtune.data.media.volumes.geometry import Grid, reoriented
 from medtune.data.media.volumes.transforms import resample
 from medtune.data.media.volumes.transforms.organ_crop import box_around
+from medtune.data.media.volumes.transforms.transform import Kept
 from medtune.data.types import Volume
 
 _SIDES = 2
@@ -45,6 +47,7 @@ class PocketTransform:
     """
 
     version: ClassVar[int] = 3
+    kept_as: ClassVar[str] = "on the model's grid as float32"
     organs: tuple[str, ...] = ("colon", "kidney_left", "kidney_right", "liver", "pancreas")
     spacing_mm: float = 4.0
     tissue_hu: tuple[int, int] = (-60, 320)
@@ -59,6 +62,18 @@ class PocketTransform:
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
         """Returns the transformed volume, (1, L, P, 2 S)."""
+        return self.finish(self.keep(volume))
+
+    def finish(self, kept: Kept) -> NDArray[np.float32]:
+        """Returns the transformed volume, (1, L, P, 2 S)."""
+        return np.asarray(kept.values, dtype=np.float32)
+
+    def most_bytes(self, grid: Grid) -> int:
+        """Returns the bytes of what is kept of any volume."""
+        return 4 * prod(self.shape)
+
+    def keep(self, volume: Volume) -> Kept:
+        """Returns the transformed volume, which is tiny."""
         upright = reoriented(volume, "LPS")
         organs = upright.target or self.organs
         # Each organ of a pair has its own brightness, so that each mask is compared with itself.
@@ -79,7 +94,7 @@ class PocketTransform:
             sums = np.bincount(cell_IJK[counted], excess_IJK[counted], minlength=self.cells**3) * voxel_cm3
             # The logarithm of the root lets a small or faint lesion count beside a large one.
             halves.append(np.log1p(np.sqrt(sums)).reshape((self.cells,) * 3))
-        return np.concatenate(halves, axis=2).astype(np.float32)[None]
+        return Kept(np.concatenate(halves, axis=2).astype(np.float32)[None])
 
     def _difference(self, hu_IJK: NDArray[np.float32], organs: list[NDArray[np.bool_]]) -> NDArray[np.float32]:
         """Returns how much each voxel well inside an organ differs from that organ's median, averaged against noise."""

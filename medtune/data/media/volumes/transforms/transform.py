@@ -4,20 +4,38 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, ClassVar, Protocol
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from medtune.data.media.volumes.geometry import Grid
 from medtune.data.types import Volume
+
+
+class Kept(NamedTuple):
+    """What a cache keeps of a transformed volume: the dear part of the work, in few bytes.
+
+    Attributes:
+        values: The array.
+        about: What else is needed to finish it, as text.
+    """
+
+    values: NDArray[np.generic]
+    about: Mapping[str, str] = MappingProxyType({})
 
 
 class VolumeTransform(Protocol):
     """Transforms volumes for one tower; a frozen dataclass whose fields are all of its settings.
 
+    The work is done in two steps, so that a cache can lie between them: a transformed volume is `finish(keep(volume))`,
+    to the bit, whether what was kept has been on disk or not.
+
     Attributes:
-        version: A number that is raised when the same settings could give other values.
+        version: A number that is raised when the same settings could give or keep other values.
     """
 
     version: ClassVar[int]
@@ -28,8 +46,25 @@ class VolumeTransform(Protocol):
         """The organs whose masks the transform reads, if the scan has them."""
         ...
 
+    @property
+    def kept_as(self) -> str:
+        """What is kept, in words."""
+        ...
+
+    def keep(self, volume: Volume) -> Kept:
+        """Returns the smallest array from which `finish` makes the transformed volume without dear work."""
+        ...
+
+    def finish(self, kept: Kept) -> NDArray[np.float32]:
+        """Returns the array that the tower reads for one volume, channels first, from what was kept of it."""
+        ...
+
+    def most_bytes(self, grid: Grid) -> int:
+        """Returns the bytes of what is kept of a volume of int16 on a grid, or of a crop of it, at most."""
+        ...
+
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
-        """Returns the array that the tower reads for one volume, channels first."""
+        """Returns the array that the tower reads for one volume, channels first: `finish(keep(volume))`."""
         ...
 
 

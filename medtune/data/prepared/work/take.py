@@ -1,0 +1,170 @@
+"""Takes what a source holds into a work folder: its questions, and copies of its media, all of them or one share."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from medtune.data.prepared import question_rows, rejects
+from medtune.data.prepared.copied_file import CopiedFile
+from medtune.data.prepared.copy_media import copy_media, units_of
+from medtune.data.prepared.work.atomic_folder import check_replaceable
+from medtune.data.prepared.work.work_folder import Share, WorkFolder, work_folder
+from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.row_errors import Reject
+from medtune.data.raw.source import Source, SourceTable
+
+Origin = Path | HubId | None
+"""Where raw data are: a folder or file, a data set of the hub, or nowhere in the case of a simulation."""
+
+
+def read_source(source: Source, root: Origin, seed: int, scratch: Path, *, without_media: bool = False) -> SourceTable:
+    """Returns the table that a source reads from a folder, a file or a data set of the hub.
+
+    Args:
+        source: The source.
+        root: Where the data are; None for a simulation.
+        seed: Decides the order of options, and a simulation.
+        scratch: An empty folder.
+        without_media: Takes the questions whose media files are missing, too.
+
+    Raises:
+        FileNotFoundError: The data, or a file in them, are missing.
+        ValueError: The source reads no such data.
+    """
+    if isinstance(root, HubId):
+        if source.read_hub is None:
+            raise ValueError(f"{root}: the source {source.name!r} reads files: give their folder with --from DIR.")
+        return source.read_hub(root, seed, scratch)
+    read = source.read_questions if without_media and source.read_questions else source.read
+    return read(root, seed, scratch)
+
+
+def check_folders(source: Source, root: Origin, out: Path) -> None:
+    """Checks that there is something to read and that `out` may be written.
+
+    Raises:
+        FileNotFoundError: `root` is missing.
+        ValueError: The source needs a folder, or `out` holds something else or lies in it.
+    """
+    if source.provenance != "synthetic" and root is None:
+        raise ValueError(f"the source {source.name!r} reads files: give their folder with --from DIR ({source.url}).")
+    if isinstance(root, Path):
+        if not root.exists():
+            raise FileNotFoundError(f"{root}: there is no such folder to read {source.name!r} from. Check --from.")
+        if out.resolve().is_relative_to(root.resolve()):
+            raise ValueError(f"{out}: the prepared folder must not lie in the raw one, {root}. Choose another --out.")
+    check_replaceable(out)
+
+
+class Taken(NamedTuple):
+    """A source's questions whose media were copied, the copied files by the source's paths, and what was rejected."""
+
+    table: SourceTable
+    copied: Mapping[Path, CopiedFile]
+    rejected: tuple[Reject, ...]
+
+
+def take(
+    source: Source,
+    root: Origin,
+    work: WorkFolder,
+    *,
+    seed: int,
+    limit: int | None,
+    max_share: float,
+    keep: Path,
+) -> Taken:
+    """Reads the source and copies its media into the draft folder; questions with broken media are rejected."""
+    table = read_source(source, root, seed, work.scratch)
+    rejects.check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
+    table = question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed)
+    copied, broken = copy_media(table.media, work.media, draws=table.draws, work=work.copy)
+    if source.provenance == "synthetic":
+        # A simulation draws many patients from few shapes and knows them all: what looks alike is not one patient.
+        copied = {path: _without_look(file) for path, file in copied.items()}
+    shutil.rmtree(work.scratch)
+    table, lost = question_rows.without_media(table, broken)
+    rejected = (*table.rejects, *lost)
+    # Rows that could not be read are a share of the whole table, which a limit has cut.
+    counted = rejected if limit is None else lost
+    rejects.check_rejected_share(counted, num_taken=len(table.questions), max_share=max_share, keep=keep)
+    return Taken(table, copied, rejected)
+
+
+class SharedWork(NamedTuple):
+    """What came of one share of the media files.
+
+    Attributes:
+        files: The number of files of the share.
+        broken: How many of them could not be read.
+        of: The number of files of all shares.
+    """
+
+    files: int
+    broken: int
+    of: int
+
+
+def prepare_share(
+    source: Source,
+    *,
+    root: Origin,
+    out: Path,
+    share: Share,
+    seed: int = 0,
+    limit: int | None = None,
+    processes: int = 1,
+) -> SharedWork:
+    """Draws and copies one share of the media files of the prepared folder `out`, which `prepare` then takes.
+
+    The shares may be done at the same time, on several machines that see one disk.
+
+    Args:
+        source: How the raw files are read.
+        root: As for `prepare`.
+        out: The folder that `prepare` will write.
+        share: Which share.
+        seed: As for `prepare`.
+        limit: As for `prepare`.
+        processes: The number of processes.
+
+    Raises:
+        FileNotFoundError: `root` or a file in it is missing.
+        ValueError: The source cannot be read, or another process works on this share or on the whole.
+        OSError: The disk is full or cannot be written.
+    """
+    check_folders(source, root, out)
+    with work_folder(out, processes=processes, share=share) as work:
+        table = question_rows.check_table(source.name, read_source(source, root, seed, work.scratch))
+        every = units_of(question_rows.limit_patients(table, limit, seed).media, table.draws)
+        mine = [unit for number, unit in enumerate(every) if share.holds(number)]
+        outcomes = [outcome for outcomes in work.copy(mine) for outcome in outcomes]
+    return SharedWork(
+        len(outcomes), sum(isinstance(each, str) for each in outcomes), sum(len(unit.files) for unit in every)
+    )
+
+
+def take_questions(
+    source: Source,
+    root: Origin,
+    work: WorkFolder,
+    *,
+    seed: int,
+    limit: int | None,
+    max_share: float,
+    keep: Path,
+) -> Taken:
+    """Reads the source's questions and leaves its media where they are, or missing."""
+    table = read_source(source, root, seed, work.scratch, without_media=True)
+    rejects.check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
+    table = question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed)
+    return Taken(table, {}, table.rejects)
+
+
+def _without_look(file: CopiedFile) -> CopiedFile:
+    content = file.content._replace(pictures=()) if file.content else None
+    return replace(file, look=None, content=content)

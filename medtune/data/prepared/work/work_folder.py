@@ -1,0 +1,189 @@
+"""The folder beside a prepared folder in which it is made, and which an interrupted preparation continues.
+
+`.OUT.prepare` holds the prepared folder as far as it is made, the journal of what is finished, and claims. It becomes
+the prepared folder as a whole, and is then gone.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from medtune.data.prepared.copied_file import CopiedFile
+from medtune.data.prepared.copy_media import Unit, copy_unit
+from medtune.data.prepared.manifest import MEDIA_FOLDER
+from medtune.data.prepared.work.atomic_folder import put_in_place
+from medtune.data.prepared.work.claims import WHOLE, Claim, claimed
+from medtune.data.prepared.work.journal import Journal, content_key, content_said, path_said
+from medtune.data.prepared.work.processes import in_processes, start_server
+from medtune.data.unique_names import unique_mark
+
+_COPYING = (__name__, "nibabel", "scipy.fftpack")
+"""The modules that copying needs, also those that are imported when the first volume or picture is met."""
+DIED = (
+    "the process that read this file died: memory ran out, or a decoder crashed. Export the file again, or give fewer "
+    "processes (-j)."
+)
+
+
+class Share(NamedTuple):
+    """One of several equal shares of the work, counted from 1."""
+
+    number: int
+    of: int
+
+    def holds(self, index: int) -> bool:
+        """Returns whether the share holds a unit of work."""
+        return index % self.of == self.number - 1
+
+
+@dataclass(frozen=True)
+class WorkFolder:
+    """The folder that a preparation works in.
+
+    Attributes:
+        root: The folder.
+        scratch: A folder for the files that the source makes, of this process alone.
+        claim: This process's claim.
+        journal: What is finished.
+        processes: The number of processes that copy files; 1 copies them in this one.
+    """
+
+    root: Path
+    scratch: Path
+    claim: Claim
+    journal: Journal
+    processes: int
+
+    @property
+    def draft(self) -> Path:
+        """The prepared folder as far as it is made."""
+        return self.root / "folder"
+
+    @property
+    def media(self) -> Path:
+        """Its media folder."""
+        return self.draft / MEDIA_FOLDER
+
+    def copy(self, units: Sequence[Unit]) -> list[list[CopiedFile | str]]:
+        """Copies units, or takes what is finished, and returns the copies of each, or the reasons why there are none.
+
+        Raises:
+            FileNotFoundError: A file is missing.
+        """
+        keys = [self._key(unit) for unit in units]
+        found = {key: finished for key in keys if (finished := self.journal.finished(key)) is not None}
+        # What one key names is copied once.
+        left = {key: unit for key, unit in zip(keys, units, strict=True) if key not in found}
+        suspects = [key for key in left if key in self.journal.suspects]
+        tasks = [key for key in left if key not in self.journal.suspects]
+        if self.processes == 1:
+            for key in tasks:
+                self.journal.begin(key)
+                found[key] = copy_unit(left[key], self.media)
+                self.journal.finish(key, found[key])
+            tasks = []
+        order = [*tasks, *suspects]
+        doing = ([_Task(left[key], self.media) for key in each] for each in (tasks, suspects))
+        for done in in_processes(_do, next(doing), processes=self.processes, suspects=next(doing)):
+            key = order[done.number]
+            if done.result is None:
+                self.journal.begin(key)
+                found[key] = [DIED] * len(left[key].files)
+            else:
+                self.journal.finish(key, done.result)
+                found[key] = done.result
+        return [found[key] for key in keys]
+
+    def _key(self, unit: Unit) -> str:
+        kinds = [what for _, what in unit.files]
+        if unit.draw is not None:
+            return content_key(unit.draw.said, kinds, [str(p.relative_to(unit.draw.folder)) for p, _ in unit.files])
+        said = [
+            content_said(path, self.scratch) if path.is_relative_to(self.scratch) else path_said(path)
+            for path, _ in unit.files
+        ]
+        return content_key(kinds, said)
+
+    def keep_only(self, names: set[str]) -> None:
+        """Removes the media files that the prepared folder does not name, which earlier attempts have left."""
+        for file in self.media.iterdir():
+            if file.name not in names:
+                file.unlink()
+
+
+class _Task(NamedTuple):
+    unit: Unit
+    media: Path
+
+
+def _do(task: _Task) -> list[CopiedFile | str]:
+    return copy_unit(task.unit, task.media)
+
+
+def work_path(out: Path) -> Path:
+    """Returns the path of the folder in which a prepared folder is made."""
+    return out.absolute().with_name(f".{out.name}.prepare")
+
+
+@contextmanager
+def work_folder(out: Path, *, processes: int = 1, share: Share | None = None) -> Iterator[WorkFolder]:
+    """Yields the folder in which the prepared folder `out` is made; at the end it becomes `out`, unless it is a share.
+
+    If anything goes wrong, it is kept when media files are finished, and the next call continues it.
+
+    Raises:
+        ValueError: Something that is no prepared folder lies at `out`, or another process prepares it.
+        OSError: The disk is full or cannot be written.
+    """
+    if processes > 1:
+        # Its imports take as long as a source's reading.
+        start_server(_COPYING)
+    root = work_path(out)
+    name = WHOLE if share is None else f"share-{share.number}-of-{share.of}"
+    is_done = False
+    try:
+        with claimed(root / "claims", name) as claim:
+            if share is None:
+                _clear(root)
+            scratch = root / f"scratch-{unique_mark()}"
+            scratch.mkdir()
+            (root / "folder" / MEDIA_FOLDER).mkdir(parents=True, exist_ok=True)
+            try:
+                with Journal(root / "journal", root / "folder" / MEDIA_FOLDER) as journal:
+                    work = WorkFolder(root, scratch, claim, journal, processes)
+                    try:
+                        yield work
+                    finally:
+                        is_done = share is None and journal.is_empty
+                if share is None:
+                    claim.check()
+                    put_in_place(work.draft, out)
+                    is_done = True
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+                if is_done:
+                    shutil.rmtree(root, ignore_errors=True)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise OSError(
+                error.errno,
+                f"the disk is full, {out} was not written. Free some space or choose another --out; the same command "
+                "continues where this one stopped.",
+            ) from error
+        raise
+
+
+def _clear(root: Path) -> None:
+    """Removes what a process that was killed has left, except for finished media and the journal."""
+    for path in root.iterdir():
+        if path.name.startswith("scratch-"):
+            shutil.rmtree(path, ignore_errors=True)
+    for path in (root / "folder").iterdir() if (root / "folder").is_dir() else ():
+        if path.name != MEDIA_FOLDER:
+            path.unlink()

@@ -1,0 +1,140 @@
+"""The attention of decoders that read trees: registered with transformers under a name, and given to a model by it.
+
+transformers hands any mask of four axes to its layers as it is, and each layer hands it to the attention function of
+its configuration. Columns therefore travel as an int64 tensor (B, 1, C, K), and on a GPU as a mask of flex_attention.
+The maker of masks is registered, too: without one, transformers would drop masks of two axes in silence.
+
+Shape legend: B rows, C columns, K tokens.
+
+Source: transformers 5.23, masking_utils.py, `_preprocess_mask_arguments`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention.flex_attention import BlockMask
+from transformers import PreTrainedModel
+from transformers.integrations.flex_attention import flex_attention_forward
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from medtune.models.attention.block_mask import block_mask
+from medtune.models.attention.chunked import chunked, continued
+from medtune.models.attention.columns import BLOCK, PLACE
+
+NAME = "medtune_tree"
+_KERNEL_WIDTH = 16
+"""The least head width of flex_attention's kernels on a GPU.
+
+Source: torch 2.15.0, torch/_inductor/kernel/flex/flex_attention.py.
+"""
+_UNKNOWN = ("softcap", "s_aux", "position_bias")
+"""Arguments of attention functions that change the scores in ways that are not computed here."""
+
+Carried = Tensor | BlockMask | dict[str, Tensor | BlockMask]
+"""What a decoder gets as its attention mask; by type of layer where its layers differ."""
+
+
+def take_columns(language: nn.Module) -> None:
+    """Makes a decoder read columns as its attention mask, in place; masks of two axes keep their meaning.
+
+    Args:
+        language: The decoder, or the language model that holds it.
+
+    Raises:
+        ValueError: The decoder computes its attention in a way of its own.
+    """
+    assert isinstance(language, PreTrainedModel)
+    language.set_attn_implementation(NAME)
+    config: Any = language.config.get_text_config()
+    if config._attn_implementation != NAME:
+        raise ValueError(
+            f"the language model {type(language).__name__} computes its attention in a way of its own, so that "
+            "sequences cannot share a row; choose a language model of transformers that takes attention functions"
+        )
+
+
+def carried(config: Any, columns_BCK: Tensor, *, is_plain: bool, is_whole: bool, blocks: bool = False) -> Carried:
+    """Returns the attention mask that shows a decoder who sees whom.
+
+    Args:
+        config: The configuration of the decoder, which takes columns.
+        columns_BCK: All columns of the tokens.
+        is_plain: Whether each row holds one sequence alone.
+        is_whole: Whether the decoder reads whole rows, and not the continuation of some.
+        blocks: Whether the tokens of an image see one another both ways.
+    """
+    window = getattr(config, "sliding_window", None)
+    number = BLOCK + 1 if blocks else PLACE + 1 if window else PLACE
+    if is_plain and is_whole and number == PLACE:
+        # One column alone says that a token sees all before it, which every fast kernel can do.
+        return columns_BCK[:, None, :1]
+    columns_BCK = columns_BCK[:, :number].contiguous()
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    if columns_BCK.device.type == "cuda" and is_whole and width >= _KERNEL_WIDTH:
+        return kernel_masks(config, columns_BCK)
+    mask = columns_BCK.unsqueeze(1)
+    return {"full_attention": mask, "sliding_attention": mask} if blocks else mask
+
+
+def kernel_masks(config: Any, columns_BCK: Tensor) -> Carried:
+    """Returns the masks of flex_attention for whole rows, one for each type of layer.
+
+    Args:
+        config: The configuration of the decoder.
+        columns_BCK: The columns that the decoder reads.
+    """
+    window = getattr(config, "sliding_window", None)
+    kinds = set(getattr(config, "layer_types", None) or ())
+    if len(kinds) < 2 and columns_BCK.shape[1] <= BLOCK:
+        return block_mask(columns_BCK, window=None if kinds == {"full_attention"} else window)
+    return {
+        "full_attention": block_mask(columns_BCK),
+        "sliding_attention": block_mask(columns_BCK, window=window),
+    }
+
+
+def tree_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | BlockMask | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    sliding_window: int | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """Returns the attention's outputs (B, Q, H, D), as transformers' layers expect them.
+
+    Columns are int64. Any other tensor, such as the mask of cross-attention, goes to torch's attention.
+    """
+    if unknown := [name for name in _UNKNOWN if kwargs.get(name) is not None]:
+        raise ValueError(
+            f"{type(module).__name__} changes its scores by {unknown[0]}, which trees of tokens do not know; choose "
+            "another language model"
+        )
+    if isinstance(attention_mask, BlockMask):
+        return flex_attention_forward(
+            module, query, key, value, attention_mask, scaling=scaling, dropout=dropout, **kwargs
+        )
+    if attention_mask is None or attention_mask.dtype != torch.int64:
+        return sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
+        )
+    if attention_mask.shape[2] == 1:
+        causal = {**kwargs, "is_causal": True}
+        return sdpa_attention_forward(module, query, key, value, None, dropout=dropout, scaling=scaling, **causal)
+    if query.shape[2] == key.shape[2]:
+        made = chunked(query, key, value, attention_mask, scale=scaling, dropout=dropout, window=sliding_window)
+    else:
+        made = continued(query, key, value, attention_mask, scale=scaling, window=sliding_window)
+    return made.transpose(1, 2).contiguous(), None
+
+
+ALL_ATTENTION_FUNCTIONS.register(NAME, tree_attention)
+ALL_MASK_ATTENTION_FUNCTIONS.register(NAME, sdpa_mask)

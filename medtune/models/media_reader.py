@@ -1,0 +1,142 @@
+"""Reads the media of an evaluation, in processes of its own ahead of the answers, and counts how long answers wait."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from medtune.data.types import MediaRef
+from medtune.models.contract import MediaItem, Transform
+from medtune.models.loaded_ahead import AHEAD, Turns
+from medtune.models.media_item import read_item
+
+Shown = tuple[MediaRef, ...]
+"""The media items that are shown together."""
+
+
+class MediaReader:
+    """Gives the media items of one group after another, as `read_item` does.
+
+    As a context it ends its processes.
+
+    Args:
+        transform: The preparation for the tower.
+        workers: Number of processes that read ahead; 0 reads each group when it is needed.
+
+    Attributes:
+        waited_s: The seconds that the caller of `next` and `read` has waited so far.
+    """
+
+    def __init__(self, transform: Transform, *, workers: int = 0) -> None:
+        self.waited_s = 0.0
+        self._transform = transform
+        self._workers = workers
+        self._coming: Iterator[list[MediaItem]] = iter(())
+        self._turns: Turns | None = None
+
+    def expect(self, groups: Sequence[Shown]) -> None:
+        """Announces the groups that `next` will give, in that order, each as often as it is needed."""
+        self.close()
+        workers = min(self._workers, len(groups))
+        self._coming = self._ahead(groups, workers) if workers else self._one_by_one(groups)
+
+    def next(self) -> list[MediaItem]:
+        """Returns the items of the next group that was announced.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ValueError: A file cannot be decoded, or the model cannot take it; the message names the file.
+            RuntimeError: A process that reads ahead was lost; see `lost_readers_named`.
+        """
+        started = time.perf_counter()
+        try:
+            return next(self._coming)
+        finally:
+            self.waited_s += time.perf_counter() - started
+
+    def read(self, group: Shown) -> list[MediaItem]:
+        """Returns the items of a group that was not announced.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ValueError: A file cannot be decoded, or the model cannot take it; the message names the file.
+        """
+        started = time.perf_counter()
+        try:
+            return _items(group, self._transform)
+        finally:
+            self.waited_s += time.perf_counter() - started
+
+    def close(self) -> None:
+        """Ends the processes that read ahead, and forgets what was announced."""
+        if self._turns is not None:
+            self._turns.end()
+        self._turns, self._coming = None, iter(())
+
+    def __enter__(self) -> MediaReader:
+        return self
+
+    def __exit__(self, *told: object) -> None:
+        self.close()
+
+    def _one_by_one(self, groups: Sequence[Shown]) -> Iterator[list[MediaItem]]:
+        for group in groups:
+            yield _items(group, self._transform)
+
+    def _ahead(self, groups: Sequence[Shown], workers: int) -> Iterator[list[MediaItem]]:
+        turns = self._turns = Turns(workers)
+        # The loader draws a seed for its processes; from the generator of the whole process it would change the run.
+        loader = DataLoader(
+            _Groups(groups, self._transform, turns),
+            batch_size=None,
+            collate_fn=_unchanged,
+            num_workers=workers,
+            prefetch_factor=AHEAD,
+            generator=torch.Generator(),
+            worker_init_fn=turns.leave_stopping_to_the_parent,
+        )
+        for number, found in enumerate(loader):
+            turns.taken(number)
+            if isinstance(found, _Refused):
+                raise found.kind(found.message)
+            yield found
+
+
+class _Refused(NamedTuple):
+    """An error of a user's file, which is raised again as it was; torch would wrap it in its own words."""
+
+    kind: type[FileNotFoundError] | type[ValueError]
+    message: str
+
+
+class _Groups(Dataset["list[MediaItem] | _Refused"]):
+    def __init__(self, groups: Sequence[Shown], transform: Transform, turns: Turns) -> None:
+        self._groups = groups
+        self._transform = transform
+        self._turns = turns
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __getitem__(self, number: int) -> list[MediaItem] | _Refused:
+        self._turns.wait(number)
+        try:
+            found = _items(self._groups[number], self._transform)
+        except FileNotFoundError as error:
+            return _Refused(FileNotFoundError, str(error))
+        except ValueError as error:
+            return _Refused(ValueError, str(error))
+        self._turns.loaded(found)
+        return found
+
+
+def _items(group: Shown, transform: Transform) -> list[MediaItem]:
+    return [read_item(ref, transform) for ref in group]
+
+
+def _unchanged(found: list[MediaItem] | _Refused) -> list[MediaItem] | _Refused:
+    return found

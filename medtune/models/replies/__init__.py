@@ -1,0 +1,1 @@
+"""Replies that grow as leaves of the tree of their prompts."""

@@ -1,0 +1,135 @@
+"""Grows replies as leaves of the trees that hold their prompts: one row, one prefill and one cache for all of them.
+
+A reply's tokens stand behind the row in memory, and their ranks say whose leaves they are. Each reply has a budget, end
+tokens and a seed of its own. One that has ended is asked no further; its keys stay, and nobody sees them.
+
+Shape legend: R replies, A replies that still grow, L tokens of the row, C columns, K tokens so far, E embedding width,
+V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from medtune.models.attention.columns import BLOCK, END, NO_BLOCK, PLACE, RANK
+from medtune.models.reply_sampling import gumbel
+from medtune.models.sequence.packing import PackedRows
+
+
+class Wanted(NamedTuple):
+    """A reply that is wanted.
+
+    Attributes:
+        leaf: The place in the row of the last token of its prompt.
+        max_new_tokens: Its largest length in tokens, at least 1.
+        stop_ids: The tokens that end it.
+        seed: Seed of its draws.
+        temperature: Temperature at which it is drawn; 0 is the greedy choice, which needs no seed.
+    """
+
+    leaf: int
+    max_new_tokens: int
+    stop_ids: tuple[int, ...]
+    seed: int = 0
+    temperature: float = 0.0
+
+
+class NewTokens(NamedTuple):
+    """The tokens that are read next, one of each reply that grows.
+
+    Attributes:
+        ids_1A: Their ids, int64.
+        positions_1A: Their position ids, int64, (1, A) or (1, A, 3).
+        columns_1CK: Who sees whom, int64: the columns of all tokens so far, theirs last.
+        leaf_A: The place in the row at which each one's prompt ends, int64.
+    """
+
+    ids_1A: Tensor
+    positions_1A: Tensor
+    columns_1CK: Tensor
+    leaf_A: Tensor
+
+
+Read = Callable[[NewTokens | None], Tensor]
+"""Reads the row (None), and then new tokens, into one cache; returns their hidden states, (L, E) or (A, E)."""
+
+
+@torch.no_grad()
+def grown(
+    rows: PackedRows, wanted: Sequence[Wanted], read: Read, output_layer: Callable[[Tensor], Tensor]
+) -> list[list[int]]:
+    """Returns the ids of each reply, its end token included where it said one.
+
+    Args:
+        rows: One row, with the trees of all prompts.
+        wanted: The replies; those to one prompt share its leaf.
+        read: Reads the row and its continuation.
+        output_layer: Turns hidden states into logits.
+
+    Raises:
+        ValueError: There is more than one row.
+    """
+    if len(rows.ids_BL) != 1:
+        raise ValueError(f"replies grow behind one row, and there are {len(rows.ids_BL)}")
+    device = rows.ids_BL.device
+    leaf_R = torch.tensor([each.leaf for each in wanted], device=device)
+    columns_CK, first_CR = _with_room(rows.columns_BCL[0], leaf_R, wanted)
+    first_position_R = rows.positions_BL[0, leaf_R] + 1
+    generators = [torch.Generator().manual_seed(each.seed) if each.temperature else None for each in wanted]
+    replies: list[list[int]] = [[] for _ in wanted]
+    alive = list(range(len(wanted)))
+    hidden_AE = read(None)[leaf_R]
+    while True:
+        noisy_AV = output_layer(hidden_AE).float()
+        for row, number in enumerate(alive):
+            if (generator := generators[number]) is not None:
+                drawn_V = gumbel(noisy_AV.shape[1], generator).to(device)
+                noisy_AV[row] = noisy_AV[row] / wanted[number].temperature + drawn_V
+        for number, id_ in zip(alive, noisy_AV.argmax(dim=-1).tolist(), strict=True):
+            replies[number].append(id_)
+        alive = [number for number in alive if not _has_ended(replies[number], wanted[number])]
+        if not alive:
+            return replies
+        alive_A = torch.tensor(alive, device=device)
+        behind_A = torch.tensor([len(replies[number]) - 1 for number in alive], device=device)
+        new_CA = first_CR[:, alive_A]
+        new_CA[RANK] += behind_A
+        new_CA[PLACE] += behind_A
+        columns_CK = torch.cat([columns_CK, new_CA], dim=1)
+        position_A = first_position_R[alive_A]
+        position_A = position_A + (behind_A if position_A.dim() == 1 else behind_A.unsqueeze(1))
+        ids_A = torch.tensor([replies[number][-1] for number in alive], device=device)
+        new = NewTokens(ids_A.unsqueeze(0), position_A.unsqueeze(0), columns_CK.unsqueeze(0), leaf_R[alive_A])
+        hidden_AE = read(new)
+
+
+def _has_ended(ids: Sequence[int], wanted: Wanted) -> bool:
+    return ids[-1] in wanted.stop_ids or len(ids) >= wanted.max_new_tokens
+
+
+def _with_room(columns_CL: Tensor, leaf_R: Tensor, wanted: Sequence[Wanted]) -> tuple[Tensor, Tensor]:
+    """Returns the columns of a row with ranks to spare behind each of its own, and those of each reply's first token.
+
+    The row's ranks are spread out so far that the ranks of all replies fit between two of them. A reply's ranks lie
+    right behind that of its leaf, before those of the leaf's descendants, and the replies to one prompt lie side by
+    side.
+    """
+    spread = 1 + sum(each.max_new_tokens for each in wanted)
+    columns_CL = columns_CL.clone()
+    columns_CL[[RANK, END]] *= spread
+    taken: Counter[int] = Counter()
+    skipped = []
+    for each in wanted:
+        skipped.append(taken[each.leaf])
+        taken[each.leaf] += each.max_new_tokens
+    first_CR = columns_CL[:, leaf_R]
+    first_CR[RANK] += 1 + torch.tensor(skipped, device=leaf_R.device)
+    first_CR[END] = first_CR[RANK] + torch.tensor([each.max_new_tokens for each in wanted], device=leaf_R.device)
+    first_CR[PLACE] += 1
+    first_CR[BLOCK] = NO_BLOCK
+    return columns_CL, first_CR

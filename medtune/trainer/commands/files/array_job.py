@@ -1,0 +1,115 @@
+"""Submits the preparation of a folder as an array job of shares, and a job behind it that writes the folder.
+
+Source: https://slurm.schedmd.com/job_array.html and https://slurm.schedmd.com/sbatch.html
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from medtune.data.plugins import plugin_arguments
+from medtune.data.prepared.work.work_folder import work_path
+from medtune.trainer.launch.slurm_script import OPTIONS
+
+_OWN = ("--slurm-array", "--slurm")
+
+
+class Jobs(NamedTuple):
+    """What the two jobs are called and when the second one begins.
+
+    Attributes:
+        work: What the shares do, for the name of their job.
+        last: What the last job does, for its name.
+        after: When the last job begins: after all shares have ended well, or after all have ended.
+    """
+
+    work: str
+    last: str
+    after: Literal["afterok", "afterany"]
+
+
+PREPARING = Jobs("prepare", "collect", "afterok")
+
+
+def submit_array(
+    arguments: Sequence[str], *, out: Path, shares: int, slurm: str, dry: bool, jobs: Jobs = PREPARING
+) -> int:
+    """Submits the two jobs, or prints their scripts, and returns the exit status.
+
+    Args:
+        arguments: The arguments of the command.
+        out: The prepared folder.
+        shares: The number of shares.
+        slurm: Options of sbatch as KEY=VALUE,...
+        dry: Whether the scripts are only printed.
+        jobs: What the jobs are called.
+
+    Raises:
+        ValueError: A key is wrong, there is no sbatch, or it refused a script.
+    """
+    logs = work_path(out).with_name(f"{out.name}.slurm")
+    options, command = _options(slurm), _command(arguments)
+    array = {"job-name": f"medtune-{jobs.work}-{out.name}", "array": f"1-{shares}", "output": f"{logs}/share-%a.log"}
+    last = {"job-name": f"medtune-{jobs.last}-{out.name}", "output": f"{logs}/{jobs.last}.log"}
+    share = f'{command} --share "$SLURM_ARRAY_TASK_ID/{shares}"'
+    scripts = [_script({**array, **options}, share), _script({**last, **options}, command)]
+    if dry:
+        print("\n".join(scripts), end="")
+        return 0
+    if shutil.which("sbatch") is None:
+        raise ValueError(
+            "--slurm-array: there is no sbatch on the PATH of this machine; --dry prints the scripts, and --share K/N "
+            "does a share by hand"
+        )
+    logs.mkdir(parents=True, exist_ok=True)
+    paths = [logs / "share.sh", logs / f"{jobs.last}.sh"]
+    for path, script in zip(paths, scripts, strict=True):
+        path.write_text(script, encoding="utf-8")
+    first = _sbatch([str(paths[0])])
+    behind = _sbatch([f"--dependency={jobs.after}:{first}", str(paths[1])])
+    print(f"submitted {shares} shares as job {first} and the last step as job {behind}\nlogs: {logs}")
+    return 0
+
+
+def _options(slurm: str) -> dict[str, str]:
+    found = {}
+    for part in slurm.split(",") if slurm else ():
+        name, equals, value = part.partition("=")
+        key = name.strip().replace("_", "-")
+        if key not in OPTIONS or not equals or not value:
+            raise ValueError(f"--slurm: {part!r}: wanted KEY=VALUE with a key among {', '.join(OPTIONS)}")
+        found[key] = value.strip()
+    return found
+
+
+def _command(arguments: Sequence[str]) -> str:
+    kept: list[str] = []
+    rest = iter(arguments)
+    for each in rest:
+        name, equals, _ = each.partition("=")
+        # argparse takes abbreviations. A job with one of these would submit the array again, without end.
+        if name.startswith("--s") and any(own.startswith(name) for own in _OWN):
+            if not equals:
+                next(rest)
+        elif not (name.startswith("--d") and "--dry".startswith(name)):
+            kept.append(each)
+    return shlex.join([sys.executable, "-m", "medtune", *plugin_arguments(), *kept])
+
+
+def _script(options: dict[str, str], command: str) -> str:
+    lines = [f"#SBATCH --{key}={shlex.quote(value)}" for key, value in {"chdir": str(Path.cwd()), **options}.items()]
+    return "\n".join(["#!/bin/bash", *lines, "#SBATCH --requeue", "", command, ""])
+
+
+def _sbatch(arguments: list[str]) -> str:
+    """Submits a script and returns the number of its job."""
+    answer = subprocess.run(["sbatch", "--parsable", *arguments], capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise ValueError(f"sbatch refused {arguments[-1]}: {answer.stderr.strip() or answer.stdout.strip()}")
+    return answer.stdout.strip().split(";")[0]

@@ -1,0 +1,106 @@
+"""Measures what it takes to answer questions: some pieces of an evaluation, asked as the run asks them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from medtune.eval.asking.answerer import Answerer, ToldAhead
+from medtune.eval.asking.ask import visit_answers
+from medtune.eval.asking.plan import Visit
+from medtune.models.contract import Transform
+from medtune.models.media_item import read_item
+from medtune.trainer.experiment.asked_model import LoadedModel
+from medtune.trainer.hours.pieces import NOTHING, Chosen, Cost, Pieces, choose, together
+from medtune.trainer.hours.work import Asking, has_cache
+from medtune.trainer.launch.stop import listening
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What it took to answer some questions.
+
+    Attributes:
+        groups: The measured media groups.
+        texts: The measured texts that are read without media.
+        num_answers: The number of answers to requests that were measured.
+    """
+
+    groups: Pieces
+    texts: Pieces
+    num_answers: int
+
+    def all(self, asking: Asking) -> Cost:
+        """Returns the cost of everything that one device is asked."""
+        return together([self.groups.all(len(asking.mine)), self.texts.all(len(asking.texts))])
+
+
+def chosen_groups(asking: Asking, *, in_piece: int, pieces: int, seed: int) -> Chosen:
+    """Returns the media groups of an evaluation that are measured, spread over the groups by their requests."""
+    sizes = [sum(len(visit.requests) for visit in visits) for visits in asking.mine]
+    return choose(sizes, in_piece=in_piece, pieces=pieces, seed=seed)
+
+
+def measured_answers(model: LoadedModel, asking: Asking, chosen: Chosen, *, clock: Clock, again: bool) -> Answered:
+    """Returns what it takes to answer the questions of the chosen groups.
+
+    Args:
+        model: The model.
+        asking: What the evaluation asks.
+        chosen: The chosen groups, by their places in `asking.mine`.
+        clock: Returns the seconds.
+        again: Whether the run has read all media before, so that those that a cache keeps come from the cache.
+    """
+    recipe = model.experiment.recipe
+    visits = [[visit for place in piece for visit in asking.mine[place]] for piece in (chosen.warm_up, *chosen.pieces)]
+    per_group = max(1, math.ceil(len(asking.texts) / max(1, len(asking.mine))))
+    texts = choose(
+        [len(text.prompt.text) for text in asking.texts],
+        in_piece=per_group * recipe.eval.batch_size,
+        pieces=max(2, len(chosen.pieces)),
+        seed=recipe.train.seed,
+    )
+    shown = [_without_media(asking, places) for places in (texts.warm_up, *texts.pieces)]
+    if again and has_cache(model.assembled.transform):
+        _fill_cache([visit for piece in visits for visit in piece], model.assembled.transform)
+    with listening(at_once=True), model.answering() as answerer:
+        took = [_timed(answerer, piece, clock) for piece in visits]
+        took_texts = [_timed(answerer, piece, clock) for piece in shown]
+    return Answered(
+        groups=_pieces(chosen, took[1:], of=len(asking.mine)),
+        texts=_pieces(texts, took_texts[1:], of=len(asking.texts)),
+        num_answers=sum(len(visit.requests) for piece in (*visits[1:], *shown[1:]) for visit in piece),
+    )
+
+
+def _pieces(chosen: Chosen, seconds: Sequence[float], *, of: int) -> Pieces:
+    if not of:
+        return NOTHING
+    units = tuple(map(len, chosen.pieces))
+    return Pieces(tuple(seconds), units, 1.0 if chosen.is_all else sum(units) / of)
+
+
+def _without_media(asking: Asking, places: Sequence[int]) -> list[Visit]:
+    if not places:
+        return []
+    nothing = replace(asking.plan[0][0].shown, media=())
+    return [Visit(nothing, tuple(asking.texts[place] for place in places))]
+
+
+def _timed(answerer: Answerer, visits: Sequence[Visit], clock: Clock) -> float:
+    begun = clock()
+    if isinstance(answerer, ToldAhead):
+        answerer.expect([(visit.shown, visit.requests) for visit in visits])
+    for visit in visits:
+        for _ in visit_answers(answerer, visit):
+            pass
+    return clock() - begun
+
+
+def _fill_cache(visits: Sequence[Visit], transform: Transform) -> None:
+    for visit in visits:
+        for ref in visit.shown.media:
+            read_item(ref, transform)

@@ -1,0 +1,68 @@
+"""The machines that a run may use: how many, with how many devices, and how much memory a device has."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, replace
+
+import torch
+
+from medtune.trainer.recipe.schema import Recipe
+
+GB = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """The devices that a run may use.
+
+    Attributes:
+        count: The number of devices of each machine, at least 1.
+        name: The name of the device, for messages.
+        memory_gb: Memory of one device, in GB.
+        is_gpu: False if the only device is the CPU.
+        nodes: The number of machines.
+    """
+
+    count: int
+    name: str
+    memory_gb: float
+    is_gpu: bool = True
+    nodes: int = 1
+
+    def __str__(self) -> str:
+        """Returns the devices in the form that `parse_devices` reads, without the memory."""
+        return f"{f'{self.nodes} x ' if self.nodes > 1 else ''}{self.count} x {self.name}"
+
+
+def parse_devices(text: str) -> Devices:
+    """Returns the devices that a text such as "4xA6000-48GB" or "2x8xA100-80GB" describes.
+
+    Raises:
+        ValueError: The text has neither the form NxNAME-SIZEGB nor the form NODESxNxNAME-SIZEGB.
+
+    Example:
+        >>> parse_devices("2x8xA100-80GB")
+        Devices(count=8, name='A100', memory_gb=80.0, is_gpu=True, nodes=2)
+    """
+    found = re.fullmatch(r"(?:(?:(\d+)x)?(\d+)x)?([\w. -]+?)-(\d+(?:\.\d+)?)GB", text)
+    if found is None or "0" in (found[1], found[2]):
+        raise ValueError(
+            f"--devices {text!r}: expected NxNAME-SIZEGB, for instance 4xA6000-48GB, or with the number of machines in "
+            "front 2x8xA100-80GB"
+        )
+    return Devices(int(found[2] or 1), found[3], float(found[4]), nodes=int(found[1] or 1))
+
+
+def this_machine() -> Devices:
+    """Returns this machine's GPUs or, if it has none, its CPU with the machine's memory."""
+    if torch.cuda.is_available():
+        first = torch.cuda.get_device_properties(0)
+        return Devices(torch.cuda.device_count(), first.name, first.total_memory / GB)
+    return Devices(1, "CPU", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GB, is_gpu=False)
+
+
+def on_devices(recipe: Recipe, devices: Devices) -> Recipe:
+    """Returns the recipe with the named numbers of machines and devices."""
+    return replace(recipe, train=replace(recipe.train, nodes=devices.nodes, devices=devices.count))

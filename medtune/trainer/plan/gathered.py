@@ -1,0 +1,148 @@
+"""Counts what a device gathers at once of a model whose weights are divided among several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from torch import nn
+
+from medtune.models.contract import Model
+from medtune.models.sharding.divide import units_of as divided_units
+from medtune.models.tuning.quantize import logical_size, stored_bytes
+from medtune.trainer.recipe.schema import StrategyName, TrainBlock
+
+GRADIENT_BYTES = 4
+"""Bytes of a gradient, float32."""
+LIVE_ELEMENTS = 1_000_000_000
+"""The weights that ZeRO-3 keeps gathered because they are needed again soon.
+
+Source: the default of deepspeed 0.19.8 for `stage3_max_live_parameters` and `stage3_max_reuse_distance`.
+"""
+PREFETCHED_ELEMENTS = 50_000_000
+"""The weights that ZeRO-3 gathers ahead of their use, in a buffer from which they are copied.
+
+Source: the default of deepspeed 0.19.8 for `stage3_prefetch_bucket_size`.
+"""
+
+
+REST = "the rest"
+"""The name of the unit of what belongs to no other module."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A module whose weights are gathered together.
+
+    Attributes:
+        name: Its name.
+        stored: Bytes of its weights.
+        elements: The number of its weights.
+        learning: The number of those that learn.
+    """
+
+    name: str
+    stored: float
+    elements: int
+    learning: int
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """What is gathered at once of a model whose weights are divided.
+
+    Attributes:
+        units: The modules whose weights FSDP2 gathers together, in the order of a pass.
+        layers: The modules that hold weights themselves, whose weights ZeRO-3 gathers together.
+    """
+
+    units: Sequence[Unit] = ()
+    layers: Sequence[Unit] = ()
+
+
+def units_of(model: Model) -> list[Unit]:
+    """Returns the modules that FSDP2 gathers one at a time, in the order of a pass, and last what belongs to none."""
+    taken: set[int] = set()
+    found: list[Unit] = []
+    names = {id(module): name for name, module in model.named_modules()}
+    for module in (*divided_units(model), model):
+        own = [p for p in module.parameters() if id(p) not in taken]
+        taken.update(id(p) for p in own)
+        if own:
+            found.append(_unit(names[id(module)] or REST, own))
+    language = model.of_transformers
+    first, last = (names.get(id(end)) for end in (language.get_input_embeddings(), language.get_output_embeddings()))
+    decoder = names[id(language.get_decoder())]
+    after = {last: 3, REST: 4}
+    return sorted(
+        found,
+        key=lambda unit: after.get(unit.name, 1 if unit.name == first else 2 if unit.name.startswith(decoder) else 0),
+    )
+
+
+def layers_of(model: Model) -> list[Unit]:
+    """Returns the modules that hold weights themselves, as ZeRO-3 gathers them."""
+    owned = ((name, list(module.parameters(recurse=False))) for name, module in model.named_modules())
+    return [_unit(name or REST, own) for name, own in owned if own]
+
+
+def _unit(name: str, own: Sequence[nn.Parameter]) -> Unit:
+    return Unit(
+        name,
+        sum(map(stored_bytes, own)),
+        sum(map(logical_size, own)),
+        sum(logical_size(p) for p in own if p.requires_grad),
+    )
+
+
+def gathered(train: TrainBlock, divided: Divided, *, is_gpu: bool) -> float:
+    """Returns the most bytes of whole weights, and of their gradients, that a device holds at once in a training.
+
+    It is 0 where weights are not divided.
+    """
+    if not train.divides_weights or train.world_size == 1 or not divided.units:
+        return 0.0
+    if train.strategy == "fsdp":
+        return max(_forward(divided.units), _backward(divided.units))
+    running = max(layer.stored for layer in divided.layers)
+    gradient = GRADIENT_BYTES * max(layer.learning for layer in divided.layers)
+    if not is_gpu:
+        return running + gradient
+    whole, elements = sum(unit.stored for unit in divided.units), sum(unit.elements for unit in divided.units)
+    ahead = whole * min(1.0, PREFETCHED_ELEMENTS / elements)
+    return max(running, whole * min(1.0, LIVE_ELEMENTS / elements)) + ahead + gradient
+
+
+def gathered_to_answer(divided: Divided, strategy: StrategyName) -> float:
+    """Returns the most bytes of whole weights that a device holds at once when questions are answered."""
+    if strategy == "fsdp":
+        return _forward(divided.units)
+    return max((layer.stored for layer in divided.layers), default=0.0)
+
+
+def _forward(units: Sequence[Unit]) -> float:
+    """Returns the bytes of a unit that runs and of two buffers, from which it and the unit before it were copied.
+
+    What belongs to no unit is held as long as the whole model runs.
+
+    Source: `AllGatherState` in torch.distributed.fsdp (torch 2.15), which keeps a buffer until the next copy is made.
+    """
+    rest, inner = _rest(units), [unit.stored for unit in units if unit.name != REST]
+    return rest + max([rest, *(before + 2 * unit for before, unit in pairwise([0.0, *inner]))])
+
+
+def _backward(units: Sequence[Unit]) -> float:
+    """Returns the bytes of a unit that runs, of the buffer of the next one, and of the gradients of two.
+
+    Those of a unit are made while those of the unit before it are sent.
+
+    Source: `ReduceScatterState` in torch.distributed.fsdp (torch 2.15).
+    """
+    rest, inner = _rest(units), [unit.stored for unit in units if unit.name != REST]
+    learning = max((unit.learning for unit in units), default=0)
+    return rest + max([rest, *(a + b for a, b in pairwise([0.0, *inner]))]) + 2 * GRADIENT_BYTES * learning
+
+
+def _rest(units: Sequence[Unit]) -> float:
+    return sum(unit.stored for unit in units if unit.name == REST)

@@ -1,0 +1,366 @@
+"""The plan of a run: what each device holds in each phase, and what a machine's memory and the disk have to take."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+
+from medtune.models.assemble import ZooEntry
+from medtune.models.contract import MediaBatch, Model
+from medtune.models.loaded_ahead import loader_bytes
+from medtune.models.tuning.apply import PartRow, adapt, set_learning
+from medtune.models.tuning.plan import Precision
+from medtune.models.tuning.precision import set_types
+from medtune.models.tuning.quantize import logical_size, quantize_language, stored_bytes
+from medtune.trainer.plan.devices import GB, Devices
+from medtune.trainer.plan.disk import exported, on_disk
+from medtune.trainer.plan.gathered import Divided, gathered_to_answer, layers_of, units_of
+from medtune.trainer.plan.held import Held, after_step, held
+from medtune.trainer.plan.passes import PassSize, media_without_files
+from medtune.trainer.plan.rehearsal import Pass, Rehearsal
+from medtune.trainer.recipe.schema import Recipe, Stage
+
+LARGE = 1_000_000_000
+"""The number of parameters above which a run needs a GPU; without one, a step would take minutes."""
+ASSUMED_TOKENS = 1000
+"""Tokens of a training row where no data say how long the rows are."""
+TARGETS = 16
+"""Target tokens of a row where no data say how many there are."""
+CANNOT_REHEARSE = (RuntimeError, NotImplementedError, ValueError, TypeError, IndexError)
+"""What torch raises where the code of a model asks for values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What the data say about the passes.
+
+    Attributes:
+        row_tokens: Tokens of the longest training row, visual tokens included.
+        targets: Most target tokens of a row.
+        rows_of_group: Rows of a media group: 1 where its questions share a row.
+        least_tokens: Tokens of the shortest media group; None where no data said it.
+        is_measured: Whether the data said so; otherwise the numbers are assumed.
+        cache_bytes: Bytes of the cache of volumes once it is full, at most; 0 where no data are here.
+    """
+
+    row_tokens: int = ASSUMED_TOKENS
+    targets: int = TARGETS
+    rows_of_group: int = 1
+    least_tokens: int | None = None
+    is_measured: bool = False
+    cache_bytes: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What a device holds in a phase, at most.
+
+    Attributes:
+        name: The phase.
+        terms: Bytes by what they are for.
+    """
+
+    name: str
+    terms: Mapping[str, float]
+
+    @property
+    def total(self) -> float:
+        """All bytes together."""
+        return sum(self.terms.values())
+
+    @property
+    def largest(self) -> str:
+        """The names of the two largest terms."""
+        return " and ".join(sorted(self.terms, key=lambda name: -self.terms[name])[:2])
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run needs.
+
+    Attributes:
+        phases: What a device holds in each phase.
+        host: Bytes that the processes of one machine hold in its memory, by what they are for.
+        disk: Bytes in the run folder and in the cache, by what they are for.
+        export: Bytes that `medtune export` writes after the run, by how it is asked.
+        parameters: The number of parameters of the model.
+        unknown: What could not be counted, in words.
+    """
+
+    phases: tuple[Phase, ...]
+    host: Mapping[str, float]
+    disk: Mapping[str, float]
+    export: Mapping[str, float]
+    parameters: int
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def peak(self) -> Phase:
+        """The phase that needs most."""
+        return max(self.phases, key=lambda phase: phase.total)
+
+    def fits(self, devices: Devices) -> bool:
+        """Returns whether every phase fits on a device."""
+        return self.peak.total <= devices.memory_gb * GB
+
+
+class Planner:
+    """Plans variants of a recipe; a pass that two of them share is rehearsed once.
+
+    Args:
+        entry: The model's entry.
+        sizes: What the data say.
+        item: A prepared media item of the data; None takes an empty one where the entry says what it looks like.
+    """
+
+    def __init__(self, entry: ZooEntry, sizes: Sizes, item: MediaBatch | None = None) -> None:
+        self._entry = entry
+        self._sizes = sizes
+        self._item = item
+        self._passes = functools.lru_cache(maxsize=None)(self._rehearsed)
+        self._models = functools.lru_cache(maxsize=None)(self._counted)
+        self._known: dict[tuple[object, ...], tuple[Recipe, Stage]] = {}
+        self._rehearsals: dict[tuple[object, ...], Rehearsal] = {}
+
+    def least(self, recipe: Recipe, devices: Devices) -> float:
+        """Returns the bytes that a device holds in the largest phase before anything passes through the model."""
+        return max(phase.total for phase in self._phases(recipe, devices, passes=False)[0])
+
+    def plan(self, recipe: Recipe, devices: Devices) -> Plan:
+        """Returns the plan of a recipe, whose numbers of machines and devices are those of the plan.
+
+        Where a large model has no GPU, which the run lacks anyway, no pass is rehearsed.
+        """
+        stage = recipe.stages[0]
+        state = self._model(recipe, stage)
+        rehearses = devices.is_gpu or sum(row.parameters for row in state.rows) <= LARGE
+        phases, unknown = self._phases(recipe, devices, passes=rehearses)
+        if not rehearses:
+            unknown.append("what passes through the model: name the machine that will run it with --devices")
+        kept = _held(recipe, state, devices)
+        parameters = sum(row.parameters for row in state.rows)
+        return Plan(
+            phases=tuple(phases),
+            host=self._host(recipe, kept, state),
+            disk=_positive(on_disk(recipe, state.learnt, state.adapters, cached=self._sizes.cache_bytes)),
+            export=exported(recipe, parameters, state.learnt),
+            parameters=parameters,
+            unknown=tuple(dict.fromkeys(unknown)),
+        )
+
+    def _phases(self, recipe: Recipe, devices: Devices, *, passes: bool) -> tuple[list[Phase], list[str]]:
+        unknown: list[str] = []
+
+        def terms_of(key: tuple[object, ...]) -> dict[str, float]:
+            if not passes:
+                return {}
+            found = self._passes(key)
+            if isinstance(found, str):
+                unknown.append(found)
+                return {}
+            return {name: float(size) for name, size in found.bytes.items() if size > 0}
+
+        train = recipe.train
+        before = self._model(recipe, None)
+        divided = train.world_size if train.divides_weights else 1
+        phases = []
+        for name, state in (("zero-shot", before), ("final", self._model(recipe, recipe.stages[-1]))):
+            # FSDP2 divides what is only asked, whatever divides it in training.
+            whole = gathered_to_answer(state.divided, "fsdp") if divided > 1 else 0.0
+            terms = {"weights": state.stored / divided, "gathered weights": whole}
+            terms |= terms_of(self._key(recipe, recipe.stages[-1], "read")) | self._cache(recipe, state, passes=passes)
+            phases.append(Phase(name, _positive(terms)))
+        for stage in recipe.stages:
+            state = self._model(recipe, stage)
+            kept = _held(recipe, state, devices)
+            learns = f"training, {stage.name}" if len(recipe.stages) > 1 else "training"
+            step = terms_of(self._key(recipe, stage, "train"))
+            asked = terms_of(self._key(recipe, stage, "read")) | self._cache(recipe, state, passes=passes)
+            between = after_step(recipe.train, kept, state.divided)
+            phases.insert(-1, _training(learns, kept, step))
+            phases.insert(-1, Phase("validation", _positive(_states(between) | asked)))
+        return phases, unknown
+
+    def _key(self, recipe: Recipe, stage: Stage, what: str) -> tuple[object, ...]:
+        """Returns what decides a pass."""
+        train = recipe.train
+        media = 1
+        tokens = self._sizes.row_tokens
+        if what == "train":
+            of_group = 1 if train.group_questions == 1 else self._sizes.rows_of_group
+            media = self._groups_of_pass(stage)
+            if stage.micro_batch_tokens is None:
+                rows = media * of_group
+            else:
+                # Rows of the longest fill the budget; a group that is longer is a pass of its own.
+                rows = max(of_group, min(stage.batch_size * of_group, stage.micro_batch_tokens // tokens))
+        else:
+            rows = max(1, recipe.eval.batch_tokens // tokens)
+            media = min(recipe.eval.batch_size, rows)
+        size = PassSize(rows, tokens, min(self._sizes.targets, tokens), media)
+        key = (what, size, train.gradient_checkpointing, not train.divides_weights, *_model_key(recipe, stage))
+        self._known[key] = (recipe, stage)
+        return key
+
+    def _groups_of_pass(self, stage: Stage) -> int:
+        """Returns the most media groups of a forward pass: with a budget of tokens, as many of the shortest as fit."""
+        if stage.micro_batch_tokens is None:
+            return stage.micro_batch_size
+        fitting = stage.micro_batch_tokens // (self._sizes.least_tokens or self._sizes.row_tokens)
+        return max(1, min(stage.batch_size, fitting))
+
+    def _rehearsed(self, key: tuple[object, ...]) -> Pass | str:
+        what, size, recompute, cached = key[:4]
+        recipe, stage = self._known[key]
+        assert isinstance(size, PassSize)
+        try:
+            if key[2:] not in self._rehearsals:
+                model = _skeleton(self._entry, recipe, stage)
+                self._rehearsals.clear()
+                self._rehearsals[key[2:]] = Rehearsal(
+                    model, precision=_precision(recipe), recompute=bool(recompute), cached_casts=bool(cached)
+                )
+            rehearsal = self._rehearsals[key[2:]]
+            media = self._media(rehearsal.model, recipe, size.media)
+            return rehearsal.train(size, media) if what == "train" else rehearsal.read(size, media)
+        except CANNOT_REHEARSE as error:
+            return f"the activations: this model cannot be run without values ({str(error).splitlines()[0][:120]})"
+
+    def _media(self, model: Model, recipe: Recipe, number: int) -> MediaBatch | None:
+        if self._item is None:
+            return media_without_files(self._entry, model, recipe.model, number=number)
+        if isinstance(self._item, torch.Tensor):
+            return self._item[:1].expand(number, *self._item.shape[1:])
+        return [self._item[0]] * number
+
+    def _cache(self, recipe: Recipe, state: _Counted, *, passes: bool) -> dict[str, float]:
+        if not passes or "generation" not in recipe.eval.known_readings:
+            return {}
+        # A tree of prompts may hold as many tokens more as its prompts share (`grow_within`).
+        return {"keys and values": state.token_cache * max(recipe.eval.batch_tokens, 2 * self._sizes.row_tokens)}
+
+    def _item_bytes(self, recipe: Recipe) -> float | None:
+        media = self._media(self._entry.skeleton(recipe.model), recipe, 1)
+        return None if media is None else float(sum(t.numel() * t.element_size() for t in _tensors(media)))
+
+    def _model(self, recipe: Recipe, stage: Stage | None) -> _Counted:
+        key = ("before" if stage is None else "learning", *_model_key(recipe, stage))
+        self._known[key] = (recipe, recipe.stages[0] if stage is None else stage)
+        return self._models(key)
+
+    def _counted(self, key: tuple[object, ...]) -> _Counted:
+        recipe, stage = self._known[key]
+        model = _skeleton(self._entry, recipe, None if key[0] == "before" else stage)
+        learning = () if key[0] == "before" else recipe.stages
+        learnt = {name: p for each in learning for name, p in _learning(model, each)}
+        rows = set_learning(model, stage.tuning) if learning else ()
+        stored = sum(stored_bytes(p) for p in model.parameters())
+        divided = Divided(units_of(model), layers_of(model))
+        return _Counted(
+            rows=rows,
+            stored=stored,
+            divided=divided,
+            token_cache=_cache_bytes(model, recipe),
+            learnt=sum(map(logical_size, learnt.values())),
+            adapters=sum(p.numel() for name, p in learnt.items() if ".lora_" in name),
+        )
+
+    def _host(self, recipe: Recipe, kept: Held, state: _Counted) -> dict[str, float]:
+        train, ranks = recipe.train, recipe.train.devices
+        item = self._item_bytes(recipe)
+        micro_batch = max(map(self._groups_of_pass, recipe.stages))
+        in_training = 0.0 if item is None else loader_bytes(recipe.data.workers, micro_batch * item)
+        loading = (
+            max((unit.stored for unit in state.divided.units), default=0.0) if train.divides_weights else state.stored
+        )
+        return _positive(
+            {
+                "weights while they are read": ranks * loading,
+                "offloaded states": ranks * kept.host,
+                # A validation reads its media while training's wait.
+                "loaders": 0.0 if item is None else ranks * (in_training + loader_bytes(recipe.data.workers, item)),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    rows: tuple[PartRow, ...]
+    stored: float
+    divided: Divided
+    token_cache: float
+    learnt: int
+    adapters: int
+
+
+def _learning(model: Model, stage: Stage) -> list[tuple[str, torch.nn.Parameter]]:
+    set_learning(model, stage.tuning)
+    return [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+
+
+def _precision(recipe: Recipe) -> Precision:
+    # The wider of the two that "auto" may become on the device of the run.
+    return "32-true" if recipe.train.precision == "auto" else recipe.train.precision
+
+
+def _model_key(recipe: Recipe, stage: Stage | None) -> tuple[object, ...]:
+    return (repr(recipe.model), _precision(recipe), repr(None if stage is None else stage.tuning))
+
+
+def _skeleton(entry: ZooEntry, recipe: Recipe, stage: Stage | None) -> Model:
+    """Returns the model of a stage, or before training for None, on the meta device."""
+    model, precision = entry.skeleton(recipe.model), _precision(recipe)
+    if recipe.model.language_bits is not None:
+        quantize_language(model, precision=precision, device=torch.device("meta"))
+    if stage is None:
+        model.requires_grad_(False)
+    else:
+        adapt(model, [each.tuning for each in recipe.stages], seed=recipe.train.seed)
+    set_types(model, precision)
+    if stage is not None:
+        set_learning(model, stage.tuning)
+    return model
+
+
+def _held(recipe: Recipe, state: _Counted, devices: Devices) -> Held:
+    return held(recipe.train, state.rows, state.divided, is_gpu=devices.is_gpu)
+
+
+def _states(kept: Held) -> dict[str, float]:
+    return {
+        "weights": kept.weights,
+        "masters": kept.masters,
+        "gradients": kept.gradients,
+        "moments": kept.moments,
+        "moving average": kept.average,
+        "buffers of gradients": kept.buffers,
+        "gathered weights": kept.gathered,
+    }
+
+
+def _training(name: str, kept: Held, step: Mapping[str, float]) -> Phase:
+    """Returns what a device holds in a step: in the backward pass, or when gradients are sent after it."""
+    sent = {"gradients as they are sent": kept.sent}
+    held_then = _states(replace(kept, buffers=0.0) if kept.buffers_fill_late else kept)
+    backward = Phase(name, _positive({**held_then, **step, **(sent if kept.sends_in_between else {})}))
+    after = Phase(name, _positive(_states(kept) | sent))
+    return max(backward, after, key=lambda phase: phase.total)
+
+
+def _cache_bytes(model: Model, recipe: Recipe) -> float:
+    """Returns the bytes of a token's keys and values in all layers."""
+    config = model.of_transformers.config.get_text_config()
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return float(2 * config.num_hidden_layers * heads * width * (4 if _precision(recipe) == "32-true" else 2))
+
+
+def _positive(terms: Mapping[str, float]) -> dict[str, float]:
+    return {name: size for name, size in terms.items() if size > 0}
+
+
+def _tensors(media: MediaBatch) -> list[torch.Tensor]:
+    return [media] if isinstance(media, torch.Tensor) else [tensor for one in media for tensor in one.values()]

@@ -1,0 +1,206 @@
+"""Rehearses a pass of the real model without values, and counts the bytes that live when they are most.
+
+A deep decoder is rehearsed with a few of its layers: what each further layer of a kind adds is what the last one added.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from medtune.models.contract import MediaBatch, Model
+from medtune.models.tuning.gradient_checkpointing import recompute_activations
+from medtune.models.tuning.plan import Precision
+from medtune.models.tuning.precision import precise
+from medtune.models.tuning.quantize import is_quantized
+from medtune.trainer.plan.live_bytes import GRADIENTS, WEIGHTS, LiveBytes, without_values
+from medtune.trainer.plan.passes import PassSize, rows_of
+
+WHOLE_UP_TO = 12
+"""The number of layers up to which all of them are rehearsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What a pass holds beside the weights and gradients, when all of it together is most.
+
+    Attributes:
+        bytes: Bytes by kind: activations, masks, logits, casts of weights.
+        visual_tokens: Tokens with which a media item stands in a row; 0 where no media were shown.
+    """
+
+    bytes: Counter[str]
+    visual_tokens: int
+
+
+class Rehearsal:
+    """A model whose passes can be rehearsed; its weights are given up.
+
+    Args:
+        model: The model with its adapters, in the types of the precision; parameters that learn require gradients.
+        precision: The precision, resolved.
+        recompute: Whether the layers are computed again in the backward pass.
+        cached_casts: Whether torch.autocast keeps its copies of weights until the pass ends.
+
+    Attributes:
+        model: The model, whose weights have no values any more.
+    """
+
+    def __init__(self, model: Model, *, precision: Precision, recompute: bool, cached_casts: bool) -> None:
+        self._fake = FakeTensorMode(allow_non_fake_inputs=True)
+        self._precise = precise(precision, torch.device("cpu"))
+        self._cached_casts = cached_casts
+        self._compute = torch.float32 if precision == "32-true" else torch.bfloat16
+        _unpack_in_forward(model, self._fake, self._compute)
+        output: Any = model.of_transformers.get_output_embeddings()
+        self._vocabulary = int(output.weight.shape[0])
+        without_values(model, self._fake)
+        if recompute:
+            recompute_activations(model)
+        self.model = model
+        decoder: Any = model.of_transformers.get_decoder()
+        self._decoder = decoder
+        self._layers: list[nn.Module] = list(decoder.layers)
+
+    def train(self, size: PassSize, media: MediaBatch | None) -> Pass:
+        """Returns what a training pass holds whose gradients are added to those that are there already."""
+        return self._extended(size, media, learns=True)
+
+    def read(self, size: PassSize, media: MediaBatch | None) -> Pass:
+        """Returns what a pass of an evaluation holds."""
+        return self._extended(size, media, learns=False)
+
+    def _extended(self, size: PassSize, media: MediaBatch | None, *, learns: bool) -> Pass:
+        kinds = self._kinds()
+        lengths = _prefixes(kinds)
+        runs = [self._run(size, media, layers=length, learns=learns) for length in lengths]
+        if len(runs) == 1:
+            return runs[0]
+        names = sorted(set(kinds))
+        counted = np.array([[1, *(kinds[:length].count(name) for name in names)] for length in lengths], float)
+        wanted = np.array([1, *(kinds.count(name) for name in names)], float)
+        found: Counter[str] = Counter()
+        for what in {each for run in runs for each in run.bytes}:
+            solved, *_ = np.linalg.lstsq(counted, np.array([run.bytes[what] for run in runs], float), rcond=None)
+            found[what] = max(0, round(float(wanted @ solved)))
+        return Pass(found, runs[0].visual_tokens)
+
+    def _kinds(self) -> list[str]:
+        types = getattr(self.model.of_transformers.config.get_text_config(), "layer_types", None)
+        names = [type(layer).__name__ for layer in self._layers]
+        return names if types is None else [f"{name} {kind}" for name, kind in zip(names, types, strict=True)]
+
+    def _run(self, size: PassSize, media: MediaBatch | None, *, layers: int, learns: bool) -> Pass:
+        model = self.model
+        self._decoder.layers = nn.ModuleList(self._layers[:layers])
+        model.train(learns)
+        live = LiveBytes(self._fake, vocabulary=self._vocabulary)
+        held = [*model.parameters(), *model.buffers()]
+        for tensor in held:
+            live.hold(tensor, WEIGHTS)
+        with self._fake:
+            for parameter in model.parameters():
+                if learns and parameter.requires_grad:
+                    parameter.grad = torch.empty_like(parameter)
+                    live.hold(parameter.grad, GRADIENTS)
+        before, kept = Counter(live.now), torch.is_autocast_cache_enabled()
+        live.forget_peak()
+        torch.set_autocast_cache_enabled(self._cached_casts)
+        try:
+            with live:
+                visual = self._passes(size, media, learns=learns)
+        finally:
+            torch.set_autocast_cache_enabled(kept)
+            self._decoder.layers = nn.ModuleList(self._layers)
+            for parameter in model.parameters():
+                parameter.grad = None
+        return Pass(Counter({what: live.most[what] - before[what] for what in live.most}), visual)
+
+    def _passes(self, size: PassSize, media: MediaBatch | None, *, learns: bool) -> int:
+        grad: AbstractContextManager[object] = nullcontext() if learns else torch.no_grad()
+        with grad:
+            with self._precise():
+                encoded = None if media is None else self.model.encode(media)
+                visual = 0 if encoded is None else _visual_tokens(encoded)
+                axes = (3,) if "mrope_section" in str(self.model.of_transformers.config) else ()
+                read = self.model(rows_of(size, visual_tokens=visual, axes=axes), encoded)
+                loss: Tensor = -read.logprobs_T.sum()
+            del read, encoded
+            if learns:
+                loss.backward()
+        return visual
+
+
+def _visual_tokens(encoded: Any) -> int:
+    """Returns the tokens of an item in a row: those of tokens_MNE, or one where the decoder attends to the states."""
+    return int(encoded.shape[1]) if isinstance(encoded, Tensor) else 1
+
+
+def _prefixes(kinds: list[str]) -> list[int]:
+    """Returns the numbers of first layers to rehearse, which tell the share of each kind of layer apart.
+
+    Example:
+        >>> _prefixes(["a"] * 40), _prefixes((["a"] * 3 + ["b"]) * 10), _prefixes(["a"] * 3)
+        ([2, 3], [5, 6, 8], [3])
+    """
+    if len(kinds) <= WHOLE_UP_TO:
+        return [len(kinds)]
+    names = sorted(set(kinds))
+    # Each kind occurs at least once, in more than one layer.
+    first = max(2, max(kinds.index(name) for name in names) + 2)
+    chosen, rows = [first], [[1, *(kinds[:first].count(name) for name in names)]]
+    for length in range(first + 1, len(kinds) + 1):
+        row = [1, *(kinds[:length].count(name) for name in names)]
+        if np.linalg.matrix_rank(np.array([*rows, row])) > len(rows):
+            chosen.append(length)
+            rows.append(row)
+        if len(chosen) == len(names) + 1:
+            return chosen
+    return [len(kinds)]
+
+
+class _Unpacked(torch.autograd.Function):
+    """Multiplies with a weight that is unpacked from 4 bits for each pass and not kept."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, packed: Tensor, width: int) -> Tensor:
+        ctx.shape, ctx.packed = (width, inputs.shape[-1]), packed
+        return inputs @ _weight(packed, ctx.shape, inputs.dtype).t()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return gradient @ _weight(ctx.packed, ctx.shape, gradient.dtype), None, None
+
+
+def _weight(packed: Tensor, shape: tuple[int, int], dtype: torch.dtype) -> Tensor:
+    return packed.new_empty(shape, dtype=dtype)
+
+
+def _unpack_in_forward(model: Model, fake: FakeTensorMode, compute: torch.dtype) -> None:
+    """Lets layers in 4 bits run without values, in place, as bitsandbytes runs them."""
+    for module in model.modules():
+        weight = module._parameters.get("weight")
+        if weight is not None and is_quantized(weight):
+            width = int(weight.shape[0])
+            module._parameters["weight"] = nn.Parameter(
+                torch.empty(weight.numel() // 2, dtype=torch.uint8, device="meta"), requires_grad=False
+            )
+            module.forward = _forward(module, width, compute)
+
+
+def _forward(module: nn.Module, width: int, compute: torch.dtype) -> Any:
+    def forward(inputs: Tensor) -> Tensor:
+        packed = module._parameters["weight"]
+        assert packed is not None
+        made: Tensor = _Unpacked.apply(inputs.to(compute), packed, width)
+        bias = module._parameters.get("bias")
+        return made if bias is None else made + bias.to(made.dtype)
+
+    return forward

@@ -1,0 +1,75 @@
+"""The losses of the forward passes of an optimizer step, which stay on the device until the step needs their values.
+
+A number of a GPU is read only after all that was queued before it has run. To read the loss of each pass before its
+backward pass would leave the device without work twice in each pass.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+SHOWN = 8
+"""Number of questions that a message names."""
+
+
+class NonFiniteLossError(ValueError):
+    """Raised when the loss is infinite or not a number; the message names the questions of the batch."""
+
+
+class _PassLoss(NamedTuple):
+    loss: Tensor
+    question_ids: tuple[str, ...]
+
+
+class StepLosses:
+    """Collects the shares that the passes of a step have in its loss.
+
+    Attributes:
+        total: The loss of the step so far, of the passes whose losses were read.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[_PassLoss] = []
+        self.total = 0.0
+
+    def __len__(self) -> int:
+        """Returns the number of passes whose losses were not read yet."""
+        return len(self._waiting)
+
+    def forget(self) -> None:
+        """Begins a step anew."""
+        self._waiting.clear()
+        self.total = 0.0
+
+    def add(self, loss: Tensor, question_ids: tuple[str, ...]) -> None:
+        """Takes the share of a pass over these questions; nothing waits for it."""
+        self._waiting.append(_PassLoss(loss.detach(), question_ids))
+
+    def read(self, *further: Tensor, step: int) -> list[float]:
+        """Returns the values of further numbers of the step; the losses are read with them, in one transfer.
+
+        Args:
+            further: Scalars on the device of the losses, such as the norm of the gradient.
+            step: The number of the step, from 1, for the message.
+
+        Raises:
+            NonFiniteLossError: A loss is not finite.
+        """
+        waiting, self._waiting = self._waiting, []
+        numbers = [*(each.loss for each in waiting), *further]
+        if not numbers:
+            return []
+        values: list[float] = torch.stack([number.double().reshape(()) for number in numbers]).tolist()
+        for each, value in zip(waiting, values, strict=False):
+            if not math.isfinite(value):
+                shown = ", ".join(each.question_ids[:SHOWN]) + (", ..." if len(each.question_ids) > SHOWN else "")
+                raise NonFiniteLossError(
+                    f"the loss is {value} at step {step}; the batch holds the questions {shown}. Lower the learning "
+                    "rates, or look at these images"
+                )
+        self.total += sum(values[: len(waiting)])
+        return values[len(waiting) :]

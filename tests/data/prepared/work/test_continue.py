@@ -1,0 +1,234 @@
+"""Preparing in several processes and shares, killed and continued: always the same folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from medtune.benchmarks import find_source
+from medtune.data.prepared import copy_media
+from medtune.data.prepared.work import claims
+from medtune.data.prepared.work.claims import claimed
+from medtune.data.prepared.work.take import prepare_share
+from medtune.data.prepared.work.work_folder import Share, work_path
+from medtune.data.prepared.write import prepare
+from medtune.data.raw.source import Draw, Source, SourceTable
+from medtune.data.types import MediaRef, Question
+from medtune.trainer.commands.cli import main
+
+NUM = 24
+_MARK = "MEDTUNE_TESTS_MARK"
+PHANTOM = ["prepare", "ctlesionvqa", "--source", "ct_phantom"]
+
+
+def _tree(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def _crashing(root: Path) -> Source:
+    """Returns a source of images; the process that draws the one with the number that crash.txt names dies."""
+    return Source("t", "CC0", "https://example.org", "synthetic", "file", partial(_read, root), None, name="t")
+
+
+def _read(root: Path, _: Path | None, seed: int, scratch: Path) -> SourceTable:
+    questions, media, draws = [], {}, {}
+    for number in range(NUM):
+        path = scratch / str(number) / "image.png"
+        media[f"m{number}"] = (MediaRef(path),)
+        answer = "ab"[number % 2]
+        questions.append(
+            Question(f"q{number}", f"m{number}", "?", ("a", "b"), answer, "choice", f"p{number}", {"task": "t"})
+        )
+        draws[path] = Draw(path.parent, partial(draw_or_die, path, number, root / "crash.txt"), f"{number}, {seed}")
+    return SourceTable(questions, media, draws=draws)
+
+
+def draw_or_die(path: Path, number: int, crash: Path) -> None:
+    """Draws one image; dies as a crashing decoder does where the file says so."""
+    if crash.is_file() and crash.read_text() == str(number):
+        os.kill(os.getpid(), signal.SIGSEGV)
+    path.parent.mkdir(parents=True)
+    pixels = np.random.default_rng(number).integers(0, 255, (16, 16, 3), dtype=np.uint8)
+    PIL.Image.fromarray(pixels).save(path)
+    if number == 3:
+        path.write_bytes(b"\x89PNG broken")
+
+
+def test_number_of_processes_changes_no_byte_and_broken_files_come_in_order(tmp_path: Path) -> None:
+    made = [
+        prepare(
+            _crashing(tmp_path),
+            benchmark="x",
+            root=None,
+            out=tmp_path / str(processes),
+            max_rejected=0.1,
+            processes=processes,
+        )
+        for processes in (1, 2, 3)
+    ]
+    trees = [_tree(each.root) for each in made]
+    assert trees[0] == trees[1] == trees[2]
+    assert sum(made[0].manifest.rejected.values()) == 1
+    assert sorted(os.listdir(tmp_path)) == ["1", "2", "3"]
+
+
+def test_file_that_crashes_its_process_is_rejected_alone(tmp_path: Path) -> None:
+    (tmp_path / "crash.txt").write_text("7")
+    made = prepare(_crashing(tmp_path), benchmark="x", root=None, out=tmp_path / "out", max_rejected=0.1, processes=2)
+    rows = [json.loads(line) for line in (made.root / "rejects.jsonl").read_text().splitlines()]
+    assert [row["row"] for row in rows] == [4, 8]
+    assert "process that read this file died" in rows[1]["reason"]
+    assert made.manifest.num_media == NUM - 2
+
+
+def test_only_what_is_left_is_done_and_other_settings_take_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, done = _crashing(tmp_path), list[int]()
+    whole = _tree(prepare(source, benchmark="x", root=None, out=tmp_path / "whole", max_rejected=0.1).root)
+    other = _tree(prepare(source, benchmark="x", root=None, out=tmp_path / "other", max_rejected=0.1, seed=1).root)
+
+    def counted(unit: copy_media.Unit, folder: Path, stop: int) -> list[object]:
+        if len(done) == stop:
+            raise KeyboardInterrupt
+        done.append(1)
+        return list(copy_media.copy_unit(unit, folder))
+
+    where = "medtune.data.prepared.work.work_folder.copy_unit"
+    monkeypatch.setattr(where, partial(counted, stop=10))
+    with pytest.raises(KeyboardInterrupt):
+        prepare(source, benchmark="x", root=None, out=tmp_path / "out", max_rejected=0.1)
+    shutil.copytree(work_path(tmp_path / "out"), work_path(tmp_path / "again"))
+    monkeypatch.setattr(where, partial(counted, stop=1000))
+    assert _tree(prepare(source, benchmark="x", root=None, out=tmp_path / "out", max_rejected=0.1).root) == whole
+    # The eleventh was under way, and is done in a process of its own.
+    assert len(done) == 10 + NUM - 11
+    done.clear()
+    made = prepare(source, benchmark="x", root=None, out=tmp_path / "again", max_rejected=0.1, seed=1)
+    assert _tree(made.root) == other
+    assert len(done) == NUM
+
+
+def test_changed_file_is_read_again(tmp_path: Path) -> None:
+    media, questions = {}, []
+    for number in range(6):
+        path = tmp_path / f"{number}.png"
+        PIL.Image.new("L", (9, 9), number).save(path)
+        media[str(number)] = (MediaRef(path),)
+        questions.append(
+            Question(f"q{number}", str(number), "?", ("a", "b"), "a", "choice", f"p{number}", {"task": "t"})
+        )
+    table = SourceTable(questions, media)
+    source = Source("t", "CC0", "https://example.org", "synthetic", "file", lambda *_: table, None)
+    prepare_share(source, root=None, out=tmp_path / "out", share=Share(1, 1))
+    PIL.Image.new("L", (9, 9), 200).save(tmp_path / "2.png")
+    made = prepare(source, benchmark="x", root=None, out=tmp_path / "out")
+    assert _tree(made.root) == _tree(prepare(source, benchmark="x", root=None, out=tmp_path / "fresh").root)
+
+
+def test_shares_by_hand_give_the_same_folder(tmp_path: Path) -> None:
+    source = _crashing(tmp_path)
+    whole = prepare(source, benchmark="x", root=None, out=tmp_path / "whole", max_rejected=0.1)
+    shares = [prepare_share(source, root=None, out=tmp_path / "out", share=Share(k, 3)) for k in (3, 1, 2)]
+    assert sum(each.files for each in shares) == NUM == shares[0].of
+    assert sum(each.broken for each in shares) == 1
+    # Drawing anything anew would be noticed: there is no drawing any more.
+    (tmp_path / "crash.txt").write_text("5")
+    made = prepare(source, benchmark="x", root=None, out=tmp_path / "out", max_rejected=0.1)
+    assert _tree(made.root) == _tree(whole.root)
+
+
+def test_two_at_once_are_refused_and_shares_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "work" / "claims"
+    with claimed(folder, "share-1-of-2"), claimed(folder, "share-2-of-2"):
+        with pytest.raises(ValueError, match=rf"process {os.getpid()} on .* prepares this folder \(share-1-of-2\)"):
+            claimed(folder, "share-1-of-2").__enter__()
+        with pytest.raises(ValueError, match="choose another --out"):
+            claimed(folder).__enter__()
+    assert os.listdir(folder) == []
+    with claimed(folder) as claim:
+        with pytest.raises(ValueError, match="whole"):
+            claimed(folder, "share-1-of-2").__enter__()
+        monkeypatch.setattr("socket.gethostname", lambda: "another")
+        with pytest.raises(ValueError, match="prepares this folder"):
+            claimed(folder).__enter__()
+        # The other machine was not seen for longer than it may be silent.
+        os.utime(folder / "whole", (time.time() - 2 * claims.GONE_S,) * 2)
+        with claimed(folder), pytest.raises(ValueError, match="has taken over"):
+            claim.check()
+    assert os.listdir(folder) == []
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_it_continues_to_the_same_folder(tmp_path: Path) -> None:
+    source, raw = find_source("ct_phantom"), tmp_path / "raw"
+    assert source.write_settings is not None
+    source.write_settings(raw, 8)
+    whole = prepare(source, benchmark="ctlesionvqa", root=raw, out=tmp_path / "whole")
+    command = [*PHANTOM, "--from", str(raw), "--out", str(tmp_path / "out"), "-j", "2"]
+    moments = np.random.default_rng(0).integers(1, 8, 3)
+    for moment in moments:
+        running = subprocess.Popen(
+            [sys.executable, "-m", "medtune", *command], env={**os.environ, _MARK: str(tmp_path)}
+        )
+        journal = work_path(tmp_path / "out") / "journal"
+        until = time.monotonic() + 120
+        before = _num_finished(journal)
+        while running.poll() is None and _num_finished(journal) < min(before + moment // 3 + 1, 8):
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        running.kill()
+        running.wait()
+        while _left_over(str(tmp_path)):
+            assert time.monotonic() < until, "the processes that copy files end with the one that was killed"
+            time.sleep(0.1)
+    assert main(command) == 0
+    assert _tree(tmp_path / "out") == _tree(whole.root)
+    assert not work_path(tmp_path / "out").exists()
+
+
+def _left_over(mark: str) -> list[Path]:
+    """Returns the processes that were started with a mark in their environment and still run."""
+    wanted = f"{_MARK}={mark}".encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if wanted in (process / "environ").read_bytes().split(b"\0"):
+                found.append(process)
+    return found
+
+
+def _num_finished(journal: Path) -> int:
+    return sum(path.read_bytes().count(b"\n") for path in journal.glob("*.jsonl"))
+
+
+def test_array_job_is_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    command = [*PHANTOM, "--out", str(tmp_path / "ct"), "--slurm-array", "8", "--slurm", "time=4:00:00", "--dry"]
+    assert main(command) == 0
+    shares, last = capsys.readouterr().out.split("#!/bin/bash")[1:]
+    assert "#SBATCH --array=1-8\n" in shares
+    assert "#SBATCH --time=4:00:00\n" in shares
+    assert f'-m medtune {" ".join(PHANTOM)} --out {tmp_path / "ct"} --share "$SLURM_ARRAY_TASK_ID/8"' in shares
+    assert "--share" not in last
+    assert main([*command, "--slurm", "tine=1"]) == 1
+    # A job that kept an abbreviation would submit the array again, so that none is taken.
+    with pytest.raises(SystemExit, match="2"):
+        main([*PHANTOM, "--out", str(tmp_path / "a b"), "--slurm-arr=8", "--slurm", "time=10", "--dr"])
+    capsys.readouterr()
+    assert main([*PHANTOM, "--out", str(tmp_path / "a b"), "--slurm-array=8", "--slurm", "time=10", "--dry"]) == 0
+    scripts = capsys.readouterr().out
+    assert not any(word in scripts for word in ("--slurm", "--dr", "time=10 "))
+    assert "#SBATCH --job-name='medtune-prepare-a b'" in scripts
+    assert main([*PHANTOM, "--out", str(tmp_path / "ct"), "--dry"]) == 1

@@ -1,0 +1,115 @@
+"""Compares replies that grow behind one row with those of a row for each prompt; negative controls must fail."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+import torch
+
+from medtune.models.contract import Assembled
+from medtune.models.replies.growing import Wanted, grown
+from medtune.models.reply_sampling import drawn
+from medtune.models.sequence.layout import Sequence
+from medtune.models.sequence.packing import PackedRows, Shown, pack
+from medtune.models.sequence.prompts import pad_left
+from medtune.models.sequence.tree import grow
+from tests.models.tampering import all_seen, moved
+from tests.models.twins import EVERY_TWIN, layout, seen, twin
+
+SHARING = [name for name in EVERY_TWIN if twin(name).model.plain_because is None]
+NEW_TOKENS = 6
+QUESTIONS = ("Plane?", "Plane?xx", "Is it odd?", "Plane?", "Plane?x")
+"""The first is asked twice; it is also the beginning of two others, as far as the template lets it."""
+
+
+def _laid(name: str, assembled: Assembled) -> list[Sequence]:
+    whole = [layout(assembled, name, None, question) for question in QUESTIONS]
+    # A prompt that is the beginning of another one: what grows behind it must not be seen there.
+    one = whole[0]
+    short = Sequence(one.ids[:-2], one.labels[:-2], one.positions[:-2], one.media_spans)
+    return [*whole, short]
+
+
+def _row(assembled: Assembled, laid: list[Sequence], media: list[int]) -> tuple[PackedRows, list[int]]:
+    """Returns one row with a tree for each media item, and the leaves in the order of the prompts."""
+    trees, leaf, first = [], dict[int, int](), 0
+    for item in sorted(set(media)):
+        numbers = [number for number, shown in enumerate(media) if shown == item]
+        tree = grow([laid[number] for number in numbers], numbers)
+        leaf.update(zip(numbers, (first + each for each in tree.leaves), strict=True))
+        trees.append(Shown(tree, item))
+        first += len(tree.ids)
+    return pack([trees], pad_id=assembled.family.pad_id), [leaf[number] for number in range(len(laid))]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("name", SHARING)
+def test_replies_of_a_tree_are_those_of_plain_rows(name: str, temperature: float) -> None:
+    """Two media items, prompts that are equal and that begin alike, greedy and drawn."""
+    assembled, media = twin(name), [0, 1, 0, 0, 1, 0]
+    laid, stop = _laid(name, assembled), assembled.family.stop_ids
+    seeds = range(10, 10 + len(laid))
+    with torch.no_grad():
+        encoded = seen(assembled, name, 3, 4)
+        context: Any = drawn(assembled.model, temperature=1.0, seeds=seeds) if temperature else nullcontext()
+        with context:
+            plain = assembled.model.generate(
+                pad_left(laid, media, pad_id=assembled.family.pad_id),
+                encoded,
+                max_new_tokens=NEW_TOKENS,
+                stop_ids=stop,
+            )
+        rows, leaves = _row(assembled, laid, media)
+        wanted = [Wanted(leaf, NEW_TOKENS, stop, seed, temperature) for leaf, seed in zip(leaves, seeds, strict=True)]
+        assert assembled.model.reply(rows, encoded, wanted) == plain
+        if temperature:
+            assert plain[0] != plain[3], "two draws of one prompt"
+            broken = (all_seen(rows), moved(rows))
+            assert any(assembled.model.reply(each, encoded, wanted) != plain for each in broken)
+            # Each reply has its own end tokens and budget; who else still grows changes nothing.
+            ended = [
+                each._replace(stop_ids=(*stop, plain[n][1 + n % 3]), max_new_tokens=2 + n)
+                for n, each in enumerate(wanted)
+                if len(plain[n]) > 1 + n % 3
+            ]
+            numbers = [n for n in range(len(wanted)) if len(plain[n]) > 1 + n % 3]
+            cut = []
+            for each, number in zip(ended, numbers, strict=True):
+                said = plain[number][: each.max_new_tokens]
+                end = next((n for n, id_ in enumerate(said) if id_ in each.stop_ids), len(said) - 1)
+                cut.append(said[: end + 1])
+            assert assembled.model.reply(rows, encoded, ended) == cut
+            assert len({len(each) for each in cut}) > 1
+
+
+def test_a_reply_that_has_ended_is_asked_no_further() -> None:
+    """The toy model says 1, 1, 1, ...; the first reply ends at its budget of one token, the second of three."""
+    laid = [Sequence((5, n), (-100, -100), (0, 1), ()) for n in (6, 7)]
+    tree = grow(laid, range(2))
+    rows, asked = pack([[Shown(tree, None)]], pad_id=0), []
+
+    def read(new: Any) -> torch.Tensor:
+        asked.append(len(rows.ids_BL[0]) if new is None else new.ids_1A.shape[1])
+        return torch.zeros(asked[-1], 2)
+
+    def output_layer(hidden: torch.Tensor) -> torch.Tensor:
+        return torch.tensor([0.0, 1.0]).expand(len(hidden), 2)
+
+    wanted = [Wanted(tree.leaves[0], 1, (9,)), Wanted(tree.leaves[1], 3, (9,))]
+    assert grown(rows, wanted, read, output_layer) == [[1], [1, 1, 1]]
+    assert asked == [3, 1, 1]
+
+
+def test_replies_grow_behind_one_row_alone() -> None:
+    rows = pack([[Shown(grow([Sequence((5,), (-100,), (0,), ())], [0]), None)]] * 2, pad_id=0)
+    with pytest.raises(ValueError, match="behind one row, and there are 2"):
+        grown(rows, [], lambda new: torch.zeros(1, 2), lambda hidden: hidden)
+
+
+def test_a_model_without_columns_says_why_its_prompts_cannot_share_a_row() -> None:
+    assembled = twin("nano_qwen35")
+    rows, leaves = _row(assembled, [layout(assembled, "nano_qwen35", None)], [0])
+    with pytest.raises(ValueError, match="cannot grow in one row: its gated delta nets"):
+        assembled.model.reply(rows, seen(assembled, "nano_qwen35", 0), [Wanted(leaves[0], 2, (0,))])

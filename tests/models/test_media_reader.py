@@ -1,0 +1,165 @@
+"""Media that processes read ahead come in the order and form of one process; what goes wrong is said."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+
+from medtune.data.media.load import Shape, media_shape
+from medtune.data.media.videos.sampling import Sampling
+from medtune.data.types import Image, Media, MediaKind, MediaRef, require_kind
+from medtune.models import loaded_ahead
+from medtune.models.loaded_ahead import LostReaderError, lost_readers_named
+from medtune.models.media_reader import MediaReader, Shown
+from medtune.trainer.launch.stop import STOP_SIGNALS
+
+NUM = 8
+
+
+class Pixels:
+    """Gives the pixels as a tensor; it does something else before, in the process that reads."""
+
+    kinds: tuple[MediaKind, ...] = ("image",)
+    sampling: Sampling | None = None
+
+    def __init__(self, before: Callable[[torch.Tensor], None] = lambda pixels_HWC: None) -> None:
+        self._before = before
+
+    def shape(self, ref: MediaRef) -> Shape | None:
+        return media_shape(ref)
+
+    def __call__(self, media: Media) -> torch.Tensor:
+        pixels_HWC = torch.from_numpy(require_kind(media, Image).pixels_HWC)
+        self._before(pixels_HWC)
+        return pixels_HWC
+
+    def stack(self, items: Sequence[torch.Tensor]) -> torch.Tensor:
+        return torch.stack(list(items))
+
+
+@pytest.fixture
+def groups(tmp_path: Path) -> list[Shown]:
+    found: list[Shown] = []
+    for number in range(NUM):
+        pixels_HWC = np.full((8 + number, 16, 3), number, np.uint8)
+        PIL.Image.fromarray(pixels_HWC).save(tmp_path / f"{number}.png")
+        found.append((MediaRef(tmp_path / f"{number}.png"),) * (1 + number % 2))
+    return found
+
+
+def _all(reader: MediaReader, groups: Sequence[Shown]) -> list[list[torch.Tensor]]:
+    return [reader.next() for _ in groups]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_processes_give_what_one_process_gives(groups: list[Shown], workers: int) -> None:
+    before = torch.get_rng_state()
+    twice = [*groups, *groups[:3]]
+    with MediaReader(Pixels(), workers=workers) as ahead, MediaReader(Pixels()) as alone:
+        ahead.expect(twice)
+        alone.expect(twice)
+        pairs = list(zip(_all(ahead, twice), _all(alone, twice), strict=True))
+        assert torch.equal(ahead.read(groups[3])[1], alone.read(groups[3])[1])
+        # What was announced anew comes next, and what was left is forgotten.
+        ahead.expect(groups)
+        assert int(ahead.next()[0][0, 0, 0]) == 0
+        ahead.expect(groups[4:])
+        assert int(ahead.next()[0][0, 0, 0]) == 4
+    assert [len(mine) for mine, _ in pairs] == [len(group) for group in twice]
+    assert all(torch.equal(a, b) for mine, theirs in pairs for a, b in zip(mine, theirs, strict=True))
+    # The random numbers of the run are those of a run without processes.
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_bad_files_are_refused_in_their_place_with_the_same_words(groups: list[Shown], workers: int) -> None:
+    groups[3][0].path.write_bytes(b"no picture")
+    groups[5][0].path.unlink()
+    with MediaReader(Pixels(), workers=workers) as reader:
+        for first, kind, words in (
+            (1, ValueError, "3.png: wanted a PNG"),
+            (4, FileNotFoundError, "5.png: there is no"),
+        ):
+            reader.expect(groups[first:])
+            assert [int(reader.next()[0][0, 0, 0])] == [first]
+            if first == 1:
+                reader.next()
+            with pytest.raises(kind, match=rf"^\S*{re.escape(words)}"):
+                reader.next()
+
+
+def _killed_at_four(pixels_HWC: torch.Tensor) -> None:
+    if pixels_HWC[0, 0, 0] == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_process_is_a_clear_error(groups: list[Shown]) -> None:
+    with pytest.raises(LostReaderError, match=r"reads media has ended \(.*out of memory, lower data.workers"):
+        _read_slowly(MediaReader(Pixels(_killed_at_four), workers=2), groups)
+    with pytest.raises(RuntimeError, match=r"^another error$"), lost_readers_named():
+        raise RuntimeError("another error")
+
+
+def _read_slowly(reader: MediaReader, groups: Sequence[Shown]) -> None:
+    with lost_readers_named(), reader:
+        reader.expect(groups)
+        for _ in groups:
+            reader.next()
+            time.sleep(0.1)
+
+
+def _stops_its_group(pixels_HWC: torch.Tensor) -> None:
+    if pixels_HWC[0, 0, 0] == 2:
+        for number in STOP_SIGNALS:
+            os.kill(os.getpid(), number)
+
+
+def test_signals_to_stop_leave_the_processes_to_their_parent(groups: list[Shown]) -> None:
+    assert loaded_ahead.STOP_SIGNALS == STOP_SIGNALS
+    with MediaReader(Pixels(_stops_its_group), workers=2) as reader:
+        reader.expect(groups)
+        assert len(_all(reader, groups)) == NUM
+
+
+def test_an_end_in_the_middle_lets_all_processes_go(groups: list[Shown], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loaded_ahead, "LOADED_BYTES", 1)
+    others = set(multiprocessing.active_children())
+    with MediaReader(Pixels(), workers=2) as reader:
+        reader.expect(groups)
+        reader.next()
+        readers = set(multiprocessing.active_children()) - others
+        assert len(readers) == 2
+        time.sleep(0.3)
+    # Those that waited for their turn have not been forgotten, and nobody had to kill one.
+    assert [each.exitcode for each in readers] == [0, 0]
+
+
+def test_no_more_than_the_limit_is_read_ahead(groups: list[Shown], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loaded_ahead, "LOADED_BYTES", 1)
+    read = torch.zeros(1, dtype=torch.int64).share_memory_()
+    many = [group[:1] for group in groups] * 3
+    with MediaReader(Pixels(lambda pixels_HWC: read.add_(1)), workers=4) as reader:
+        reader.expect(many)
+        for number in range(len(many)):
+            reader.next()
+            time.sleep(0.02)
+            # Two wait, and one that was taken lies behind.
+            assert int(read) - (number + 1) <= 2
+
+
+def test_waiting_is_counted(groups: list[Shown]) -> None:
+    with MediaReader(Pixels(lambda pixels_HWC: time.sleep(0.05))) as alone:
+        alone.expect(groups[:2])
+        _all(alone, groups[:2])
+        alone.read(groups[0])
+        assert alone.waited_s > 0.15

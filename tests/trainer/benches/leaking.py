@@ -1,0 +1,20 @@
+"""A model whose branches see one another, which a bench of long media has to notice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from medtune.models.vlm import VisionLanguageModel
+from tests.models.tampering import all_seen
+
+
+def let_branches_see_each_other(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """Lets a method of models read rows of trees as if every token saw every other."""
+    real = getattr(VisionLanguageModel, method)
+    monkeypatch.setattr(VisionLanguageModel, method, lambda self, rows, *rest: real(self, _leaking(rows), *rest))
+
+
+def _leaking(rows: Any) -> Any:
+    return rows if rows.is_plain else all_seen(rows)

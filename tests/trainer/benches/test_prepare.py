@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+import pytest
+
+from medtune.trainer.benches.prepare import bench, measured
+
+
+def test_two_processes_give_the_same_folder_and_another_seed_does_not() -> None:
+    (ways,) = measured(6).ways
+    assert ways.agree
+    (ways,) = measured(6, other_seed=1).ways
+    assert not ways.agree
+
+
+def test_a_number_is_wanted() -> None:
+    with pytest.raises(ValueError, match="takes a number of CTs"):
+        bench("many")

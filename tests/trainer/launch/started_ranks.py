@@ -1,0 +1,99 @@
+"""Runs a medtune command in forked ranks, with the variables that torchrun or srun would set for each."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.ranks import free_port, run_ranks
+
+SETTINGS = ("log.wandb=disabled", "log.every_steps=1", "train.max_steps=3", "train.batch_size=4", "eval.every_steps=3",
+            "train.micro_batch_size=1", "eval.max_new_tokens=2", "eval.val_questions=4", "eval.conditions=[image]",
+            "eval.readings=[likelihood]")  # fmt: skip
+
+
+def arguments(command: str, data: Path, out: Path | None, *overrides: str, extra: Sequence[str] = ()) -> list[str]:
+    """Returns the arguments of a short run of a tiny random model."""
+    named = [] if out is None else ["--out", str(out)]
+    return [command, "nano_busi_lora", *named, *extra, "--set", f"data.root={data}", *SETTINGS, *overrides]
+
+
+def medtune_here(rank: int, world_size: int, words: Sequence[str], folder: str | None = None) -> int:
+    """Runs a medtune command in this process."""
+    from medtune.trainer.commands.cli import main
+
+    if folder is not None:
+        os.chdir(folder)
+    return main(list(words))
+
+
+def medtune_ranks(
+    world_size: int, words: Sequence[str], environment: Callable[[int], Mapping[str, str]], folder: Path | None = None
+) -> list[Any]:
+    """Returns the exit status of a medtune command in every rank."""
+    where = None if folder is None else str(folder)
+    return run_ranks(world_size, medtune_here, list(words), where, environment=environment)
+
+
+def by_torchrun(nodes: int, each: int) -> Callable[[int], dict[str, str]]:
+    """Returns the variables that torchrun sets for the ranks of several machines."""
+    port = str(free_port())
+    return lambda rank: {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank % each),
+        "GROUP_RANK": str(rank // each),
+        "WORLD_SIZE": str(nodes * each),
+        "LOCAL_WORLD_SIZE": str(each),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "TORCHELASTIC_RUN_ID": "tests",
+    }
+
+
+def job(nodes: int, each: int) -> dict[str, str]:
+    """Returns the variables of a SLURM job in its batch script."""
+    return {
+        "SLURM_JOB_ID": "4711",
+        "SLURM_JOB_NAME": "train",
+        "SLURM_JOB_NODELIST": "127.0.0.1",
+        "SLURM_JOB_NUM_NODES": str(nodes),
+        "SLURM_NNODES": str(nodes),
+        "SLURM_NTASKS": str(nodes * each),
+        "SLURM_NTASKS_PER_NODE": str(each),
+        "SLURM_PROCID": "0",
+        "SLURM_LOCALID": "0",
+        "SLURM_NODEID": "0",
+    }
+
+
+def by_srun(nodes: int, each: int) -> Callable[[int], dict[str, str]]:
+    """Returns the variables that srun sets for the tasks of a step, `each` on each node."""
+    port = str(free_port())
+    return lambda rank: {
+        **job(nodes, each),
+        "SLURM_STEP_ID": "0",
+        "SLURM_STEP_NUM_TASKS": str(nodes * each),
+        "SLURM_STEP_NUM_NODES": str(nodes),
+        "SLURM_STEP_TASKS_PER_NODE": f"{each}(x{nodes})" if nodes > 1 else str(each),
+        "SLURM_STEP_NODELIST": "127.0.0.1",
+        "SLURM_PROCID": str(rank),
+        "SLURM_LOCALID": str(rank % each),
+        "SLURM_NODEID": str(rank // each),
+        "MASTER_PORT": port,
+    }
+
+
+def losses(run: Path) -> list[float]:
+    """Returns the training losses of a run."""
+    with (run / "metrics.csv").open(newline="") as file:
+        return [float(row["train/loss"]) for row in csv.DictReader(file) if row.get("train/loss")]
+
+
+def asked(run: Path, phase: str) -> list[str]:
+    """Returns the questions that a phase answered, each as often as it was answered."""
+    lines = (run / phase / "predictions.jsonl").read_text().splitlines()
+    return [f"{row['question_id']} {row['reading']}" for row in map(json.loads, lines)]

@@ -1,0 +1,49 @@
+"""Twenty seeded moments at which a rank is stopped or killed: the run resumes to the same losses."""
+
+from __future__ import annotations
+
+import random
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.trainer.launch.moments import Moment
+from tests.trainer.launch.test_signals import stopped_and_resumed, whole
+
+__all__ = ["whole"]
+
+NUMBER, SEED = 20, 19
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGKILL)
+PHASES = ("loading", "zero_shot", "training", "training", "final")
+
+
+IN_SLOW = (2, 4, 5, 11)
+"""The moments of the slow suite: each signal once and each phase once. The others are in `make test-soak`."""
+
+
+def moments() -> list[Moment]:
+    """Returns the moments: each signal and each phase comes equally often."""
+    draw = random.Random(SEED)
+    return [
+        Moment(SIGNALS[i % len(SIGNALS)], draw.randrange(2), PHASES[i % len(PHASES)], draw.uniform(0, 0.4))
+        for i in range(NUMBER)
+    ]
+
+
+def _marked() -> list[Any]:
+    return [
+        pytest.param(m, marks=() if i in IN_SLOW else pytest.mark.soak, id=f"{i}-{_name(m)}")
+        for i, m in enumerate(moments())
+    ]
+
+
+def _name(moment: Moment) -> str:
+    return f"{signal.Signals(moment.number).name}-{moment.phase}-{moment.rank}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", _marked())
+def test_stopped_at_a_seeded_moment(prepared_tiny: Path, whole: Path, tmp_path: Path, moment: Moment) -> None:
+    stopped_and_resumed(prepared_tiny, whole, tmp_path, moment)

@@ -1,0 +1,56 @@
+"""Tests that the tables of plans in the headers of recipes are those that `medtune validate` prints."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from medtune.data import catalog
+from medtune.trainer.commands.cli import main
+from medtune.trainer.recipe.read import find_recipe
+
+pytestmark = pytest.mark.slow
+
+COMMAND = "$ medtune validate "
+
+
+def _tables(name: str) -> dict[str, list[str]]:
+    """Returns the lines of each table in a recipe's header by the arguments of its command."""
+    found: dict[str, list[str]] = {}
+    arguments: str | None = None
+    for line in find_recipe(name).read_text("utf-8").splitlines():
+        inside = line.removeprefix("#").strip()
+        if inside.startswith(COMMAND):
+            arguments = inside.removeprefix(COMMAND)
+            found[arguments] = []
+        elif arguments is not None and line.startswith("#     "):
+            found[arguments].append(inside)
+        else:
+            arguments = None
+    return found
+
+
+TABLES = [(name, arguments) for name in catalog.names(catalog.RECIPES) for arguments in _tables(name)]
+
+
+def test_the_recipes_that_the_plan_was_made_for_have_tables() -> None:
+    devices = {(name, arguments.split("--devices ")[1].split()[0]) for name, arguments in TABLES}
+    lora, full = "llama32_11b_fetal_gauge_lora", "llama32_11b_fetal_gauge_full"
+    wanted = {(lora, "1xRTX4090-24GB"), (lora, "1xA100-40GB"), (lora, "1xA6000-48GB"), (full, "8xA100-80GB")}
+    assert devices >= wanted | {("radfm_ctlesionvqa", "4xA6000-48GB"), ("radfm_ctlesionvqa", "8xA100-80GB")}
+
+
+@pytest.mark.parametrize(("name", "arguments"), TABLES)
+def test_a_table_is_what_validate_prints(
+    name: str, arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = _tables(name)[arguments]
+    assert len(table) > 5
+    assert not any("does not fit" in line for line in table)
+    main(["validate", *shlex.split(arguments)])
+    said = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    first = said.index(table[0])
+    assert said[first : first + len(table)] == table
