@@ -16,8 +16,19 @@ from medtune.benchmarks.busi.sources import busi
 from medtune.benchmarks.ctlesionvqa.sources import ct_phantom
 from medtune.benchmarks.simulators.settings import write_num_patients
 from medtune.data.prepared.write import prepare
+from tests.costs import Costs, dearest_files_first, pytest_addoption
+
+__all__ = ["pytest_addoption"]
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Costs(records=bool(config.getoption("record_costs"))), "costs")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    dearest_files_first(items)
 
 
 @pytest.fixture(autouse=True, scope="session")

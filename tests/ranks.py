@@ -1,39 +1,173 @@
-"""Runs a function in several processes that work together as the ranks of a run.
+"""Runs commands, and functions in several ranks, in processes that are forked from one that has imported everything.
 
-The processes are forked from one server process that has imported everything, so that a test with four ranks takes
-seconds and not a minute.
+A process of its own would import for 9 to 15 CPU seconds what it then uses for 2. Tests start Python anew where the
+start itself is what they prove.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import dataclasses
 import functools
 import multiprocessing
 import os
 import pickle
+import signal
 import socket
+import subprocess
+import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
-_PRELOADED = [
-    "torch.distributed",
-    "lightning.pytorch",
-    "transformers",
-    "peft",
-    "medtune.trainer.experiment.run",
-]
+ROOT = Path(__file__).resolve().parents[1]
+_PRELOADED = ["tests.preloaded"]
+_server: Any = forkserver._forkserver  # type: ignore[attr-defined]
 
 
 @functools.cache
 def _start_server() -> None:
     """Starts the server process anew: `medtune prepare -j` in this process may have started one without torch."""
-    forkserver._forkserver._stop()  # type: ignore[attr-defined]
-    forkserver.set_forkserver_preload(_PRELOADED)
-    forkserver.ensure_running()
+    if not isinstance(_server.ensure_running, _Shared):
+        _server._stop()
+        forkserver.set_forkserver_preload(_PRELOADED)
+        # The server finds `tests` in its working directory.
+        with contextlib.chdir(ROOT):
+            forkserver.ensure_running()
+
+
+class _Shared:
+    """Takes the place of `ensure_running` in a forked process, which forks its own from the server that forked it."""
+
+    def __init__(self, address: str) -> None:
+        _server._forkserver_address = address
+
+    def __call__(self) -> None:
+        """Does nothing: the server runs as long as the process that runs the tests."""
+
+
+class Forked:
+    """A medtune command in a process of its own, with a session and a process group of its own.
+
+    Attributes:
+        pid: The number of the process and of its group.
+        returncode: As in subprocess.Popen: None while it runs, and minus the signal that killed it.
+    """
+
+    def __init__(
+        self, arguments: Sequence[str], *, folder: Path | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Starts `medtune ARGUMENTS` in a folder (None: this process's) with further variables of the environment."""
+        _start_server()
+        with tempfile.NamedTemporaryFile(prefix="medtune-said-", delete=False) as said:
+            self._said = Path(said.name)
+        where = str(folder or Path.cwd())
+        work = (list(arguments), where, {**os.environ, **(environment or {})}, str(self._said), _address())
+        self._process = multiprocessing.get_context("forkserver").Process(target=_command, args=work)
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid: int = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        """Returns the exit status, or None while the process runs."""
+        return self._process.exitcode
+
+    def communicate(self, timeout: float) -> tuple[str, None]:
+        """Waits for the end and returns all that was printed; raises TimeoutExpired after `timeout` seconds."""
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired("medtune", timeout, self._said.read_bytes()[-3000:])
+        text = self._said.read_text("utf-8", errors="replace")
+        return text, None
+
+
+def medtune_forked(
+    *arguments: str,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    timeout_s: float = 500,
+) -> str:
+    """Returns what `medtune ARGUMENTS` prints in a process of its own, which has to succeed."""
+    process = Forked(arguments, folder=folder, environment=environment)
+    said, _ = process.communicate(timeout_s)
+    assert process.returncode == 0, said[-3000:]
+    return said
+
+
+def _address() -> str:
+    address: str = _server._forkserver_address
+    return address
+
+
+def _command(arguments: list[str], folder: str, environment: dict[str, str], said: str, address: str) -> None:
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    file = os.open(said, os.O_WRONLY | os.O_APPEND)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.environ.clear()
+    os.environ.update({"OMP_NUM_THREADS": "1", **environment})
+    os.chdir(folder)
+    _server.ensure_running = _Shared(address)
+    import torch
+
+    torch.set_num_threads(1)
+    from medtune.trainer.commands.cli import main
+    from medtune.trainer.launch import agent
+
+    agent.elastic_launch = ForkedLaunch  # type: ignore[assignment,misc]
+    status = main(arguments)
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    sys.exit(status)
+
+
+class ForkedLaunch:
+    """Takes the place of torch's `elastic_launch`: the agent is the real one, and its ranks are forked."""
+
+    def __init__(self, config: Any, _python: str) -> None:
+        from torch.distributed.launcher.api import elastic_launch
+
+        _start_server()
+        self._launch = elastic_launch(dataclasses.replace(config, start_method="forkserver"), _rank_of_agent)
+
+    def __call__(self, *words: str) -> object:
+        assert words[:2] == ("-m", "medtune")
+        return self._launch(dict(os.environ), list(words[2:]), str(Path.cwd()))
+
+
+def _rank_of_agent(environment: dict[str, str], arguments: list[str], folder: str) -> None:
+    """Runs a medtune command with the variables of torchrun, which its agent has set in this process."""
+    by_agent = {name: value for name, value in os.environ.items() if name in _of_agent() or "TORCHELASTIC" in name}
+    os.environ.clear()
+    # Its parent is the server that forked it.
+    os.environ.update({**environment, **by_agent, "OMP_NUM_THREADS": "1", "MEDTUNE_LAUNCHER_PID": str(os.getppid())})
+    os.chdir(folder)
+    import torch
+    from lightning_utilities.core.rank_zero import rank_zero_only
+
+    torch.set_num_threads(1)
+    rank_zero_only.rank = int(os.environ["RANK"])  # type: ignore[attr-defined]
+    from medtune.trainer.commands.cli import main
+
+    if status := main(arguments):
+        sys.exit(status)
+
+
+def _of_agent() -> set[str]:
+    return {*torchrun_environment(0, 1, 0), "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_NAME", "ROLE_WORLD_SIZE"}
 
 
 def free_port() -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from medtune.trainer.commands.cli import main
+from tests.ranks import Forked, medtune_forked
 
 QUICK = ("log.wandb=disabled", "train.max_steps=4", "eval.every_steps=2", "eval.max_new_tokens=4")
 
@@ -28,7 +29,14 @@ class Nano:
     def here(self, command: str, out: Path, *overrides: str, extra: tuple[str, ...] = ()) -> int:
         return main([*self.arguments(command, out, *overrides), *extra])
 
-    def process(self, command: str, out: Path, *overrides: str, extra: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+    def process(self, command: str, out: Path, *overrides: str, extra: tuple[str, ...] = ()) -> Forked:
+        """Starts the command in a forked process; without a launcher, which a signal to the group would not reach."""
+        return Forked([*self.arguments(command, out, *overrides), *extra])
+
+    def launched(
+        self, command: str, out: Path, *overrides: str, extra: tuple[str, ...] = ()
+    ) -> subprocess.Popen[str]:
+        """Starts the command in a new Python, with its launcher and ranks in one process group."""
         return subprocess.Popen(
             [sys.executable, "-m", "medtune", *self.arguments(command, out, *overrides), *extra],
             stdout=subprocess.PIPE,
@@ -39,9 +47,8 @@ class Nano:
         )
 
     def finished(self, command: str, out: Path, *overrides: str, extra: tuple[str, ...] = ()) -> None:
-        process = self.process(command, out, *overrides, extra=extra)
-        output, _ = process.communicate(timeout=500)
-        assert process.returncode == 0, output[-3000:]
+        """Runs the command in a forked process, and each of its ranks in one too."""
+        medtune_forked(*self.arguments(command, out, *overrides), *extra)
 
 
 @pytest.fixture
