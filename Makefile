@@ -13,7 +13,7 @@ BENCHES := $(filter-out full_size peers,$(sort $(patsubst medtune/trainer/benche
 # instead of 12 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test test-slow test-soak test-gpu check bench bench-peers clean
+.PHONY: setup demo test test-slow test-ci soak test-gpu check bench bench-peers clean
 
 setup: $(READY)
 
@@ -29,18 +29,26 @@ demo: $(READY)
 	$(BIN)/medtune prepare fetal_gauge --source fetal_phantom --out runs/demo_data
 	$(BIN)/medtune run pocket_fetal_phantom_lora --set data.root=runs/demo_data
 
+# Two processes, and the dearest files first (tests/costs.json), so that none is left alone with a long one.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 10
+	$(PYTEST)
 
 test-slow: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow and not soak" --durations 20
+	$(PYTEST) -m "slow and not soak"
 
-# The whole grids of strategies, families and moments of which `make test-slow` takes a part.
-test-soak: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m soak --durations 20
+# Both in one, as CI runs them.
+test-ci: $(READY)
+	$(PYTEST) -m "not soak and not gpu"
+
+# The whole grids, simulations and kills of which `make test-slow` takes a part: `make soak`, or `make soak PART=kills`.
+# It goes on where it was stopped. PAGE=docs/soak.md writes the summary.
+soak: $(READY)
+	$(BIN)/python -m tests.soak $(if $(PART),--part $(PART)) $(if $(PAGE),--page $(PAGE))
 
 test-gpu: $(READY)
-	$(BIN)/python -m pytest -n 2 -m gpu --durations 10
+	$(PYTEST) -m gpu
 
 check: $(READY)
 	$(BIN)/ruff check .

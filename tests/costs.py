@@ -59,9 +59,7 @@ class Costs:
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Iterator[pytest.TestReport]:
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[pytest.TestReport]:
         report = yield
         if call.when == "teardown":
             report.user_properties.append((NAME, max(cpu_seconds() - self._began_s, 0.0)))

@@ -29,6 +29,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 _PRELOADED = ["tests.preloaded"]
+_SAID = "MEDTUNE_TESTS_SAID"
+"""The variable with the file that a forked command prints into, and its ranks too."""
 _server: Any = forkserver._forkserver  # type: ignore[attr-defined]
 
 
@@ -113,11 +115,9 @@ def _address() -> str:
 def _command(arguments: list[str], folder: str, environment: dict[str, str], said: str, address: str) -> None:
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    file = os.open(said, os.O_WRONLY | os.O_APPEND)
-    os.dup2(file, 1)
-    os.dup2(file, 2)
+    _print_into(said)
     os.environ.clear()
-    os.environ.update({"OMP_NUM_THREADS": "1", **environment})
+    os.environ.update({"OMP_NUM_THREADS": "1", **environment, _SAID: said})
     os.chdir(folder)
     _server.ensure_running = _Shared(address)
     import torch
@@ -148,6 +148,13 @@ class ForkedLaunch:
         return self._launch(dict(os.environ), list(words[2:]), str(Path.cwd()))
 
 
+def _print_into(file: str) -> None:
+    """Makes this process print into a file, whatever the server that forked it prints into."""
+    opened = os.open(file, os.O_WRONLY | os.O_APPEND)
+    os.dup2(opened, 1)
+    os.dup2(opened, 2)
+
+
 def _rank_of_agent(environment: dict[str, str], arguments: list[str], folder: str) -> None:
     """Runs a medtune command with the variables of torchrun, which its agent has set in this process."""
     by_agent = {name: value for name, value in os.environ.items() if name in _of_agent() or "TORCHELASTIC" in name}
@@ -155,6 +162,8 @@ def _rank_of_agent(environment: dict[str, str], arguments: list[str], folder: st
     # Its parent is the server that forked it.
     os.environ.update({**environment, **by_agent, "OMP_NUM_THREADS": "1", "MEDTUNE_LAUNCHER_PID": str(os.getppid())})
     os.chdir(folder)
+    if said := environment.get(_SAID):
+        _print_into(said)
     import torch
     from lightning_utilities.core.rank_zero import rank_zero_only
 

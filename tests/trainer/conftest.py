@@ -33,9 +33,7 @@ class Nano:
         """Starts the command in a forked process; without a launcher, which a signal to the group would not reach."""
         return Forked([*self.arguments(command, out, *overrides), *extra])
 
-    def launched(
-        self, command: str, out: Path, *overrides: str, extra: tuple[str, ...] = ()
-    ) -> subprocess.Popen[str]:
+    def launched(self, command: str, out: Path, *overrides: str, extra: tuple[str, ...] = ()) -> subprocess.Popen[str]:
         """Starts the command in a new Python, with its launcher and ranks in one process group."""
         return subprocess.Popen(
             [sys.executable, "-m", "medtune", *self.arguments(command, out, *overrides), *extra],

@@ -28,6 +28,7 @@ STRATEGIES: tuple[StrategyName, ...] = (
     "deepspeed_stage_3_offload",
 )
 IN_SLOW = (("lora", "fsdp"),)
+"""The slow suite's; all are in `make soak`."""
 
 
 @cache
@@ -35,11 +36,10 @@ def one_device(name: str) -> Course:
     return trained(CASES[name])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "strategy"),
     [
-        pytest.param(name, strategy, marks=() if (name, strategy) in IN_SLOW else pytest.mark.soak)
+        pytest.param(name, strategy, marks=pytest.mark.slow if (name, strategy) in IN_SLOW else pytest.mark.soak)
         for name in CASES
         for strategy in STRATEGIES
     ],

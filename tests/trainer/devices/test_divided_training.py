@@ -44,15 +44,10 @@ def _compare(cases: Sequence[Case], strategy: StrategyName) -> None:
     "strategy",
     [
         "fsdp",
-        *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in (
-                "deepspeed_stage_2",
-                "deepspeed_stage_3",
-                "deepspeed_stage_2_offload",
-                "deepspeed_stage_3_offload",
-            )
-        ),
+        pytest.param("deepspeed_stage_2", marks=pytest.mark.soak),
+        pytest.param("deepspeed_stage_3", marks=pytest.mark.slow),
+        pytest.param("deepspeed_stage_2_offload", marks=pytest.mark.slow),
+        pytest.param("deepspeed_stage_3_offload", marks=pytest.mark.slow),
     ],
 )
 def test_two_ranks_learn_what_one_device_learns(strategy: StrategyName) -> None:
@@ -65,7 +60,9 @@ def test_weights_that_no_answer_depends_on_stay_as_they_are() -> None:
     _compare([Case("nano_llava", FULL)], "fsdp")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["fsdp", "deepspeed_stage_3"])
+@pytest.mark.parametrize(
+    "strategy",
+    [pytest.param("fsdp", marks=pytest.mark.slow), pytest.param("deepspeed_stage_3", marks=pytest.mark.soak)],
+)
 def test_families_learn_with_a_share_of_the_weights_on_each_rank(strategy: StrategyName) -> None:
     _compare(FAMILIES, strategy)

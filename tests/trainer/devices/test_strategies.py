@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from itertools import product
@@ -17,12 +18,13 @@ from tests.trainer.conftest import Nano
 Curve = Callable[[Path, str], list[float]]
 
 TEXT_ALONE_IN_SLOW = (
-    ("nano_pocket", "ddp"),
+    ("nano_pocket", "deepspeed_stage_2"),
     ("nano_mllama", "fsdp"),
-    ("nano_mllama", "deepspeed_stage_2"),
     ("nano_qwen25vl", "deepspeed_stage_3"),
 )
-"""The pairs of the slow suite: each model and each strategy once. The others are in `make test-soak`."""
+"""The pairs of the slow suite: each model once, and each strategy that divides something. The others are in `make soak`."""
+TEXT_ALONE = ("train.text_only_share=0.4", "train.batch_size=3", "train.micro_batch_size=1", "train.max_steps=3",
+              "eval.every_steps=3", "eval.val_questions=2")  # fmt: skip
 # Five groups in parts of one over two devices: three accumulated parts, of which the last has one group for two.
 UNEVEN = ("train.max_steps=5", "train.batch_size=5", "train.micro_batch_size=1", "train.clip_norm=3.6")
 
@@ -39,7 +41,7 @@ def one_device(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) ->
     [
         pytest.param("ddp", marks=pytest.mark.slow),
         pytest.param("fsdp", marks=pytest.mark.slow),
-        pytest.param("deepspeed_stage_1", marks=[pytest.mark.slow, pytest.mark.soak]),
+        pytest.param("deepspeed_stage_1", marks=pytest.mark.soak),
         pytest.param("deepspeed_stage_2", marks=pytest.mark.slow),
         pytest.param("deepspeed_stage_3", marks=pytest.mark.slow),
     ],
@@ -63,24 +65,34 @@ def test_two_devices_equal_one(nano: Nano, one_device: Path, tmp_path: Path, cur
         assert answered == pytest.approx(_answers(one_device / phase), abs=1e-3)
 
 
-@pytest.mark.slow
+@pytest.fixture(scope="module")
+def with_text_alone(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Returns the run of a model on one device that the runs on two are compared with, trained once."""
+    folder = tmp_path_factory.mktemp("with_text_alone")
+
+    @functools.cache
+    def trained(name: str) -> Path:
+        Nano(prepared_tiny).finished("train", folder / name, f"model.name={name}", *TEXT_ALONE)
+        return folder / name
+
+    return trained
+
+
 @pytest.mark.parametrize(
     ("name", "strategy"),
     [
-        pytest.param(*each, marks=() if each in TEXT_ALONE_IN_SLOW else pytest.mark.soak)
+        pytest.param(*each, marks=pytest.mark.slow if each in TEXT_ALONE_IN_SLOW else pytest.mark.soak)
         for each in product(
             ("nano_pocket", "nano_mllama", "nano_qwen25vl"), ("ddp", "fsdp", "deepspeed_stage_2", "deepspeed_stage_3")
         )
     ],
 )
 def test_a_device_with_text_alone_beside_one_with_images(
-    nano: Nano, tmp_path: Path, curve: Curve, name: str, strategy: str
+    nano: Nano, with_text_alone: Callable[[str], Path], tmp_path: Path, curve: Curve, name: str, strategy: str
 ) -> None:
-    settings = (f"model.name={name}", "train.text_only_share=0.4", "train.batch_size=3", "train.micro_batch_size=1",
-                "train.max_steps=3", "eval.every_steps=3", "eval.val_questions=2")  # fmt: skip
-    one, two = tmp_path / "one", tmp_path / "two"
-    nano.finished("train", one, *settings)
-    nano.finished("train", two, *settings, "train.devices=2", f"train.strategy={strategy}")
+    one, two = with_text_alone(name), tmp_path / "two"
+    spread = ("train.devices=2", f"train.strategy={strategy}")
+    nano.finished("train", two, f"model.name={name}", *TEXT_ALONE, *spread)
     assert curve(two, "train/loss") == pytest.approx(curve(one, "train/loss"), abs=1e-4)
     assert curve(two, "train/gradient_norm") == pytest.approx(curve(one, "train/gradient_norm"), rel=1e-4)
     mine, theirs = (load_file(run / "checkpoints" / "last.safetensors") for run in (two, one))

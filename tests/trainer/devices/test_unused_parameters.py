@@ -23,8 +23,10 @@ def _train(rank: int, world_size: int, name: str, root: str, out: str) -> int:
     return main(["train", "nano_busi_lora", "--out", out, "--set", *settings])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["nano_llava", "nano_llava_onevision"])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("nano_llava", marks=pytest.mark.slow), pytest.param("nano_llava_onevision", marks=pytest.mark.soak)],
+)
 def test_ddp_trains_a_tower_whose_last_layer_is_never_read(
     name: str, prepared_tiny: Path, tmp_path: Path, curve: Callable[[Path, str], list[float]]
 ) -> None:

@@ -23,7 +23,7 @@ def rows(path: Path) -> dict[tuple[str, str, str], dict[str, Any]]:
     return {(each["question_id"], each["condition"], each["reading"]): each for each in found}
 
 
-@pytest.mark.parametrize("engine", ["vllm", pytest.param("sglang", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("engine", ["vllm", pytest.param("sglang", marks=pytest.mark.soak)])
 def test_scores_on_servers_are_those_of_this_process(
     engine: str, trained: Path, started: Started, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,8 +105,9 @@ def test_a_broken_evaluation_continues_where_it_was(
     assert (out / "results.json").is_file()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@pytest.mark.parametrize(
+    "engine", [pytest.param("vllm", marks=pytest.mark.slow), pytest.param("sglang", marks=pytest.mark.soak)]
+)
 def test_a_server_is_started_from_its_own_environment(
     engine: str, trained: Path, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -168,7 +168,7 @@ def test_grid_makes_a_run_of_every_pair_and_a_table(
     assert "grid" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_every_pair_of_parts_learns_in_twenty_steps(prepared_ct: Path, tmp_path: Path) -> None:
     out = tmp_path / "grid"
     settings = [

@@ -12,10 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.ranks import free_port
+from tests.ranks import Forked, free_port
 from tests.trainer.launch.started_ranks import arguments, by_torchrun, losses, medtune_ranks
-
-pytestmark = pytest.mark.slow
 
 ENDLESS = ("train.max_steps=100000", "eval.every_steps=100000")
 SAVING = ("train.max_steps=40", "eval.every_steps=20", "train.save_every_steps=2")
@@ -77,8 +75,9 @@ def is_gone(process: int, *, within_s: float) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_the_error_of_a_rank_is_told_once(prepared_tiny: Path, tmp_path: Path) -> None:
-    launcher = start(
+    launcher = Forked(
         arguments("train", prepared_tiny, tmp_path / "run", "data.benchmark=u2_bench", extra=("--devices", "2"))
     )
     output, _ = launcher.communicate(timeout=400)
@@ -89,6 +88,7 @@ def test_the_error_of_a_rank_is_told_once(prepared_tiny: Path, tmp_path: Path) -
     assert list((tmp_path / "run" / "launch" / "errors").rglob("error.json"))
 
 
+@pytest.mark.soak
 def test_a_killed_rank_ends_the_run(prepared_tiny: Path, tmp_path: Path, started: list[subprocess.Popen[str]]) -> None:
     run = tmp_path / "run"
     launcher = start(arguments("train", prepared_tiny, run, *ENDLESS, extra=("--devices", "2")))
@@ -102,6 +102,7 @@ def test_a_killed_rank_ends_the_run(prepared_tiny: Path, tmp_path: Path, started
     assert all(is_gone(rank, within_s=5) for rank in ranks)
 
 
+@pytest.mark.slow
 def test_a_killed_rank_is_started_again(
     prepared_tiny: Path, tmp_path: Path, started: list[subprocess.Popen[str]]
 ) -> None:
@@ -115,6 +116,7 @@ def test_a_killed_rank_is_started_again(
     assert losses(run) == pytest.approx(losses(whole), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_lost_node_ends_the_others(prepared_tiny: Path, tmp_path: Path, started: list[subprocess.Popen[str]]) -> None:
     run, end = tmp_path / "run", f"127.0.0.1:{free_port()}"
     words = arguments("train", prepared_tiny, run, *ENDLESS, extra=("--nodes", "2", "--rendezvous", end))

@@ -7,7 +7,6 @@ import os
 import shlex
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from medtune.trainer.commands.cli import main
 from medtune.trainer.launch.claim import claim
 from medtune.trainer.launch.slurm import queue_again
 from medtune.trainer.launch.slurm_script import slurm_job
+from tests.ranks import medtune_forked
 from tests.trainer.launch.started_ranks import arguments, job
 
 JOB = "nodes=2,gpus=8,time=24:00:00,partition=long"
@@ -156,9 +156,9 @@ def test_slurm_is_asked_once_to_queue_again(
     assert "not allowed; continue with --resume" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("devices", [pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.soak)])
 def test_a_job_near_its_time_limit_is_queued_again_and_ends_the_run(
-    prepared_tiny: Path, tmp_path: Path, programs: Path
+    prepared_tiny: Path, tmp_path: Path, programs: Path, devices: int
 ) -> None:
     """The script of --slurm with a stand-in for srun, which warns the command as SLURM does."""
     calls = stand_in(programs, "scontrol")
@@ -173,10 +173,8 @@ def test_a_job_near_its_time_limit_is_queued_again_and_ends_the_run(
         fi
         wait $child''')  # fmt: skip
     steps = ("train.max_steps=60", "eval.every_steps=60")
-    words = arguments("train", prepared_tiny, run, *steps, extra=("--slurm", "devices=2,time=60", "--dry"))
-    script = subprocess.run(
-        [sys.executable, "-m", "medtune", *words], capture_output=True, text=True, check=True
-    ).stdout
+    words = arguments("train", prepared_tiny, run, *steps, extra=("--slurm", f"devices={devices},time=60", "--dry"))
+    script = medtune_forked(*words)
     again = []
     for count in range(2):
         variables = {**job(1, 1), "SLURM_RESTART_COUNT": str(count)}

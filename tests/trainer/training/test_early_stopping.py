@@ -136,15 +136,14 @@ def test_each_seed_stops_for_itself_with_stages_and_averaged_weights(
     assert "stopped at step" not in capsys.readouterr().out
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "more"),
     [
-        (None, ()),
-        (None, ("train.ema_decay=0.5",)),
+        pytest.param(None, ("train.ema_decay=0.5",), marks=pytest.mark.slow),
+        pytest.param(None, (), marks=pytest.mark.soak),
         pytest.param("ddp", (), marks=pytest.mark.soak),
         pytest.param("deepspeed_stage_2", (), marks=pytest.mark.soak),
-        ("deepspeed_stage_3", ()),
+        pytest.param("deepspeed_stage_3", (), marks=pytest.mark.soak),
     ],
 )
 def test_a_killed_and_resumed_run_stops_at_the_same_step(
@@ -154,7 +153,7 @@ def test_a_killed_and_resumed_run_stops_at_the_same_step(
     settings = (*STOPS, "train.max_steps=24", "train.early_stopping.patience=6", *spread, *more)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     nano.finished("train", whole, *settings)
-    process = nano.process("train", killed, *settings)
+    process = (nano.launched if spread else nano.process)("train", killed, *settings)
     deadline = time.monotonic() + 150
     while RunFolder(killed).saved_step() < 6 and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.01)

@@ -79,8 +79,9 @@ def test_what_cannot_be_done_is_said_before_anything_is_loaded(settings: list[st
         read_recipe("nano_busi_lora", [HELD, *settings])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["ddp", "deepspeed_stage_2"])
+@pytest.mark.parametrize(
+    "strategy", [pytest.param("ddp", marks=pytest.mark.soak), pytest.param("deepspeed_stage_2", marks=pytest.mark.slow)]
+)
 def test_two_devices_equal_one(
     nano: Nano, tmp_path: Path, curve: Callable[[Path, str], list[float]], strategy: str
 ) -> None:

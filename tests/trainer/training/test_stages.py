@@ -29,6 +29,9 @@ INSTRUCTION = {
 }  # fmt: skip
 STAGED = ("train.max_steps=null", f"train.stages={yaml.safe_dump([ALIGNMENT, INSTRUCTION], default_flow_style=True)}",
           "model.tuning.language.lora.dropout=0.1")  # fmt: skip
+# With the recipe's own seed a weight of an adapter gets a gradient that is rounding alone, and AdamW takes a whole step
+# in whatever direction that points.
+SPREAD = (*STAGED, "model.tuning.language.lora.dropout=0", "train.seed=1")
 FIRST = ("train.max_steps=4", "train.warmup_ratio=0.25", "model.tuning.language.mode=frozen")
 SECOND = ("train.max_steps=6", "train.batch_size=2", "model.tuning.projector.lr=2e-5",
           "model.tuning.language.lr=1e-3", "model.tuning.language.lora.dropout=0.1")  # fmt: skip
@@ -87,10 +90,13 @@ def test_group_table_of_each_stage_is_printed(nano: Nano, tmp_path: Path, capsys
     assert "language    lora" in said[second:]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "at_least"),
-    [(signal.SIGINT, 1), pytest.param(signal.SIGKILL, 6, marks=pytest.mark.slow), (signal.SIGKILL, 4)],
+    [
+        pytest.param(signal.SIGINT, 1, marks=pytest.mark.slow),
+        pytest.param(signal.SIGKILL, 6, marks=pytest.mark.soak),
+        pytest.param(signal.SIGKILL, 4, marks=pytest.mark.soak),
+    ],
 )
 def test_a_stopped_run_continues_in_its_stage(
     nano: Nano, staged: Path, tmp_path: Path, curve: Curve, number: int, at_least: int
@@ -205,15 +211,24 @@ def test_what_only_the_run_can_know_is_named(nano: Nano, tmp_path: Path, capsys:
     assert "two stages give model.tuning.language.lora different values" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["ddp", "deepspeed_stage_2", "deepspeed_stage_3"])
-def test_two_devices_equal_one(nano: Nano, staged: Path, tmp_path: Path, curve: Curve, strategy: str) -> None:
-    plain, spread = tmp_path / "one", tmp_path / "two"
-    # With the recipe's own seed a weight of an adapter gets a gradient that is rounding alone, and AdamW takes a whole
-    # step in whatever direction that points.
-    settings = (*STAGED, "model.tuning.language.lora.dropout=0", "train.seed=1")
-    nano.finished("train", plain, *settings)
-    nano.finished("train", spread, *settings, "train.devices=2", f"train.strategy={strategy}")
+@pytest.fixture(scope="module")
+def one_device(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("one_device") / "run"
+    Nano(prepared_tiny).finished("train", out, *SPREAD)
+    return out
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        pytest.param("ddp", marks=pytest.mark.slow),
+        pytest.param("deepspeed_stage_2", marks=pytest.mark.soak),
+        pytest.param("deepspeed_stage_3", marks=pytest.mark.slow),
+    ],
+)
+def test_two_devices_equal_one(nano: Nano, one_device: Path, tmp_path: Path, curve: Curve, strategy: str) -> None:
+    plain, spread = one_device, tmp_path / "two"
+    nano.finished("train", spread, *SPREAD, "train.devices=2", f"train.strategy={strategy}")
     assert curve(spread, "train/loss") == pytest.approx(curve(plain, "train/loss"), abs=1e-4)
     assert curve(spread, "train/gradient_norm") == pytest.approx(curve(plain, "train/gradient_norm"), rel=1e-4)
     mine, theirs = _weights(spread, "last.safetensors"), _weights(plain, "last.safetensors")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -133,22 +134,35 @@ def key(line: bytes) -> tuple[str, str, str]:
     return row["question_id"], row["condition"], row["reading"]
 
 
-@pytest.mark.slow
+@pytest.fixture(scope="module")
+def one_device(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[tuple[str, ...]], Path]:
+    """Returns the run on one device with some settings, trained once."""
+    folder = tmp_path_factory.mktemp("one_device")
+
+    @functools.cache
+    def trained(settings: tuple[str, ...]) -> Path:
+        out = folder / str(len(list(folder.iterdir())))
+        Nano(prepared_tiny).finished("train", out, *settings)
+        return out
+
+    return trained
+
+
 @pytest.mark.parametrize(
     ("settings", "strategy"),
     [
-        pytest.param(EVERYTHING, "ddp", id="pissa-ddp"),
-        pytest.param(EVERYTHING, "deepspeed_stage_1", id="pissa-1"),
-        pytest.param(EVERYTHING, "deepspeed_stage_2", id="pissa-2"),
-        pytest.param(EVERYTHING, "deepspeed_stage_3", id="pissa-3"),
-        pytest.param(EVA, "deepspeed_stage_3", id="eva-3"),
+        pytest.param(EVERYTHING, "ddp", id="pissa-ddp", marks=pytest.mark.soak),
+        pytest.param(EVERYTHING, "deepspeed_stage_1", id="pissa-1", marks=pytest.mark.soak),
+        pytest.param(EVERYTHING, "deepspeed_stage_2", id="pissa-2", marks=pytest.mark.slow),
+        pytest.param(EVERYTHING, "deepspeed_stage_3", id="pissa-3", marks=pytest.mark.soak),
+        pytest.param(EVA, "deepspeed_stage_3", id="eva-3", marks=pytest.mark.slow),
     ],
 )
 def test_two_devices_equal_one(
-    nano: Nano, tmp_path: Path, curve: Curve, settings: tuple[str, ...], strategy: str
-) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    nano.finished("train", one, *settings)
+    nano: Nano, one_device: Callable[[tuple[str, ...]], Path], tmp_path: Path, curve: Curve,
+    settings: tuple[str, ...], strategy: str,
+) -> None:  # fmt: skip
+    one, two = one_device(settings), tmp_path / "two"
     nano.finished("train", two, *settings, "train.devices=2", f"train.strategy={strategy}")
     assert curve(two, "train/loss") == pytest.approx(curve(one, "train/loss"), abs=1e-4)
     mine, theirs = (load_file(run / "checkpoints" / "last.safetensors") for run in (two, one))
@@ -156,7 +170,7 @@ def test_two_devices_equal_one(
     assert max(float((mine[name] - theirs[name]).abs().max()) for name in mine) < 2e-4
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_killed_and_resumed_run_is_the_same_run(nano: Nano, tmp_path: Path) -> None:
     long = (*EVERYTHING, "train.max_steps=24", "train.batch_size=2", "eval.every_steps=4", "eval.val_questions=3")
     whole, killed = tmp_path / "whole", tmp_path / "killed"

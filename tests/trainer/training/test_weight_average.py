@@ -91,13 +91,19 @@ def test_a_decay_that_averages_nothing_is_refused(decay: str) -> None:
         read_recipe("nano_busi_lora", [f"train.ema_decay={decay}"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", [None, "deepspeed_stage_2", "deepspeed_stage_3"])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        pytest.param(None, marks=pytest.mark.slow),
+        pytest.param("deepspeed_stage_2", marks=pytest.mark.soak),
+        pytest.param("deepspeed_stage_3", marks=pytest.mark.soak),
+    ],
+)
 def test_a_killed_and_resumed_run_has_the_same_average(nano: Nano, tmp_path: Path, strategy: str | None) -> None:
     settings = LONG if strategy is None else (*LONG, "train.devices=2", f"train.strategy={strategy}")
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     nano.finished("train", whole, *settings)
-    process = nano.process("train", killed, *settings)
+    process = (nano.launched if strategy else nano.process)("train", killed, *settings)
     deadline = time.monotonic() + 150
     while RunFolder(killed).saved_step() < 8 and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.02)

@@ -62,8 +62,13 @@ def test_a_resume_divides_otherwise_and_continues_the_same_losses(
     _learns_the_same(out, by_count, curve, within=1e-6)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp", "deepspeed_stage_2", "deepspeed_stage_3"])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name == "deepspeed_stage_3" else pytest.mark.soak)
+        for name in ("ddp", "fsdp", "deepspeed_stage_2", "deepspeed_stage_3")
+    ],
+)
 def test_two_devices(nano: Nano, by_count: Path, tmp_path: Path, curve: Curve, strategy: str) -> None:
     out = tmp_path / "run"
     nano.finished("train", out, *STEPS, TOKENS, "train.devices=2", f"train.strategy={strategy}")

@@ -42,8 +42,9 @@ with open(f"{out}.{trainer.global_rank}.json", "w") as file:
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("val_questions", [100, 1])
+@pytest.mark.parametrize(
+    "val_questions", [pytest.param(100, marks=pytest.mark.soak), pytest.param(1, marks=pytest.mark.slow)]
+)
 def test_two_processes_equal_one(prepared_tiny: Path, tmp_path: Path, val_questions: int) -> None:
     """With one validation question the second process has none of its own, and runs the first one's uncounted."""
     script = tmp_path / "train.py"

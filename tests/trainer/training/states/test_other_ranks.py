@@ -20,24 +20,21 @@ def whole(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
     return found
 
 
-SOAK = (pytest.mark.slow, pytest.mark.soak)
-
-
 @pytest.mark.parametrize(
     ("tuning", "before", "after"),
     [
         ("lora", (1, "auto"), (1, "auto")),
         ("lora", (2, "ddp"), (1, "auto")),
-        pytest.param("full", (2, "ddp"), (4, "ddp"), marks=SOAK),
+        pytest.param("full", (2, "ddp"), (4, "ddp"), marks=pytest.mark.soak),
         pytest.param("full", (2, "deepspeed_stage_2"), (4, "deepspeed_stage_2"), marks=pytest.mark.slow),
-        pytest.param("lora", (2, "deepspeed_stage_3"), (4, "deepspeed_stage_3"), marks=SOAK),
-        pytest.param("full", (2, "deepspeed_stage_3"), (1, "auto"), marks=pytest.mark.slow),
-        pytest.param("full", (2, "ddp"), (2, "deepspeed_stage_3"), marks=SOAK),
-        pytest.param("full", (2, "fsdp"), (4, "fsdp"), marks=pytest.mark.slow),
-        pytest.param("lora", (2, "fsdp"), (1, "auto"), marks=SOAK),
-        pytest.param("full", (2, "ddp"), (2, "fsdp"), marks=pytest.mark.slow),
+        pytest.param("lora", (2, "deepspeed_stage_3"), (4, "deepspeed_stage_3"), marks=pytest.mark.soak),
+        pytest.param("full", (2, "deepspeed_stage_3"), (1, "auto"), marks=pytest.mark.soak),
+        pytest.param("full", (2, "ddp"), (2, "deepspeed_stage_3"), marks=pytest.mark.soak),
+        pytest.param("full", (2, "fsdp"), (4, "fsdp"), marks=pytest.mark.soak),
+        pytest.param("lora", (2, "fsdp"), (1, "auto"), marks=pytest.mark.soak),
+        pytest.param("full", (2, "ddp"), (2, "fsdp"), marks=pytest.mark.soak),
         pytest.param("full", (2, "deepspeed_stage_3_offload"), (2, "fsdp"), marks=pytest.mark.slow),
-        pytest.param("full", (4, "deepspeed_stage_3"), (2, "deepspeed_stage_1"), marks=SOAK),
+        pytest.param("full", (4, "deepspeed_stage_3"), (2, "deepspeed_stage_1"), marks=pytest.mark.soak),
     ],
 )
 def test_the_next_losses_are_those_of_the_run_that_nobody_stopped(

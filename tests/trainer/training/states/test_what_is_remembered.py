@@ -45,10 +45,13 @@ def _mixed(root: Path, other: Path) -> str:
     return f"data.mixture={yaml.safe_dump(parts, default_flow_style=True)}"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after"),
-    [((2, "ddp"), (1, "auto")), ((2, "fsdp"), (2, "deepspeed_stage_3")), ((2, "deepspeed_stage_2"), (2, "fsdp"))],
+    [
+        pytest.param((2, "ddp"), (1, "auto"), marks=pytest.mark.soak),
+        pytest.param((2, "fsdp"), (2, "deepspeed_stage_3"), marks=pytest.mark.slow),
+        pytest.param((2, "deepspeed_stage_2"), (2, "fsdp"), marks=pytest.mark.soak),
+    ],
 )
 def test_the_average_and_the_stage_go_on(
     prepared_tiny: Path, tmp_path: Path, before: tuple[int, str], after: tuple[int, str]

@@ -69,11 +69,11 @@ def _die_in_third_save(rank: int, world_size: int, out: Path, settings: tuple[st
 
 @pytest.mark.parametrize("where", [
     "after the tensors",
-    pytest.param("before the tensors", marks=pytest.mark.slow),
-    pytest.param("after the facts", marks=pytest.mark.slow),
-    pytest.param("before the new name", marks=pytest.mark.slow),
-    pytest.param("before the removal", marks=pytest.mark.slow),
-    pytest.param("after the removal", marks=pytest.mark.slow),
+    pytest.param("before the tensors", marks=pytest.mark.soak),
+    pytest.param("after the facts", marks=pytest.mark.soak),
+    pytest.param("before the new name", marks=pytest.mark.soak),
+    pytest.param("before the removal", marks=pytest.mark.soak),
+    pytest.param("after the removal", marks=pytest.mark.soak),
 ])  # fmt: skip
 def test_kill_9_between_the_files_of_a_save(prepared_tiny: Path, tmp_path: Path, whole: Path, where: str) -> None:
     out = tmp_path / "run"

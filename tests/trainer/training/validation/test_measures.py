@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -11,6 +9,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import MediaGroup, MediaRef, Prediction, PredictionKey, Question, Reading
@@ -21,6 +20,7 @@ from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.models.answering import TargetRead
 from medtune.trainer.training.validation.asked import Asked, VisitBatches, asked
 from medtune.trainer.training.validation.measures import Answered, AnswerMeasures
+from tests.ranks import run_ranks
 
 GAUGE = find_benchmark("fetal_gauge")
 PLANES, MARGINS = ("abdomen", "femur", "head"), ("smooth", "spiculated")
@@ -176,16 +176,12 @@ def test_every_question_is_in_one_batch_that_counts(world_size: int) -> None:
     assert sorted(seen) == sorted(question.id for question in everything.questions)
 
 
-@pytest.mark.slow
 def test_two_ranks_get_the_numbers_of_one(tmp_path: Path) -> None:
     """The 91 questions are 46 and 45, so that the ranks' shares differ."""
-    code = (
-        "import sys, torch.distributed as dist, tests.trainer.training.validation.test_measures as t;"
-        "rank = int(sys.argv[1]);"
-        "dist.init_process_group('gloo', init_method='file://' + sys.argv[2], rank=rank, world_size=2);"
-        "print({k: round(v, 6) for k, v in sorted(t.logged('likelihood', rank=rank, world_size=2).items())})"
-    )
-    commands = [[sys.executable, "-c", code, str(rank), str(tmp_path / "store")] for rank in range(2)]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
-    said = [process.communicate(timeout=100)[0].splitlines()[-1] for process in both]
-    assert said == [str({name: round(value, 6) for name, value in sorted(logged("likelihood").items())})] * 2
+    both = run_ranks(2, logged_by_rank, str(tmp_path / "store"))
+    assert both == [pytest.approx(logged("likelihood"), abs=1e-6)] * 2
+
+
+def logged_by_rank(rank: int, world_size: int, store: str) -> dict[str, float]:
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world_size)
+    return logged("likelihood", rank=rank, world_size=world_size)
