@@ -22,7 +22,7 @@ TEXT_ALONE_IN_SLOW = (
     ("nano_mllama", "fsdp"),
     ("nano_qwen25vl", "deepspeed_stage_3"),
 )
-"""The pairs of the slow suite: each model once, and each strategy that divides something. The others are in `make soak`."""
+"""The pairs of the slow suite: each model, and each strategy that divides something. All are in `make soak`."""
 TEXT_ALONE = ("train.text_only_share=0.4", "train.batch_size=3", "train.micro_batch_size=1", "train.max_steps=3",
               "eval.every_steps=3", "eval.val_questions=2")  # fmt: skip
 # Five groups in parts of one over two devices: three accumulated parts, of which the last has one group for two.
