@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import bitsandbytes
 import deepspeed
 import lightning.pytorch
@@ -16,3 +18,6 @@ import medtune.trainer.commands.recipes.train
 import medtune.trainer.experiment.run
 
 __all__ = ["bitsandbytes", "deepspeed", "lightning", "medtune", "peft", "torch", "transformers", "wandb"]
+
+# What is imported is no garbage: collections in the forked processes pass over it.
+gc.freeze()
