@@ -30,7 +30,7 @@ def tiny_towers() -> Iterator[None]:
 
 
 def _marks(name: str) -> pytest.MarkDecorator:
-    """Marks the release whose volumes are soonest read; tests/models/releases reads the folders of all in `make test`."""
+    """Marks the one that is soonest read; tests/models/releases reads the folders of all in `make test`."""
     return pytest.mark.slow if name == "m3d_phi3" else pytest.mark.soak
 
 
