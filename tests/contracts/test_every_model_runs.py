@@ -23,11 +23,20 @@ from tests.conftest import REPOSITORY
 from tests.data.media.videos.real_clips import write_release
 from tests.models.twins import OF_IMAGES, OF_TRANSFORMERS, OF_VIDEOS
 
-QUICK = ("nano_gemma3", "nano_mllama", "nano_pocket", "nano_qwen25vl")
-"""One model of each kind: rows alone, an image beside the row, rows of several trees, positions on three axes."""
-VIDEO_QUICK = ("nano_pocket_video",)
-TWINS = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in OF_IMAGES]
-VIDEO_TWINS = [pytest.param(n, marks=() if n in VIDEO_QUICK else pytest.mark.slow) for n in OF_VIDEOS]
+QUICK, SLOW = ("nano_pocket", "nano_qwen25vl"), ("nano_gemma3", "nano_mllama")
+"""One model of each kind: rows of several trees, positions on three axes; rows alone, an image beside the row."""
+VIDEO_SLOW = ("nano_pocket_video", "nano_qwen25vl")
+"""One model of three modules and one of transformers."""
+
+
+def _marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
+    if name in QUICK:
+        return ()
+    return (pytest.mark.slow if name in SLOW else pytest.mark.soak,)
+
+
+TWINS = [pytest.param(n, marks=_marks(n)) for n in OF_IMAGES]
+VIDEO_TWINS = [pytest.param(n, marks=pytest.mark.slow if n in VIDEO_SLOW else pytest.mark.soak) for n in OF_VIDEOS]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +74,6 @@ def test_run_and_evaluate_again(name: str, prepared_images: Path, tmp_path: Path
     _run_and_evaluate_again(tmp_path, [f"model.name={name}", f"data.root={prepared_images}"])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", VIDEO_TWINS)
 def test_run_and_evaluate_again_on_clips(name: str, prepared_clips: Path, tmp_path: Path) -> None:
     settings = [f"model.name={name}", f"data.root={prepared_clips}", "data.benchmark=rexsonovqa"]

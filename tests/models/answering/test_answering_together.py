@@ -21,9 +21,19 @@ from medtune.models.media_reader import MediaReader
 from tests.data.media.videos.synthetic_videos import mp4
 from tests.models.twins import EVERY_TWIN, OF_IMAGES, OF_VOLUMES
 
-QUICK = ("nano_m3d_phi3", "nano_pocket_ct")
-"""Those that look at volumes of a size that is soon prepared; the others are slow."""
-EVERY = [pytest.param(n, marks=() if n in QUICK or n not in OF_VOLUMES else pytest.mark.slow) for n in EVERY_TWIN]
+SLOW = ("nano_radfm", "nano_nn_radfm")
+"""A whole scan and one that is cropped around organs."""
+SOAK = set(OF_VOLUMES) - {"nano_m3d_phi3", "nano_pocket_ct", *SLOW}
+"""The other models that look at large volumes, which are not soon prepared."""
+
+
+def _marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
+    if name in SOAK:
+        return (pytest.mark.soak,)
+    return (pytest.mark.slow,) if name in SLOW else ()
+
+
+EVERY = [pytest.param(name, marks=_marks(name)) for name in EVERY_TWIN]
 OPTIONS = ("normal", "benign lesion", "malignant lesion")
 NEW_TOKENS = 3
 NUM_GROUPS = 4

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,14 +38,24 @@ from tests.models.doctor.patients import (
 from tests.models.twins import MODELS, OF_IMAGES, OF_TRANSFORMERS, OF_VIDEOS, OF_VOLUMES, TWINS, expanded
 
 QUICK = ("nano_qwen25vl", "nano_pocket")
+FURTHER = ("nano_gemma3", "nano_mllama")
+"""An image whose tokens see one another, and an image beside the row."""
+TYPES = (torch.bfloat16, torch.float16)
 SEVERAL = tuple(
     name for name in OF_IMAGES if MODELS[name].family is None or not find_family(MODELS[name].family or "").one_item
 )
 VIDEO_ALONE = {"template", "end token", "positions", "option order", "options", "media are seen", "replies"}
 
 
-def _some(names: tuple[str, ...], quick: tuple[str, ...]) -> list[object]:
-    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
+def _some(cases: Iterable[Any], *, plain: tuple[Any, ...] = (), slow: tuple[Any, ...]) -> list[Any]:
+    """Marks the cases: some are plain or slow, and `make test-soak` has all others."""
+
+    def marks(case: Any) -> tuple[pytest.MarkDecorator, ...]:
+        if case in plain:
+            return ()
+        return (pytest.mark.slow if case in slow else pytest.mark.soak,)
+
+    return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=marks(case)) for case in cases]
 
 
 def _passes(name: str, assembled: Assembled, folder: Path | None, refs: list[MediaRef], tmp_path: Path) -> set[str]:
@@ -64,7 +77,7 @@ def _pass(
     return {each for each, check in checks.items() if check.passed}
 
 
-@pytest.mark.parametrize("name", _some(OF_IMAGES, QUICK))
+@pytest.mark.parametrize("name", _some(OF_IMAGES, plain=QUICK, slow=FURTHER))
 def test_a_twin_passes(name: str, tmp_path: Path) -> None:
     folder = checkpoint(name, tmp_path / "checkpoint")
     passed = _passes(name, opened(name, folder), folder, pictures(tmp_path), tmp_path)
@@ -73,8 +86,7 @@ def test_a_twin_passes(name: str, tmp_path: Path) -> None:
         assert passed >= {"weights", "template", "image tokens", "pixels", "positions"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SEVERAL)
+@pytest.mark.parametrize("name", _some(SEVERAL, slow=QUICK))
 def test_a_twin_passes_on_several_images_and_turns(name: str, tmp_path: Path) -> None:
     folder = checkpoint(name, tmp_path / "checkpoint")
     passed = _pass(name, opened(name, folder), folder, conversations(pictures(tmp_path)), tmp_path)
@@ -83,8 +95,7 @@ def test_a_twin_passes_on_several_images_and_turns(name: str, tmp_path: Path) ->
         assert passed >= {"template", "image tokens", "pixels", "positions"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", OF_VIDEOS)
+@pytest.mark.parametrize("name", _some(OF_VIDEOS, slow=("nano_pocket_video", "nano_qwen25vl")))
 def test_a_twin_passes_on_videos(name: str, tmp_path: Path) -> None:
     folder = checkpoint(name, tmp_path / "checkpoint")
     clips = [mp4(tmp_path / f"clip_{n}.mp4", [each / (5 + n) for each in range(30)]) for n in range(2)]
@@ -92,8 +103,7 @@ def test_a_twin_passes_on_videos(name: str, tmp_path: Path) -> None:
     assert _passes(name, opened(name, folder), folder, refs, tmp_path) >= VIDEO_ALONE
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", OF_VOLUMES)
+@pytest.mark.parametrize("name", _some(OF_VOLUMES, slow=("nano_m3d_phi3", "nano_pocket_ct")))
 def test_a_twin_passes_on_volumes(name: str, tmp_path: Path) -> None:
     assembled = opened(name, None)
     if isinstance(assembled.transform, VolumeInput):
@@ -106,16 +116,16 @@ def test_a_twin_passes_on_volumes(name: str, tmp_path: Path) -> None:
     assert _passes(name, assembled, None, refs, tmp_path) >= {"options", "replies", "gradients", "merge", "export"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", OF_TRANSFORMERS)
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    _some(product(OF_TRANSFORMERS, TYPES), slow=(("nano_qwen25vl", torch.bfloat16), ("nano_mllama", torch.float16))),
+)
 def test_a_twin_passes_from_files_of_16_bits(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
     folder = checkpoint(name, tmp_path / "checkpoint", dtype=dtype)
     assert "weights" in _passes(name, opened(name, folder), folder, pictures(tmp_path), tmp_path)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", OF_IMAGES)
+@pytest.mark.parametrize("name", _some(OF_IMAGES, slow=QUICK))
 def test_a_twin_passes_in_mixed_precision(name: str, tmp_path: Path) -> None:
     """The tolerance is that of bfloat16, which still sees another picture."""
     folder = checkpoint(name, tmp_path / "checkpoint", dtype=torch.bfloat16)

@@ -180,10 +180,12 @@ def test_wrong_names_and_broken_files_are_refused_by_name(tmp_path: Path, monkey
         find_encoder(name, pictures=1)
 
 
-@pytest.mark.slow
-def test_nearly_every_architecture_of_timm_gives_a_grid() -> None:
+@pytest.mark.parametrize(
+    ("every", "most"), [pytest.param(8, 2, marks=pytest.mark.slow), pytest.param(1, 8, marks=pytest.mark.soak)]
+)
+def test_nearly_every_architecture_of_timm_gives_a_grid(every: int, most: int) -> None:
     refused, known = [], []
-    for module in timm.list_modules():
+    for module in timm.list_modules()[::every]:
         names = sorted(timm.list_models(module=module), key=len)
         small = [name for name in names if "tiny" in name or "small" in name or "nano" in name] or names
         for name in small[:1]:
@@ -196,5 +198,6 @@ def test_nearly_every_architecture_of_timm_gives_a_grid() -> None:
                 assert tower.width > 0
                 assert min(tower.grid) > 0
     assert all("it gives no grid of features" in said for said in refused)
-    # Counted with timm 1.0.31: 98 modules, of which 6 pool their features before they could be read.
-    assert len(refused) <= 8 < len(known) / 10, refused
+    # Counted with timm 1.0.31: of 98 modules, 6 pool their features before they could be read; of every eighth, 1.
+    assert len(known) > 80 / every
+    assert len(refused) <= most, refused

@@ -22,16 +22,15 @@ from tests.models.sharding.divide import Answers, answerer_of, answers_to, assem
 from tests.models.twins import EVERY_TWIN, OF_IMAGES, OF_VOLUMES, shown
 from tests.ranks import run_ranks
 
-QUICK = ("nano_pocket", "nano_mllama", "nano_qwen25vl", "nano_llava_video", "nano_m3d_phi3")
-"""One of each way to pass media to the decoder; the others are slow."""
-SLOW = ("nano_radfm", "nano_qwen25vl", "nano_gemma3", "nano_pocket_video")
-"""These, and in `make test-soak` all the others."""
+QUICK = ("nano_pocket", "nano_qwen25vl")
+SLOW = ("nano_mllama", "nano_llava_video", "nano_m3d_phi3")
+"""One of each way to pass media to the decoder; `make test-soak` has all the others."""
 
 
 def _marks(name: str) -> list[pytest.MarkDecorator]:
     if name in QUICK:
         return []
-    return [pytest.mark.slow] if name in SLOW else [pytest.mark.slow, pytest.mark.soak]
+    return [pytest.mark.slow] if name in SLOW else [pytest.mark.soak]
 
 
 EVERY = [pytest.param(name, marks=_marks(name)) for name in EVERY_TWIN]
@@ -64,14 +63,18 @@ def test_ranks_with_a_divided_model_answer_as_one_device(name: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "name", ["nano_qwen25vl", *(pytest.param(n, marks=pytest.mark.slow) for n in ("nano_mllama", "nano_pocket"))]
+    "name",
+    [
+        pytest.param("nano_qwen25vl", marks=pytest.mark.slow),
+        *(pytest.param(n, marks=pytest.mark.soak) for n in ("nano_mllama", "nano_pocket")),
+    ],
 )
 def test_ranks_divided_by_zero_3_answer_as_one_device(name: str, tmp_path: Path) -> None:
     visits = uneven_visits(tmp_path, name)
     _compare(run_ranks(4, answers_of_rank, name, visits, "zero_3"), visits, name, 0.0)
 
 
-@pytest.mark.parametrize("name", ["nano_qwen25vl", pytest.param("nano_m3d_phi3", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["nano_qwen25vl", pytest.param("nano_m3d_phi3", marks=pytest.mark.soak)])
 def test_ranks_whose_media_are_read_ahead_answer_as_one_device(name: str, tmp_path: Path) -> None:
     visits = uneven_visits(tmp_path, name)
     _compare(run_ranks(4, answers_read_ahead, name, visits), visits, name, 0.0)

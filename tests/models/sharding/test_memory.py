@@ -1,4 +1,7 @@
-"""Tests that no process holds a whole model in memory where the weights are divided, while it is built and asked."""
+"""Tests that no process holds a whole model in memory where the weights are divided, while it is built and asked.
+
+`make test-slow` measures smaller models, in tests/trainer/plan/test_planned_and_measured.py.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ import pytest
 
 from tests.models.sharding.memory import LAYER_PARAMETERS, MB, Peak, peak_of_rank, write_model
 from tests.ranks import run_ranks
+
+pytestmark = pytest.mark.soak
 
 BF16_BYTES = 2
 
@@ -27,7 +32,6 @@ def _bound(whole_mb: float) -> float:
     return 0.3 * whole_mb + 2 * LAYER_PARAMETERS * BF16_BYTES / MB
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["fsdp", "deepspeed_stage_3"])
 def test_four_ranks_hold_a_share_and_what_is_gathered(checkpoint: tuple[Path, float], strategy: str) -> None:
     folder, whole_mb = checkpoint
@@ -38,7 +42,6 @@ def test_four_ranks_hold_a_share_and_what_is_gathered(checkpoint: tuple[Path, fl
         assert peak.asking > 0.25 * whole_mb, "the share itself is there, so the measurement sees it"
 
 
-@pytest.mark.slow
 def test_the_measurement_sees_a_whole_model(checkpoint: tuple[Path, float]) -> None:
     folder, whole_mb = checkpoint
     (peak,) = run_ranks(1, peak_of_rank, folder, "whole")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +12,6 @@ import torch
 from medtune.models.assemble import zoo_entry
 from medtune.models.sharding.unread import leaving_weights_unread, read
 from medtune.models.tuning.apply import adapt
-from medtune.models.tuning.plan import Precision, Tuning
 from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
 from medtune.models.weights.loading_options import DtypeName, Loading
 from tests.models.sharding.same_values import TUNING, assert_same, read_later_and_at_once
@@ -19,21 +20,33 @@ from tests.trainer.devices.divided import FULL
 from tests.trainer.precision.learning import Case, write_checkpoint
 
 QUICK = ("nano_gemma3", "nano_mllama", "nano_qwen25vl")
+WAYS = tuple(product(("float32", "bfloat16"), (torch.float32, torch.bfloat16), ("lora", "full")))
+"""The type that is asked for, that of the file, and what learns."""
 
 
-@pytest.mark.parametrize("tuning", [TUNING, FULL], ids=["lora", "full"])
-@pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize(("dtype", "precision"), [("float32", "bf16-mixed"), ("bfloat16", "bf16-mixed")])
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in OF_TRANSFORMERS]
-)
+def _cases() -> list[Any]:
+    """Returns every twin with every way: three have all in `make test`, the others one each in `make test-slow`."""
+
+    def marks(name: str, number: int, way: int) -> tuple[pytest.MarkDecorator, ...]:
+        if name in QUICK:
+            return ()
+        return (pytest.mark.slow if number % len(WAYS) == way else pytest.mark.soak,)
+
+    return [
+        pytest.param(name, *each, marks=marks(name, number, way))
+        for number, name in enumerate(OF_TRANSFORMERS)
+        for way, each in enumerate(WAYS)
+    ]
+
+
+@pytest.mark.parametrize(("name", "dtype", "stored", "learns"), _cases())
 def test_a_checkpoint_of_transformers(
-    name: str, dtype: DtypeName, precision: Precision, stored: torch.dtype, tuning: Tuning, tmp_path: Path
+    name: str, dtype: DtypeName, stored: torch.dtype, learns: str, tmp_path: Path
 ) -> None:
     # Values that float32 alone can hold, so that each rounding shows.
-    write_checkpoint(Case(name, torch.float32 if stored == torch.float32 else stored, stored), tmp_path)
-    loading = Loading(weights=str(tmp_path), dtype=dtype)
-    assert_same(*read_later_and_at_once(lambda: zoo_entry(name).assemble(0, loading), precision, tuning))
+    write_checkpoint(Case(name, stored, stored), tmp_path)
+    loading, tuning = Loading(weights=str(tmp_path), dtype=dtype), TUNING if learns == "lora" else FULL
+    assert_same(*read_later_and_at_once(lambda: zoo_entry(name).assemble(0, loading), "bf16-mixed", tuning))
 
 
 def test_a_weight_takes_the_place_of_its_file_only_when_it_is_read(tmp_path: Path) -> None:

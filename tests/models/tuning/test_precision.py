@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import product
+from typing import Any
+
 import pytest
 import torch
 
@@ -14,7 +17,9 @@ from medtune.models.tuning.quantize import quantize_language
 from tests.models.twins import EVERY_TWIN, TWINS, in_type, logprobs
 
 CPU = torch.device("cpu")
+FILES = (torch.float32, torch.bfloat16, torch.float16)
 PRECISIONS: tuple[Precision, ...] = ("32-true", "bf16-mixed", "16-mixed")
+QUICK = ("nano_pocket", "nano_qwen25vl")
 NORMS = (torch.nn.LayerNorm, torch.nn.GroupNorm, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d)
 LORA = Tuning(projector=PartTuning("full"), language=PartTuning("lora"))
 
@@ -42,6 +47,15 @@ def _learning(model: Model) -> dict[str, torch.Tensor]:
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
+def _from_16_bits() -> list[Any]:
+    """Returns every twin with both 16-bit types: two have both in `make test`, and the others one each, in turn."""
+    return [
+        pytest.param(name, file, marks=() if name in QUICK or file is FILES[1 + number % 2] else pytest.mark.soak)
+        for number, name in enumerate(EVERY_TWIN)
+        for file in FILES[1:]
+    ]
+
+
 @pytest.mark.parametrize("name", EVERY_TWIN)
 def test_bfloat16_is_finite_and_close_to_float32(name: str) -> None:
     wide, wanted, _ = _step(name, "32-true")
@@ -57,8 +71,7 @@ def test_bfloat16_is_finite_and_close_to_float32(name: str) -> None:
     assert float(torch.nn.functional.cosine_similarity(one, two, dim=0)) > 0.98
 
 
-@pytest.mark.parametrize("file", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("name", EVERY_TWIN)
+@pytest.mark.parametrize(("name", "file"), _from_16_bits())
 def test_what_learns_is_float32_from_a_file_in_16_bits(name: str, file: torch.dtype) -> None:
     narrow, wide = in_type(name, file).model, in_type(name, torch.float32).model
     for model in (narrow, wide):
@@ -109,13 +122,19 @@ def _tunings(name: str) -> list[Tuning]:
     return [*chosen, Tuning(PartTuning("frozen"), PartTuning("frozen"), norms)]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("name", EVERY_TWIN)
 def test_every_combination_of_file_precision_and_mode_computes(name: str) -> None:
-    for file in (torch.float32, torch.bfloat16, torch.float16):
-        for precision in PRECISIONS:
-            for tuning in _tunings(name):
-                _computes(name, file, precision, tuning)
+    for file, precision, tuning in product(FILES, PRECISIONS, _tunings(name)):
+        _computes(name, file, precision, tuning)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", QUICK)
+def test_every_pair_of_file_precision_and_mode_computes(name: str) -> None:
+    """A third of the combinations: each two of the three meet, because one number follows from the other two."""
+    for (first, file), (second, tuning) in product(enumerate(FILES), enumerate(_tunings(name))):
+        _computes(name, file, PRECISIONS[(first + second) % len(PRECISIONS)], tuning)
 
 
 @pytest.mark.parametrize(("name", "vision"), [("nano_ct_chat", "frozen"), ("nano_internvl", "full")])

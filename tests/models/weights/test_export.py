@@ -109,7 +109,7 @@ def test_every_weight_of_a_model_of_three_modules_is_read_back(name: str, tmp_pa
     assert all(torch.equal(found[key], tensor) for key, tensor in expected.items())
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_merged_pocket_says_the_same(tmp_path: Path) -> None:
     assembled = tuned("pocket")
     adapted = said(assembled)

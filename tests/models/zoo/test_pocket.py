@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -17,6 +14,7 @@ from medtune.eval.asking.choice_prompt import render_choice
 from medtune.models.pocket import efficientnet_lite0, smollm2
 from medtune.models.sequence.chatml import ChatML
 from medtune.models.weights import assets
+from tests.ranks import run_ranks
 
 pytestmark = pytest.mark.slow
 
@@ -69,16 +67,11 @@ def test_two_processes_may_fill_an_empty_cache_at_once(tmp_path: Path) -> None:
     cache.mkdir()
     for downloaded in assets.cache_folder().glob("llm-*"):
         (cache / downloaded.name).symlink_to(downloaded)
-    with ProcessPoolExecutor(2, get_context("spawn"), _take_cache, (str(tmp_path),)) as both:
-        read = list(both.map(_parameters, range(2), timeout=300))
+    read = run_ranks(2, _parameters, environment=lambda _: {"XDG_CACHE_HOME": str(tmp_path)}, timeout_s=300)
     assert read[0] == read[1] > 100_000_000
     assert (cache / "SmolLM2-135M-Instruct-Q4_1").is_dir()
     assert not list(cache.glob("tmp*"))
 
 
-def _take_cache(folder: str) -> None:
-    os.environ["XDG_CACHE_HOME"] = folder
-
-
-def _parameters(_: int) -> int:
+def _parameters(rank: int, world_size: int) -> int:
     return sum(p.numel() for p in smollm2.load().model.parameters())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from medtune.trainer.commands.cli import main
+from tests.ranks import medtune_forked
 from tests.trainer.checkpoints.qwen25vl import write_reduced
 
 RECIPE = "qwen25vl_7b_fetal_gauge_lora"
@@ -17,43 +18,38 @@ PLAIN = """
 import json, sys
 import torch
 from transformers import AutoModelForImageTextToText, AutoProcessor
-base, adapter, out = sys.argv[1:]
-model = AutoModelForImageTextToText.from_pretrained(base, dtype=torch.float32)
-if adapter != "-":
-    from peft import PeftModel
-    model = PeftModel.from_pretrained(model, adapter)
-processor = AutoProcessor.from_pretrained(base)
-ids = processor.tokenizer("Which plane does the image show?", return_tensors="pt")
-with torch.no_grad():
-    logits = model.eval()(**ids).logits[0, -1].float()
+out, *pairs = sys.argv[1:]
+told = []
+for base, adapter in zip(pairs[::2], pairs[1::2]):
+    model = AutoModelForImageTextToText.from_pretrained(base, dtype=torch.float32)
+    if adapter != "-":
+        from peft import PeftModel
+        model = PeftModel.from_pretrained(model, adapter)
+    processor = AutoProcessor.from_pretrained(base)
+    ids = processor.tokenizer("Which plane does the image show?", return_tensors="pt")
+    with torch.no_grad():
+        logits = model.eval()(**ids).logits[0, -1].float()
+    told.append(logits[:2000].tolist())
 assert "medtune" not in sys.modules
-json.dump(logits[:2000].tolist(), open(out, "w"))
+json.dump(told, open(out, "w"))
 """
 
 
 def medtune(*arguments: str) -> str:
     """Runs a command in a process of its own and returns what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "medtune", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=500,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
-        check=False,
-    )
-    assert done.returncode == 0, f"{arguments}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-    return done.stdout
+    return medtune_forked(*arguments, environment={"HF_HUB_OFFLINE": "1"})
 
 
-def plain_logits(base: Path, adapter: Path | None, out: Path) -> list[float]:
-    """Returns logits that plain transformers, and peft, compute in a process without medtune."""
-    script = [sys.executable, "-c", PLAIN, str(base), "-" if adapter is None else str(adapter), str(out)]
-    subprocess.run(script, check=True, timeout=300, cwd=out.parent)
-    found: list[float] = json.loads(out.read_text())
+def plain_logits(*read: tuple[Path, Path | None], out: Path) -> list[list[float]]:
+    """Returns logits that plain transformers, and peft, compute in a process without medtune, for each base."""
+    pairs = [text for base, adapter in read for text in (str(base), "-" if adapter is None else str(adapter))]
+    subprocess.run([sys.executable, "-c", PLAIN, str(out), *pairs], check=True, timeout=300, cwd=out.parent)
+    found: list[list[float]] = json.loads(out.read_text())
     return found
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_readers")
 def test_a_folder_as_the_vendor_publishes_it_goes_through_every_command(
     shared_real: Path, prepared_tiny: Path, tmp_path: Path
 ) -> None:
@@ -70,11 +66,12 @@ def test_a_folder_as_the_vendor_publishes_it_goes_through_every_command(
     medtune("run", *recipe, *learnt, "--out", str(run))
     final = json.loads((run / "results.json").read_text())["phases"]["final"]
     merged, adapter = tmp_path / "merged", tmp_path / "adapter"
-    medtune("export", str(run), "--out", str(merged))
-    medtune("export", str(run), "--adapter", "--out", str(adapter))
-    untuned = plain_logits(base, None, tmp_path / "0.json")
-    of_merged = plain_logits(merged, None, tmp_path / "1.json")
-    of_adapter = plain_logits(base, adapter, tmp_path / "2.json")
+    # In this process, where the readers of the proof are forked.
+    assert main(["export", str(run), "--out", str(merged)]) == 0
+    assert main(["export", str(run), "--adapter", "--out", str(adapter)]) == 0
+    untuned, of_merged, of_adapter = plain_logits(
+        (base, None), (merged, None), (base, adapter), out=tmp_path / "logits.json"
+    )
     moved = max(abs(a - b) for a, b in zip(untuned, of_adapter, strict=True))
     apart = max(abs(a - b) for a, b in zip(of_merged, of_adapter, strict=True))
     assert moved > 0.05, "the training changed nothing, so that this test would see nothing"

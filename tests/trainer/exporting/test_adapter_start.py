@@ -89,8 +89,13 @@ def test_a_run_is_not_resumed_with_another_adapter(first: Path, nano: Nano, tmp_
     assert nano.here("train", tmp_path / "run", *QUICK, STEEP, extra=("--resume",)) == 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["deepspeed_stage_2", "deepspeed_stage_3"])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        pytest.param("deepspeed_stage_2", marks=pytest.mark.soak),
+        pytest.param("deepspeed_stage_3", marks=pytest.mark.slow),
+    ],
+)
 def test_sharded_training_from_an_adapter_equals_one_device(
     strategy: str, first: Path, nano: Nano, tmp_path: Path
 ) -> None:

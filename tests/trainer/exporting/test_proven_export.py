@@ -1,10 +1,14 @@
-"""Tests exports of runs of tiny models, each read by a fresh process and compared with the trained model."""
+"""Tests exports of runs of tiny models, each read by a process of its own and compared with the trained model.
+
+Most readers are forked; those of the tests that are not marked with `forked` are a new Python each, as for users.
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -18,6 +22,7 @@ from tests.trainer.conftest import Nano
 
 Capture = pytest.CaptureFixture[str]
 Runs = Callable[..., Path]
+forked = pytest.mark.usefixtures("forked_readers")
 QUICK = ("eval.readings=[likelihood]", "eval.conditions=[image]", "model.tuning.language.lr=0.05", "train.max_steps=2")
 
 
@@ -43,8 +48,17 @@ def exported(run: Path, out: Path, *options: str) -> dict[str, object]:
 
 
 OF_TRANSFORMERS = ("nano_qwen25vl", "nano_gemma3", "nano_mllama", "nano_llava")
+MERGED: tuple[str, ...] = ()
+ADAPTER = ("--adapter",)
+IN_SLOW = (("nano_gemma3", MERGED), ("nano_mllama", ADAPTER), ("nano_llava", MERGED))
+"""Each further family once and each way once; qwen25vl has both in tests of its own, and `make test-soak` has all."""
 
 
+def _marks(name: str, how: tuple[str, ...]) -> pytest.MarkDecorator:
+    return pytest.mark.slow if (name, how) in IN_SLOW else pytest.mark.soak
+
+
+@forked
 def test_plain_transformers_says_the_same_as_the_run(run_of: Runs, tmp_path: Path, capsys: Capture) -> None:
     proof = exported(run_of("nano_qwen25vl"), tmp_path / "model")
     assert str(proof["reader"]).startswith("transformers 5.")
@@ -56,6 +70,13 @@ def test_plain_transformers_says_the_same_as_the_run(run_of: Runs, tmp_path: Pat
         assert "Proven with transformers" in text
         assert "4.57 does not know" in text
         assert "vLLM 0.33" in text
+
+
+@pytest.mark.slow
+def test_a_new_python_without_medtune_says_the_same_as_the_run(run_of: Runs, tmp_path: Path) -> None:
+    proof = exported(run_of("nano_qwen25vl"), tmp_path / "model")
+    assert str(proof["reader"]).startswith("transformers 5.")
+    assert proof["difference"]["largest"] < 1e-4  # type: ignore[index]
 
 
 @pytest.mark.slow
@@ -73,9 +94,11 @@ def test_plain_peft_says_the_same_as_the_run(run_of: Runs, tmp_path: Path) -> No
         assert words in card
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", OF_TRANSFORMERS)
-@pytest.mark.parametrize("how", [(), ("--adapter",)])
+@forked
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [pytest.param(*each, marks=_marks(*each)) for each in product(OF_TRANSFORMERS, (MERGED, ADAPTER))],
+)
 def test_every_family_proves_itself(name: str, how: tuple[str, ...], run_of: Runs, tmp_path: Path) -> None:
     proof = exported(run_of(name), tmp_path / "out", *how)
     assert str(proof["reader"]).startswith("transformers 5.")
@@ -83,8 +106,9 @@ def test_every_family_proves_itself(name: str, how: tuple[str, ...], run_of: Run
 
 
 @pytest.mark.slow
+@forked
 @pytest.mark.parametrize("name", ["nano_pocket", "nano_llava_video"])
-def test_what_plain_transformers_cannot_read_medtune_reads_in_a_fresh_process(
+def test_what_plain_transformers_cannot_read_medtune_reads_in_a_process_of_its_own(
     name: str, run_of: Runs, tmp_path: Path
 ) -> None:
     proof = exported(run_of(name), tmp_path / "out")
@@ -92,12 +116,21 @@ def test_what_plain_transformers_cannot_read_medtune_reads_in_a_fresh_process(
     assert proof["tells_trained_from_untrained"]
 
 
+@pytest.mark.soak
+def test_a_new_python_with_medtune_reads_what_plain_transformers_cannot(run_of: Runs, tmp_path: Path) -> None:
+    proof = exported(run_of("nano_pocket"), tmp_path / "out")
+    assert str(proof["reader"]).startswith("medtune ")
+    assert proof["tells_trained_from_untrained"]
+
+
 @pytest.mark.slow
+@forked
 def test_the_adapter_of_a_model_of_three_modules_proves_itself(run_of: Runs, tmp_path: Path) -> None:
     assert str(exported(run_of("nano_pocket"), tmp_path / "out", "--adapter")["reader"]).startswith("medtune ")
 
 
 @pytest.mark.slow
+@forked
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_sixteen_bits_stay_within_their_tolerance(dtype: str, run_of: Runs, tmp_path: Path) -> None:
     proof = exported(run_of("nano_qwen25vl"), tmp_path / "out", "--dtype", dtype)
@@ -107,6 +140,7 @@ def test_sixteen_bits_stay_within_their_tolerance(dtype: str, run_of: Runs, tmp_
 
 
 @pytest.mark.slow
+@forked
 def test_qlora_merges_into_the_base_and_reports_the_gap(run_of: Runs, tmp_path: Path, capsys: Capture) -> None:
     proof = exported(run_of("nano_qwen25vl", "model.language_bits=4"), tmp_path / "out")
     assert proof["difference"]["largest"] < 1e-3  # type: ignore[index]
@@ -115,6 +149,7 @@ def test_qlora_merges_into_the_base_and_reports_the_gap(run_of: Runs, tmp_path: 
 
 
 @pytest.mark.slow
+@forked
 def test_an_export_that_is_not_the_trained_model_is_refused_and_leaves_nothing(
     run_of: Runs, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +167,7 @@ def test_an_export_that_is_not_the_trained_model_is_refused_and_leaves_nothing(
 
 
 @pytest.mark.slow
+@forked
 def test_made_up_samples_stand_in_for_data_that_are_gone(
     run_of: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

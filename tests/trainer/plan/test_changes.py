@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 import pytest
@@ -27,10 +28,15 @@ class Planned(NamedTuple):
     plan: Plan
 
 
+@cache
+def _planner(name: str) -> Planner:
+    """Returns one planner for all tests: it rehearses a pass that several recipes share once."""
+    return Planner(zoo_entry(name), SIZES)
+
+
 def _planned(devices: Devices, *settings: str) -> Planned:
     recipe = on_devices(read_recipe("nano_busi_lora", settings), devices)
-    entry = zoo_entry(recipe.model.name)
-    planner = Planner(entry, SIZES)
+    entry, planner = zoo_entry(recipe.model.name), _planner(recipe.model.name)
     return Planned(recipe, entry, planner, planner.plan(recipe, devices))
 
 

@@ -11,8 +11,6 @@ from medtune.data import catalog
 from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.read import find_recipe
 
-pytestmark = pytest.mark.slow
-
 COMMAND = "$ medtune validate "
 
 
@@ -33,6 +31,12 @@ def _tables(name: str) -> dict[str, list[str]]:
 
 
 TABLES = [(name, arguments) for name in catalog.names(catalog.RECIPES) for arguments in _tables(name)]
+IN_SLOW = "radfm_ctlesionvqa --no-weights --devices 4xA6000-48GB"
+"""The one that is soonest planned."""
+
+
+def _marks(arguments: str) -> pytest.MarkDecorator:
+    return pytest.mark.slow if arguments == IN_SLOW else pytest.mark.soak
 
 
 def test_the_recipes_that_the_plan_was_made_for_have_tables() -> None:
@@ -42,7 +46,7 @@ def test_the_recipes_that_the_plan_was_made_for_have_tables() -> None:
     assert devices >= wanted | {("radfm_ctlesionvqa", "4xA6000-48GB"), ("radfm_ctlesionvqa", "8xA100-80GB")}
 
 
-@pytest.mark.parametrize(("name", "arguments"), TABLES)
+@pytest.mark.parametrize(("name", "arguments"), [pytest.param(*each, marks=_marks(each[1])) for each in TABLES])
 def test_a_table_is_what_validate_prints(
     name: str, arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from medtune.models.assemble import zoo_entry
@@ -16,9 +18,14 @@ BATCH = ("train.batch_size=16", "train.precision=bf16-mixed", "eval.batch_tokens
 CARD = Devices(1, "card", 1e9)
 
 
+@cache
+def _planner(sizes: Sizes) -> Planner:
+    """Returns one planner for all tests with these sizes: it rehearses a pass that several recipes share once."""
+    return Planner(zoo_entry(read_recipe("nano_busi_lora", BATCH).model.name), sizes)
+
+
 def _step(*settings: str, sizes: Sizes) -> float:
-    recipe = read_recipe("nano_busi_lora", [*BATCH, *settings])
-    plan = Planner(zoo_entry(recipe.model.name), sizes).plan(recipe, CARD)
+    plan = _planner(sizes).plan(read_recipe("nano_busi_lora", [*BATCH, *settings]), CARD)
     return next(phase.total for phase in plan.phases if phase.name == "training")
 
 
@@ -33,14 +40,14 @@ def test_a_budget_holds_as_many_of_the_longest_rows_as_fit(tokens: int, groups: 
 @pytest.mark.parametrize(("tokens", "least", "groups"), [(800, None, 4), (800, 50, 16), (800, 100, 8), (10, 50, 1)])
 def test_the_media_of_the_shortest_groups_are_counted(tokens: int, least: int | None, groups: int) -> None:
     recipe = read_recipe("nano_busi_lora", [*BATCH, f"train.micro_batch_tokens={tokens}"])
-    planner = Planner(zoo_entry(recipe.model.name), Sizes(200, least_tokens=least))
+    planner = _planner(Sizes(200, least_tokens=least))
     assert planner._groups_of_pass(recipe.stages[0]) == groups
 
 
 def test_a_smaller_budget_is_advised_where_it_makes_the_training_fit() -> None:
     settings = ("train.micro_batch_tokens=3200", "train.gradient_checkpointing=true")
     recipe = read_recipe("nano_busi_lora", [*BATCH, *settings])
-    planner = Planner(zoo_entry(recipe.model.name), Sizes(row_tokens=200))
+    planner = _planner(Sizes(row_tokens=200))
     half = read_recipe("nano_busi_lora", [*BATCH, *settings, "train.micro_batch_tokens=1600"])
     peaks = [planner.plan(each, CARD).peak.total for each in (recipe, half)]
     assert peaks[1] < peaks[0]

@@ -1,17 +1,7 @@
-"""Trains twins with weights from files in 16 bits, on one process or several, and writes what they learnt.
-
-As a program, it is one rank of several, which train every named twin one after another:
-
-    RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 MASTER_ADDR=... MASTER_PORT=... python -m tests.trainer.precision.learning OUT ...
-"""
+"""Trains twins with weights from files in 16 bits, on one process or several, and returns what they learnt."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import socket
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,6 +28,7 @@ from medtune.trainer.training.batches import MicroBatch
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.states.gathered import gathered
 from tests.models.twins import OF_TRANSFORMERS, layout, row_each, shown
+from tests.ranks import run_ranks
 
 STEPS, LR, GROUPS = 50, 1e-5, 2
 CPU = torch.device("cpu")
@@ -106,7 +97,7 @@ def learnt(
     narrow_masters: torch.dtype | None = None,
     steps: int = STEPS,
 ) -> Update:
-    """Returns by how much each weight that learns has changed after 50 steps of two groups.
+    """Returns by how much each weight that learns has changed after some steps of two groups.
 
     Args:
         case: What is trained.
@@ -221,50 +212,22 @@ def apart(one: Update, other: Update) -> float:
 def learnt_by_two(
     cases: Sequence[Case], folder: Path, *, strategy: StrategyName, precision: Precision, steps: int = STEPS
 ) -> dict[Case, Update]:
-    """Returns what two gloo processes learn together, by case."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    shared = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    texts = [f"{case.name}:{str(case.values)[6:]}:{str(case.stored)[6:]}" for case in cases]
-    processes = [
-        subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "tests.trainer.precision.learning",
-                str(folder),
-                strategy,
-                precision,
-                str(steps),
-                *texts,
-            ],
-            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        outputs = [process.communicate(timeout=500)[0] for process in processes]
-        assert all(process.returncode == 0 for process in processes), "\n".join(text[-3000:] for text in outputs)
-    finally:
-        for process in processes:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+    """Returns what two gloo processes learn together, by case; what is learnt is handed over in files of a folder."""
+    run_ranks(2, _learn_as_rank, folder, strategy, precision, steps, list(cases), timeout_s=500)
     return {case: load_file(folder / case.file) for case in cases}
 
 
-def _rank(folder: Path, strategy: Any, precision: Any, steps: int, texts: Sequence[str]) -> None:
-    join_ranks(int(os.environ["WORLD_SIZE"]), CPU)
-    for text in texts:
-        name, values, stored = text.split(":")
-        case = Case(name, getattr(torch, values), getattr(torch, stored))
+def _learn_as_rank(
+    rank: int,
+    world_size: int,
+    folder: Path,
+    strategy: StrategyName,
+    precision: Precision,
+    steps: int,
+    cases: Sequence[Case],
+) -> None:
+    join_ranks(world_size, CPU)
+    for case in cases:
         update = learnt(case, strategy=strategy, precision=precision, steps=steps)
-        if dist.get_rank() == 0:
+        if rank == 0:
             save_file(update, folder / case.file)
-
-
-if __name__ == "__main__":
-    _rank(Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5:])

@@ -29,8 +29,12 @@ def tiny_towers() -> Iterator[None]:
         yield
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", WRITERS)
+def _marks(name: str) -> pytest.MarkDecorator:
+    """Marks the one that is soonest read; tests/models/releases reads the folders of all in `make test`."""
+    return pytest.mark.slow if name == "m3d_phi3" else pytest.mark.soak
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in WRITERS])
 def test_a_release_is_validated_trained_and_asked(
     name: str, prepared_ct: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

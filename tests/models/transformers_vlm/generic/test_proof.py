@@ -36,9 +36,14 @@ def _examined(assembled: Assembled, folder: Path) -> dict[str, Check]:
     return {each.name: each for each in proof(assembled, reference, asked_about(pictures(folder / "pictures")), asking)}
 
 
-@pytest.mark.parametrize(
-    "name", [name if name == "lfm2_vl" else pytest.param(name, marks=pytest.mark.slow) for name in BUILDERS]
-)
+def _marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
+    """Marks all but one, whose mixers of short convolutions are the furthest from other models."""
+    if name == "lfm2_vl":
+        return ()
+    return (pytest.mark.slow if name in ("llava_next", "minicpm_v", "ovis2") else pytest.mark.soak,)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in BUILDERS])
 def test_an_architecture_without_a_family_passes(name: str, tmp_path: Path) -> None:
     checks = _examined(*_opened(name, tmp_path))
     assert failed(checks) == set(), [checks[each] for each in failed(checks)]
@@ -46,8 +51,13 @@ def test_an_architecture_without_a_family_passes(name: str, tmp_path: Path) -> N
     assert {"template", "image tokens", "end token", "pixels", "options", "replies", "answers are hidden"} <= passed
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["gemma4", "minicpm_v", "smolvlm"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("gemma4", marks=pytest.mark.soak),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("minicpm_v", "smolvlm")),
+    ],
+)
 def test_videos_of_an_architecture_without_a_family_pass(name: str, tmp_path: Path) -> None:
     assembled, folder = _opened(name, tmp_path)
     refs = []
