@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Generator, Iterator
@@ -10,6 +11,14 @@ from playwright.sync_api import Browser, sync_playwright
 
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
+
+
+def pytest_collection_finish() -> None:
+    """Takes what is imported out of the search for garbage, which statsmodels starts at each correction.
+
+    With torch and transformers that search takes half a second, in hundreds of tests.
+    """
+    gc.freeze()
 
 
 NO_BROWSER = "no chromium on this machine: apt-get install chromium"
