@@ -6,6 +6,7 @@ limit that is as many of their own standard errors above 0.05.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ STUDIES = 2000
 
 def most_claims(studies: int) -> float:
     """Returns the largest allowed share: 0.06 of 2,000 studies, and as many standard errors above 0.05 of others."""
-    return 0.05 + 0.01 * (STUDIES / studies) ** 0.5
+    return 0.05 + 0.01 * math.sqrt(STUDIES / studies)
 
 
 class Study(NamedTuple):

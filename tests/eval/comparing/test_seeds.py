@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -126,7 +127,7 @@ def held(
 
 def lowest(repeats: int) -> float:
     """Returns 0.935, less 3 standard errors of the simulated share."""
-    return 0.935 - 3 * (0.935 * 0.065 / repeats) ** 0.5
+    return 0.935 - 3 * math.sqrt(0.935 * 0.065 / repeats)
 
 
 @pytest.mark.soak
