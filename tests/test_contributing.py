@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.ranks import medtune_forked
+
 ROOT = Path(__file__).resolve().parents[1]
 LISTINGS = dict(
     re.findall(
@@ -46,28 +48,40 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def around(folder: Path) -> dict[str, str]:
+    """Returns the variables with which the package comes from this checkout."""
+    return {"PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(folder / "config")}
+
+
 def python(folder: Path, *arguments: str) -> str:
-    """Returns what a Python process in the folder prints; the package comes from this checkout."""
-    around = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(folder / "config")}
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=around, capture_output=True, text=True, check=False, timeout=500
-    )
+    """Returns what a new Python in the folder prints."""
+    command, variables = [sys.executable, *arguments], {**os.environ, **around(folder)}
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout
 
 
 def medtune(folder: Path, *arguments: str) -> str:
-    return python(folder, "-m", "medtune", *arguments)
+    """Returns what a command in the folder prints; its process is forked from one that knows nothing of plugins."""
+    return medtune_forked(*arguments, folder=folder, environment=around(folder))
+
+
+def assert_listed(said: str, name: str, plugin: Path) -> None:
+    (line,) = [line for line in said.splitlines() if line.split()[:1] == [name]]
+    assert line.endswith(f"[{plugin}]")
 
 
 def test_each_extension_is_listed_with_its_folder(outside: Path) -> None:
-    for kind, name in MADE:
-        (line,) = [
-            line
-            for line in medtune(outside, "--plugins", "my_plugin", "list", kind, "--all").splitlines()
-            if line.split()[0] == name
-        ]
-        assert line.endswith(f"[{outside / 'my_plugin'}]")
+    for kind in sorted({kind for kind, _ in MADE}):
+        said = medtune(outside, "--plugins", "my_plugin", "list", kind, "--all")
+        for name in [name for of_kind, name in MADE if of_kind == kind]:
+            assert_listed(said, name, outside / "my_plugin")
+
+
+def test_a_new_python_finds_the_plugin_too(outside: Path) -> None:
+    said = python(outside, "-m", "medtune", "--plugins", "my_plugin", "list", "metrics", "--all")
+    assert_listed(said, "balanced_accuracy", outside / "my_plugin")
+    assert "balanced_accuracy" not in python(outside, "-m", "medtune", "list", "metrics", "--all")
 
 
 def test_every_listing_keeps_its_contract(outside: Path) -> None:

@@ -12,6 +12,7 @@ from medtune.data.types import Question
 from medtune.eval.scoring.normalised_text import normalised
 from tests.benchmarks.short_answers.real_questions import real_test_questions
 from tests.benchmarks.short_answers.wordings import right_replies
+from tests.eval.samples import sample_and_all
 
 EVASIVE = (
     "", "I do not know.", "Not sure", "nodule", "cannot tell", "yes and no", "no idea", "It is unclear", "maybe",
@@ -43,9 +44,10 @@ def test_a_right_answer_is_right_in_every_wording_for_a_part_of_the_real_questio
     assert wrong_of(part) == []
 
 
-@pytest.mark.slow
-def test_a_right_answer_is_right_in_every_wording_for_every_real_question(asked: list[Question]) -> None:
-    assert wrong_of(asked) == []
+@pytest.mark.parametrize("every", sample_and_all(5, 1))
+def test_a_right_answer_is_right_in_every_wording_for_every_real_question(every: int, asked: list[Question]) -> None:
+    # The sample is every fifth question, from the third on; that of the quick test begins with the first.
+    assert wrong_of(asked[every // 2 :: every]) == []
 
 
 def test_the_opposite_of_a_yes_no_answer_and_an_evasion_are_never_right(asked: list[Question]) -> None:
@@ -73,11 +75,11 @@ def test_the_answer_to_another_question_is_wrong_for_a_part_of_the_real_question
     assert swapped_and_right(truths[:: 3 * SPREAD], truths) == []
 
 
-@pytest.mark.slow
-def test_the_answer_to_another_question_is_wrong_for_every_real_question(asked: list[Question]) -> None:
+@pytest.mark.parametrize("every", sample_and_all(10, 1))
+def test_the_answer_to_another_question_is_wrong_for_every_real_question(every: int, asked: list[Question]) -> None:
     truths = sorted({question.answer for question in asked if not question.options})
     assert len(truths) > 300
-    assert swapped_and_right(truths, truths) == []
+    assert swapped_and_right(truths[every // 2 :: every], truths) == []
 
 
 def test_a_denied_or_changed_answer_is_wrong(asked: list[Question]) -> None:

@@ -23,6 +23,7 @@ from medtune.benchmarks.u2_bench.official.values import Value, extract_number, p
 from medtune.benchmarks.u2_bench.weights_and_ranges import INTEGER_SETS, OPTIONS_SEEN
 from medtune.data.media.masks import LOCATIONS
 from tests.benchmarks.u2_bench import generated_replies
+from tests.eval.samples import sample_and_all
 
 
 def record(name: str) -> Any:
@@ -176,11 +177,7 @@ def test_every_recorded_model_has_the_aggregators_score() -> None:
     assert 0 < differ < 0.15 * len(AGGREGATES["models"])
 
 
-@pytest.mark.slow
-@settings(max_examples=4000, deadline=None)
-@given(st.integers(0, 10**9), st.text(max_size=30), st.sampled_from(("strict", "lenient")))
-def test_no_reply_raises_but_as_the_scripts_do(seed: int, word: str, mode: Mode) -> None:
-    """Only an empty reply raises, in the strict script for classes; no other text does, whatever stands in it."""
+def one_reply(seed: int, word: str, mode: Mode) -> None:
     rng = random.Random(seed)
     dataset = rng.choice(generated_replies.CLASS_SETS)
     around = rng.choice(generated_replies.AROUND).format(word)
@@ -192,3 +189,10 @@ def test_no_reply_raises_but_as_the_scripts_do(seed: int, word: str, mode: Mode)
         read_position(reply, mode=mode)
         number = extract_number(reply, dataset=rng.choice(generated_replies.VALUE_SETS))
         assert predicted_value(reply, mode=mode) is not None or number == "null" or mode == "strict"
+
+
+@pytest.mark.parametrize("number", sample_and_all(1_000, 4_000))
+def test_no_reply_raises_but_as_the_scripts_do(number: int) -> None:
+    """Only an empty reply raises, in the strict script for classes; no other text does, whatever stands in it."""
+    any_reply = given(st.integers(0, 10**9), st.text(max_size=30), st.sampled_from(("strict", "lenient")))
+    settings(max_examples=number, deadline=None)(any_reply(one_reply))()

@@ -130,18 +130,38 @@ def test_header_says_that_it_was_not_run(name: str) -> None:
     assert "not yet run" in expected
 
 
-@pytest.mark.parametrize("name", ["radfm_ctlesionvqa", "merlin_ctlesionvqa", "m3d_phi3_ctlesionvqa_public"])
-def test_show_and_validate_say_what_is_missing(
+PLANNED = ("radfm_ctlesionvqa", "merlin_ctlesionvqa", "m3d_phi3_ctlesionvqa_public")
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_show_has_the_questions_of_a_group(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", name]) == 0
+    assert "group_questions: 4" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "name", [name if name.startswith("merlin") else pytest.param(name, marks=pytest.mark.slow) for name in PLANNED]
+)
+def test_validate_plans_and_says_what_is_missing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["show", name]) == 0
-    assert "group_questions: 4" in capsys.readouterr().out
+    assert main(["validate", name, "--devices", "4xA6000-48GB"]) == 1
+    said = capsys.readouterr().out
+    assert "prepared data: there is no folder prepared/ctlesionvqa" in said
+    assert "billion parameters" in said
+    assert ("which model.weights has to name" in said) == name.startswith("radfm")
+    assert ("hf download" in said) != name.startswith("radfm")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", PLANNED)
+def test_validate_without_weights_plans_and_asks_for_none(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert main(["validate", name, "--no-weights", "--devices", "4xA6000-48GB"]) == 1
     said = capsys.readouterr().out
     assert "prepared data: there is no folder prepared/ctlesionvqa" in said
     assert "billion parameters" in said
-    main(["validate", name, "--devices", "4xA6000-48GB"])
-    said = capsys.readouterr().out
-    assert ("which model.weights has to name" in said) == name.startswith("radfm")
-    assert ("hf download" in said) != name.startswith("radfm")
+    assert "hf download" not in said

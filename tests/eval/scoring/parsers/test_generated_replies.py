@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from medtune.data.types import Question
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
+from tests.eval.samples import sample_and_all
 from tests.eval.scoring.parsers.generated_replies import MEANT, GeneratedReply, generated_replies, replies
 
 OPTION_SETS = (
@@ -40,10 +41,10 @@ def test_every_kind_of_reply_is_read_as_it_is_meant(options: tuple[str, ...]) ->
     assert min(kinds.values()) > 20
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("options", OPTION_SETS)
-def test_many_replies_are_read_as_they_are_meant(options: tuple[str, ...]) -> None:
-    for each in replies(2, 200_000, options):
+@pytest.mark.parametrize("number", sample_and_all(40_000, 200_000))
+def test_many_replies_are_read_as_they_are_meant(number: int, options: tuple[str, ...]) -> None:
+    for each in replies(2, number, options):
         assert_read_as_meant(each, options)
 
 
@@ -67,10 +68,10 @@ def test_a_change_of_form_does_not_change_the_reading(change: str, said: Generat
     assert read(CHANGES[change](said.text), OPTION_SETS[0]) == read(said.text, OPTION_SETS[0])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_of_form_does_not_change_the_reading_of_many(change: str) -> None:
-    for said in replies(3, 40_000, OPTION_SETS[0]):
+@pytest.mark.parametrize("number", sample_and_all(10_000, 40_000))
+def test_a_change_of_form_does_not_change_the_reading_of_many(number: int, change: str) -> None:
+    for said in replies(3, number, OPTION_SETS[0]):
         changed = CHANGES[change](said.text)
         assert read(changed, OPTION_SETS[0]) == read(said.text, OPTION_SETS[0]), (said, changed)
 
@@ -94,18 +95,16 @@ PIECES = [
 PIECES += ["<answer>", "</answer>", "\\boxed{", "}", '{"answer": "', '"', "or ", ", ", "Ｄ", "٣", "12.5", "I choose "]
 
 
-@pytest.mark.slow
-@given(
-    pieces=st.lists(
-        st.sampled_from(PIECES),
-        max_size=14,
-    )
-)
-@settings(max_examples=5_000, deadline=None)
-def test_likely_pieces_in_any_order_give_an_option_or_none(pieces: list[str]) -> None:
+def assert_reads_an_option_or_none(pieces: list[str]) -> None:
     text = "".join(pieces)
     assert read(text, OPTION_SETS[0]) in {None, *range(4)}
     assert read(f" {text}\n", OPTION_SETS[0]) == read(text, OPTION_SETS[0])
+
+
+@pytest.mark.parametrize("number", sample_and_all(500, 5_000))
+def test_likely_pieces_in_any_order_give_an_option_or_none(number: int) -> None:
+    any_order = given(pieces=st.lists(st.sampled_from(PIECES), max_size=14))
+    settings(max_examples=number, deadline=None)(any_order(assert_reads_an_option_or_none))()
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from medtune.benchmarks.ctlesionvqa.word_parsers import robust_yes_no
 from medtune.eval.scoring.parsers.number_parsers import read_number
+from tests.eval.samples import sample_and_all
 from tests.eval.scoring.parsers.generated_numbers import MEANT, generated_numbers, number_replies, yes_no_replies
 
 
@@ -75,10 +76,10 @@ def test_every_kind_of_number_is_read_as_it_is_meant() -> None:
     assert min(kinds.values()) > 50
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["mm", "HU", "cm", "cc", "%"])
-def test_many_numbers_are_read_as_they_are_meant(unit: str) -> None:
-    for each in number_replies(2, 100_000, unit):
+@pytest.mark.parametrize("number", sample_and_all(20_000, 100_000))
+def test_many_numbers_are_read_as_they_are_meant(number: int, unit: str) -> None:
+    for each in number_replies(2, number, unit):
         assert read_number(each.text, unit) == each.meant, each
 
 
