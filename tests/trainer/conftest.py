@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 from medtune.trainer.commands.cli import main
+from tests.forked_readers import forked_readers
 from tests.ranks import Forked, medtune_forked
+
+__all__ = ["forked_readers"]
 
 QUICK = ("log.wandb=disabled", "train.max_steps=4", "eval.every_steps=2", "eval.max_new_tokens=4")
 

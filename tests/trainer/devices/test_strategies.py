@@ -118,7 +118,7 @@ def test_a_number_of_processes_without_a_rank_is_refused(
     assert "WORLD_SIZE is 3 and RANK is not set" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("strategy", ["fsdp", "deepspeed_stage_3"])
+@pytest.mark.parametrize("strategy", [pytest.param("fsdp", marks=pytest.mark.slow), "deepspeed_stage_3"])
 def test_what_divides_weights_also_trains_on_one_device(
     nano: Nano, tmp_path: Path, curve: Curve, strategy: str
 ) -> None:

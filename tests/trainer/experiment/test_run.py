@@ -19,10 +19,10 @@ from tests.trainer.conftest import Nano
 Curve = Callable[[Path, str], list[float]]
 
 
-@pytest.fixture
-def whole_run(nano: Nano, tmp_path: Path) -> Path:
-    out = tmp_path / "run"
-    assert nano.here("run", out) == 0
+@pytest.fixture(scope="module")
+def whole_run(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("whole") / "run"
+    assert Nano(prepared_tiny).here("run", out) == 0
     return out
 
 

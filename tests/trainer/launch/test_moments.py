@@ -19,9 +19,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGKILL)
 PHASES = ("loading", "zero_shot", "training", "training", "final")
 
 
-IN_SLOW = (0, 3, 14)
-"""The moments of the slow suite: SIGTERM while loading, SIGKILL in training, SIGUSR2 while it answers at the end; the
-plain tests of signals have SIGUSR1 in training and SIGTERM before it. All twenty are in `make soak`."""
+IN_SLOW = (3,)
+"""The moment of the slow suite, SIGKILL in training; test_signals.py has SIGUSR1 there and SIGTERM before it."""
 
 
 def moments() -> list[Moment]:

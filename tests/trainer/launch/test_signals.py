@@ -56,6 +56,7 @@ def test_sigusr1_to_one_rank_in_training(prepared_tiny: Path, whole: Path, tmp_p
     stopped_and_resumed(prepared_tiny, whole, tmp_path, Moment(signal.SIGUSR1, 1, "training", 0.0))
 
 
+@pytest.mark.slow
 def test_sigterm_to_one_rank_while_it_answers(prepared_tiny: Path, whole: Path, tmp_path: Path) -> None:
     stopped_and_resumed(prepared_tiny, whole, tmp_path, Moment(signal.SIGTERM, 1, "zero_shot", 0.0))
 

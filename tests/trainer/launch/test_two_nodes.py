@@ -30,7 +30,7 @@ def same_as(one: Path, run: Path) -> None:
         assert answered == asked(one, phase)
 
 
-@pytest.mark.parametrize("starter", [by_torchrun, by_srun])
+@pytest.mark.parametrize("starter", [pytest.param(by_torchrun, marks=pytest.mark.slow), by_srun])
 def test_two_nodes_of_two_processes(starter: Starter, prepared_tiny: Path, one_device: Path, tmp_path: Path) -> None:
     # Without --out each process would name the run after its own clock.
     words = arguments("run", prepared_tiny, None)

@@ -52,6 +52,7 @@ def _equal(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> bool:
     return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
 
 
+@pytest.mark.slow
 def test_two_stages_equal_two_runs(nano: Nano, staged: Path, tmp_path: Path, curve: Curve) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     assert nano.here("train", first, *FIRST) == 0

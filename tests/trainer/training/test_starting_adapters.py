@@ -20,6 +20,8 @@ from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe
 from tests.trainer.conftest import Nano
 
+pytestmark = pytest.mark.usefixtures("forked_readers")
+
 Curve = Callable[[Path, str], list[float]]
 LORA = "model.tuning.language.lora"
 PISSA = (f"{LORA}.init=pissa", f"{LORA}.r=4", "model.tuning.language.lr=0.01")

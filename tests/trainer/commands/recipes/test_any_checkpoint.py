@@ -23,6 +23,8 @@ from tests.models.transformers_vlm.generic.plain import Plain
 from tests.models.twins import picture
 from tests.trainer.conftest import QUICK, Nano
 
+pytestmark = pytest.mark.usefixtures("forked_readers")
+
 Capture = pytest.CaptureFixture[str]
 ARCHITECTURES = ("lfm2_vl", "llava_next", "ovis2")
 

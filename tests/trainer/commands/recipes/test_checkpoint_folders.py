@@ -12,6 +12,8 @@ from medtune.models.zoo import nano_qwen25vl
 from medtune.trainer.commands.cli import main
 from tests.models.weights.hub_cache import FIRST, REPOSITORY, SECOND, write_cache
 
+pytestmark = pytest.mark.usefixtures("forked_readers")
+
 Capture = pytest.CaptureFixture[str]
 
 

@@ -15,6 +15,8 @@ from medtune.models.answering import LocalAnswerer
 from medtune.trainer.commands.cli import main
 from tests.trainer.conftest import Nano
 
+pytestmark = pytest.mark.usefixtures("forked_readers")
+
 Capture = pytest.CaptureFixture[str]
 
 

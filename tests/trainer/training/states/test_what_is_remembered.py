@@ -18,6 +18,8 @@ from medtune.trainer.engine.kept_export import kept_export
 from medtune.trainer.experiment.run_folder import RunFolder
 from tests.trainer.training.states.ranks_that_train import FULL, losses, state_of, train
 
+pytestmark = pytest.mark.usefixtures("forked_readers")
+
 STAGES = [
     {"name": "first", "max_steps": 2, "tuning": {"language": {"mode": "frozen"}}},
     {"name": "second", "max_steps": 4, "batch_size": 3, "tuning": {"language": {"lr": 1e-4}}},
