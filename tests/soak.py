@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from tests.costs import cost_of
+
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = {
     "strategies": ("trainer/devices", "trainer/training", "models/sharding"),
@@ -45,8 +47,7 @@ class Recorder:
         if outcome == "passed":
             self._outcomes[report.nodeid] = report.outcome
         if report.when == "teardown":
-            cost_s = round(float(dict(report.user_properties).get("cpu_s", 0.0)), 1)
-            row = {"test": report.nodeid, "outcome": self._outcomes[report.nodeid], "cpu_s": cost_s}
+            row = {"test": report.nodeid, "outcome": self._outcomes[report.nodeid], "cpu_s": round(cost_of(report), 1)}
             with self._file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from medtune.trainer.commands.cli import main
 from tests.forked_readers import forked_readers
@@ -48,8 +49,13 @@ class Nano:
         )
 
     def finished(self, command: str, out: Path, *overrides: str, extra: tuple[str, ...] = ()) -> None:
-        """Runs the command in a forked process, and each of its ranks in one too."""
-        medtune_forked(*self.arguments(command, out, *overrides), *extra)
+        """Runs the command in a forked process, and each of its ranks in one too; in new ones where there is a GPU."""
+        if not torch.cuda.is_available():
+            medtune_forked(*self.arguments(command, out, *overrides), *extra)
+            return
+        process = self.launched(command, out, *overrides, extra=extra)
+        output, _ = process.communicate(timeout=500)
+        assert process.returncode == 0, output[-3000:]
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -36,9 +35,13 @@ def together(commands: Sequence[tuple[Sequence[str], Mapping[str, str]]], folder
 
 def in_new_pythons(commands: Sequence[Sequence[str]], folder: Path) -> None:
     """Runs `python ARGUMENTS` for each command at the same time; asserts that all succeed."""
-    printed = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     all_succeed(
-        [subprocess.Popen([sys.executable, *words], env=os.environ, cwd=folder, **printed) for words in commands]
+        [
+            subprocess.Popen(
+                [sys.executable, *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
+            for words in commands
+        ]
     )
 
 

@@ -69,7 +69,7 @@ def test_a_run_that_was_broken_off_ends_as_an_unbroken_one(nano: Nano, tmp_path:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     settings = ("train.max_steps=24", "eval.every_steps=2", "eval.val_questions=3")
     nano.finished("run", whole, *settings)
-    process = nano.process("run", broken, *settings)
+    process = nano.launched("run", broken, *settings)
     while RunFolder(broken).saved_step() < 2 and process.poll() is None:
         time.sleep(0.05)
     process.kill()
