@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from medtune.data import catalog
+from tests.soak import PARTS
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("trainer", "models", "data", "benchmarks", "recipes", "eval")
@@ -135,6 +136,18 @@ def test_a_named_benchmark_would_be_found() -> None:
     tree = ast.parse("\n".join(code))
     texts = strings_outside_docstrings(tree) + modules_imported(tree)
     assert {name for text in texts for name in names_in(text)} == {"u2_bench", "ct_phantom"}
+
+
+def test_every_test_of_the_soak_belongs_to_one_of_its_parts() -> None:
+    folders = [f"tests/{folder}/" for of_part in PARTS.values() for folder in of_part]
+    soaked = [str(file.relative_to(ROOT)) for file in (ROOT / "tests").rglob("test_*.py")]
+    soaked = [
+        name for name in soaked if "mark.soak" in (ROOT / name).read_text("utf-8") and name != "tests/test_layout.py"
+    ]
+    assert soaked
+    assert [name for name in soaked if not name.startswith(tuple(folders))] == []
+    assert len(folders) == len(set(folders))
+    assert all((ROOT / folder).is_dir() for folder in folders)
 
 
 MOST_FILES = 15

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -46,6 +47,8 @@ class Nano:
             text=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
             start_new_session=True,
+            # A shell lets what it starts in the background ignore Ctrl-C, and the tests pass that on.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def finished(self, command: str, out: Path, *overrides: str, extra: tuple[str, ...] = ()) -> None:
