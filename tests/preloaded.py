@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import gc
+import importlib
 
-import bitsandbytes
-import deepspeed
-import lightning.pytorch
-import peft
-import torch.distributed
-import transformers
-import wandb
+LIBRARIES = (
+    "bitsandbytes", "deepspeed.module_inject", "lightning.pytorch", "pandas", "peft", "sklearn.decomposition",
+    "sklearn.linear_model", "sklearn.model_selection", "sklearn.multiclass", "sklearn.preprocessing", "sklearn.svm",
+    "statsmodels.stats.multitest", "timm", "torch.distributed", "torchvision.transforms.v2",
+    "transformers.models.llama.modeling_llama", "wandb",
+)  # fmt: skip
+OWN = (
+    "eval.comparing.gain", "eval.report.write", "models.nano.pocket", "models.nano.transformers_vlm",
+    "models.towers.timm_tower", "models.weights.export", "trainer.commands.recipes.eval",
+    "trainer.commands.recipes.run", "trainer.commands.recipes.train", "trainer.doctor.first_run",
+    "trainer.experiment.evaluate", "trainer.experiment.run", "trainer.training.fit",
+)  # fmt: skip
 
-import medtune.trainer.commands.recipes.eval
-import medtune.trainer.commands.recipes.run
-import medtune.trainer.commands.recipes.train
-import medtune.trainer.experiment.run
-
-__all__ = ["bitsandbytes", "deepspeed", "lightning", "medtune", "peft", "torch", "transformers", "wandb"]
+for name in (*LIBRARIES, *(f"medtune.{each}" for each in OWN)):
+    importlib.import_module(name)
 
 # What is imported is no garbage: collections in the forked processes pass over it.
 gc.freeze()

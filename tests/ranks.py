@@ -6,7 +6,6 @@ start itself is what they prove.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import dataclasses
 import functools
@@ -128,7 +127,6 @@ def _command(arguments: list[str], folder: str, environment: dict[str, str], sai
 
     vars(agent)["elastic_launch"] = ForkedLaunch
     status = main(arguments)
-    atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
     sys.exit(status)

@@ -49,7 +49,7 @@ def test_the_readme_needs_five_lines_for_a_score_with_an_interval() -> None:
     assert "result.score" in first.splitlines()[-1]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_mypy_sees_the_types_of_the_readme(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     more = """

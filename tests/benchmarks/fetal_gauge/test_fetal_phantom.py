@@ -338,13 +338,13 @@ def test_example_holds_settings(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "phantom.json").read_text()) == {"num_patients": 12}
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_default_set_is_large_enough_and_thumbnails_do_not_solve_it(tmp_path: Path) -> None:
     """Issue 3, point 2: logistic regression on 16x16 grey thumbnails, one model per kind of question, at most 55 %."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 
-    made = find_source("fetal_phantom").read(None, 0, tmp_path)
+    made = drawn(find_source("fetal_phantom").read(None, 0, tmp_path))
     patients = sorted({question.patient_id for question in made.questions})
     held_out = set(np.random.default_rng(0).permutation(patients)[: round(0.15 * len(patients))])
     assert len(held_out) >= 40

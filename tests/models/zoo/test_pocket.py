@@ -60,6 +60,7 @@ def test_a_letter_is_one_token_and_the_same_where_it_is_shown_and_where_it_is_an
             assert shown == [answered]
 
 
+@pytest.mark.soak
 def test_two_processes_may_fill_an_empty_cache_at_once(tmp_path: Path) -> None:
     """Both write the weights; the second finds the folder of the first, and both go on."""
     smollm2.load()

@@ -24,7 +24,7 @@ def test_sharing_gives_the_same_for_many_questions_about_one_scan() -> None:
     assert "5 questions about one volume" in found.subject
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_questions_that_see_each_other_are_not_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     forward = VisionLanguageModel.forward
 

@@ -5,7 +5,7 @@ import pytest
 from medtune.trainer.benches import startup
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_both_ways_list_the_recipes_and_the_lazy_one_is_the_quick_one() -> None:
     found = startup.measured(repeats=1)
     (ways,) = found.ways

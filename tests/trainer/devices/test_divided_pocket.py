@@ -27,8 +27,6 @@ STRATEGIES: tuple[StrategyName, ...] = (
     "deepspeed_stage_2_offload",
     "deepspeed_stage_3_offload",
 )
-IN_SLOW = (("lora", "fsdp"),)
-"""The slow suite's; all are in `make soak`."""
 
 
 @cache
@@ -36,14 +34,9 @@ def one_device(name: str) -> Course:
     return trained(CASES[name])
 
 
-@pytest.mark.parametrize(
-    ("name", "strategy"),
-    [
-        pytest.param(name, strategy, marks=pytest.mark.slow if (name, strategy) in IN_SLOW else pytest.mark.soak)
-        for name in CASES
-        for strategy in STRATEGIES
-    ],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_pocket_learns_on_two_ranks_what_it_learns_on_one_device(name: str, strategy: StrategyName) -> None:
     ranks = run_ranks(2, trained_in_rank, [CASES[name]], strategy, timeout_s=900)
     one = one_device(name)

@@ -178,7 +178,7 @@ def test_an_engine_needs_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert "is no run folder" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_run_on_4_bits_is_compared_with_the_merged_weights(
     prepared_tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

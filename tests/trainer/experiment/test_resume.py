@@ -69,14 +69,8 @@ def test_kill_9_loses_nothing_that_was_saved(nano: Nano, uninterrupted: Path, tm
     _same_run(out, uninterrupted, curve)
 
 
-@pytest.mark.parametrize(
-    "strategy",
-    [
-        pytest.param("ddp", marks=pytest.mark.slow),
-        pytest.param("deepspeed_stage_2", marks=pytest.mark.soak),
-        pytest.param("deepspeed_stage_3", marks=pytest.mark.soak),
-    ],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("strategy", ["ddp", "deepspeed_stage_2", "deepspeed_stage_3"])
 def test_two_devices_resume(nano: Nano, uninterrupted: Path, tmp_path: Path, curve: Curve, strategy: str) -> None:
     out, settings = tmp_path / "run", ("train.devices=2", f"train.strategy={strategy}")
     status, output = _stop_in_training(nano, out, signal.SIGINT, *settings)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,19 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from medtune.models.tuning.precision import precise
-from medtune.trainer.devices.ranks import join_ranks, left_as_found
+from medtune.trainer.devices.ranks import join_ranks
 from medtune.trainer.experiment.asked_model import LoadedModel
 from medtune.trainer.experiment.experiment import open_experiment
 from medtune.trainer.experiment.load_model import load_model
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.plan.passes import PassSize, rows_of
 from medtune.trainer.recipe.read import read_recipe
+from tests.ranks import run_ranks
 from tests.trainer.conftest import QUICK
 from tests.trainer.training.states.ranks_that_train import FULL, train
 
 CPU = torch.device("cpu")
+SETTINGS = ("train.precision=bf16-mixed", *FULL)
 
 
 class Casts(TorchDispatchMode):
@@ -44,42 +46,40 @@ class Casts(TorchDispatchMode):
         return sum(made() is not None for made in self._made)
 
 
-@pytest.fixture
-def loaded(prepared_tiny: Path, tmp_path: Path) -> Iterator[LoadedModel]:
-    """A model whose language model was trained in full, as `medtune eval` loads it under fsdp."""
-    settings = ("train.precision=bf16-mixed", *FULL)
-    train(tmp_path / "run", prepared_tiny, *settings, devices=1)
-    recipe = read_recipe("nano_busi_lora", [f"data.root={prepared_tiny}", *QUICK, *settings, "train.strategy=fsdp"])
-    with left_as_found():
-        join_ranks(1, CPU, divides_weights=True)
-        experiment = open_experiment(
-            recipe, RunFolder(tmp_path / "asked"), name="nano", training=False, resume=False, limit=None, command=[]
-        )
-        model = load_model(experiment, RunFolder(tmp_path / "run").best)
-        assert isinstance(model, LoadedModel)
-        yield model
+@pytest.fixture(scope="module")
+def run(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose language model was trained in full."""
+    out = tmp_path_factory.mktemp("full") / "run"
+    train(out, prepared_tiny, *SETTINGS, devices=1)
+    return out
 
 
-def _kept_after_a_pass(loaded: LoadedModel) -> int:
-    """Returns how many copies of weights there still are when a pass is over."""
+def kept_after_a_pass(rank: int, world_size: int, root: Path, run: Path, out: Path, *, requires_grad: bool) -> int:
+    """Returns how many copies of weights there still are after a pass of a model that is loaded as under fsdp."""
+    recipe = read_recipe("nano_busi_lora", [f"data.root={root}", *QUICK, *SETTINGS, "train.strategy=fsdp"])
+    join_ranks(1, CPU, divides_weights=True)
+    experiment = open_experiment(
+        recipe, RunFolder(out), name="nano", training=False, resume=False, limit=None, command=[]
+    )
+    loaded = load_model(experiment, RunFolder(run).best)
+    assert isinstance(loaded, LoadedModel)
+    if requires_grad:
+        loaded.assembled.model.requires_grad_(True)
     casts = Casts()
-    model, cached = loaded.assembled.model.eval(), torch.is_autocast_cache_enabled()
+    model = loaded.assembled.model.eval()
     torch.set_autocast_cache_enabled(True)
-    try:
-        with loaded.lock_step(), torch.no_grad(), precise("bf16-mixed", CPU)(), casts:
-            model(rows_of(PassSize(1, 16, 2), visual_tokens=0), None)
-            return casts.alive
-    finally:
-        torch.set_autocast_cache_enabled(cached)
+    with loaded.lock_step(), torch.no_grad(), precise("bf16-mixed", CPU)(), casts:
+        model(rows_of(PassSize(1, 16, 2), visual_tokens=0), None)
+        return casts.alive
 
 
 @pytest.mark.slow
-def test_no_copy_of_a_weight_outlives_its_use(loaded: LoadedModel) -> None:
-    assert _kept_after_a_pass(loaded) == 0
+def test_no_copy_of_a_weight_outlives_its_use(prepared_tiny: Path, run: Path, tmp_path: Path) -> None:
+    assert run_ranks(1, functools.partial(kept_after_a_pass, requires_grad=False), prepared_tiny, run, tmp_path) == [0]
 
 
 @pytest.mark.slow
-def test_weights_that_require_gradients_leave_copies(loaded: LoadedModel) -> None:
+def test_weights_that_require_gradients_leave_copies(prepared_tiny: Path, run: Path, tmp_path: Path) -> None:
     """The control: torch.autocast keeps what it has cast of them."""
-    loaded.assembled.model.requires_grad_(True)
-    assert _kept_after_a_pass(loaded) > 10
+    (kept,) = run_ranks(1, functools.partial(kept_after_a_pass, requires_grad=True), prepared_tiny, run, tmp_path)
+    assert kept > 10

@@ -39,7 +39,7 @@ def test_both_sides_lose_the_same_in_every_step(weights: Path, tmp_path: Path) -
     assert min(found.quick_s, found.plain_s) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_another_order_and_another_adapter_are_noticed(weights: Path, tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     asked = groups(tmp_path / "images", images=4, questions=2, visual_tokens=16)

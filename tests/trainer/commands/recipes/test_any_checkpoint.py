@@ -78,8 +78,9 @@ def test_list_shows_the_entry(capsys: Capture) -> None:
     assert "any vision-language model of transformers" in capsys.readouterr().out
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n == "llava_next" else pytest.mark.soak) for n in ARCHITECTURES]
+)
 def test_a_run_learns_exports_and_is_read_by_plain_transformers(
     name: str, nano: Nano, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -104,7 +105,7 @@ def test_a_run_learns_exports_and_is_read_by_plain_transformers(
     assert _likelihoods(again) == pytest.approx(_likelihoods(phases[1]), abs=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_stopped_run_resumes_to_the_bit(nano: Nano, tmp_path: Path) -> None:
     weights = write_checkpoint("llava_next", tmp_path / "checkpoint")
     long = (f"model.name={weights}", "train.max_steps=24", "train.batch_size=2", "eval.every_steps=4",

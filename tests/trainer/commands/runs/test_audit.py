@@ -160,7 +160,7 @@ def test_audit_of_a_benchmark_needs_no_torch(prepared_tiny: Path) -> None:
     assert "logistic regression on the histogram of grey values" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_red_box_alone_answers_most_of_the_demos_grounding(tmp_path: Path) -> None:
     """The README has the figures of this test: 0.61 where guessing gives 0.25."""
     assert main(["prepare", "fetal_gauge", "--source", "fetal_phantom", "--out", str(tmp_path / "demo")]) == 0

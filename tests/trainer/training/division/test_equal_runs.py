@@ -72,7 +72,9 @@ def test_a_resume_divides_otherwise_and_continues_the_same_losses(
 def test_two_devices(nano: Nano, by_count: Path, tmp_path: Path, curve: Curve, strategy: str) -> None:
     out = tmp_path / "run"
     nano.finished("train", out, *STEPS, TOKENS, "train.devices=2", f"train.strategy={strategy}")
-    _learns_the_same(out, by_count, curve, within=1e-6)
+    # A loss of 6.2 has a last digit of 4.8e-7 in float32. Two ranks add it up in another order, from passes of other
+    # lengths: 1.1e-6 apart in the first step, before anything was learnt.
+    _learns_the_same(out, by_count, curve, within=2e-6)
 
 
 def test_validate_says_what_a_pass_holds(prepared_tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
