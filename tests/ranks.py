@@ -85,11 +85,12 @@ class Forked:
         return self._process.exitcode
 
     def communicate(self, timeout: float) -> tuple[str, None]:
-        """Waits for the end and returns all that was printed; raises TimeoutExpired after `timeout` seconds."""
+        """Waits for the end and returns all that was printed, once; raises TimeoutExpired after `timeout` seconds."""
         self._process.join(timeout)
         if self._process.exitcode is None:
             raise subprocess.TimeoutExpired("medtune", timeout, self._said.read_bytes()[-3000:])
         text = self._said.read_text("utf-8", errors="replace")
+        self._said.unlink()
         return text, None
 
 

@@ -1,4 +1,4 @@
-"""Cases of a long loop: a stated sample in `make test-slow`, and all of it in `make test-soak`."""
+"""Cases of a long loop: a stated sample in `make test-slow`, and all of it in `make soak`."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ VIDEO_ALONE = {"template", "end token", "positions", "option order", "options", 
 
 
 def _some(cases: Iterable[Any], *, plain: tuple[Any, ...] = (), slow: tuple[Any, ...]) -> list[Any]:
-    """Marks the cases: some are plain or slow, and `make test-soak` has all others."""
+    """Marks the cases: some are plain or slow, and `make soak` has all others."""
 
     def marks(case: Any) -> tuple[pytest.MarkDecorator, ...]:
         if case in plain:

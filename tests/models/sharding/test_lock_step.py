@@ -24,7 +24,7 @@ from tests.ranks import run_ranks
 
 QUICK = ("nano_pocket", "nano_qwen25vl")
 SLOW = ("nano_mllama", "nano_llava_video", "nano_m3d_phi3")
-"""One of each way to pass media to the decoder; `make test-soak` has all the others."""
+"""One of each way to pass media to the decoder; `make soak` has all the others."""
 
 
 def _marks(name: str) -> list[pytest.MarkDecorator]:

@@ -51,7 +51,7 @@ OF_TRANSFORMERS = ("nano_qwen25vl", "nano_gemma3", "nano_mllama", "nano_llava")
 MERGED: tuple[str, ...] = ()
 ADAPTER = ("--adapter",)
 IN_SLOW = (("nano_gemma3", MERGED), ("nano_mllama", ADAPTER), ("nano_llava", MERGED))
-"""Each further family once and each way once; qwen25vl has both in tests of its own, and `make test-soak` has all."""
+"""Each further family once and each way once; qwen25vl has both in tests of its own, and `make soak` has all."""
 
 
 def _marks(name: str, how: tuple[str, ...]) -> pytest.MarkDecorator:
