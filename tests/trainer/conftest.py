@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,13 @@ from tests.ranks import Forked, medtune_forked
 __all__ = ["forked_readers"]
 
 QUICK = ("log.wandb=disabled", "train.max_steps=4", "eval.every_steps=2", "eval.max_new_tokens=4")
+
+
+@pytest.fixture(autouse=True)
+def casts_are_kept_as_ever() -> Iterator[None]:
+    """Undoes what a training with divided weights leaves behind in its process, which ends with it elsewhere."""
+    yield
+    torch.set_autocast_cache_enabled(True)
 
 
 class Nano:

@@ -5,7 +5,7 @@ import pytest
 from medtune.trainer.benches.cache_fill import bench, measured
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_two_processes_give_the_same_entries_and_another_model_does_not() -> None:
     (ways,) = measured(6).ways
     assert ways.agree

@@ -9,7 +9,7 @@ from medtune.models.media_reader import MediaReader
 from medtune.trainer.benches.loader import measured
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_media_read_ahead_give_the_same_answers_and_another_volume_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     found = measured("nano_pocket_ct", num_cached=24, num_uncached=2, repeats=1)
     assert [ways.title for ways in found.ways] == [

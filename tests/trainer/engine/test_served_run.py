@@ -105,9 +105,8 @@ def test_a_broken_evaluation_continues_where_it_was(
     assert (out / "results.json").is_file()
 
 
-@pytest.mark.parametrize(
-    "engine", [pytest.param("vllm", marks=pytest.mark.slow), pytest.param("sglang", marks=pytest.mark.soak)]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_a_server_is_started_from_its_own_environment(
     engine: str, trained: Path, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -91,7 +91,7 @@ def test_a_probe_that_does_not_fit_says_so(
     assert "hours: the probe runs in one process, which needs" in capsys.readouterr().out
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_signal_ends_the_probe_and_leaves_nothing(prepared_tiny: Path, tmp_path: Path) -> None:
     scratch = tmp_path / "tmp"
     scratch.mkdir()
