@@ -93,6 +93,7 @@ def test_evaluation_of_a_served_model(medtune: Evaluated, chat: ChatServer, tmp_
     assert "withheld by a content filter" in report
 
 
+@pytest.mark.slow
 def test_neither_key_nor_address_where_it_does_not_belong(
     medtune: Evaluated, settings: list[str], chat: ChatServer, tmp_path: Path, capfd: Any
 ) -> None:

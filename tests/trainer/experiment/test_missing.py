@@ -47,6 +47,7 @@ def test_everything_missing_is_listed_at_once(
     assert numbered == ["1. prepared data", "2. weights", "3. GPU memory"]
 
 
+@pytest.mark.slow
 def test_a_named_machine_is_judged_by_its_memory(elsewhere: Path, capsys: Capture) -> None:
     arguments = ["validate", "qwen25vl_7b_fetal_gauge_lora", "--no-weights", "--devices"]
     assert main([*arguments, "1xH100-80GB"]) == 1

@@ -40,6 +40,7 @@ def _validated(root: Path, weights: Path, *settings: str) -> int:
     return main(["validate", "nano_busi_lora", "--set", f"data.root={root}", *QUICK, *named])
 
 
+@pytest.mark.slow
 def test_validate_proves_a_checkpoint_once(
     prepared_tiny: Path, tmp_path: Path, capsys: Capture, own_cache: Path
 ) -> None:
