@@ -24,6 +24,7 @@ LISTINGS = dict(
 MADE = [
     ("benchmarks", "skin_marks"),
     ("sources", "skin_marks"),
+    ("sources", "ward_list"),
     ("recipes", "skin_marks_lora"),
     ("metrics", "balanced_accuracy"),
     ("projectors", "average"),
@@ -118,6 +119,14 @@ def test_benchmark_runs_on_two_processes_with_the_recipe_of_the_page(outside: Pa
     settings = ["data.root=prepared/again", "train.devices=2", "train.micro_batch_size=2"]
     medtune(outside, "--plugins", "my_plugin", "run", "skin_marks_lora", "--out", "two", "--set", *settings)
     assert (outside / "two" / "results.json").is_file()
+
+
+def test_a_source_is_added_to_a_benchmark_of_medtunes(outside: Path) -> None:
+    python(outside, "-c", WRITE_RAW.replace("skin_marks", "ward_list").replace("'raw'", "'ward'"))
+    made = ["--source", "ward_list", "--from", "ward", "--out", "prepared/ward"]
+    said = medtune(outside, "--plugins", "my_plugin", "prepare", "vqa", *made)
+    assert "ward_list (released)" in said
+    assert sum(int(count) for count in re.findall(r"(\d+) questions", said)) == 12
 
 
 def test_projector_and_tower_run_from_end_to_end(outside: Path) -> None:

@@ -27,13 +27,14 @@ def names() -> list[str]:
 
 
 def find_benchmark(name: str) -> Benchmark:
-    """Returns the benchmark of that name.
+    """Returns the benchmark of that name, with the sources that plugins add to it behind its own.
 
     Raises:
         ValueError: There is no such benchmark; the message offers the nearest name.
     """
     build = cast("Callable[[], Benchmark]", catalog.load(catalog.BENCHMARKS, name))
-    return build()
+    found = build()
+    return replace(found, sources=(*found.sources, *catalog.added_sources(name)))
 
 
 def find_source(name: str) -> Source:

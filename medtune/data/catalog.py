@@ -39,7 +39,10 @@ class Kind:
 
 BENCHMARKS = Kind("benchmarks", "medtune.benchmarks", "benchmark")
 SOURCES = Kind("sources", "medtune.benchmarks", "source")
-"""Sources lie in their benchmark: in its folder `sources`, or beside `def benchmark()` where that is one file."""
+"""Sources lie in their benchmark: in its folder `sources`, or beside `def benchmark()` where that is one file.
+
+A plugin adds a source to another's benchmark in `benchmarks/NAME/sources`, without a benchmark of that name.
+"""
 PUBLIC_SETS = Kind("public_sets", "medtune.benchmarks.public_sets.sets", "public_set")
 """Image sets that benchmarks are rebuilt from; they are medtune's own alone."""
 MODELS = Kind("models", "medtune.models.zoo", "entry")
@@ -102,11 +105,11 @@ class Extension:
         try:
             return getattr(import_module(self.module), self.kind.defines)
         except Exception as error:  # Any error can come out of somebody else's module, and none of them names it.
-            raise ValueError(f"{_place(error, self.file)}: {type(error).__name__}: {error}") from error
+            raise ValueError(f"{place_of(error, self.file)}: {type(error).__name__}: {error}") from error
 
 
-def _place(error: Exception, file: Path) -> str:
-    """Returns the file and the line at which importing `file` failed."""
+def place_of(error: Exception, file: Path) -> str:
+    """Returns the file, with the last of its lines that the error went through."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == file]
@@ -187,6 +190,28 @@ def _in_folder(kind: Kind, folder: Path, package: str, origin: str) -> Iterator[
             yield Extension(SOURCES, benchmark.name, benchmark.file, benchmark.module, origin)
         if benchmark.folder is not None:
             yield from _defining(SOURCES, benchmark.folder / "sources", f"{benchmark.module}.sources", origin)
+    for name, sources in _added(folder):
+        if name not in names(BENCHMARKS):
+            raise ValueError(
+                f"{sources}: there is no benchmark {name!r} that its sources could be added to."
+                f"{nearest(name, names(BENCHMARKS))} Give the folder the name of one, or define it in its __init__.py"
+            )
+        yield from _defining(SOURCES, sources, f"{package}.{name}.sources", origin)
+
+
+def added_sources(benchmark: str) -> tuple[str, ...]:
+    """Returns the names of the sources that plugins add to a benchmark of somebody else's."""
+    folders = [
+        sources for plugin in plugins() for name, sources in _added(plugin.root / BENCHMARKS.name) if name == benchmark
+    ]
+    return tuple(name for folder in folders for name, file in candidates(SOURCES, folder) if _defines(SOURCES, file))
+
+
+def _added(folder: Path) -> Iterator[tuple[str, Path]]:
+    for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
+        own = entry / "__init__.py"
+        if (entry / "sources").is_dir() and not (own.is_file() and _defines(BENCHMARKS, own)):
+            yield entry.name, entry / "sources"
 
 
 def _defining(kind: Kind, folder: Path, package: str, origin: str) -> Iterator[Extension]:

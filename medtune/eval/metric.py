@@ -10,11 +10,15 @@ uses.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
+from medtune.data.catalog import place_of
 from medtune.data.types import Interval, Question
 from medtune.eval.parsed_reply import ParsedReply, passes_of
 from medtune.eval.statistics.clusters import Floats
@@ -23,6 +27,8 @@ from medtune.eval.statistics.passes import mean_over_passes
 from medtune.eval.statistics.statistic import Recomputed, Statistic
 
 OnRows = Callable[[Sequence[ParsedReply]], Statistic]
+Given = TypeVar("Given")
+Found = TypeVar("Found")
 
 
 def every_question(question: Question) -> bool:
@@ -125,6 +131,7 @@ def mean_of_rows(number: Callable[[ParsedReply], float]) -> OnRows:
         >>> error.value(rows), error.higher_is_better
         (2.5, False)
     """
+    number = _telling(number)
     return lambda rows: mean_of([number(row) for row in rows])
 
 
@@ -143,6 +150,7 @@ def sums_of_rows(counts: Callable[[ParsedReply], Sequence[float]], finish: Calla
         >>> round(Metric(squares, worst=float("inf"), best=0.0).value(rows), 3)
         3.536
     """
+    counts = _telling(counts)
     return lambda rows: dense_sums(np.array([counts(row) for row in rows], dtype=np.float64), finish)
 
 
@@ -155,4 +163,18 @@ def recomputed(function: Callable[[Sequence[ParsedReply]], float]) -> OnRows:
         >>> Metric(farthest, worst=float("inf"), best=0.0).on(rows).part([0]).value()
         3.0
     """
+    function = _telling(function)
     return lambda rows: Recomputed(lambda numbers: function([rows[number] for number in numbers]), len(rows))
+
+
+def _telling(function: Callable[[Given], Found]) -> Callable[[Given], Found]:
+    file = inspect.getfile(function) if inspect.isfunction(function) else ""
+
+    def told(given: Given) -> Found:
+        try:
+            return function(given)
+        except Exception as error:  # A metric of somebody's own may raise anything, and "invalid literal" says nothing.
+            where = f"{place_of(error, Path(file))}: " if file else ""
+            raise ValueError(f"{where}the metric cannot be computed: {type(error).__name__}: {error}") from error
+
+    return told

@@ -8,7 +8,7 @@ import pytest
 
 from medtune.data import catalog
 from medtune.trainer.contracts.contract import Check
-from medtune.trainer.contracts.sources import CONTRACT, Example
+from medtune.trainer.contracts.sources import CONTRACT, Example, holds_name
 
 
 @pytest.fixture(scope="module", params=catalog.names(catalog.SOURCES))
@@ -22,3 +22,13 @@ def example(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.mark.parametrize("check", CONTRACT.checks, ids=lambda check: check.__name__)
 def test_source_keeps_its_contract(example: Example, check: Check[Example]) -> None:
     assert list(check(example)) == []
+
+
+@pytest.mark.parametrize("content", [b"media/17.png", b'{"file": "17.png"}', b"ward_17.png", b"\x0017.png\x00"])
+def test_a_name_is_found_where_it_stands_by_itself(content: bytes) -> None:
+    assert holds_name(content, "17.png")
+
+
+@pytest.mark.parametrize("content", [b"media/4fed17.png", b"17.pngs", b"17-png"])
+def test_a_name_is_not_found_inside_of_a_digest(content: bytes) -> None:
+    assert not holds_name(content, "17.png")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from medtune.data import catalog
-from medtune.data.catalog import KINDS, SOURCES, Extension, Kind
+from medtune.data.catalog import BENCHMARKS, KINDS, SOURCES, Extension, Kind
 from medtune.data.plugins import Plugin, add_folders, folder_plugin
 
 FAILED = 1
@@ -82,7 +82,8 @@ def _not_found(plugin: Plugin) -> Iterator[str]:
             continue
         defining = {extension.file for extension in catalog.in_plugin(plugin, kind)}
         for name, file in catalog.candidates(kind, plugin.root / kind.name):
-            if file not in defining:
+            adds_sources = kind is BENCHMARKS and (file.parent / "sources").is_dir()
+            if file not in defining and not adds_sources:
                 yield (
                     f"{kind.name} {name}  {file}: it has no function `def {kind.defines}(...)` at its top level, so "
                     "that it is not found. Write that function, or let the name begin with an underscore"

@@ -47,6 +47,7 @@ def test_one_line_for_each_extension_and_a_sentence_for_each_failure(tmp_path: P
     written(tmp_path, "metrics/good.py", METRIC.format(source=SOURCE, value="float(row.correct)"))
     written(tmp_path, "metrics/unnamed.py", METRIC.format(source="", value="float(row.correct)"))
     written(tmp_path, "metrics/too_large.py", METRIC.format(source=SOURCE, value="3.0"))
+    written(tmp_path, "metrics/of_words.py", METRIC.format(source=SOURCE, value="float(row.parsed or 0)"))
     written(tmp_path, "metrics/broken.py", "import no_such\n\n\ndef metric():\n    ...\n")
     written(tmp_path, "metrics/mistyped.py", "def metrics():\n    ...\n")
     written(tmp_path, "projectors/miscounted.py", PROJECTOR)
@@ -57,6 +58,7 @@ def test_one_line_for_each_extension_and_a_sentence_for_each_failure(tmp_path: P
     for name, sentence in (
         ("metrics unnamed", "the docstring of `metric` has no section `Source:`"),
         ("metrics too_large", "by Metric.worst and Metric.best it has to be from 0.0 to 1.0"),
+        ("metrics of_words", "of_words.py, line 16: the metric cannot be computed: ValueError: could not convert"),
         ("metrics broken", "line 1: ModuleNotFoundError: No module named 'no_such'"),
         ("metrics mistyped", "it has no function `def metric(...)` at its top level"),
         (
@@ -67,7 +69,15 @@ def test_one_line_for_each_extension_and_a_sentence_for_each_failure(tmp_path: P
     ):
         assert f"failed  {name}" in said
         assert sentence in said
-    assert "6 extensions checked, 6 failed" in said
+    assert "7 extensions checked, 7 failed" in said
+
+
+def test_a_source_that_is_added_to_no_benchmark_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    written(tmp_path, "benchmarks/vqaa/sources/ward.py", '"""A list."""\n\n\ndef source():\n    ...\n')
+    assert main(["check", str(tmp_path)]) != 0
+    said = capsys.readouterr().err
+    assert "there is no benchmark 'vqaa' that its sources could be added to" in said
+    assert "Did you mean 'vqa'?" in said
 
 
 def test_a_recipe_that_names_what_is_not_there_is_told_the_nearest(tmp_path: Path, capsys: Capture) -> None:
