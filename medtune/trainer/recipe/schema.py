@@ -304,7 +304,8 @@ class EvalBlock:
         questions: Number of questions of the split, drawn with the seed as whole media groups; None asks all.
         every_steps: Optimizer steps between two evaluations during training.
         val_questions: Number of questions in each evaluation during training; they are always the same ones.
-        batch_tokens: Largest number of tokens that a pass computes; a long shared beginning may bring more (README).
+        batch_tokens: Largest number of tokens that a pass computes; a long shared beginning may bring more
+            (docs/training.md).
         batch_size: Media groups that are answered together; fewer where their prompts exceed `batch_tokens`.
         max_new_tokens: Largest number of tokens in a reply.
         temperature: Temperature at which a model in this process draws its replies, which are the same for the same
