@@ -200,7 +200,7 @@ def _pixels(assembled: Assembled, reference: Reference, questions: Sequence[Aske
                 return False, f"{asked.name}: {name} differs by up to {apart:.3g} from the processor's"
             largest = max(largest, apart)
     if not compared:
-        return None, f"{_NO_PROCESSOR}; `medtune verify` compares the preparation with recorded values"
+        return None, f"{_NO_PROCESSOR}; medtune's tests compare the preparation with recorded values"
     return True, f"{compared} media items are prepared as by the checkpoint's processor"
 
 
