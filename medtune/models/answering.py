@@ -86,12 +86,14 @@ class LocalAnswerer:
         temperature: float = 0.0,
         seed: int = 0,
         on_target: Callable[[str, TargetRead], None] | None = None,
+        on_reply: Callable[[str, list[int]], None] | None = None,
         turns: Turns | None = None,
         reader: MediaReader | None = None,
     ) -> None:
         """Takes the model and the limits of a pass; `turns` is the agreement of ranks that share a divided model.
 
-        `on_target` is called once for each question with its id and with how the model reads the right answer.
+        `on_target` is called once for each question with its id and with how the model reads the right answer,
+        `on_reply` with a question's id and the tokens of each reply, the end among them.
         `reader` reads the media, None in this process; the caller closes it.
         """
         self._assembled = assembled
@@ -103,6 +105,7 @@ class LocalAnswerer:
         self._temperature = temperature
         self._seed = seed
         self._on_target = on_target
+        self._on_reply = on_reply
         self._turns = turns
         self._reader = reader or MediaReader(assembled.transform)
         self._share_prefix = share_prefix and assembled.model.plain_because is None
@@ -279,6 +282,8 @@ class LocalAnswerer:
     def _generations(self, asked: Sequence[Asked], encoded: Encoded | None) -> Iterator[Prediction]:
         family = self._assembled.family
         for request, ids in self._grown(asked, encoded) if self._share_prefix else self._plain(asked, encoded):
+            if self._on_reply is not None:
+                self._on_reply(request.question.id, ids)
             stopped = bool(ids) and ids[-1] in family.stop_ids
             yield Prediction(
                 key=_key(request),

@@ -5,25 +5,32 @@ Also checks that a token is predicted from those before it alone: the likelihood
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import torch
 
 from medtune.data.types import Prediction, Reading
 from medtune.models.answering import LocalAnswerer
 from medtune.models.contract import Assembled, Encoded
-from medtune.models.doctor.asked import AskedQuestion, encoded_media, end_ids, laid_out, visits
+from medtune.models.doctor.asked import AskedQuestion, laid_out, visits
 from medtune.models.doctor.check import Check, Finding, checked
+from medtune.models.doctor.leaks import leaked
 from medtune.models.doctor.reference import Reference
-from medtune.models.replies.growing import Wanted
+from medtune.models.media_item import read_item
 from medtune.models.sequence.packing import Shown, pack
-from medtune.models.sequence.prompts import pad_left
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.precision import Precise
 
 MOVES_MORE = 2.0
 """How much further another media item has to move the answers than rounding does."""
+Answers = Mapping[str, Prediction]
+"""Answers by the id of the question."""
+Replies = dict[str, list[int]]
+"""The tokens of replies by the id of the question."""
+Read = Callable[[bool], Answers]
+"""Reads the likelihoods of all options, from shared rows or from a row for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,7 @@ class Asking:
         batch_tokens: Largest number of tokens in a forward pass.
         batch_size: Media groups that are answered together.
         max_new_tokens: Largest number of tokens of a reply.
+        moves: How far another media item has to move a log-probability at least.
     """
 
     device: torch.device
@@ -45,6 +53,7 @@ class Asking:
     batch_tokens: int = 4096
     batch_size: int = 8
     max_new_tokens: int = 16
+    moves: float = 0.0
 
 
 def answer_checks(
@@ -52,13 +61,28 @@ def answer_checks(
 ) -> tuple[Check, ...]:
     """Returns the checks of the answers to all questions; the model is left in evaluation mode."""
     assembled.model.eval()
+    asked_of = [asked for asked in questions if asked.prompt.choices]
+
+    @cache
+    def read(share: bool) -> Answers:
+        return answered(assembled, asked_of, asking, reading="likelihood", share=share)
+
+    @cache
+    def said() -> tuple[Answers, Replies]:
+        ids: Replies = {}
+        return answered(assembled, questions, asking, reading="generation", on_reply=ids.__setitem__), ids
+
+    def with_options(look: Callable[[], Finding]) -> Callable[[], Finding]:
+        return look if asked_of else lambda: (None, "no question has options")
+
     return (
-        checked("option order", lambda: _option_order(questions)),
-        checked("options", lambda: _options(assembled, reference, questions, asking)),
-        checked("media are seen", lambda: _media_seen(assembled, questions, asking)),
-        checked("replies", lambda: _replies(assembled, reference, questions, asking)),
-        checked("sharing", lambda: _sharing(assembled, questions, asking)),
+        checked("option order", with_options(lambda: _option_order(asked_of))),
+        checked("options", with_options(lambda: _options(read(True), reference, asked_of, asking))),
+        checked("media are seen", lambda: _media_seen(read, assembled, asked_of, asking)),
+        checked("replies", lambda: _replies(said()[1], assembled, reference, questions, asking)),
+        checked("sharing", lambda: _sharing(read, assembled, asked_of, asking)),
         checked("answers are hidden", lambda: _hidden(assembled, questions, asking)),
+        checked("template leaks", lambda: _leaks(said()[0], assembled, questions)),
     )
 
 
@@ -69,7 +93,8 @@ def answered(
     *,
     reading: Reading,
     share: bool = True,
-) -> dict[str, Prediction]:
+    on_reply: Callable[[str, list[int]], None] | None = None,
+) -> Answers:
     """Returns medtune's answers by the id of the question, from the code that evaluates a model."""
     answerer = LocalAnswerer(
         assembled,
@@ -79,19 +104,14 @@ def answered(
         max_new_tokens=asking.max_new_tokens,
         precise=asking.precise,
         share_prefix=share,
+        on_reply=on_reply,
     )
     asked = visits(questions, reading)
     answerer.expect(asked)
     return {told.key.question_id: told for group, requests in asked for told in answerer.answer(group, requests)}
 
 
-def with_options(questions: Sequence[AskedQuestion]) -> list[AskedQuestion]:
-    """Returns the questions whose options have a likelihood."""
-    return [asked for asked in questions if asked.prompt.choices]
-
-
-def _option_order(questions: Sequence[AskedQuestion]) -> Finding:
-    asked_of = with_options(questions)
+def _option_order(asked_of: Sequence[AskedQuestion]) -> Finding:
     for asked in asked_of:
         options, choices = asked.question.options, asked.prompt.choices
         if len(options) != len(choices):
@@ -102,27 +122,22 @@ def _option_order(questions: Sequence[AskedQuestion]) -> Finding:
                 f"{asked.name}: the right answer {asked.question.answer!r} is option {right + 1}, whose reply is "
                 f"{choices[right]!r}; the reply that is learnt is {asked.prompt.target!r}"
             )
-    if not asked_of:
-        return None, "no question has options"
     return True, f"the reply that is learnt is that of the right option in {len(asked_of)} questions"
 
 
-def _options(assembled: Assembled, reference: Reference, questions: Sequence[AskedQuestion], asking: Asking) -> Finding:
-    asked_of = with_options(questions)
-    if not asked_of:
-        return None, "no question has options"
-    found = answered(assembled, asked_of, asking, reading="likelihood")
+@torch.no_grad()
+def _options(found: Answers, reference: Reference, asked_of: Sequence[AskedQuestion], asking: Asking) -> Finding:
     largest, read = 0.0, 0
     for asked in asked_of:
         mine = found[asked.question.id].option_logprobs or ()
         for number, (option, value) in enumerate(zip(asked.replies, mine, strict=True), 1):
-            told = reference.read(asked, option)
-            wanted = float(told.logprob_T.sum())
-            apart = abs(value - wanted) / told.num_answer
+            told_T = reference.logprobs(asked, option)
+            wanted = float(told_T.sum())
+            apart = abs(value - wanted) / len(told_T)
             if not apart <= asking.tolerance:
                 return False, (
                     f"{asked.name}: option {number} ({option!r}) has the log-probability {value:.4f}, plain "
-                    f"transformers says {wanted:.4f} ({told.num_answer} tokens; allowed are {asking.tolerance:g} each)"
+                    f"transformers says {wanted:.4f} ({len(told_T)} tokens; allowed are {asking.tolerance:g} each)"
                 )
             largest, read = max(largest, apart), read + 1
     return True, (
@@ -131,17 +146,15 @@ def _options(assembled: Assembled, reference: Reference, questions: Sequence[Ask
     )
 
 
-def _media_seen(assembled: Assembled, questions: Sequence[AskedQuestion], asking: Asking) -> Finding:
+def _media_seen(read: Read, assembled: Assembled, asked_of: Sequence[AskedQuestion], asking: Asking) -> Finding:
     """Returns whether another media item moves the answers; if none does, the other checks would see nothing."""
-    pairs = list(_with_other_media(with_options(questions)))
-    if not pairs:
+    changed = list(_with_other_media(asked_of))
+    if not changed:
         return None, "all questions are about one media item, or none has options"
-    own, other = [mine for mine, _ in pairs], [changed for _, changed in pairs]
-    mine = answered(assembled, own, asking, reading="likelihood")
-    moved = _furthest(mine, answered(assembled, other, asking, reading="likelihood"))
+    moved = _furthest(answered(assembled, changed, asking, reading="likelihood"), read(True), changed)
     # The same answers from rows of their own tell how much rounding alone moves them.
-    rounding = _furthest(mine, answered(assembled, own, asking, reading="likelihood", share=False))
-    if moved <= MOVES_MORE * rounding:
+    rounding = _furthest(read(False), read(True), changed)
+    if moved <= max(MOVES_MORE * rounding, asking.moves):
         return False, (
             f"another media item moves no log-probability by more than {moved:.2g}, and rounding alone by "
             f"{rounding:.2g}: the media are not read, or the other checks cannot tell"
@@ -149,30 +162,31 @@ def _media_seen(assembled: Assembled, questions: Sequence[AskedQuestion], asking
     return True, f"another media item moves a log-probability by {moved:.2g}, rounding alone by {rounding:.2g}"
 
 
-def _furthest(left: Mapping[str, Prediction], right: Mapping[str, Prediction]) -> float:
+def _furthest(left: Answers, right: Answers, questions: Sequence[AskedQuestion]) -> float:
     """Returns the largest difference between the log-probabilities of two sets of answers."""
     return max(
         abs(a - b)
-        for name, told in left.items()
-        for a, b in zip(told.option_logprobs or (), right[name].option_logprobs or (), strict=True)
+        for name in (asked.question.id for asked in questions)
+        for a, b in zip(left[name].option_logprobs or (), right[name].option_logprobs or (), strict=True)
     )
 
 
-def _with_other_media(questions: Sequence[AskedQuestion]) -> Iterator[tuple[AskedQuestion, AskedQuestion]]:
-    """Yields each question with a copy of it that shows the media item of another question."""
+def _with_other_media(questions: Sequence[AskedQuestion]) -> Iterator[AskedQuestion]:
+    """Yields a copy of each question that shows the media item of another question."""
     for asked in questions:
         kinds = [ref.kind for ref in asked.media]
         others = (each for each in questions if [ref.kind for ref in each.media] == kinds)
         other = next((each for each in others if each.media != asked.media), None)
         if other is not None:
-            yield asked, AskedQuestion(asked.question, other.media, asked.prompt)
+            yield AskedQuestion(asked.question, other.media, asked.prompt)
 
 
-@torch.no_grad()
-def _replies(assembled: Assembled, reference: Reference, questions: Sequence[AskedQuestion], asking: Asking) -> Finding:
-    family, near = assembled.family, 0
-    for asked, said in _said(assembled, questions, asking):
-        told = reference.reply(asked, max_new_tokens=asking.max_new_tokens)
+def _replies(
+    replies: Replies, assembled: Assembled, reference: Reference, questions: Sequence[AskedQuestion], asking: Asking
+) -> Finding:
+    near = 0
+    for asked in questions:
+        said, told = replies[asked.question.id], reference.reply(asked, max_new_tokens=asking.max_new_tokens)
         place = next((n for n, (a, b) in enumerate(zip(said, told.ids, strict=False)) if a != b), None)
         if place is None and len(said) != len(told.ids):
             return False, f"{asked.name}: a reply of {len(said)} tokens, plain transformers says {len(told.ids)}"
@@ -180,7 +194,7 @@ def _replies(assembled: Assembled, reference: Reference, questions: Sequence[Ask
             continue
         behind = float(told.logprobs_NV[place].max() - told.logprobs_NV[place, said[place]])
         if behind > asking.tolerance:
-            mine, its = (family.pieces([ids[place]])[0] for ids in (said, told.ids))
+            mine, its = (assembled.family.pieces([ids[place]])[0] for ids in (said, told.ids))
             return False, (
                 f"{asked.name}: token {place + 1} of the reply is {mine!r}, plain transformers says {its!r} "
                 f"(more likely by {behind:.3g}; allowed: {asking.tolerance:g})"
@@ -190,38 +204,12 @@ def _replies(assembled: Assembled, reference: Reference, questions: Sequence[Ask
     return True, f"greedy replies to {len(questions)} questions equal plain transformers' token by token{ties}"
 
 
-def _said(
-    assembled: Assembled, questions: Sequence[AskedQuestion], asking: Asking
-) -> Iterator[tuple[AskedQuestion, list[int]]]:
-    """Yields the questions with the ids of medtune's replies, those about one media item from one row."""
-    model, family, transform = assembled.model, assembled.family, assembled.transform
-    by_media: dict[object, list[AskedQuestion]] = {}
-    for asked in questions:
-        alone = asked.question.id if model.plain_because is not None else None
-        by_media.setdefault((asked.media, alone), []).append(asked)
-    for same in by_media.values():
-        first = same[0].first
-        layouts = [laid_out(asked, None, family, transform) for asked in same]
-        with asking.precise():
-            media = encoded_media(same[0], assembled)
-            if model.plain_because is not None:
-                left = pad_left(layouts, [first], pad_id=family.pad_id).to(asking.device)
-                said = model.generate(left, media, max_new_tokens=asking.max_new_tokens, stop_ids=end_ids(family))
-            else:
-                tree = grow(layouts, range(len(layouts)))
-                wanted = [Wanted(leaf, asking.max_new_tokens, end_ids(family)) for leaf in tree.leaves]
-                rows = pack([[Shown(tree, first)]], pad_id=family.pad_id).to(asking.device)
-                said = model.reply(rows, media, wanted)
-        yield from zip(same, said, strict=True)
-
-
-def _sharing(assembled: Assembled, questions: Sequence[AskedQuestion], asking: Asking) -> Finding:
+def _sharing(read: Read, assembled: Assembled, asked_of: Sequence[AskedQuestion], asking: Asking) -> Finding:
     if (why := assembled.model.plain_because) is not None:
         return None, f"every sequence has a row of its own: {why}"
-    asked_of = with_options(questions)
     if not asked_of:
         return None, "no question has options"
-    shared, plain = (answered(assembled, asked_of, asking, reading="likelihood", share=s) for s in (True, False))
+    shared, plain = read(True), read(False)
     largest = 0.0
     for asked in asked_of:
         mine, its = shared[asked.question.id], plain[asked.question.id]
@@ -251,7 +239,8 @@ def _hidden(assembled: Assembled, questions: Sequence[AskedQuestion], asking: As
         other = (*layout.ids[: first + 1], *(layout.ids[first],) * (layout.num_targets - 1))
         changed = replace(layout, ids=other, labels=(*layout.labels[:first], *other[first:]))
         with asking.precise():
-            encoded = encoded_media(asked, assembled)
+            items = [read_item(ref, transform) for ref in asked.media]
+            encoded = assembled.model.encode(transform.stack(items)) if items else None
             own, its = (
                 _first_logprob(assembled, Shown(grow([each], [0]), asked.first), encoded, asking)
                 for each in (layout, changed)
@@ -270,3 +259,13 @@ def _first_logprob(assembled: Assembled, shown: Shown, encoded: Encoded | None, 
     rows = pack([[shown]], pad_id=assembled.family.pad_id).to(asking.device)
     read = assembled.model(rows, encoded)
     return float(read.logprobs_T[rows.target_place_T.argmin()])
+
+
+def _leaks(found: Answers, assembled: Assembled, questions: Sequence[AskedQuestion]) -> Finding:
+    """Returns whether the replies that an evaluation would write down are free of the template."""
+    ends = assembled.family.pieces(assembled.family.stop_ids)
+    for asked in questions:
+        text = found[asked.question.id].text or ""
+        if leak := leaked(text, asked.prompt.text, ends):
+            return False, f"{asked.name}: the reply {text[:80]!r} holds {leak}"
+    return True, f"no piece of the template in {len(questions)} replies"

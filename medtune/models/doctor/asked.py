@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from medtune.data.media.load import Shape, load_media
 from medtune.data.types import Image, MediaGroup, MediaRef, Prompt, Question, Reading, Request, Video, Volume
-from medtune.models.contract import Assembled, Encoded, Transform
-from medtune.models.media_item import read_item
+from medtune.models.contract import Transform
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.layout import SequenceFamily
 from medtune.models.transformers_vlm.media import ProcessorTransform
@@ -50,13 +49,6 @@ def laid_out(asked: AskedQuestion, answer: str | None, family: SequenceFamily, t
     return family.layout(asked.prompt.text, answer, shapes=shapes, turns=asked.question.turns)
 
 
-def encoded_media(asked: AskedQuestion, assembled: Assembled) -> Encoded | None:
-    """Returns the media items of a question as the model encodes them; None where it shows none."""
-    transform = assembled.transform
-    items = [read_item(ref, transform) for ref in asked.media]
-    return assembled.model.encode(transform.stack(items)) if items else None
-
-
 def decoded(ref: MediaRef, transform: Transform) -> Image | Video | Volume:
     """Returns a decoded media item; a volume that is shown as slices comes as the frames of a video."""
     media = load_media(ref, transform.sampling)
@@ -77,8 +69,3 @@ def visits(questions: Sequence[AskedQuestion], reading: Reading) -> list[tuple[M
         )
         for media_id, same in by_media.items()
     ]
-
-
-def end_ids(family: SequenceFamily) -> tuple[int, ...]:
-    """Returns the ids that end a reply; the first is the one that is learnt."""
-    return family.stop_ids

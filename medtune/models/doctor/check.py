@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -57,8 +57,3 @@ def computing_type(model: nn.Module, narrowed_to: torch.dtype | None) -> torch.d
     """
     held = {p.dtype for p in model.parameters() if p.dtype in TOLERANCE} | ({narrowed_to} if narrowed_to else set())
     return next((dtype for dtype in (torch.bfloat16, torch.float16) if dtype in held), torch.float32)
-
-
-def first_difference(found: Iterator[str]) -> str | None:
-    """Returns the first of the differences; None where there is none."""
-    return next(found, None)

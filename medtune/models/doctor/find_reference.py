@@ -11,7 +11,6 @@ from medtune.models.doctor.plain_processor import FramesAs, ProcessorReference
 from medtune.models.doctor.reference import Reference
 from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.generic.model import GenericVlm
-from medtune.models.transformers_vlm.generic.plain_conversation import ConversationReference
 from medtune.models.transformers_vlm.loading import read_processor
 from medtune.models.transformers_vlm.media import ProcessorTransform, as_images
 from medtune.models.tuning.precision import Precise
@@ -39,7 +38,8 @@ def reference_of(
     if isinstance(assembled.model, VisionLanguageModel):
         return PartsReference(assembled, assembled.model, precise=precise)
     if isinstance(assembled.model, GenericVlm) and folder is not None:
-        return ConversationReference(assembled, read_processor(folder, str(folder)), precise=precise)
+        processor = read_processor(folder, str(folder))
+        return ProcessorReference(assembled, processor, frames="video", precise=precise, writes_answers=True)
     if family is None or not isinstance(transform, ProcessorTransform):
         raise TypeError(f"plain transformers cannot be asked about a {type(assembled.model).__name__}")
     own = folder is not None and family.processor_writes_videos
@@ -51,6 +51,5 @@ def reference_of(
         reads = assembled.model.of_transformers.config.get_text_config().max_position_embeddings
         family.limit_videos(processor, loading.video_max_pixels, reads)
     frames: FramesAs = "images" if family.video is as_images else "video"
-    return ProcessorReference(
-        assembled, processor, frames=frames if family.processor_writes_videos else None, precise=precise
-    )
+    written = frames if family.processor_writes_videos else None
+    return ProcessorReference(assembled, processor, frames=written, precise=precise, writes_answers=False)

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-
-from medtune.models.contract import Assembled
-from medtune.models.doctor.answers import Asking, answered
-from medtune.models.doctor.asked import AskedQuestion, end_ids
-from medtune.models.doctor.check import Check, Finding, checked
+from collections.abc import Iterable
 
 ROLE = re.compile(
     r"(?im)^\s*(?:<\W?)?(?:assistant|user|human|system|model)(?:\W?>)?\s*(?::|$)|\b(?:ASSISTANT|USER|HUMAN):"
@@ -18,21 +13,6 @@ CONTROL = re.compile(r"<\|[\w ]+\|>|</?s>|<(?:image|video|pad|unk|start_of_turn|
 """Control tokens and placeholders as published templates spell them."""
 _ECHO = 24
 """The number of characters of a prompt that a reply has to repeat to count as an echo of it."""
-
-
-def leak_check(assembled: Assembled, questions: Sequence[AskedQuestion], asking: Asking) -> Check:
-    """Returns the check of the replies that an evaluation would write down."""
-    return checked("template leaks", lambda: _leaks(assembled, questions, asking))
-
-
-def _leaks(assembled: Assembled, questions: Sequence[AskedQuestion], asking: Asking) -> Finding:
-    found = answered(assembled, questions, asking, reading="generation")
-    ends = assembled.family.pieces(end_ids(assembled.family))
-    for asked in questions:
-        text = found[asked.question.id].text or ""
-        if leak := leaked(text, asked.prompt.text, ends):
-            return False, f"{asked.name}: the reply {text[:80]!r} holds {leak}"
-    return True, f"no piece of the template in {len(questions)} replies"
 
 
 def leaked(reply: str, prompt: str, control: Iterable[str] = ()) -> str | None:

@@ -3,7 +3,7 @@
 No transformers class exists for such a model, so nothing else can be asked. The sequence of tokens is medtune's; rows,
 trees, masks, positions and caches are transformers' own.
 
-Shape legend: L tokens, E embedding width, T target tokens, V vocabulary.
+Shape legend: L tokens, E embedding width, N visual tokens, V vocabulary.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from torch import Tensor
 from medtune.data.types import MediaRef
 from medtune.models.contract import Assembled
 from medtune.models.doctor.asked import AskedQuestion, laid_out
-from medtune.models.doctor.reference import Continued, Told, as_positions, watched_positions
+from medtune.models.doctor.reference import Continued
 from medtune.models.media_item import read_item
-from medtune.models.sequence.layout import IGNORED
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.tuning.precision import Precise
 from medtune.models.vlm import VisionLanguageModel
+from medtune.models.weights.proof.plain_reader import logprobs_from
 
 
 class PartsReference:
@@ -45,35 +45,13 @@ class PartsReference:
         """Returns None, because there is no processor."""
         return None
 
-    @torch.no_grad()
-    def read(self, asked: AskedQuestion, answer: str, /) -> Told:
-        """Returns what the language model computes for the question with the answer."""
-        layout = laid_out(asked, answer, self._assembled.family, self._assembled.transform)
-        with watched_positions(self._model) as seen:
-            logprob_T = self.learn(asked, answer)
-        return Told(
-            ids=layout.ids,
-            num_answer=len(logprob_T),
-            logprob_T=logprob_T.cpu(),
-            positions=as_positions(seen),
-            from_processor=False,
-        )
-
-    def learn(self, asked: AskedQuestion, answer: str, /) -> Tensor:
+    def logprobs(self, asked: AskedQuestion, answer: str, /) -> Tensor:
         """Returns the log-probability of each token of the answer, with its graph of gradients."""
         layout = laid_out(asked, answer, self._assembled.family, self._assembled.transform)
         language: Any = self._model.language
         with self._precise():
             logits_LV = language(inputs_embeds=self._embedded(asked, layout)).logits[0]
-        first = next(place for place, label in enumerate(layout.labels) if label != IGNORED)
-        logprobs_TV = logits_LV[first - 1 : -1].float().log_softmax(-1)
-        ids_T = torch.tensor(layout.ids[first:], device=logprobs_TV.device)
-        logprob_T: Tensor = logprobs_TV.gather(1, ids_T.unsqueeze(1)).squeeze(1)
-        return logprob_T
-
-    def num_targets(self, asked: AskedQuestion, answer: str, /) -> int:
-        """Returns the number of tokens of the answer, the end of the turn among them."""
-        return laid_out(asked, answer, self._assembled.family, self._assembled.transform).num_targets
+        return logprobs_from(logits_LV, layout.ids, len(layout.ids) - layout.num_targets)
 
     @torch.no_grad()
     def reply(self, asked: AskedQuestion, *, max_new_tokens: int) -> Continued:

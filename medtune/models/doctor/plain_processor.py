@@ -1,28 +1,31 @@
 """Asks plain transformers about a question: its processor writes it, its model reads it. The weights are shared.
 
-Shape legend: L tokens, T target tokens, N new tokens, V vocabulary.
+Shape legend: L tokens, V vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import PIL.Image
 import torch
 from torch import Tensor
 
-from medtune.data.types import Image, Video, Volume, require_kind
+from medtune.data.types import Image, Media, Video, require_kind
 from medtune.models.contract import Assembled, root_of
-from medtune.models.doctor.asked import AskedQuestion, decoded, end_ids, laid_out
-from medtune.models.doctor.reference import Continued, Told, as_positions, watched_positions
+from medtune.models.doctor.asked import AskedQuestion, decoded, laid_out
+from medtune.models.doctor.reference import Continued
 from medtune.models.sequence.conversation import user_turns
 from medtune.models.sequence.processor_template import ANSWER, QUESTION, TODAY
 from medtune.models.tuning.precision import Precise
+from medtune.models.weights.proof.plain_reader import logprobs_from, longer
 
 FramesAs = Literal["video", "images"]
 """The way in which a conversation shows the frames of a video: as one video, or as so many images."""
-_MEDIA = ("pixel", "image_", "video_", "aspect_", "batch_num")
+Part = dict[str, Any]
+_PROBE = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": QUESTION}]}]
+_MASK = "assistant_masks"
 
 
 class ProcessorReference:
@@ -34,22 +37,33 @@ class ProcessorReference:
         processor: The processor as the checkpoint's folder has it, read anew.
         frames: How frames are shown; None where the processor does not write videos as the model reads them.
         precise: The precision in which the model answers.
+        writes_answers: Whether the processor writes the whole conversation with the answer, as for any architecture.
+            The tokens of an answer are then those that the template marks as generated, or else all behind the prompt
+            from which a reply is generated, up to the end of the turn. Otherwise the tokenizer writes the answer behind
+            the question's tokens.
     """
 
-    def __init__(self, assembled: Assembled, processor: Any, *, frames: FramesAs | None, precise: Precise) -> None:
+    def __init__(
+        self, assembled: Assembled, processor: Any, *, frames: FramesAs | None, precise: Precise, writes_answers: bool
+    ) -> None:
         self._assembled = assembled
+        self._model: Any = assembled.model
         self._processor = processor
         self._frames = frames
         self._precise = precise
-        self._whole: Any = assembled.model.of_transformers
-        self._asked: dict[str, Mapping[str, Tensor]] = {}
+        self._writes_answers = writes_answers
+        template = processor.chat_template
+        self._template = str(template["default"] if isinstance(template, Mapping) else template)
+        self._as_text = False
+        # Some templates take the assistant's turn as text alone.
+        self._as_text = self._rendered(_PROBE, ANSWER).count(ANSWER) != 1
+        self._asked: dict[str, dict[str, Tensor]] = {}
 
     @property
     def end_id(self) -> int | None:
         """The special token that the chat template writes behind an answer, or else the tokenizer's end of sequence."""
         tokenizer = self._processor.tokenizer
-        asked = [{"role": "user", "content": [{"type": "text", "text": QUESTION}]}]
-        tail = self._rendered(asked, ANSWER).partition(ANSWER)[2].strip()
+        tail = self._rendered(_PROBE, ANSWER).partition(ANSWER)[2].strip()
         ids = tokenizer(tail, add_special_tokens=False).input_ids if tail else []
         if ids and ids[0] in {*tokenizer.get_added_vocab().values(), *tokenizer.all_special_ids}:
             return int(ids[0])
@@ -57,57 +71,29 @@ class ProcessorReference:
 
     def ids(self, asked: AskedQuestion) -> tuple[int, ...] | None:
         """Returns the tokens of a question; None where the processor does not write its video."""
-        if not self._writes(asked):
-            return None
-        return tuple(self._inputs(asked)["input_ids"][0].tolist())
+        return tuple(self._inputs(asked)["input_ids"][0].tolist()) if self._writes(asked) else None
 
     def pixels(self, asked: AskedQuestion) -> Mapping[str, Tensor] | None:
-        """Returns the processor's outputs beside the tokens; None where it does not write the question's video."""
-        if not self._writes(asked):
-            return None
-        return {name: tensor for name, tensor in self._inputs(asked).items() if name.startswith(_MEDIA)}
+        """Returns the processor's outputs; None where it does not write the question's video."""
+        return self._inputs(asked) if self._writes(asked) else None
 
-    @torch.no_grad()
-    def read(self, asked: AskedQuestion, answer: str, /) -> Told:
-        """Returns what the transformers model computes for the question with the answer."""
-        ids, target = self._target(asked, answer)
-        with watched_positions(self._assembled.model) as seen:
-            logprob_T = self.learn(asked, answer)
-        return Told(
-            ids=(*ids, *target),
-            num_answer=len(target),
-            logprob_T=logprob_T.cpu(),
-            positions=as_positions(seen),
-            from_processor=self._writes(asked),
-        )
+    def logprobs(self, asked: AskedQuestion, answer: str, /) -> Tensor:
+        """Returns the log-probability of each token of the answer, with its graph of gradients.
 
-    def learn(self, asked: AskedQuestion, answer: str, /) -> Tensor:
-        """Returns the log-probability of each token of the answer, with its graph of gradients."""
-        inputs = self._inputs(asked)
-        ids, target = self._target(asked, answer)
-        whole = {name: _longer(name, tensor, target, inputs) for name, tensor in inputs.items()}
+        Raises:
+            ValueError: The conversation with the answer does not begin with the prompt for a reply.
+        """
+        whole, first = self._written_answer(asked, answer) if self._writes_answers else self._answer(asked, answer)
         with self._precise():
-            logits_LV = self._whole(**self._placed(whole)).logits[0]
-        logprobs_TV = logits_LV[len(ids) - 1 : -1].float().log_softmax(-1)
-        ids_T = torch.tensor(target, device=logprobs_TV.device)
-        logprob_T: Tensor = logprobs_TV.gather(1, ids_T.unsqueeze(1)).squeeze(1)
-        return logprob_T
-
-    def num_targets(self, asked: AskedQuestion, answer: str, /) -> int:
-        """Returns the number of tokens of the answer, the end of the turn among them."""
-        return len(self._target(asked, answer)[1])
-
-    def _target(self, asked: AskedQuestion, answer: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Returns the tokens of the question and those of the answer."""
-        inputs = self._inputs(asked)
-        return tuple(inputs["input_ids"][0].tolist()), self._answer_ids(asked, answer)
+            logits_LV = self._model.of_transformers(**self._placed(whole)).logits[0]
+        return logprobs_from(logits_LV, whole["input_ids"][0].tolist(), first)
 
     @torch.no_grad()
     def reply(self, asked: AskedQuestion, *, max_new_tokens: int) -> Continued:
         """Returns the reply that transformers' own `generate` gives, without sampling and without penalties."""
-        inputs = self._inputs(asked)
+        inputs, end = self._inputs(asked), self._end()
         with self._precise():
-            made = self._whole.generate(
+            made = self._model.of_transformers.generate(
                 **self._placed(inputs),
                 max_new_tokens=max_new_tokens,
                 do_sample=False,
@@ -115,8 +101,8 @@ class ProcessorReference:
                 top_p=None,
                 top_k=None,
                 repetition_penalty=1.0,
-                eos_token_id=list(dict.fromkeys((self.end_id, *end_ids(self._assembled.family)))),
-                pad_token_id=self.end_id,
+                eos_token_id=list(dict.fromkeys((end, *self._assembled.family.stop_ids))),
+                pad_token_id=end,
                 return_dict_in_generate=True,
                 output_logits=True,
             )
@@ -126,34 +112,33 @@ class ProcessorReference:
     def _writes(self, asked: AskedQuestion) -> bool:
         return all(ref.kind == "image" for ref in asked.media) or self._frames is not None
 
-    def _inputs(self, asked: AskedQuestion) -> Mapping[str, Tensor]:
+    def _inputs(self, asked: AskedQuestion) -> dict[str, Tensor]:
         """Returns the processor's outputs for a question up to the place where the answer begins."""
         if asked.question.id not in self._asked:
-            self._asked[asked.question.id] = self._written(asked) if self._writes(asked) else self._unwritten(asked)
+            self._asked[asked.question.id] = (
+                self._written(asked, None) if self._writes(asked) else self._unwritten(asked)
+            )
         return self._asked[asked.question.id]
 
-    def _written(self, asked: AskedQuestion) -> Mapping[str, Tensor]:
-        media = [decoded(ref, self._assembled.transform) for ref in asked.media]
-        if all(isinstance(item, Image) for item in media):
-            parts = [[{"type": "image", "image": picture} for picture in _pictures(item)] for item in media]
-            made = self._processor.apply_chat_template(
-                conversation(asked, parts), add_generation_prompt=True, tokenize=True, return_dict=True,
-                return_tensors="pt", **self._date(),
-            )  # fmt: skip
-            return dict(made)
-        as_videos = [item for item in media if isinstance(item, Video) and self._frames != "images"]
-        pictures = [picture for item in media if item not in as_videos for picture in _pictures(item)]
-        shown = [
-            [{"type": "video"}] if item in as_videos else [{"type": "image"}] * len(_pictures(item)) for item in media
-        ]
-        text = self._rendered(conversation(asked, shown), None)
-        given: dict[str, Any] = {"images": [pictures]} if pictures else {}
-        if as_videos:
-            frames = [torch.from_numpy(item.frames_THWC).permute(0, 3, 1, 2) for item in as_videos]
-            given |= {"videos": frames, "video_metadata": list(map(_clock, as_videos)), "do_sample_frames": False}
-        return dict(self._processor(text=[text], return_tensors="pt", **given, **self._opened(text)))
+    def _written(self, asked: AskedQuestion, answer: str | None, **settings: bool) -> dict[str, Tensor]:
+        media = [_shown(decoded(ref, self._assembled.transform), self._frames) for ref in asked.media]
+        how: dict[str, Any] = {}
+        for _, settings_of in media:
+            for name, value in settings_of.items():
+                how[name] = [*how.get(name, []), *value] if isinstance(value, list) else value
+        made = self._processor.apply_chat_template(
+            self._told(self._conversation(asked, [parts for parts, _ in media]), answer),
+            add_generation_prompt=answer is None,
+            tokenize=True,
+            return_dict=True,
+            return_tensors="pt",
+            processor_kwargs=how,
+            **settings,
+            **self._date(),
+        )
+        return {name: torch.as_tensor(value) for name, value in made.items()}
 
-    def _unwritten(self, asked: AskedQuestion) -> Mapping[str, Tensor]:
+    def _unwritten(self, asked: AskedQuestion) -> dict[str, Tensor]:
         """Returns medtune's own tokens and pixels, with which transformers' forward can still be compared."""
         transform = self._assembled.transform
         if len(asked.media) != 1:
@@ -161,41 +146,87 @@ class ProcessorReference:
         layout = laid_out(asked, None, self._assembled.family, transform)
         return {"input_ids": torch.tensor([layout.ids]), **transform(decoded(asked.media[0], transform))}
 
-    def _answer_ids(self, asked: AskedQuestion, answer: str) -> tuple[int, ...]:
-        """Returns the tokens of an answer and of the end of its turn, as they stand behind the question's."""
+    def _answer(self, asked: AskedQuestion, answer: str) -> tuple[dict[str, Tensor], int]:
+        """Returns the outputs for the question with the tokenizer's tokens of the answer, and where these begin."""
         tokenizer = self._processor.tokenizer
-        question = conversation(asked, [[] for _ in asked.media])
+        question = self._conversation(asked, [[] for _ in asked.media])
         open_text, whole_text = self._rendered(question, None), self._rendered(question, answer)
         lead = ""
         if whole_text.startswith(open_text):
             lead = whole_text.removeprefix(open_text).partition(answer)[0]
-        opened = self._opened(open_text)
+        # A text that begins with the opening token gets no second one.
+        bos = tokenizer.bos_token
+        opened = {"add_special_tokens": not (bos is not None and open_text.startswith(bos))}
         before = tokenizer(open_text, **opened).input_ids
         joined = tokenizer(open_text + lead + answer, **opened).input_ids
         alone = tokenizer(lead + answer, add_special_tokens=False).input_ids
         target = joined[len(before) :] if joined[: len(before)] == before else alone
-        if self.end_id is None:
-            raise ValueError("neither the chat template nor the tokenizer names a token that ends an answer")
-        return (*target, self.end_id)
+        inputs = self._inputs(asked)
+        return longer(inputs, (*target, self._end())), inputs["input_ids"].shape[1]
 
-    def _rendered(self, asked: list[dict[str, Any]], answer: str | None) -> str:
-        told = [] if answer is None else [{"role": "assistant", "content": [{"type": "text", "text": answer}]}]
-        turns = [*asked, *told]
-        return str(
-            self._processor.apply_chat_template(
-                turns, tokenize=False, add_generation_prompt=answer is None, **self._date()
-            )
+    def _written_answer(self, asked: AskedQuestion, answer: str) -> tuple[dict[str, Tensor], int]:
+        """Returns the outputs for the conversation up to the end of the answer, and where the answer begins."""
+        marks = {"return_assistant_tokens_mask": True} if "endgeneration" in self._template else {}
+        inputs = self._written(asked, answer, **marks)
+        mask = inputs.pop(_MASK, None)
+        ids, context = inputs["input_ids"][0].tolist(), self.ids(asked) or ()
+        if tuple(ids[: len(context)]) != context:
+            raise ValueError("the conversation with the answer does not begin with the prompt for a reply")
+        if mask is None:
+            return _resized(inputs, self._ended(ids, len(context))), len(context)
+        marked = mask[0].nonzero()[:, 0].tolist()
+        # A template may mark the answers of the earlier turns too.
+        places = [place for place in marked if place >= len(context)] if asked.question.turns else marked
+        return _resized(inputs, ids[: places[-1] + 1]), places[0]
+
+    def _ended(self, ids: list[int], first: int) -> list[int]:
+        """Returns the tokens up to the end of the turn; where the template writes none, the end behind the answer."""
+        end = self._end()
+        if end in ids[first:]:
+            return ids[: ids.index(end, first) + 1]
+        last = len(ids)
+        while last > first and not self._processor.tokenizer.decode(ids[last - 1 : last]).strip():
+            last -= 1
+        return [*ids[:last], end]
+
+    def _end(self) -> int:
+        if (end := self.end_id) is None:
+            raise ValueError("neither the chat template nor the tokenizer names a token that ends an answer")
+        return end
+
+    def _conversation(self, asked: AskedQuestion, shown: list[list[Part]]) -> list[Part]:
+        """Returns the turns up to the question as chat templates take them, with the parts of each media item."""
+        turns: list[Part] = []
+        earlier = asked.question.turns
+        answers = [*(turn.answer for turn in earlier), None]
+        for pieces, answer in zip(user_turns(asked.prompt.text, earlier, num_items=len(shown)), answers, strict=True):
+            content = [
+                part
+                for piece in pieces
+                for part in ([{"type": "text", "text": piece}] if isinstance(piece, str) else shown[piece])
+            ]
+            turns = self._told([*turns, {"role": "user", "content": content}], answer)
+        return turns
+
+    def _told(self, turns: list[Part], answer: str | None) -> list[Part]:
+        """Returns the turns with an answer behind them."""
+        if answer is None:
+            return turns
+        content: Any = answer if self._as_text else [{"type": "text", "text": answer}]
+        return [*turns, {"role": "assistant", "content": content}]
+
+    def _rendered(self, turns: list[Part], answer: str | None) -> str:
+        told = self._told(turns, answer)
+        made = self._processor.apply_chat_template(
+            told, tokenize=False, add_generation_prompt=answer is None, **self._date()
         )
+        return str(made)
 
     def _date(self) -> dict[str, str]:
-        return {"date_string": TODAY} if "date_string" in (self._processor.chat_template or "") else {}
-
-    def _opened(self, text: str) -> dict[str, bool]:
-        """Returns the tokenizer's setting by which a text that begins with the opening token gets no second one."""
-        bos = self._processor.tokenizer.bos_token
-        return {"add_special_tokens": not (bos is not None and text.startswith(bos))}
+        return {"date_string": TODAY} if "date_string" in self._template else {}
 
     def _placed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Returns a processor's outputs on the device of the tower, those that are no whole numbers in its type."""
         model = self._assembled.model
         weight = next(p for name, p in model.named_parameters() if root_of(name, model.part_roots)[0] == "vision")
         return {
@@ -204,48 +235,24 @@ class ProcessorReference:
         }
 
 
-def conversation(
-    asked: AskedQuestion, shown: Sequence[list[dict[str, Any]]], *, as_text: bool = False
-) -> list[dict[str, Any]]:
-    """Returns the turns of a conversation up to the question, as chat templates take them.
-
-    Args:
-        asked: The question with the turns before it.
-        shown: For each media item the parts of a turn that show it.
-        as_text: Whether the answers of earlier turns are given as text instead of a list of parts.
-    """
-    turns: list[dict[str, Any]] = []
-    earlier = asked.question.turns
-    answers = [*(turn.answer for turn in earlier), None]
-    for pieces, answer in zip(user_turns(asked.prompt.text, earlier, num_items=len(shown)), answers, strict=True):
-        content = [
-            part
-            for piece in pieces
-            for part in ([{"type": "text", "text": piece}] if isinstance(piece, str) else shown[piece])
-        ]
-        turns.append({"role": "user", "content": content})
-        if answer is not None:
-            turns.append({"role": "assistant", "content": answer if as_text else [{"type": "text", "text": answer}]})
-    return turns
-
-
-def _pictures(media: Image | Video | Volume) -> list[PIL.Image.Image]:
-    frames = media.frames_THWC if isinstance(media, Video) else require_kind(media, Image).pixels_HWC[None]
-    return [PIL.Image.fromarray(frame_HWC) for frame_HWC in frames]
-
-
-def _clock(video: Video) -> dict[str, Any]:
-    count, lasts_s = len(video.times_s), video.times_s[-1] - video.times_s[0]
+def _shown(media: Media, frames: FramesAs | None) -> tuple[list[Part], dict[str, Any]]:
+    """Returns the parts of a user's turn that show a media item, and the arguments that the processor needs for it."""
+    if not isinstance(media, Video) or frames == "images":
+        pictures = media.frames_THWC if isinstance(media, Video) else require_kind(media, Image).pixels_HWC[None]
+        return [{"type": "image", "image": PIL.Image.fromarray(each_HWC)} for each_HWC in pictures], {}
+    count, lasts_s = len(media.times_s), media.times_s[-1] - media.times_s[0]
     # A clip of one frame has no rate; the processors then take one frame a second.
-    rate = (count - 1) / lasts_s if lasts_s else 1.0
-    return {"total_num_frames": count, "fps": rate, "frames_indices": list(range(count))}
+    clock = {"total_num_frames": count, "fps": (count - 1) / lasts_s if lasts_s else 1.0}
+    how = {"do_sample_frames": False, "video_metadata": [{**clock, "frames_indices": list(range(count))}]}
+    return [{"type": "video", "video": torch.from_numpy(media.frames_THWC).permute(0, 3, 1, 2)}], how
 
 
-def _longer(name: str, tensor: Tensor, target: tuple[int, ...], inputs: Mapping[str, Tensor]) -> Tensor:
-    """Returns an output of the processor for a sequence with the target behind it, which is text."""
-    if name == "input_ids":
-        return torch.cat([tensor, torch.tensor([target])], dim=1)
-    if name.startswith(_MEDIA) or tensor.dim() < 2 or tensor.shape[1] != inputs["input_ids"].shape[1]:
-        return tensor
-    # The last token of a question is text too, so that what holds for it holds for the answer.
-    return torch.cat([tensor, tensor[:, -1:].repeat(1, len(target), *[1] * (tensor.dim() - 2))], dim=1)
+def _resized(inputs: Mapping[str, Tensor], ids: list[int]) -> dict[str, Tensor]:
+    """Returns the outputs of the processor for the beginning of a conversation, or for one token more than it has."""
+    length = inputs["input_ids"].shape[1]
+    made = {"input_ids": torch.tensor([ids])}
+    for name, tensor in inputs.items():
+        if name != "input_ids":
+            tokens = tensor.dim() == 2 and tensor.shape[1] == length
+            made[name] = torch.cat([tensor, tensor[:, -1:]], dim=1)[:, : len(ids)] if tokens else tensor
+    return made

@@ -11,7 +11,6 @@ from medtune.models.contract import Assembled
 from medtune.models.doctor.answers import Asking, answer_checks
 from medtune.models.doctor.asked import AskedQuestion
 from medtune.models.doctor.check import FAULTS, Check, Finding, checked
-from medtune.models.doctor.leaks import leak_check
 from medtune.models.doctor.learning import StepBytes, learn, learning_checks, stir
 from medtune.models.doctor.plain_peft import without_adapters
 from medtune.models.doctor.reference import Reference
@@ -38,7 +37,6 @@ def proof(
     return (
         *sequence_checks(assembled, reference, questions),
         *answer_checks(assembled, reference, questions, asking),
-        leak_check(assembled, questions, asking),
     )
 
 
@@ -84,7 +82,8 @@ def training_proof(
     }
     without_adapters(model)
     _put(model, mine.start)
-    checks = learning_checks(assembled, reference, questions, tuning, asking, mine, gradient_tolerance)
+    count = sum(map(len, before))
+    checks = learning_checks(assembled, reference, questions, tuning, mine, gradient_tolerance, count)
     _put(model, mine.start)
     saved = saving_checks(assembled, reference, questions, replace(saving, tuning=tuning), trained, before)
     return (formats, *checks, memory, *saved)

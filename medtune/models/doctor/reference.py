@@ -1,4 +1,7 @@
-"""What a proof compares medtune with: the interface of plain transformers' side, and what it says about a question."""
+"""What a proof compares medtune with: the interface of plain transformers' side, and the positions that it uses.
+
+Shape legend: T target tokens, N new tokens, V vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +14,6 @@ from torch import Tensor, nn
 from medtune.models.contract import Model, root_of
 from medtune.models.doctor.asked import AskedQuestion
 from medtune.models.sequence.layout import Position
-
-
-class Told(NamedTuple):
-    """What plain transformers computes for a question with an answer.
-
-    Attributes:
-        ids: The tokens, from the first to the end of the turn.
-        num_answer: The number of tokens of the answer, the end of the turn among them; 0 without an answer.
-        logprob_T: Natural log-probability of each token of the answer, float32.
-        positions: Position of each token as the decoder used it; None where it uses none that could be seen.
-        from_processor: Whether the tokens come from the checkpoint's own processor, not from medtune.
-    """
-
-    ids: tuple[int, ...]
-    num_answer: int
-    logprob_T: Tensor
-    positions: tuple[Position, ...] | None
-    from_processor: bool
 
 
 class Continued(NamedTuple):
@@ -59,16 +44,11 @@ class Reference(Protocol):
         """Returns the tower's arguments; None where the checkpoint has no processor that makes them."""
         ...
 
-    def read(self, asked: AskedQuestion, answer: str, /) -> Told:
-        """Returns what plain transformers computes for a question with an answer."""
-        ...
+    def logprobs(self, asked: AskedQuestion, answer: str, /) -> Tensor:
+        """Returns the log-probability of each token of the answer, float32, with its graph of gradients.
 
-    def learn(self, asked: AskedQuestion, answer: str, /) -> Tensor:
-        """Returns the log-probability of each token of the answer, float32, with its graph of gradients."""
-        ...
-
-    def num_targets(self, asked: AskedQuestion, answer: str, /) -> int:
-        """Returns the number of tokens of the answer, the end of the turn among them."""
+        The end of the turn is the last of these tokens.
+        """
         ...
 
     def reply(self, asked: AskedQuestion, *, max_new_tokens: int) -> Continued:

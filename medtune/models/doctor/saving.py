@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from medtune.models.tuning.apply import adapt, set_learning
 from medtune.models.tuning.plan import Tuning
 from medtune.models.weights.checkpoint import load_trained, write_trained
 from medtune.models.weights.export import merge_adapters, write_exported
+from medtune.models.weights.proof.prove import apart
 
 ROOM = 1.1
 """The free room that an export needs, as a multiple of the bytes of the model's weights."""
@@ -46,9 +46,10 @@ class Saving:
     scratch: Path
 
 
-def told_before(reference: Reference, questions: Sequence[AskedQuestion]) -> list[Tensor]:
+def told_before(reference: Reference, questions: Sequence[AskedQuestion]) -> list[list[float]]:
     """Returns plain transformers' log-probabilities of the right answers, with whatever adapters the model has."""
-    return [reference.read(asked, asked.prompt.target).logprob_T for asked in questions]
+    with torch.no_grad():
+        return [reference.logprobs(asked, asked.prompt.target).tolist() for asked in questions]
 
 
 def saving_checks(
@@ -57,7 +58,7 @@ def saving_checks(
     questions: Sequence[AskedQuestion],
     saving: Saving,
     trained: Mapping[str, Tensor],
-    before: Sequence[Tensor],
+    before: Sequence[Sequence[float]],
 ) -> tuple[Check, ...]:
     """Returns the checks of the saved, the merged and the exported model; the model is left merged, without adapters.
 
@@ -82,7 +83,7 @@ def _reloaded(
     questions: Sequence[AskedQuestion],
     saving: Saving,
     trained: Mapping[str, Tensor],
-    before: Sequence[Tensor],
+    before: Sequence[Sequence[float]],
 ) -> Finding:
     adapt(assembled.model, [saving.tuning], seed=saving.seed)
     set_learning(assembled.model, saving.tuning)
@@ -97,10 +98,10 @@ def _reloaded(
     for name, value in trained.items():
         if not torch.equal(learning[name].detach().cpu().to(value), value):
             return False, f"{name} is read with other values than were written"
-    apart = _apart(told_before(reference, questions), before)
-    if not apart <= saving.tolerance:
-        return False, f"the model that was read answers otherwise than the one that was trained, by {apart:.3g} a token"
-    return True, f"{len(trained)} tensors were written and read; answers differ by {apart:.2g} a token"
+    off = apart(told_before(reference, questions), before).largest
+    if not off <= saving.tolerance:
+        return False, f"the model that was read answers otherwise than the one that was trained, by {off:.3g} a token"
+    return True, f"{len(trained)} tensors were written and read; answers differ by {off:.2g} a token"
 
 
 def _merged(
@@ -108,17 +109,17 @@ def _merged(
     reference: Reference,
     questions: Sequence[AskedQuestion],
     saving: Saving,
-    before: Sequence[Tensor],
+    before: Sequence[Sequence[float]],
 ) -> Finding:
     number = merge_adapters(assembled.model)
     assembled.model.requires_grad_(False)
-    apart = _apart(told_before(reference, questions), before)
-    if not apart <= saving.tolerance:
+    off = apart(told_before(reference, questions), before).largest
+    if not off <= saving.tolerance:
         return False, (
-            f"with {number} adapters merged, plain transformers answers otherwise than with them apart, by {apart:.3g} "
+            f"with {number} adapters merged, plain transformers answers otherwise than with them apart, by {off:.3g} "
             f"a token (allowed: {saving.tolerance:g})"
         )
-    return True, f"{number} adapters merged; plain transformers' answers differ by {apart:.2g} a token"
+    return True, f"{number} adapters merged; plain transformers' answers differ by {off:.2g} a token"
 
 
 def _exported(assembled: Assembled, saving: Saving) -> Finding:
@@ -135,9 +136,3 @@ def _exported(assembled: Assembled, saving: Saving) -> Finding:
         widest = max(held, key=lambda dtype: torch.finfo(dtype).bits)
         found = weights_check(assembled.model, folder, read_as=widest)
     return found.passed, f"of the merged model: {found.detail}"
-
-
-def _apart(found: Sequence[Tensor], wanted: Sequence[Tensor]) -> float:
-    """Returns the largest difference of a token's log-probability; infinite where one is not a number."""
-    largest = max(float((a - b).abs().max()) for a, b in zip(found, wanted, strict=True))
-    return math.inf if math.isnan(largest) else largest

@@ -10,11 +10,12 @@ from torch import Tensor
 
 from medtune.data.types import MEDIA_MARK
 from medtune.models.contract import Assembled
-from medtune.models.doctor.asked import AskedQuestion, decoded, end_ids, laid_out
-from medtune.models.doctor.check import Check, Finding, checked, first_difference
-from medtune.models.doctor.reference import Reference
+from medtune.models.doctor.asked import AskedQuestion, decoded, laid_out
+from medtune.models.doctor.check import Check, Finding, checked
+from medtune.models.doctor.reference import Reference, as_positions, watched_positions
 from medtune.models.sequence.layout import IGNORED
 from medtune.models.sequence.layout import Sequence as Layout
+from medtune.models.transformers_vlm.generic.model import GenericVlm
 
 _NO_PROCESSOR = "the checkpoint has no processor of its own that writes this"
 PIXEL_TOLERANCE = 1e-6
@@ -53,7 +54,7 @@ def _template(assembled: Assembled, reference: Reference, questions: Sequence[As
             if len(mine) != len(its):
                 yield f"{asked.name}: {len(mine)} tokens of text, expected {len(its)}"
 
-    if first := first_difference(differences()):
+    if first := next(differences(), None):
         return False, first
     if compared == 0:
         return True, f"{_NO_PROCESSOR}; the words of {len(questions)} questions and answers stand in their sequences"
@@ -78,7 +79,7 @@ def _placeholders(layout: Layout) -> set[int]:
 def _words(asked: AskedQuestion, assembled: Assembled) -> Iterator[str]:
     """Yields a difference where the prompt or a reply is not in the sequence word by word."""
     # An end token that the tokenizer does not mark as special, such as Merlin's, would be decoded as a word.
-    unspoken = {IGNORED, *end_ids(assembled.family)}
+    unspoken = {IGNORED, *assembled.family.stop_ids}
     for reply in asked.replies:
         layout = laid_out(asked, reply, assembled.family, assembled.transform)
         media = {place for span in layout.media_spans for place in range(span.start, span.stop)}
@@ -122,7 +123,7 @@ def _image_tokens(assembled: Assembled, reference: Reference, questions: Sequenc
                     )
             compared.append(sum(length for _, length in runs))
 
-    if first := first_difference(differences()):
+    if first := next(differences(), None):
         return False, first
     if not compared:
         return None, f"{_NO_PROCESSOR}; the plain forward takes exactly as many visual tokens as the sequences hold"
@@ -144,7 +145,7 @@ def _runs(ids: Sequence[int], placeholders: set[int]) -> list[tuple[int, int]]:
 
 
 def _end_token(assembled: Assembled, reference: Reference, questions: Sequence[AskedQuestion]) -> Finding:
-    ends, wanted = end_ids(assembled.family), reference.end_id
+    ends, wanted = assembled.family.stop_ids, reference.end_id
     if wanted is not None and ends[0] != wanted:
         return False, (
             f"answers are learnt to end with {_piece(assembled, ends[0])}, and by the checkpoint's template they end "
@@ -170,11 +171,14 @@ def _positions(assembled: Assembled, reference: Reference, questions: Sequence[A
     compared = 0
     for asked in questions:
         layout = laid_out(asked, asked.replies[0], assembled.family, assembled.transform)
-        told = reference.read(asked, asked.replies[0])
-        if told.positions is None:
+        with torch.no_grad(), watched_positions(assembled.model) as seen:
+            reference.logprobs(asked, asked.replies[0])
+        # The places of the generic reader's tokens are transformers' own to number.
+        positions = None if isinstance(assembled.model, GenericVlm) else as_positions(seen)
+        if positions is None:
             continue
         compared += 1
-        for place, (mine, its) in enumerate(zip(layout.positions, told.positions, strict=False)):
+        for place, (mine, its) in enumerate(zip(layout.positions, positions, strict=False)):
             if mine != its:
                 return False, _apart(asked, place, "position", str(mine), str(its))
     if not compared:
@@ -200,7 +204,7 @@ def _pixels(assembled: Assembled, reference: Reference, questions: Sequence[Aske
                 return False, f"{asked.name}: {name} differs by up to {apart:.3g} from the processor's"
             largest = max(largest, apart)
     if not compared:
-        return None, f"{_NO_PROCESSOR}; `medtune verify` compares the preparation with recorded values"
+        return None, f"{_NO_PROCESSOR}; medtune's tests compare the preparation with recorded values"
     return True, f"{compared} media items are prepared as by the checkpoint's processor"
 
 

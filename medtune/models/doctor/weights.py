@@ -19,6 +19,8 @@ from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.precision import frozen_type
 from medtune.models.tuning.quantize import is_quantized
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
+from medtune.models.weights.base_samples import BASE, other_base
+from medtune.models.weights.checkpoint import fitting_facts
 from medtune.models.weights.export import is_exported
 
 
@@ -150,6 +152,31 @@ def _difference(mine: Tensor, its: Tensor, read_as: torch.dtype) -> str | None:
         f"{int((apart > 0).sum())} of {apart.numel()} values differ, at most {float(here.flatten()[place]):.6g} in "
         f"memory where the file has {float(its.flatten()[place]):.6g}"
     )
+
+
+def adapter_check(model: Model, checkpoint: Path | None, wanted: Mapping[str, str]) -> Check:
+    """Returns the check that trained weights belong to the model that they are laid over, and to the recipe's scale.
+
+    Args:
+        model: The model with its pretrained weights, before the trained ones are read.
+        checkpoint: The file of trained weights; None where the recipe starts from none.
+        wanted: The recipe's facts about the model and its adapters.
+    """
+    return checked("adapter", lambda: _belongs(model, checkpoint, wanted))
+
+
+def _belongs(model: Model, checkpoint: Path | None, wanted: Mapping[str, str]) -> Finding:
+    if checkpoint is None:
+        return None, "the recipe starts from no trained weights (model.checkpoint)"
+    try:
+        found = fitting_facts(checkpoint, wanted)
+    except ValueError as error:
+        return False, str(error)
+    if not found.get(BASE):
+        return None, f"{checkpoint.name} does not say which weights it was trained over; it is of an earlier version"
+    if other := other_base(model, found[BASE]):
+        return False, f"{checkpoint.name} was trained over other weights: {other}"
+    return True, f"{checkpoint.name} was trained over these weights, with the recipe's scales"
 
 
 def format_check(model: Model, *, precision: Precision) -> Check:

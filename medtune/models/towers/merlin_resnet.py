@@ -1,7 +1,6 @@
-"""Merlin's tower: a ResNet-152 whose 2D kernels were inflated to 3D, optionally with its two heads.
+"""Merlin's tower: a ResNet-152 whose 2D kernels were inflated to 3D.
 
-Shape legend: B volumes, H, W, Z voxels along right, anterior and superior; z, h, w the feature map's sides, D width,
-E contrastive width, P phenotypes.
+Shape legend: B volumes, H, W, Z voxels along right, anterior and superior; z, h, w the feature map's sides, D width.
 
 Source: StanfordMIMI/Merlin@2489a96b, merlin-vlm 0.0.7; checked against golden/merlin-vision.json.
 """
@@ -10,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from einops import repeat
 from monai.networks.nets.resnet import ResNet, ResNetBottleneck
@@ -31,34 +29,16 @@ class MerlinResNetConfig:
         layers: Number of blocks in layer1 to layer4.
         planes: Inner width of layer1 to layer4; the output of each has four times as many channels.
         pooled: Whether the tower returns one feature per volume, the mean over the map, instead of the whole map.
-        phenotypes: Number of classes of the phenotype head; 0 leaves the head out.
-        contrastive_width: Output width of the head that was trained against reports; 0 leaves the head out.
     """
 
     layers: tuple[int, int, int, int] = (3, 8, 36, 3)
     planes: tuple[int, int, int, int] = (64, 128, 256, 512)
     pooled: bool = False
-    phenotypes: int = 0
-    contrastive_width: int = 0
 
     @property
     def width(self) -> int:
         """The number of channels of the feature map."""
         return self.planes[-1] * 4
-
-
-class Heads(NamedTuple):
-    """The pooled features of Merlin's tower and the outputs of its heads.
-
-    Attributes:
-        pooled_BD: Mean of the feature map.
-        contrastive_BE: Output of the head that was trained against reports.
-        phenotype_logits_BP: Output of the phenotype head, one logit per phenotype.
-    """
-
-    pooled_BD: Tensor
-    contrastive_BE: Tensor
-    phenotype_logits_BP: Tensor
 
 
 class MerlinResNet(nn.Module):
@@ -82,38 +62,15 @@ class MerlinResNet(nn.Module):
             feed_forward=False,
             bias_downsample=False,
         )
-        if config.phenotypes:
-            self.classifier = nn.Conv3d(config.width, config.phenotypes, kernel_size=1)
-        if config.contrastive_width:
-            self.contrastive_head = nn.Conv3d(config.width, config.contrastive_width, kernel_size=1)
-
-    def _map(self, volume_B1HWZ: Tensor) -> Tensor:
-        net = self.net
-        stem = net.maxpool(net.act(net.bn1(net.conv1(repeat(volume_B1HWZ, "b 1 h w z -> b 3 z h w")))))
-        map_BDzhw: Tensor = net.layer4(net.layer3(net.layer2(net.layer1(stem))))
-        return map_BDzhw
 
     def forward(self, volume_B1HWZ: Tensor) -> Tensor:
         """Returns features_BzhwD; of shape (B, 1, 1, 1, D) where the configuration sets `pooled`."""
-        map_BDzhw = self._map(volume_B1HWZ)
+        net = self.net
+        stem = net.maxpool(net.act(net.bn1(net.conv1(repeat(volume_B1HWZ, "b 1 h w z -> b 3 z h w")))))
+        map_BDzhw: Tensor = net.layer4(net.layer3(net.layer2(net.layer1(stem))))
         if self.config.pooled:
-            map_BDzhw = self.net.avgpool(map_BDzhw)
+            map_BDzhw = net.avgpool(map_BDzhw)
         return map_BDzhw.movedim(1, -1)
-
-    def heads(self, volume_B1HWZ: Tensor) -> Heads:
-        """Returns the pooled features and the outputs of both heads for them.
-
-        Raises:
-            ValueError: The tower was built without heads.
-        """
-        if not (self.config.phenotypes and self.config.contrastive_width):
-            raise ValueError("this tower was built without its heads; give phenotypes and contrastive_width")
-        pooled_BD111 = self.net.avgpool(self._map(volume_B1HWZ))
-        return Heads(
-            pooled_BD111.flatten(1),
-            self.contrastive_head(pooled_BD111).flatten(1),
-            self.classifier(pooled_BD111).flatten(1),
-        )
 
 
 def tower(size: Size) -> Tower:

@@ -104,6 +104,37 @@ def read_about(path: Path) -> dict[str, str]:
     return open_trained(path).about
 
 
+def fitting_facts(path: Path, wanted: Mapping[str, str]) -> dict[str, str]:
+    """Returns the facts about a checkpoint of trained weights, which have to be those of a recipe.
+
+    Args:
+        path: The checkpoint.
+        wanted: The recipe's own facts: the model's name, the adapters and the adapter that was merged before.
+
+    Raises:
+        FileNotFoundError: There is no such checkpoint.
+        ValueError: The checkpoint is not complete, or belongs to another model, to adapters with another scale, or to
+            another model.adapter.
+    """
+    found = read_about(path)
+    if found.get("model", "unknown") != wanted["model"]:
+        raise ValueError(
+            f"{path}: trained weights of the model {found.get('model', 'unknown')}, but model.name is {wanted['model']}"
+        )
+    if found.get("lora", "") != wanted["lora"]:
+        raise ValueError(
+            f"{path}: trained with other adapters (model.tuning.*.lora) than the recipe has: "
+            f"{found.get('lora', 'unknown')} there, {wanted['lora']} here"
+        )
+    # Trained weights are learnt on top of an adapter that was merged before, so that they fit no other.
+    if found.get("adapter") != wanted.get("adapter"):
+        raise ValueError(
+            f"{path}: trained on top of {'another' if 'adapter' in found else 'no'} adapter; set model.adapter as in "
+            "the run that wrote it"
+        )
+    return found
+
+
 def read_starts(path: Path) -> Starts:
     """Returns the beginnings of PiSSA adapters that a checkpoint holds; none if it has no such adapters.
 

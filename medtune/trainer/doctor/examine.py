@@ -12,7 +12,6 @@ import torch
 
 from medtune.eval.results.doctor_file import DoctorCheck, DoctorFile
 from medtune.models.contract import Assembled
-from medtune.models.doctor.adapter import adapter_check
 from medtune.models.doctor.answers import Asking
 from medtune.models.doctor.asked import AskedQuestion
 from medtune.models.doctor.check import FAULTS, TOLERANCE, Check, computing_type
@@ -21,7 +20,7 @@ from medtune.models.doctor.learning import GRADIENT_TOLERANCE
 from medtune.models.doctor.proof import proof, training_proof
 from medtune.models.doctor.reference import Reference
 from medtune.models.doctor.saving import Saving
-from medtune.models.doctor.weights import weights_check
+from medtune.models.doctor.weights import adapter_check, weights_check
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.tuning.apply import adapt, set_learning
 from medtune.models.tuning.precision import NARROW, precise

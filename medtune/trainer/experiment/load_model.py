@@ -30,7 +30,7 @@ from medtune.models.tuning.starting_weights import NO_STARTS, Starts
 from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.adapters.read import adapter_digest
 from medtune.models.weights.adapters.write import Base
-from medtune.models.weights.checkpoint import load_trained, read_about, read_starts, trainable_names
+from medtune.models.weights.checkpoint import fitting_facts, load_trained, read_starts, trainable_names
 from medtune.models.weights.export import assemble_model, base_of
 from medtune.models.weights.hub import commits
 from medtune.trainer.devices.ranks import barrier, state_timeout
@@ -218,22 +218,7 @@ def load_checkpoint(recipe: Recipe, model: Model, path: Path) -> None:
         ValueError: The checkpoint belongs to another model, to adapters with another scale, or to another
             model.adapter, or its tensors do not fit.
     """
-    found, wanted = read_about(path), about_weights(recipe)
-    if found.get("model", "unknown") != wanted["model"]:
-        raise ValueError(
-            f"{path}: trained weights of the model {found.get('model', 'unknown')}, but model.name is {wanted['model']}"
-        )
-    if found.get("lora", "") != wanted["lora"]:
-        raise ValueError(
-            f"{path}: trained with other adapters (model.tuning.*.lora) than the recipe has: "
-            f"{found.get('lora', 'unknown')} there, {wanted['lora']} here"
-        )
-    # Trained weights are learnt on top of an adapter that was merged before, so that they fit no other.
-    if found.get("adapter") != wanted.get("adapter"):
-        raise ValueError(
-            f"{path}: trained on top of {'another' if 'adapter' in found else 'no'} adapter; set model.adapter as in "
-            "the run that wrote it"
-        )
+    fitting_facts(path, about_weights(recipe))
     load_trained(model, path)
 
 

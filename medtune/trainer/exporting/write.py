@@ -123,6 +123,7 @@ def write_and_prove(run: RunFolder, folder: Path, wanted: Wanted) -> Written:
         with tempfile.TemporaryDirectory() as scratch:
             task = {
                 "samples": write_samples(Path(scratch), assembled, expected.samples),
+                "seed": recipe.train.seed,
                 "dtype": _SHORT[dtype],
                 "device": str(wanted.device),
             }
@@ -284,7 +285,6 @@ def _own_task(recipe: Recipe, folder: Path, wanted: Wanted) -> dict[str, Any]:
     changed = {"adapter": str(folder)} if wanted.as_adapter else {"weights": str(folder), "adapter": None}
     return {
         "name": recipe.model.name,
-        "seed": recipe.train.seed,
         "loading": {**named, **changed},
         "plugins": [str(path) for path in recipe.plugins],
     }

@@ -12,15 +12,14 @@ import torch
 
 from medtune.models.answering import LocalAnswerer, TargetRead
 from medtune.models.contract import Assembled
-from medtune.models.doctor.adapter import adapter_check
-from medtune.models.doctor.weights import weights_check
+from medtune.models.doctor.weights import adapter_check, weights_check
 from medtune.models.sequence import qwen_vl
 from medtune.models.weights.base_samples import BASE, base_samples
 from medtune.models.weights.checkpoint import write_trained
 from tests.models.doctor.patients import asked_about, checkpoint, examined, failed, opened, pictures, trained
 
 NAME = "nano_qwen25vl"
-ABOUT = {"model": NAME, "lora_alpha": '{"language": 8.0}'}
+ABOUT = {"model": NAME, "lora": '{"language": {"alpha": 8.0}}'}
 
 
 @pytest.fixture
@@ -150,9 +149,9 @@ def test_a_stale_adapter(folder: Path, tmp_path: Path) -> None:
     stale = adapter_check(other, path, ABOUT)
     assert stale.passed is False
     assert "was trained over other weights: whole." in stale.detail
-    scaled = adapter_check(model, path, {**ABOUT, "lora_alpha": '{"language": 16.0}'})
+    scaled = adapter_check(model, path, {**ABOUT, "lora": '{"language": {"alpha": 16.0}}'})
     assert scaled.passed is False
-    assert "lora.alpha" in scaled.detail
+    assert "trained with other adapters (model.tuning.*.lora) than the recipe has" in scaled.detail
 
 
 def test_a_wrong_scale_of_alpha(folder: Path, tmp_path: Path) -> None:

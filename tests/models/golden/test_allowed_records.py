@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medtune.models.golden.compare import compare
-from medtune.models.golden.verify import verify_file
-from medtune.trainer.commands.cli import main
+from tests.models.golden.compare import compare
+from tests.models.golden.verify import verify_file
 
 IGNORED = -100
 
@@ -111,15 +110,10 @@ def test_golden_row_may_end_inside_a_scan(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("places", [[{"answer": 99}], [{"nowhere": 0}], [{"question": "x"}], 3])
-def test_golden_record_that_cannot_be_run_is_named(
-    places: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_golden_record_that_cannot_be_run_fails(places: object, tmp_path: Path) -> None:
     sample = {"question": "is there a mass ?", "answer": "yes .", "image_positions": places}
-    (tmp_path / "broken.json").write_text(json.dumps(_radfm(["is there a mass ?"], ["yes ."], sample)), "utf-8")
-    assert main(["verify", str(tmp_path / "broken.json")]) == 1
-    out = capsys.readouterr().out
-    assert "broken.json  FAILED" in out
-    assert "0 of 1 golden files agree" in out
+    with pytest.raises((LookupError, TypeError, ValueError)):
+        _verified(_radfm(["is there a mass ?"], ["yes ."], sample), tmp_path)
 
 
 @pytest.mark.parametrize("is_nested", [False, True])
@@ -128,11 +122,11 @@ def test_golden_first_channels_of_a_batch(is_nested: bool) -> None:
     firsts = tokens[..., 0]
     record = {"shape": [2, 3, 4], "dtype": "float32", "index": [0], "values": [0.0]}
     listed = firsts.tolist() if is_nested else firsts.reshape(-1).tolist()
-    assert compare(tokens, {**record, "first_channel_of_every_token": listed}, rtol=0, atol=0).difference is None
+    assert compare(tokens, {**record, "first_channel_of_every_token": listed}, rtol=0, atol=0) is None
     wrong = compare(tokens + 1, {**record, "first_channel_of_every_token": listed}, rtol=0, atol=2)
-    assert wrong.difference is None
+    assert wrong is None
     told = compare(tokens, {**record, "first_channel_of_every_token": firsts[0].tolist()}, rtol=0, atol=0)
-    assert told.difference == "6 tokens, but the first channel of 3 tokens is recorded"
+    assert told == "6 tokens, but the first channel of 3 tokens is recorded"
 
 
 def test_golden_batch_of_two_reports(tmp_path: Path) -> None:
@@ -153,4 +147,4 @@ def test_golden_batch_of_two_reports(tmp_path: Path) -> None:
 
 def test_golden_empty_value_agrees() -> None:
     record = {"shape": [2, 0, 3], "dtype": "float32", "mean": 0.0, "values": []}
-    assert compare(np.zeros((2, 0, 3), np.float32), record, rtol=0, atol=0).difference is None
+    assert compare(np.zeros((2, 0, 3), np.float32), record, rtol=0, atol=0) is None

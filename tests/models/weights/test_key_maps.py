@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
-from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
+from medtune.models.towers.merlin_resnet import MerlinResNetConfig
 from medtune.models.weights.keymaps import ct_clip, m3d, merlin, radfm
 from medtune.models.weights.keymaps.key_map import KeyMap, Rule, load_published, rename, translate
 from medtune.models.weights.keymaps.read_file import at_hand
+from tests.models.golden.merlin import CONTRASTIVE, MerlinWithHeads
 
 VIT = KeyMap(
     checkpoint="M3D-CLIP's pretrained_ViT.bin",
@@ -90,15 +91,13 @@ def test_the_checkpoint_of_another_model_is_refused() -> None:
 
 
 def test_heads_are_read_and_may_not_be_missing() -> None:
-    sizes = MerlinResNetConfig((1, 1, 1, 1), (4, 4, 4, 4), phenotypes=3, contrastive_width=2)
-    whole = nn.ModuleDict({"vision": MerlinResNet(sizes)})
+    sizes = MerlinResNetConfig((1, 1, 1, 1), (4, 4, 4, 4))
+    whole = nn.ModuleDict({"vision": MerlinWithHeads(sizes, phenotypes=3, contrastive_width=2)})
     file = file_of(whole, r"^vision\.(net\.)?", "encode_image.i3_resnet.")
     file |= {"logit_scale": torch.ones([]), "encode_text.linear_layer.weight": torch.ones(2, 2)}
-    load_published(whole, at_hand(file), merlin.CONTRASTIVE, where="x")
+    load_published(whole, at_hand(file), CONTRASTIVE, where="x")
     with pytest.raises(ValueError, match="missing"):
-        load_published(
-            whole, at_hand({k: v for k, v in file.items() if "classifier" not in k}), merlin.CONTRASTIVE, where="x"
-        )
+        load_published(whole, at_hand({k: v for k, v in file.items() if "classifier" not in k}), CONTRASTIVE, where="x")
 
 
 def test_adapters_of_the_report_model_are_added_to_their_weights() -> None:

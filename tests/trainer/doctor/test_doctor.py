@@ -77,6 +77,9 @@ def test_a_run_keeps_the_proof_and_the_report_states_it(
     assert doctor.weights_hash == weights_hash(checkpoint)
     for name in ("report.html", "report.md"):
         assert "verified on a CPU in 32-true, with medtune" in (out / name).read_text()
+    trained = f"model.checkpoint={out / 'checkpoints' / 'best.safetensors'}"
+    assert main(["doctor", *_settings(prepared_tiny, checkpoint), trained]) == 0
+    assert "pass  adapter" in capsys.readouterr().out
 
 
 @pytest.fixture

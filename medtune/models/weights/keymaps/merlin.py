@@ -1,4 +1,4 @@
-"""The key maps of Merlin's contrastive checkpoint and of its report model.
+"""The key map of Merlin's report model.
 
 Source: StanfordMIMI/Merlin@2489a96b and merlin-vlm 0.0.7; StanfordMIMI/Merlin issue 36 (the image encoders in the two
 files differ, so that each model is read from its own file).
@@ -17,9 +17,6 @@ from medtune.models.weights.keymaps.key_map import KeyMap, Rule, rename
 from medtune.models.weights.keymaps.read_file import Deferred
 
 _MODULES = ((0, "conv1"), (1, "bn1"), (4, "layer1"), (5, "layer2"), (6, "layer3"), (7, "layer4"))
-_BACKBONE = r"((?:conv1|bn1|layer[1-4])\..+)"
-_HEADS = r"((?:classifier|contrastive_head)\..+)"
-_TEXT_TOWER = (r"encode_text\..+", "logit_scale")
 _PEFT = r"decode_text\.text_decoder\.base_model\.model\."
 
 LORA_SCALE = 16 / 512
@@ -27,17 +24,6 @@ LORA_SCALE = 16 / 512
 
 Source: merlin-vlm 0.0.7.
 """
-
-
-CONTRASTIVE = KeyMap(
-    checkpoint="Merlin's contrastive checkpoint",
-    rules=(
-        Rule(r"encode_image\.i3_resnet\." + _BACKBONE, (r"vision.net.\1",)),
-        Rule(r"encode_image\.i3_resnet\." + _HEADS, (r"vision.\1",)),
-    ),
-    left_out=_TEXT_TOWER,
-)
-"""The key map of the contrastive checkpoint, for a tower with both heads."""
 
 REPORT = KeyMap(
     checkpoint="Merlin's report model",

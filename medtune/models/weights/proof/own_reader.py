@@ -17,7 +17,7 @@ import torch
 from medtune.data.plugins import name_folders
 from medtune.models.weights.export import assemble_model
 from medtune.models.weights.loading_options import Loading
-from medtune.models.weights.proof.samples import answer_logprobs, read_sample
+from medtune.models.weights.proof.samples import answer_logprobs, read_samples
 from medtune.version import __version__
 
 
@@ -32,7 +32,7 @@ def main(task_file: str, result_file: str) -> None:
     assembled = assemble_model(task["name"], task["seed"], Loading(**loading))
     assembled.model.to(device)
     precise = nullcontext if dtype == torch.float32 else partial(torch.autocast, device.type, dtype)
-    samples = [read_sample(record) for record in task["samples"]]
+    samples = read_samples(task["samples"], assembled.transform, seed=task["seed"])
     told = answer_logprobs(assembled, samples, precise=precise)
     Path(result_file).write_text(json.dumps({"reader": f"medtune {__version__}", "logprobs": told}), "utf-8")
 

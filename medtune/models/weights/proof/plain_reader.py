@@ -3,20 +3,25 @@
     python -I plain_reader.py TASK.json RESULT.json
 
 It is run by its path, in a fresh process, by `prove`. For each sample it writes the log-probability of each token of
-the answer, behind the prompt that the checkpoint's own processor and chat template make.
+the answer, behind the prompt that the checkpoint's own processor and chat template make. The doctor reads answers
+with `longer` and `logprobs_from` too.
 """
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 from PIL import Image
+from torch import Tensor
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 TaskRecord = dict[str, Any]
+_MEDIA = ("pixel", "image_", "video_", "aspect_", "batch_num")
+"""How the names of a processor's outputs begin that are about media, not about tokens."""
 
 
 def main(task_file: str, result_file: str) -> None:
@@ -79,25 +84,37 @@ def _inputs(processor: Any, sample: TaskRecord) -> Any:
 
 
 def _logprobs(model: Any, inputs: Any, sample: TaskRecord) -> list[float]:
-    behind = torch.tensor([[*sample["lead_ids"], *sample["told_ids"]]])
-    length, more = inputs["input_ids"].shape[1], behind.shape[1]
-    fed = {}
+    told = sample["told_ids"]
+    whole = longer(inputs, [*sample["lead_ids"], *told])
+    fed = {
+        name: tensor.to(model.device, model.dtype if tensor.is_floating_point() else tensor.dtype)
+        for name, tensor in whole.items()
+    }
+    ids = whole["input_ids"][0].tolist()
+    with torch.no_grad():
+        found: list[float] = logprobs_from(model(**fed).logits[0], ids, len(ids) - len(told)).tolist()
+    return found
+
+
+def longer(inputs: Mapping[str, Tensor], behind: Sequence[int]) -> dict[str, Tensor]:
+    """Returns the outputs of a processor for a sequence with further tokens of text behind it."""
+    length, made = inputs["input_ids"].shape[1], {}
     for name, tensor in inputs.items():
         if name == "input_ids":
-            tensor = torch.cat([tensor, behind], dim=1)
-        elif name == "attention_mask":
-            tensor = torch.cat([tensor, torch.ones_like(behind)], dim=1)
-        elif name == "cross_attention_mask":
-            tensor = torch.cat([tensor, tensor[:, -1:].expand(-1, more, *tensor.shape[2:])], dim=1)
-        elif tensor.shape[:2] == (1, length):
-            tensor = torch.cat([tensor, torch.zeros_like(behind)], dim=1)
-        fed[name] = tensor.to(model.device, model.dtype if tensor.is_floating_point() else tensor.dtype)
-    with torch.no_grad():
-        logits_LV = model(**fed).logits[0].float()
-    told = sample["told_ids"]
+            tensor = torch.cat([tensor, torch.tensor([list(behind)])], dim=1)
+        elif not name.startswith(_MEDIA) and tensor.shape[:2] == (1, length):
+            # The last token of a question is text too, so that what holds for it holds for the answer.
+            tensor = torch.cat([tensor, tensor[:, -1:].repeat(1, len(behind), *[1] * (tensor.dim() - 2))], dim=1)
+        made[name] = tensor
+    return made
+
+
+def logprobs_from(logits_LV: Tensor, ids: Sequence[int], first: int) -> Tensor:
+    """Returns the log-probability of each id of a sequence from a place on, float32, with its graph of gradients."""
     # The logits of a token stand in the place before it.
-    read_TV = logits_LV[len(logits_LV) - len(told) - 1 : -1].log_softmax(dim=-1)
-    return [float(read_TV[place, token]) for place, token in enumerate(told)]
+    logprobs_TV = logits_LV[first - 1 : len(ids) - 1].float().log_softmax(-1)
+    ids_T = torch.tensor(list(ids[first:]), device=logprobs_TV.device)
+    return logprobs_TV.gather(1, ids_T.unsqueeze(1)).squeeze(1)
 
 
 def _first_difference(ours: list[int], theirs: list[int]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,14 +90,22 @@ def _shape(media: Media) -> Shape | None:
 
 
 def write_samples(folder: Path, assembled: Assembled, samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    """Writes the media into a folder and returns a record of each sample, for a process that reads them back."""
+    """Writes the images into a folder and returns a record of each sample, for a process that reads them back.
+
+    Videos and volumes are always made up, so that the process draws them again from their seed.
+    """
     records: list[dict[str, Any]] = []
     for number, sample in enumerate(samples):
-        asked = assembled.family.layout(sample.text, None, shapes=[_shape(sample.media)])
-        told = assembled.family.layout(sample.text, sample.answer, shapes=[_shape(sample.media)])
+        shapes = [_shape(sample.media)]
+        asked = assembled.family.layout(sample.text, None, shapes=shapes)
+        told = assembled.family.layout(sample.text, sample.answer, shapes=shapes)
+        file = None
+        if isinstance(sample.media, Image):
+            file = folder / f"sample_{number}.png"
+            PIL.Image.fromarray(sample.media.pixels_HWC).save(file)
         records.append(
             {
-                "media": str(_write_media(folder / f"sample_{number}", sample.media)),
+                "media": file and str(file),
                 "text": sample.text,
                 "answer": sample.answer,
                 "date": TODAY,
@@ -110,33 +117,14 @@ def write_samples(folder: Path, assembled: Assembled, samples: Sequence[Sample])
     return records
 
 
-def _write_media(path: Path, media: Media) -> Path:
-    if isinstance(media, Image):
-        file = path.with_suffix(".png")
-        PIL.Image.fromarray(media.pixels_HWC).save(file)
-        return file
-    file = path.with_suffix(".npz")
-    if isinstance(media, Video):
-        np.savez(file, frames=media.frames_THWC, times_s=np.asarray(media.times_s))
-    else:
-        about = {"spacing_mm": media.spacing_mm, "orientation": media.orientation, "target": media.target}
-        masks = {f"mask_{organ}": mask for organ, mask in media.masks_IJK.items()}
-        np.savez(file, hu=media.hu_IJK, about=np.asarray(json.dumps(about)), **masks)  # type: ignore[arg-type]
-    return file
-
-
-def read_sample(record: dict[str, Any]) -> Sample:
-    """Returns a sample that `write_samples` wrote."""
-    return Sample(_read_media(Path(record["media"])), record["text"], record["answer"])
-
-
-def _read_media(path: Path) -> Media:
-    if path.suffix == ".png":
-        return Image(np.asarray(PIL.Image.open(path).convert("RGB")))
-    with np.load(path, allow_pickle=False) as file:
-        if "frames" in file:
-            return Video(file["frames"], tuple(file["times_s"].tolist()))
-        about = json.loads(str(file["about"]))
-        masks = {name.removeprefix("mask_"): file[name] for name in file if name.startswith("mask_")}
-        spacing_mm = (about["spacing_mm"][0], about["spacing_mm"][1], about["spacing_mm"][2])
-        return Volume(file["hu"], spacing_mm, about["orientation"], masks, tuple(about["target"]))
+def read_samples(records: Sequence[dict[str, Any]], transform: Transform, *, seed: int) -> list[Sample]:
+    """Returns the samples that `write_samples` wrote, whose made-up media were drawn from a seed."""
+    drawn = synthetic_samples(transform, count=len(records), seed=seed)
+    return [
+        Sample(
+            Image(np.asarray(PIL.Image.open(record["media"]).convert("RGB"))) if record["media"] else again.media,
+            record["text"],
+            record["answer"],
+        )
+        for record, again in zip(records, drawn, strict=True)
+    ]

@@ -1,1 +1,1 @@
-"""The commands that work on files and need no recipe: prepare, score and verify."""
+"""The commands that work on files and need no recipe: prepare and score."""

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from medtune.models.golden.file import GoldenFile
-from medtune.models.golden.recording import recorded
 from medtune.models.projectors.spatial_pool import SpatialPoolProjector
 from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
 from medtune.models.weights.keymaps import m3d
 from medtune.models.weights.keymaps.key_map import load_published
 from medtune.models.weights.keymaps.read_file import at_hand
+from tests.models.golden.file import GoldenFile, seen_outputs
 
 _VIT = "model.vision_tower.vision_tower."
 _PROJECTOR = "model.mm_projector.projector."
@@ -41,7 +40,7 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
             )
         model = nn.ModuleDict({"vision": tower, "projector": projector}).eval()
         load_published(model, at_hand(golden.tensors(name)), m3d.LAMED, where=str(golden.path))
-        with torch.inference_mode(), recorded(model, _POINTS) as seen:
+        with torch.inference_mode(), seen_outputs(model, _POINTS) as seen:
             features = tower(golden.input(name))
             tokens = projector(features)
         yield f"{name}/patch_embedding", seen["patch_embedding"]

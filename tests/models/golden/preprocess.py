@@ -16,7 +16,7 @@ from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.media.volumes.transforms import ct_chat, m3d, merlin, radfm
 from medtune.data.media.volumes.transforms.transform import VolumeTransform
 from medtune.data.types import MediaRef
-from medtune.models.golden.file import GoldenFile
+from tests.models.golden.file import GoldenFile
 
 Arrays = Iterator[tuple[str, NDArray[np.generic]]]
 

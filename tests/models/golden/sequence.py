@@ -13,7 +13,6 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from medtune.models.golden.file import GoldenFile
 from medtune.models.sequence import layout
 from medtune.models.sequence.layout import IGNORED
 from medtune.models.sequence.m3d import M3D
@@ -22,6 +21,7 @@ from medtune.models.weights.keymaps import m3d as m3d_keys
 from medtune.models.weights.keymaps import radfm as radfm_keys
 from medtune.models.weights.keymaps.key_map import KeyMap, load_published
 from medtune.models.weights.keymaps.read_file import at_hand
+from tests.models.golden.file import GoldenFile
 
 _NUM_TAGS = 2
 

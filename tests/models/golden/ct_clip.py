@@ -7,13 +7,12 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from medtune.models.golden.file import GoldenFile
-from medtune.models.golden.recording import recorded
 from medtune.models.projectors.coca import CoCaConfig, CoCaProjector
 from medtune.models.towers.ctvit import CTViT, CTViTConfig
 from medtune.models.weights.keymaps import ct_chat, ct_clip
 from medtune.models.weights.keymaps.key_map import load_published
 from medtune.models.weights.keymaps.read_file import at_hand
+from tests.models.golden.file import GoldenFile, seen_outputs
 
 _CTVIT = "visual_transformer."
 _PROJECTOR = "model.mm_projector."
@@ -38,7 +37,7 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
     model = nn.ModuleDict({"vision": tower}).eval()
     load_published(model, at_hand(golden.tensors()), ct_clip.CT_CLIP, where=str(golden.path))
     for name in golden.recorded_values():
-        with torch.inference_mode(), recorded(tower, _POINTS) as seen:
+        with torch.inference_mode(), seen_outputs(tower, _POINTS) as seen:
             encoded = tower.encode(golden.input(name))
             codes = tower.quantise(encoded)
         for value_name in _POINTS:
@@ -62,7 +61,7 @@ def projector(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
     model = nn.ModuleDict({"projector": module}).eval()
     load_published(model, at_hand(golden.tensors()), ct_chat.KEY_MAP, where=str(golden.path))
     for name in golden.recorded_values():
-        with torch.inference_mode(), recorded(module, {"pooled": "pool", "normed": "norm"}) as seen:
+        with torch.inference_mode(), seen_outputs(module, {"pooled": "pool", "normed": "norm"}) as seen:
             tokens = module(golden.input(name))
         yield f"{name}/pooled", seen["pooled"]
         yield f"{name}/normed", seen["normed"]

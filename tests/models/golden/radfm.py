@@ -7,13 +7,12 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from medtune.models.golden.file import GoldenFile
-from medtune.models.golden.recording import recorded
 from medtune.models.projectors.perceiver import PerceiverConfig, PerceiverProjector
 from medtune.models.towers.radfm_vit import RadFMViT, RadFMViTConfig
 from medtune.models.weights.keymaps import radfm
 from medtune.models.weights.keymaps.key_map import load_published
 from medtune.models.weights.keymaps.read_file import at_hand
+from tests.models.golden.file import GoldenFile, seen_outputs
 
 _VISION = "embedding_layer.vision_encoder."
 _PERCEIVER = "embedding_layer.perceiver."
@@ -62,7 +61,7 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
         if "then" in golden.inputs[name]:
             scans = as_slab(scans, tuple(golden.config["max_size"][:2]), tower.config.patch[2])[:, None]
         batch, per_sample = scans.shape[:2]
-        with torch.inference_mode(), recorded(model, points) as seen:
+        with torch.inference_mode(), seen_outputs(model, points) as seen:
             features = tower(scans.flatten(0, 1))
             projector(features)
         yield f"{name}/patch_embedding", seen["patch_embedding"]
