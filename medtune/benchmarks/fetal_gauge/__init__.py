@@ -14,7 +14,6 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice, parse_choice_strict
-from medtune.eval.workload import Simulation, Workload
 
 
 def benchmark() -> Benchmark:
@@ -37,7 +36,6 @@ def benchmark() -> Benchmark:
         missing=missing,
         allowed_changes=_allowed_changes,
         # The paper counts 93,451 questions about 42,036 images, so about two for each image.
-        workload=Workload(simulation=Simulation("fetal_phantom", "image", questions_per_item=2)),
     )
 
 

@@ -65,14 +65,13 @@ COMMANDS = {
     "verify": Command("files.verify", "checks recorded numbers of the published models against this code"),
     "export": Command("runs.export", "writes a run's model, with its adapters merged, into a folder of its own"),
     "chat": Command("runs.chat", "puts free questions to a run's model; for research alone"),
-    "bench": Command("extensions.bench", "times two ways to the same result and checks that they agree"),
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status: 0 done, 1 refused with a message, 2 wrong usage, 130 Ctrl-C.
 
-    The commands `verify` and `bench` have exit statuses of their own, which their modules state.
+    The command `verify` has exit statuses of its own, which its module states.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:

@@ -21,6 +21,7 @@ from medtune.eval.asking.official_prompts import ShownAs, wording_name
 from medtune.eval.asking.plan import plan_visits
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.trainer.commands.cli import main
+from tests.examples import write_example
 from tests.models.endpoint.chat_server import KEY, completion, serving
 
 CODE = '''
@@ -311,9 +312,7 @@ def test_v1_is_asked_in_our_words_and_named(kit: Path, tmp_path: Path, capsys: p
 
 
 def test_only_v1_is_refused(kit: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write = find_source("ctlesionvqa").write_example
-    assert write is not None
-    write(tmp_path / "raw")
+    write_example("ctlesionvqa", tmp_path / "raw")
     out = tmp_path / "prepared"
     arguments = ["prepare", "ctlesionvqa", "--from", str(tmp_path / "raw"), "--out", str(out), "--prompts", str(kit)]
     assert main(arguments) == 1

@@ -9,14 +9,13 @@ import pytest
 from medtune.benchmarks import find_source
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import Box
+from tests.examples import write_example
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     folder = tmp_path / "raw"
-    write_example = find_source("fetal_gauge").write_example
-    assert write_example is not None
-    write_example(folder)
+    write_example("fetal_gauge", folder)
     return folder
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import find_benchmark, find_source
+from medtune.benchmarks import find_benchmark
 from medtune.benchmarks.iu_xray.report_text import FINDINGS
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import MEDIA_MARK, SPLITS, AnswerFormat, Prompt, Question
@@ -20,6 +20,7 @@ from medtune.eval.data_label import DataLabel
 from medtune.eval.published_protocol import why_unlike_published
 from medtune.trainer.commands.cli import main
 from tests.benchmarks.medical_kits.copied_kits import CONFIGURATION, FORMATS, medevalkit, mmmu
+from tests.examples import write_example
 
 SETS = ("vqa_rad", "slake", "path_vqa", "pmc_vqa", "omnimedvqa", "medxpertqa_mm", "iu_xray", "mmmu_med")
 CHOICE_SETS = ("pmc_vqa", "omnimedvqa", "medxpertqa_mm", "mmmu_med")
@@ -47,9 +48,7 @@ def copied(name: str, root: Path) -> Path:
 
 
 def prepare(name: str, source: str, root: Path) -> int:
-    write_example = find_source(source).write_example
-    assert write_example is not None
-    write_example(root / "raw")
+    write_example(source, root / "raw")
     given = ["--from", str(root / "raw"), "--out", str(root / "prepared"), "--prompts", str(copied(name, root / "kit"))]
     return main(["prepare", name, "--source", source, *given])
 

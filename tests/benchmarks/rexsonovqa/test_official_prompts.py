@@ -22,6 +22,7 @@ from medtune.models.endpoint.messages import request_body
 from medtune.models.endpoint.settings import Endpoint
 from medtune.trainer.commands.cli import main
 from tests.eval.answerers import Oracle
+from tests.examples import write_example
 from tests.models.endpoint.chat_server import KEY, completion, serving
 
 CODE = '''
@@ -97,9 +98,8 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 def test_prepared_prompts_ask_every_question_and_the_blind_setting_in_its_own_words(
     repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write, raw, out = find_source("rexsonovqa").write_example, tmp_path / "raw", tmp_path / "prepared"
-    assert write is not None
-    write(raw)
+    raw, out = tmp_path / "raw", tmp_path / "prepared"
+    write_example("rexsonovqa", raw)
     assert main(["prepare", "rexsonovqa", "--from", str(raw), "--out", str(out), "--prompts", str(repository)]) == 0
     prepared = open_prepared(out)
     assert f"prompts: {prepared.manifest.prompts}" in capsys.readouterr().out
@@ -130,9 +130,8 @@ def test_a_server_is_sent_frames_and_told_how_many(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MEDTUNE_TEST_KEY", KEY)
-    write, raw, out = find_source("rexsonovqa").write_example, tmp_path / "raw", tmp_path / "prepared"
-    assert write is not None
-    write(raw)
+    raw, out = tmp_path / "raw", tmp_path / "prepared"
+    write_example("rexsonovqa", raw)
     assert main(["prepare", "rexsonovqa", "--from", str(raw), "--out", str(out), "--prompts", str(repository)]) == 0
     with serving() as server:
         server.reply = lambda body: completion("Answer: A")
@@ -161,9 +160,8 @@ def test_a_server_is_sent_frames_and_told_how_many(
 
 
 def test_without_the_blind_script_nothing_is_said_of_frames_that_are_not_sent(repository: Path, tmp_path: Path) -> None:
-    write, raw, out = find_source("rexsonovqa").write_example, tmp_path / "raw", tmp_path / "prepared"
-    assert write is not None
-    write(raw)
+    raw, out = tmp_path / "raw", tmp_path / "prepared"
+    write_example("rexsonovqa", raw)
     (repository / "inference_qa_check.py").unlink()
     assert main(["prepare", "rexsonovqa", "--from", str(raw), "--out", str(out), "--prompts", str(repository)]) == 0
     prepared = open_prepared(out)
@@ -201,9 +199,8 @@ def test_real_questions_are_sent_as_they_were_released(
 def test_the_papers_prompt_is_sent_verbatim(shared_real: Path, tmp_path: Path) -> None:
     folder = shared_real.parent / "published" / "prompts"
     said = (folder / "rex_inference.txt").read_text("utf-8").strip()
-    write, raw, out = find_source("rexsonovqa").write_example, tmp_path / "raw", tmp_path / "prepared"
-    assert write is not None
-    write(raw)
+    raw, out = tmp_path / "raw", tmp_path / "prepared"
+    write_example("rexsonovqa", raw)
     assert main(["prepare", "rexsonovqa", "--from", str(raw), "--out", str(out), "--prompts", str(folder)]) == 0
     prepared = open_prepared(out)
     assert prepared.manifest.prompts.startswith("official, sha256 ")

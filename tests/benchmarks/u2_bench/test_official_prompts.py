@@ -12,7 +12,6 @@ import pytest
 
 from medtune.benchmarks import find_benchmark
 from medtune.benchmarks.u2_bench.official.prompts import read, scenario
-from medtune.benchmarks.u2_bench.sources.u2_bench.example import image_cell
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, OPTIONS, TASKS
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import Condition
@@ -20,6 +19,7 @@ from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.trainer.commands.cli import main
 from tests.eval.answerers import Oracle
+from tests.examples.u2_bench import image_cell
 
 KIT_CODE = """
 class Places:

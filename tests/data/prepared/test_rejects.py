@@ -19,6 +19,7 @@ from medtune.data.raw.row_errors import Reject
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.types import SPLITS, MediaRef, Question
 from medtune.trainer.commands.cli import main
+from tests.examples import write_example
 
 BAD = Reject("rows.jsonl", 7, "answer", "'spleen' is not among the options ['liver', 'colon'].")
 
@@ -118,11 +119,8 @@ def test_missing_media_are_listed_without_an_out_folder(
 
 @pytest.fixture
 def tiny_fetal_gauge(tmp_path: Path) -> Path:
-    from medtune.benchmarks.fetal_gauge.sources import fetal_gauge
 
-    write_example = fetal_gauge.source().write_example
-    assert write_example is not None
-    write_example(tmp_path / "raw")
+    write_example("fetal_gauge", tmp_path / "raw")
     lines = (tmp_path / "raw" / "questions.jsonl").read_text().splitlines()
     bad = json.loads(lines[0]) | {"answer": None}
     (tmp_path / "raw" / "questions.jsonl").write_text("\n".join([*lines, json.dumps(bad)]) + "\n")

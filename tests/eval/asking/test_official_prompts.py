@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import find_benchmark
-from medtune.benchmarks.public_sets.public_set import public_set
 from medtune.benchmarks.u2_bench.official.prompts import read, scenario
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import SPLITS, Prompt, Question
@@ -18,6 +17,7 @@ from medtune.eval.asking.prepared_prompts import usable_templates, with_prepared
 from medtune.eval.benchmark import Benchmark
 from medtune.trainer.commands.cli import main
 from tests.conftest import REPOSITORY
+from tests.examples import OF_SETS
 
 CODE = """
 class Places:
@@ -97,7 +97,7 @@ def test_missing_and_broken_files(kit: Path, tmp_path: Path) -> None:
 def rebuilt(tmp_path: Path) -> Path:
     for name in ("hc18", "fpus23"):
         (tmp_path / "raw" / name).mkdir(parents=True)
-        public_set(name).write_example(tmp_path / "raw" / name)
+        OF_SETS[name](tmp_path / "raw" / name)
     return tmp_path / "raw"
 
 

@@ -12,12 +12,12 @@ import openpyxl
 import pytest
 
 from medtune.benchmarks import find_source
-from medtune.benchmarks.fetal_gauge.sources import fetal_gauge
 from medtune.data.prepared.question_origins import read_origins
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.write import prepare
 from medtune.data.types import Question
 from medtune.trainer.commands.cli import main
+from tests.examples import write_example
 
 Capture = pytest.CaptureFixture[str]
 
@@ -25,9 +25,7 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     folder = tmp_path_factory.mktemp("gauge")
-    write = fetal_gauge.source().write_example
-    assert write is not None
-    write(folder / "raw")
+    write_example("fetal_gauge", folder / "raw")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
         return prepare(
@@ -166,9 +164,7 @@ def test_log_likelihoods_are_no_replies(prepared: Prepared, tmp_path: Path, caps
 
 def test_small_ids_in_another_order_are_refused_and_never_scored(tmp_path: Path, capsys: Capture) -> None:
     raw = tmp_path / "raw"
-    write = fetal_gauge.source().write_example
-    assert write is not None
-    write(raw)
+    write_example("fetal_gauge", raw)
     rows = [
         {**json.loads(line), "id": str(n)} for n, line in enumerate((raw / "questions.jsonl").read_text().splitlines())
     ]
