@@ -51,6 +51,7 @@ COMMANDS = {
     "show": Command("recipes.show", "prints a recipe with every value resolved, or the fields that recipes have"),
     "init": Command("files.init", "writes a first recipe for your own questions and says the next three commands"),
     "prepare": Command("files.prepare", "turns raw files into a prepared folder with patient-level splits"),
+    "prompts": Command("files.prompts", "writes a benchmark's official prompts into a YAML file, from its plain texts"),
     "validate": Command("recipes.validate", "checks a recipe before a run: its fields, files, labels and memory"),
     "doctor": Command("recipes.doctor", "proves a recipe's checkpoint here against plain transformers and peft"),
     "run": Command("recipes.run", "evaluates, trains, evaluates in the same way again, and prints the gain"),
