@@ -24,7 +24,7 @@ MEDIA = {".png", ".jpg", ".jpeg", ".dcm", ".mp4", ".gz", ".npy", ".nii"}
 
 
 def test_the_sources_whose_questions_are_apart_from_their_media() -> None:
-    assert {"rexsonovqa", "fetal_gauge", "ctlesionvqa", "m3d_vqa", "llama_factory", "ms_swift"} <= set(SOURCES)
+    assert {"rexsonovqa", "table", "ctlesionvqa", "m3d_vqa", "llama_factory", "ms_swift"} <= set(SOURCES)
 
 
 def measured(question: Question) -> set[tuple[str, str]]:

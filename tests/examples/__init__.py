@@ -23,7 +23,6 @@ from tests.examples import (
     rexsonovqa,
     u2_bench,
 )
-from tests.examples.fetal_gauge import write_fetal_gauge
 from tests.examples.short_answers import write_path_vqa, write_slake, write_vqa_rad
 
 OF_SETS: Mapping[str, Callable[[Path], None]] = {
@@ -56,7 +55,6 @@ OF_SOURCES: Mapping[str, Callable[[Path], None]] = {
     "busi": public_sets.write_busi,
     "ct_phantom": partial(_write_settings, "ct_phantom", 12),
     "ctlesionvqa": ctlesionvqa.write,
-    "fetal_gauge": write_fetal_gauge,
     "fetal_gauge_rebuilt": partial(write_sets, FETAL_GAUGE_SETS),
     "fetal_phantom": partial(_write_settings, "fetal_phantom", 12),
     "fetal_sweep": partial(_write_settings, "fetal_sweep", 6),

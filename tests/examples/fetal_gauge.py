@@ -1,4 +1,4 @@
-"""A small synthetic release in the layout of the source fetal_gauge."""
+"""A small synthetic table with Fetal-Gauge's columns, which the source `table` reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 
-from medtune.benchmarks.fetal_gauge.sources.fetal_gauge import COLUMNS_FILE
 from medtune.data.types import SPLITS
 
 
@@ -22,7 +21,6 @@ def write_fetal_gauge(root: Path) -> None:
         "visual_grounding": ("head", "abdomen", "stomach bubble", "spine"),
     }
     (root / "images").mkdir(parents=True, exist_ok=True)
-    (root / COLUMNS_FILE).write_text(json.dumps({"question": "prompt"}) + "\n", "utf-8")
     rng, rows = np.random.default_rng(0), []
     for patient in range(12):
         image = f"images/scan{patient:02d}.png"
@@ -38,9 +36,9 @@ def write_fetal_gauge(root: Path) -> None:
                 "task": task,
                 "split": SPLITS[patient % 3],
                 "patient": f"volunteer{patient:02d}",
-                "phantom": patient % 2 == 0,
+                "phantom": "yes" if patient % 2 == 0 else "no",
             }
             if task == "visual_grounding":
-                row["boxes"] = [[5, 5, 15 + patient, 20]]
+                row |= {"boxes": [[5, 5, 15 + patient, 20]], "box_size": ("small", "medium")[patient % 2]}
             rows.append(json.dumps(row))
     (root / "questions.jsonl").write_text("\n".join(rows) + "\n", "utf-8")

@@ -24,7 +24,7 @@ def benchmark() -> Benchmark:
         licence="not stated; the questions are not published yet",
         url="https://arxiv.org/abs/2512.22278",
         citation="Alasmawi H, Saeed N, Yaqub M. Fetal-Gauge. arXiv:2512.22278 (ICLR 2026).",
-        sources=("fetal_phantom", "fetal_gauge", "fetal_gauge_rebuilt"),
+        sources=("fetal_phantom", "table", "fetal_gauge_rebuilt"),
         facets=("task", "subtype", "box_size", "phantom", "plane", "geometry", "set", "position", "scanner"),
         class_facet="subtype",
         render=render_choice,

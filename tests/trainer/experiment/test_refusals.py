@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from medtune.trainer.commands.cli import main
-from tests.examples import write_example
+from tests.examples.fetal_gauge import write_fetal_gauge
 from tests.trainer.conftest import Nano
 
 
@@ -44,10 +44,10 @@ def test_empty_split_is_refused_and_test_only_data_can_be_evaluated(
     nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raw, prepared = tmp_path / "raw", tmp_path / "prepared"
-    write_example("fetal_gauge", raw)
+    write_fetal_gauge(raw)
     rows = raw / "questions.jsonl"
     rows.write_text(rows.read_text().replace('"train"', '"test"').replace('"val"', '"test"'))
-    assert main(["prepare", "fetal_gauge", "--source", "fetal_gauge", "--from", str(raw), "--out", str(prepared)]) == 0
+    assert main(["prepare", "fetal_gauge", "--source", "table", "--from", str(raw), "--out", str(prepared)]) == 0
     settings = (f"data.root={prepared}", "data.benchmark=fetal_gauge")
     assert nano.here("run", tmp_path / "run", *settings) == 1
     assert "the split 'train' is empty" in capsys.readouterr().err
