@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 PEERS := .peers
 # Two benches are left out of `make bench`: full_size needs a GPU, and peers needs the network for its environments. Each
 # has its own target, `make bench-full_size` and `make bench-peers`.
-BENCHES := $(filter-out full_size peers,$(sort $(patsubst medtune/trainer/benches/%.py,%,$(wildcard medtune/trainer/benches/[a-z]*.py))))
+BENCHES := $(filter-out full_size peers,$(sort $(patsubst bench/%.py,%,$(wildcard bench/[a-z]*.py))))
 
 # This lets Python keep compiled files. Without them every start of medtune would compile its libraries anew: 29 s
 # instead of 12 s.
@@ -62,15 +62,15 @@ check: $(READY)
 bench: $(addprefix bench-,$(BENCHES))
 
 bench-%: $(READY)
-	$(BIN)/medtune bench $* $(if $(RECORD),--record $(RECORD))
+	$(BIN)/python -m bench $* $(if $(RECORD),--record $(RECORD))
 
 bench-peers: $(READY) $(PEERS)/hf/.ready $(PEERS)/lmms/.ready
-	$(BIN)/medtune bench peers $(if $(RECORD),--record $(RECORD))
+	$(BIN)/python -m bench peers $(if $(RECORD),--record $(RECORD))
 
-$(PEERS)/hf/.ready: medtune/models/peers/hf_trainer.txt constraints.txt
+$(PEERS)/hf/.ready: bench/other_tools/hf_trainer.txt constraints.txt
 	$(call environment,hf,--constraint constraints.txt --requirement $<)
 
-$(PEERS)/lmms/.ready: medtune/models/peers/lmms_answers.txt
+$(PEERS)/lmms/.ready: bench/other_tools/lmms_answers.txt
 	$(call environment,lmms,--requirement $<)
 
 define environment

@@ -13,11 +13,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 
 from medtune.benchmarks import find_source
-from medtune.benchmarks.busi.sources import busi
 from medtune.benchmarks.ctlesionvqa.sources import ct_phantom
 from medtune.benchmarks.simulators.settings import write_num_patients
 from medtune.data.prepared.write import prepare
 from tests.costs import Costs, dearest_files_first, pytest_addoption
+from tests.examples import write_example
 
 __all__ = ["pytest_addoption"]
 
@@ -67,9 +67,7 @@ def shared_real() -> Path:
 def tiny_busi(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The small synthetic tree of BUSI, raw."""
     folder = tmp_path_factory.mktemp("tiny_busi")
-    write = busi.source().write_example
-    assert write is not None
-    write(folder)
+    write_example("busi", folder)
     return folder
 
 

@@ -26,7 +26,7 @@ PARTS = {
     "kills": ("trainer/launch", "trainer/experiment"),
     "memory": ("trainer/plan", "trainer/hours", "trainer/volume_cache"),
     "precision": ("trainer/precision", "models/tuning"),
-    "commands": ("trainer", "api"),
+    "commands": ("trainer", "api", "bench"),
     "twins": ("contracts", "models"),
     "simulations": ("eval",),
     "benchmarks": ("benchmarks", "data"),

@@ -21,7 +21,9 @@ UNUSED = (
     "pycocoevalcap", "pydicom", "SimpleITK", "wandb",
 )  # fmt: skip
 """What reads or writes other files, asks or judges elsewhere, or spreads a run: without it a nano run has to start."""
-PYTHON_FILES = sorted((ROOT / "medtune").rglob("*.py")) + sorted((ROOT / "tests").rglob("*.py"))
+PYTHON_FILES = sorted(
+    file for room in ("medtune", "bench", "examples", "tests") for file in (ROOT / room).rglob("*.py")
+)
 
 
 @pytest.mark.parametrize("room", ROOMS)

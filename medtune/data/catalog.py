@@ -51,10 +51,7 @@ TOWERS = Kind("towers", "medtune.models.towers", "tower")
 PROJECTORS = Kind("projectors", "medtune.models.projectors", "projector")
 METRICS = Kind("metrics", "medtune.eval.metrics", "metric")
 RECIPES = Kind("recipes", "medtune.recipes", "")
-BENCHES = Kind("benches", "medtune.trainer.benches", "bench")
-KINDS = {
-    kind.name: kind for kind in (RECIPES, MODELS, BENCHMARKS, SOURCES, METRICS, FAMILIES, TOWERS, PROJECTORS, BENCHES)
-}
+KINDS = {kind.name: kind for kind in (RECIPES, MODELS, BENCHMARKS, SOURCES, METRICS, FAMILIES, TOWERS, PROJECTORS)}
 """The kinds that plugins may hold, by name."""
 
 

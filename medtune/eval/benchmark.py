@@ -21,7 +21,6 @@ from medtune.eval.published_numbers import Reference, no_references
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.reply_rules import ReplyRule
 from medtune.eval.scoring.tables import Table
-from medtune.eval.workload import Workload
 
 MAX_LEVELS = 50
 """The largest number of values of a facet by which scores are broken down if the benchmark does not name the facet."""
@@ -161,7 +160,6 @@ class Benchmark:
             questions"; "" if they are the same.
         result_rows: A function of (path, questions) that returns the rows of the benchmark's own result files, which
             are a file or lie in a folder, or None where the path holds no such file.
-        workload: The size of the benchmark and substitutes for its data, for `medtune bench`.
     """
 
     title: str
@@ -189,7 +187,6 @@ class Benchmark:
     class_facet: str = "task"
     any_facet: bool = False
     result_rows: Callable[[Path, Sequence[Question]], ToolRows | None] = no_result_rows
-    workload: Workload = field(default_factory=Workload)
 
     @property
     def primary(self) -> str:

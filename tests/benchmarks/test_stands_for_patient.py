@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,11 @@ from medtune.benchmarks import find_source
 from medtune.data import catalog
 from medtune.data.prepared.read import open_prepared
 from medtune.eval.data_label import PATIENT, label_of
+from tests.examples import write_example
 
 NOT_PATIENTS = {
     "busi": "image",
     "ctlesionvqa": "scan",
-    "fetal_heads": "file number",
     "image_folder": "image",
     "llama_factory": "image",
     "m3d_vqa": "case",
@@ -44,9 +43,7 @@ def unit_of(name: str, folder: Path, scratch: Path) -> str:
 
 @pytest.mark.parametrize("name", sorted(NOT_PATIENTS))
 def test_a_source_without_patients_names_what_stands_for_them(name: str, tmp_path: Path) -> None:
-    write_example = find_source(name).write_example
-    assert write_example is not None
-    write_example(tmp_path / "raw")
+    write_example(name, tmp_path / "raw")
     assert unit_of(name, tmp_path / "raw", tmp_path / "scratch") == NOT_PATIENTS[name]
 
 
@@ -56,23 +53,14 @@ def test_where_no_patients_are_named_the_words_of_the_source_fit() -> None:
     The sources of IU X-ray name every patient.
     """
     named = {"iu_xray", "iu_xray_medevalkit", "iu_xray_open_i"}
-    by_row = {"table", "hf", "u2_bench", "u2_bench_rebuilt", "fetal_gauge", "fetal_gauge_rebuilt", "phantom_planes"}
+    by_row = {"table", "hf", "u2_bench", "u2_bench_rebuilt", "fetal_gauge_rebuilt"}
     simulated = {name for name in catalog.names(catalog.SOURCES) if find_source(name).provenance == "synthetic"}
     assert set(catalog.names(catalog.SOURCES)) == set(NOT_PATIENTS) | by_row | named | simulated
 
 
-def test_fetal_gauge_and_u2_bench_say_it_by_row(tmp_path: Path) -> None:
-    for name in ("fetal_gauge", "u2_bench"):
-        write_example = find_source(name).write_example
-        assert write_example is not None
-        write_example(tmp_path / name)
-        assert unit_of(name, tmp_path / name, tmp_path / "a") == PATIENT
-    (lines,) = (tmp_path / "fetal_gauge").glob("*.jsonl")
-    rows = [json.loads(line) for line in lines.read_text().splitlines()]
-    for row in rows[: len(rows) // 2]:
-        del row["patient"]
-    lines.write_text("\n".join(map(json.dumps, rows)) + "\n")
-    assert unit_of("fetal_gauge", tmp_path / "fetal_gauge", tmp_path / "b") == "image or patient"
+def test_u2_bench_says_it_by_row(tmp_path: Path) -> None:
+    write_example("u2_bench", tmp_path / "u2_bench")
+    assert unit_of("u2_bench", tmp_path / "u2_bench", tmp_path / "a") == PATIENT
     csv.field_size_limit(10_000_000)
     for table in (tmp_path / "u2_bench").rglob("*.tsv"):
         with table.open(newline="", encoding="utf-8") as file:
@@ -82,13 +70,11 @@ def test_fetal_gauge_and_u2_bench_say_it_by_row(tmp_path: Path) -> None:
         place = next(number for number, column in enumerate(cells[0]) if "patient" in column.lower())
         with table.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file, delimiter="\t").writerows([*row[:place], *row[place + 1 :]] for row in cells)
-    assert unit_of("u2_bench", tmp_path / "u2_bench", tmp_path / "c") == "image"
+    assert unit_of("u2_bench", tmp_path / "u2_bench", tmp_path / "b") == "image"
 
 
 def test_rebuilt_sets_join_what_stands_for_a_patient_in_each(tmp_path: Path) -> None:
-    write_example = find_source("u2_bench_rebuilt").write_example
-    assert write_example is not None
-    write_example(tmp_path / "raw")
+    write_example("u2_bench_rebuilt", tmp_path / "raw")
     unit = unit_of("u2_bench_rebuilt", tmp_path / "raw", tmp_path / "scratch")
     assert "image" in unit.split(" or ")
     assert unit.split(" or ") == sorted(set(unit.split(" or ")))

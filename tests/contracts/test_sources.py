@@ -8,15 +8,16 @@ import pytest
 
 from medtune.data import catalog
 from medtune.trainer.contracts.contract import Check
-from medtune.trainer.contracts.sources import CONTRACT, Example, holds_name
+from medtune.trainer.contracts.sources import CONTRACT, Example, holds_name, opened
+from tests.examples import OF_SOURCES
 
 
 @pytest.fixture(scope="module", params=catalog.names(catalog.SOURCES))
 def example(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
-        with CONTRACT.opened(request.param) as opened:
-            yield opened
+        with opened(request.param, write_example=OF_SOURCES[request.param]) as found:
+            yield found
 
 
 @pytest.mark.parametrize("check", CONTRACT.checks, ids=lambda check: check.__name__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from medtune.benchmarks.choice_sets.choice_rules import Printed
-from medtune.benchmarks.medical_kits.prompts.medevalkit_prompts import CHOICES, medevalkit_prompts
+from medtune.benchmarks.medical_kits.medevalkit_prompts import CHOICES, medevalkit_prompts
 from medtune.data.types import Question
 from medtune.eval.asking.official_prompts import OfficialPrompts
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from medtune.benchmarks.ctlesionvqa import reply_parsers, scoring
 from medtune.benchmarks.ctlesionvqa.allowed_changes import allowed_changes
 from medtune.benchmarks.ctlesionvqa.examples import EXAMPLES
-from medtune.benchmarks.ctlesionvqa.full_size import workload
 from medtune.benchmarks.ctlesionvqa.judge_task import judge_task
 from medtune.benchmarks.ctlesionvqa.official_prompts import official_prompts
 from medtune.benchmarks.ctlesionvqa.paper_tables import missing, references
@@ -68,7 +67,6 @@ def benchmark() -> Benchmark:
         judging=judge_task(),
         official=official_prompts(),
         result_rows=result_rows,
-        workload=workload(),
     )
 
 

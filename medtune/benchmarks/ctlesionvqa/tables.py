@@ -10,7 +10,6 @@ from typing import cast
 
 from medtune.benchmarks.ctlesionvqa import relative_accuracy, yes_no_table
 from medtune.benchmarks.ctlesionvqa.judge_task import judge_task
-from medtune.benchmarks.ctlesionvqa.paper_contradictions import contradictions
 from medtune.benchmarks.ctlesionvqa.paper_tables import FORMATS, Cells, rates, repeats_table, table3, table4
 from medtune.benchmarks.ctlesionvqa.repeats import Repeated, repeated
 from medtune.benchmarks.ctlesionvqa.scoring import (
@@ -66,7 +65,7 @@ def tables(evidence: Evidence) -> list[Table]:
     ]
     made += [_sensitivity_by(cells, facet) for facet in LESION_FACETS]
     made += [_category_by(cells, facet) for facet in SUBGROUPS]
-    return [table for table in (*made, contradictions()) if table.rows]
+    return [table for table in made if table.rows]
 
 
 def repeat_tables(evidence: Evidence) -> list[Table]:

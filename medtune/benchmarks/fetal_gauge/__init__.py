@@ -14,7 +14,6 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice, parse_choice_strict
-from medtune.eval.workload import Simulation, Workload
 
 
 def benchmark() -> Benchmark:
@@ -25,7 +24,7 @@ def benchmark() -> Benchmark:
         licence="not stated; the questions are not published yet",
         url="https://arxiv.org/abs/2512.22278",
         citation="Alasmawi H, Saeed N, Yaqub M. Fetal-Gauge. arXiv:2512.22278 (ICLR 2026).",
-        sources=("fetal_phantom", "fetal_gauge", "fetal_gauge_rebuilt"),
+        sources=("fetal_phantom", "table", "fetal_gauge_rebuilt"),
         facets=("task", "subtype", "box_size", "phantom", "plane", "geometry", "set", "position", "scanner"),
         class_facet="subtype",
         render=render_choice,
@@ -37,7 +36,6 @@ def benchmark() -> Benchmark:
         missing=missing,
         allowed_changes=_allowed_changes,
         # The paper counts 93,451 questions about 42,036 images, so about two for each image.
-        workload=Workload(simulation=Simulation("fetal_phantom", "image", questions_per_item=2)),
     )
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from medtune.benchmarks import published
-from medtune.benchmarks.fetal_gauge.printed_numbers import TASKS, agree, macro_mean, weighted_mean
 from medtune.data.types import Question
 from medtune.eval.benchmark import Evidence
 from medtune.eval.metrics.accuracy import metric as accuracy
@@ -14,20 +13,26 @@ from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.published_numbers import Reference
 from medtune.eval.scoring.tables import Cell, Table, beside_published, rank
 
+TASKS: Mapping[str, str] = {
+    "PI": "plane_identification",
+    "VC": "view_completeness",
+    "FO": "fetal_orientation",
+    "CD": "clinical_diagnosis",
+    "VG": "visual_grounding",
+}
 _RANDOM = "Random Guess"
 _REJECTED_SHARE = 0.01
 _SIZES = ("large", "medium", "small")
 
 
 def tables(evidence: Evidence) -> Sequence[Table]:
-    """Returns the tables: main results, box sizes, phantom against clinical, fine-tuning, and contradictions."""
+    """Returns the tables: main results, box sizes, phantom against clinical, and fine-tuning."""
     read = {name: rows for name, rows in evidence.parsed["image"].items() if rows}
     return (
         *_main(read, evidence.unlike_published),
         *_box_sizes(read, evidence.unlike_published),
         _phantom(read),
         _fine_tuning(),
-        _contradictions(),
     )
 
 
@@ -127,24 +132,4 @@ def _fine_tuning() -> Table:
         columns=tuple(printed["columns"]),
         rows=tuple(tuple(row) for row in printed["rows"]),
         digits=2,
-    )
-
-
-def _contradictions() -> Table:
-    """Returns the comparison of the paper's printed numbers with one another: where they agree and where not."""
-    found = published("fetal_gauge")
-    rows: list[tuple[Cell, ...]] = []
-    for model, *accuracies, overall in found["main"]["rows"]:
-        mean = macro_mean(accuracies)
-        if not agree(mean, overall):
-            rows.append((f"{model}: overall is not the mean of five tasks", overall, mean))
-    grounding = {row[0]: row[-2] for row in found["main"]["rows"]}
-    for model, *accuracies in found["box_size"]["rows"]:
-        mean = weighted_mean(accuracies, found["box_size"]["questions"])
-        verdict = "agrees with" if agree(mean, grounding[model]) else "contradicts"
-        rows.append((f"{model}: mean over box sizes {verdict} visual grounding", grounding[model], mean))
-    return Table(
-        title="Fetal-Gauge: the printed numbers against one another",
-        columns=("what", "printed", "recomputed"),
-        rows=tuple(rows),
     )

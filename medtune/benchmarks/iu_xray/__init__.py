@@ -11,7 +11,7 @@ from medtune.benchmarks.iu_xray.report_text import FINDINGS, IMPRESSION, REPORT,
 from medtune.benchmarks.iu_xray.rules import RULES
 from medtune.benchmarks.iu_xray.studies import IN_TRAIN, LICENCE, MEDEVALKIT, OPEN_I, OPEN_I_FILES, R2GEN, TEXTS
 from medtune.benchmarks.iu_xray.tables import missing, tables
-from medtune.benchmarks.medical_kits.prompts import medevalkit_prompts
+from medtune.benchmarks.medical_kits import medevalkit_prompts
 from medtune.data.media.augment import Change
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.benchmark import Benchmark

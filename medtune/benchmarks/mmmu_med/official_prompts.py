@@ -19,7 +19,7 @@ from medtune.eval.asking.choice_prompt import letters_for
 from medtune.eval.asking.official_prompts import OfficialPrompts
 
 _FILE = "llava1.5.yaml"
-_KNOWN = "medtune reads https://github.com/MMMU-Benchmark/MMMU at bb0b95a: take that, or leave --prompts out."
+_KNOWN = "medtune reads https://github.com/MMMU-Benchmark/MMMU at bb0b95a: take that, or write the prompts yourself."
 _INSTRUCTIONS = "task_instructions"
 _FORMATS = {
     "choice": ("multi_choice_example_format", ("{question}", "{options}")),
@@ -29,14 +29,15 @@ _FORMATS = {
 
 
 def official_prompts() -> OfficialPrompts:
-    """Returns how the prompts are read and filled."""
+    """Returns how the prompts are filled."""
     return OfficialPrompts(
-        read=read,
+        names={form: tuple(gap.strip("{}") for gap in gaps) for form, (_, gaps) in _FORMATS.items()},
         scenario=lambda question: question.facets[FORM],
         gaps=_gaps,
         answer_format="letter",
         answer=_answer,
         of="MMMU's",
+        from_texts=read,
         needed=False,
     )
 
@@ -53,7 +54,7 @@ def read(folder: Path) -> Mapping[str, str]:
     if path is None:
         raise FileNotFoundError(
             f"{folder}: wanted {_FILE} of MMMU's code: give a clone of https://github.com/MMMU-Benchmark/MMMU, or its "
-            "folder mmmu/configs; check --prompts"
+            "folder mmmu/configs; check --from"
         )
     try:
         said = yaml.safe_load(path.read_text("utf-8"))

@@ -18,7 +18,7 @@ from __future__ import annotations
 import ast
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import ascii_uppercase
@@ -52,7 +52,7 @@ _CHOICE = "multiple-choice"
 _WITHHELD = ("?", "")
 
 
-def source_of(part: Part, *, write_example: Callable[[Path], None]) -> Source:
+def source_of(part: Part) -> Source:
     """Returns the source of one part of the release."""
     return Source(
         title=f"MMMU, medical subjects, {part}",
@@ -62,7 +62,6 @@ def source_of(part: Part, *, write_example: Callable[[Path], None]) -> Source:
         patient_unit="the question, because no patients are named",
         read=lambda root, seed, scratch: _read(part, root, scratch),
         read_hub=lambda hub, seed, scratch: _read_hub(part, hub, scratch),
-        write_example=write_example,
         test_only=True,
         answer_in=_answer_in,
     )

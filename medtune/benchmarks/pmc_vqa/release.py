@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -135,7 +135,7 @@ class _Reader:
         return path
 
 
-def source_of(version: Version, *, write_example: Callable[[Path], None]) -> Source:
+def source_of(version: Version) -> Source:
     """Returns the source of one version of the release."""
     return Source(
         title=f"PMC-VQA, {version.release}",
@@ -147,7 +147,6 @@ def source_of(version: Version, *, write_example: Callable[[Path], None]) -> Sou
         read_questions=lambda root, seed, scratch: read_version(version, root, scratch, needs_media=False),
         read_hub=lambda hub, seed, scratch: read_version(version, hub_folder(hub, version.hub_files), scratch),
         keeps_leaks=True,
-        write_example=write_example,
     )
 
 

@@ -86,7 +86,6 @@ class PublicSet:
         is_phantom: Whether the images show a phantom instead of patients.
         read: Takes the set's folder and an empty scratch folder, and returns the table of images. Frames that are
             extracted from files with several frames are written as images into the scratch folder.
-        write_example: Writes a small synthetic data set in the set's own layout into a folder, for tests.
     """
 
     title: str
@@ -96,7 +95,6 @@ class PublicSet:
     stands_for_patient: str
     is_phantom: bool
     read: Callable[[Path, Path], SetTable]
-    write_example: Callable[[Path], None]
 
 
 def public_set(name: str) -> PublicSet:

@@ -127,11 +127,6 @@ def rebuilt_source(
             " or ".join(sorted(gathered.units)) or "patient",
         )
 
-    def write_example(folder: Path) -> None:
-        for name in sets:
-            (folder / name).mkdir(parents=True, exist_ok=True)
-            public_set(name).write_example(folder / name)
-
     return Source(
         title=title,
         licence="that of each set: " + "; ".join(f"{name} {public_set(name).licence}" for name in sets),
@@ -139,7 +134,6 @@ def rebuilt_source(
         provenance="reconstruction",
         patient_unit="by set: " + "; ".join(f"{name}: {public_set(name).patient_unit}" for name in sets),
         read=read,
-        write_example=write_example,
     )
 
 

@@ -1,4 +1,4 @@
-"""ReXSonoVQA's tables: the official report, the paper's models beside ours, blind against video, and contradictions."""
+"""ReXSonoVQA's tables: the official report, the paper's models beside ours, and blind against video."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from medtune.benchmarks.rexsonovqa.blind_against_video import (
 )
 from medtune.benchmarks.rexsonovqa.letter_parsers import LETTERS
 from medtune.benchmarks.rexsonovqa.official_report import Report, report, report_tables
-from medtune.benchmarks.rexsonovqa.paper_contradictions import contradictions
 from medtune.benchmarks.rexsonovqa.question_types import TYPES
 from medtune.benchmarks.rexsonovqa.rubric import is_rubric, scored_items
 from medtune.benchmarks.rexsonovqa.scored_items import constant_letter, recode_zero_with_single_error, tally
@@ -43,7 +42,7 @@ def tables(evidence: Evidence) -> list[Table]:
         overall = replace(overall, notes=(*overall.notes, _UNSCORED.format(waiting)))
     made = [overall, *groups, _readings(evidence), _constant_letters(video)]
     made += [*_beside_the_paper(video, blind, evidence.unlike_published), _gemini_by_group(found)]
-    return [table for table in (*made, *_crossings(video, blind), contradictions()) if table.rows]
+    return [table for table in (*made, *_crossings(video, blind)) if table.rows]
 
 
 def crossing_rows(cells: Cells, outcomes: Sequence[str]) -> tuple[tuple[Cell, ...], ...]:
@@ -188,7 +187,7 @@ def _gemini_by_group(found: Report) -> Table:
         value, n = read(found)
         rows.append((name, float(text[key]), value if n else None, n))
     title = f"{_GEMINI} as section 5 prints it, and ours (percent right; mean of 0 to 2)"
-    note = "The paper's free-response numbers here are recoded; see the contradictions."
+    note = "The paper's free-response numbers here are recoded; see the benchmark's README."
     return Table(title, ("group", _GEMINI, OURS, "n"), tuple(rows), (note,), digits=2)
 
 

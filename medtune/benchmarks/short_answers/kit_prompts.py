@@ -8,7 +8,7 @@ utils/SLAKE/SLAKE.py:53-57.
 
 from __future__ import annotations
 
-from medtune.benchmarks.medical_kits.prompts.medevalkit_prompts import (
+from medtune.benchmarks.medical_kits.medevalkit_prompts import (
     CLOSED,
     CLOSED_ZH,
     OPEN,

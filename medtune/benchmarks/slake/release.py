@@ -8,14 +8,12 @@ Source: Liu et al. 2021, arXiv 2102.09542; hub card of BoKelvin/SLAKE.
 
 from __future__ import annotations
 
-import json
 import zipfile
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from medtune.benchmarks.short_answers.drawn_images import write_drawn_images
 from medtune.benchmarks.short_answers.json_rows import ReleasedRow, released_rows
 from medtune.benchmarks.short_answers.released_answers import RELEASED, released_answer, tidy
 from medtune.data.raw.folder import raw_folder
@@ -48,7 +46,6 @@ def slake_source(title: str, languages: Sequence[str]) -> Source:
         read_questions=partial(_read, languages, needs_media=False),
         read_hub=lambda hub, seed, scratch: _read(languages, hub_folder(hub, HUB_FILES), seed, scratch),
         keeps_leaks=len(languages) > 1,
-        write_example=_write_example,
     )
 
 
@@ -140,44 +137,3 @@ def _question(row: ReleasedRow, images: Path, *, needs_media: bool) -> _Read:
         printed={RELEASED: str(cell)},
     )
     return _Read(question, MediaRef(path), cell != tidy(cell))
-
-
-def _write_example(folder: Path) -> None:
-    """Writes a release of 14 invented images with English and Chinese questions.
-
-    As in the release, a language's questions about one image are in one split, and the languages are split differently.
-    """
-    names = [f"xmlab{number}/pic.jpg" for number in range(14)]
-    write_drawn_images(folder / IMAGES, names)
-    rows: dict[Split, list[dict[str, object]]] = {split: [] for _, split in FILES}
-    for number, name in enumerate(names):
-        is_square = number % 2 == 1
-        english = [("Is a square shown?", "Yes" if is_square else "No", "CLOSED")]
-        english += [("Which shape is shown?", "Square" if is_square else "Disc", "OPEN")]
-        chinese = [("图中有正方形吗?", "有" if is_square else "没有", "CLOSED")]
-        chinese += [("图中是什么形状?", "正方形" if is_square else "圆形", "OPEN")]
-        for language, listed, split in (("en", english, _part(number)), ("zh", chinese, _part(number + 1))):
-            rows[split] += [
-                {
-                    "img_id": number,
-                    "img_name": name,
-                    "question": text,
-                    "answer": answer,
-                    "q_lang": language,
-                    "location": "Brain_Tissue",
-                    "modality": "MRI",
-                    "answer_type": kind,
-                    "base_type": "vqa",
-                    "content_type": "Shape",
-                    "triple": ["vhead", "_", "_"],
-                    "qid": 100 * number + place,
-                }
-                for place, (text, answer, kind) in enumerate(listed)
-            ]
-    for files, split in FILES:
-        (folder / files[0]).write_text(json.dumps(rows[split], ensure_ascii=False), "utf-8")
-
-
-def _part(number: int) -> Split:
-    place = number % 7
-    return "test" if place in (0, 1) else "val" if place in (2, 3) else "train"

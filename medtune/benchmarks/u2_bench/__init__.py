@@ -14,13 +14,11 @@ from medtune.benchmarks.u2_bench.prompts import render, render_with_anatomy
 from medtune.benchmarks.u2_bench.robust_parser import parse
 from medtune.benchmarks.u2_bench.sources.u2_bench.result_files import result_rows
 from medtune.benchmarks.u2_bench.tables import references, repeat_tables, tables
-from medtune.benchmarks.u2_bench.weights_and_ranges import CASES
 from medtune.benchmarks.u2_bench.whole import missing
 from medtune.data.media.masks import LOCATIONS
 from medtune.data.types import Question
 from medtune.eval.asking.answer_protocol import AnswerProtocol
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.workload import Workload
 
 
 def benchmark() -> Benchmark:
@@ -53,7 +51,6 @@ def benchmark() -> Benchmark:
         missing=missing,
         result_rows=result_rows,
         # Comparing texts is slow, so the bench scores no more predictions than the benchmark has cases.
-        workload=Workload(max_predictions=sum(CASES.values())),
         protocol=AnswerProtocol(
             0.7,
             repeats=1,

@@ -11,7 +11,6 @@ from medtune.benchmarks.u2_bench.anatomy_ablation import Paired, outcomes
 from medtune.benchmarks.u2_bench.judge_task import judge_task
 from medtune.benchmarks.u2_bench.official import rows as official_rows
 from medtune.benchmarks.u2_bench.official.rows import OFFICIAL
-from medtune.benchmarks.u2_bench.paper_contradictions import contradictions
 from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.reply_errors import KINDS, VALID, family, reply_type
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, VALUE
@@ -36,7 +35,6 @@ def tables(evidence: Evidence) -> Sequence[Table]:
         _parsers(read),
         *([_values(read)] if has_values else []),
         *([_following(replies), _kinds(replies)] if replies else []),
-        contradictions(),
     )
 
 

@@ -1,4 +1,4 @@
-"""Reads and writes MetaImage files (.mha), a format in which image challenges publish their frames and masks."""
+"""Reads MetaImage files (.mha), a format in which image challenges publish their frames and masks."""
 
 from __future__ import annotations
 
@@ -27,11 +27,3 @@ def read_metaimage(path: Path) -> NDArray[np.uint8]:
     if not np.issubdtype(stored.dtype, np.integer) or stored.min() < 0 or stored.max() > 255:
         raise ValueError(f"{path}: wanted whole numbers from 0 to 255, got {stored.dtype} up to {stored.max()}.")
     return np.asarray(stored, dtype=np.uint8)
-
-
-def write_metaimage(path: Path, stored: NDArray[np.uint8]) -> None:
-    """Writes an array as a compressed MetaImage file, for a source's synthetic examples."""
-    import SimpleITK as sitk  # noqa: N813
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    sitk.WriteImage(sitk.GetImageFromArray(stored), str(path), useCompression=True)

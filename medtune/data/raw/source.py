@@ -92,7 +92,8 @@ class Source:
         read: A function of (root, seed, scratch) that returns the table. `root` is the user's folder, None for a
             simulation. `scratch` is an empty folder for images that exist as files nowhere else: simulated ones, or
             those inside a table or a video. `Question.split` is set only if the files come with a split of their own.
-        write_example: Writes a small synthetic folder in the source's own layout, for tests; None where there is none.
+        write_example: Writes a small synthetic folder in the source's own layout, which `medtune check` prepares. It is
+            None for simulations, and for medtune's own sources, whose examples stand in tests.
         write_settings: A function of (folder, number of patients) that writes a simulation's settings into the folder,
             which `read` then takes as its root. It is None for a source that reads the user's files.
         test_only: Whether the release is for evaluation only: everything is test, unless the user asks for a split.
@@ -122,7 +123,7 @@ class Source:
     provenance: Provenance
     patient_unit: str
     read: Callable[[Path | None, int, Path], SourceTable]
-    write_example: Callable[[Path], None] | None
+    write_example: Callable[[Path], None] | None = None
     write_settings: Callable[[Path, int], None] | None = None
     test_only: bool = False
     read_questions: Callable[[Path | None, int, Path], SourceTable] | None = None

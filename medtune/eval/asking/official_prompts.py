@@ -1,8 +1,9 @@
-"""Describes a benchmark's official prompts: how they are read from its own files and how their gaps are filled.
+"""Describes a benchmark's official prompts: the templates that there are, and how their gaps are filled.
 
-Official prompts are not part of medtune. `medtune prepare --prompts DIR` reads them from a folder of the user and
-stores them in the prepared folder, so that every run on that folder uses the same prompts; outputs name them. Where a
-benchmark publishes no prompts, those of a kit that asks it take their place, and outputs name the kit.
+Official prompts are not part of medtune. The user writes them once into a YAML file, a line for each template, or has
+`medtune prompts` make it where the benchmark's own files are plain text. `medtune prepare --prompts FILE` stores them
+in the prepared folder, so that every run on that folder uses the same prompts; outputs name them. Where a benchmark
+publishes no prompts, those of a kit that asks it take their place, and outputs name the kit.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ SHOWN_GAP = "shown"
 """The name of the gap in official prompts for the kind of media that the model is shown."""
 PICTURES_GAP = "pictures"
 """The name of the gap in official prompts for the number of pictures that a video is sent as."""
+_MOST_LISTED = 60
 
 
 class ShownAs(NamedTuple):
@@ -40,10 +42,10 @@ class ShownAs(NamedTuple):
 
 
 class OfficialPrompts(NamedTuple):
-    """The functions that read and use a benchmark's own prompts, or those of a kit.
+    """The functions that use a benchmark's own prompts, or those of a kit.
 
     Attributes:
-        read: A function that reads the templates by scenario from a folder with the benchmark's own files.
+        names: The names that templates may have, each with the gaps that its text has to hold.
         scenario: A function that returns the name of the template that asks a question.
         gaps: A function that returns the texts for the gaps of a question's template, by the names of the gaps; None
             for a gap that the question cannot fill.
@@ -61,11 +63,13 @@ class OfficialPrompts(NamedTuple):
         stems: For each condition the names of the templates that replace the official role at the start of its prompts;
             the first one whose gaps the question can fill is used.
         of: Whose prompts they are, as outputs name them: "official" for the benchmark's own, or e.g. "MedEvalKit's".
+        from_texts: A function that reads the templates by name from a folder with the benchmark's own files of plain
+            text; None where it has none.
         needed: Whether numbers may stand among published ones only under these prompts. They may without them where
             the published numbers were made with several kits, each with prompts of its own.
     """
 
-    read: Callable[[Path], Mapping[str, str]]
+    names: Mapping[str, Sequence[str]]
     scenario: Callable[[Question], str]
     gaps: Callable[[Question], Mapping[str, str | None]]
     answer_format: AnswerFormat
@@ -77,12 +81,21 @@ class OfficialPrompts(NamedTuple):
     pictures_per_s: float | None = None
     stems: Mapping[Condition, Sequence[str]] = {}
     of: str = "official"
+    from_texts: Callable[[Path], Mapping[str, str]] | None = None
     needed: bool = True
 
     @property
     def whose(self) -> str:
         """Whose prompts they are, in front of "prompts" in a sentence: "the official", or e.g. "MedEvalKit's"."""
         return f"the {self.of}" if self.of == "official" else self.of
+
+    @property
+    def listed(self) -> str:
+        """The names of the templates in a sentence; of very many the first ones."""
+        names = list(self.names)
+        if len(names) <= _MOST_LISTED:
+            return ", ".join(names)
+        return f"{', '.join(names[:9])} and {len(names) - 9} more, which the benchmark's README describes"
 
 
 def wording_name(

@@ -9,6 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import yaml
+
+from medtune.data.catalog import nearest
 from medtune.data.prepared.read import Prepared
 from medtune.data.types import AnswerFormat, Condition, Prompt, Question
 from medtune.eval.asking.official_prompts import PICTURES_GAP, SHOWN_GAP, OfficialPrompts, ShownAs, wording_name
@@ -20,18 +23,36 @@ _GAP = re.compile(r"\{(\w+)(?:\|\|([^{}]+))?\}")
 _PLAIN = ShownAs()
 
 
-def read_official_templates(benchmark: Benchmark, folder: Path) -> Mapping[str, str]:
-    """Returns the official templates of a benchmark by scenario, read from the user's folder.
+def read_official_templates(benchmark: Benchmark, file: Path) -> Mapping[str, str]:
+    """Returns the official templates of a benchmark by name, read from the user's YAML file.
 
     Raises:
-        FileNotFoundError: There is no such folder, or its files are missing.
-        ValueError: medtune reads no official prompts of this benchmark, or a file is broken.
+        FileNotFoundError: There is no such file.
+        ValueError: medtune knows no official prompts of this benchmark, the file is broken, or a template has an
+            unknown name or lacks a gap.
     """
-    if benchmark.official is None:
+    official = benchmark.official
+    if official is None:
         raise ValueError(f"{benchmark.title} has no official prompts that medtune reads; leave --prompts out")
-    if not folder.is_dir():
-        raise FileNotFoundError(f"{folder}: there is no such folder of prompts; check --prompts")
-    return benchmark.official.read(folder)
+    if not file.is_file():
+        made = " It is a YAML file, which `medtune prompts` makes or you write" if file.is_dir() else ""
+        raise FileNotFoundError(f"{file}: there is no such file of prompts; check --prompts.{made}")
+    try:
+        found = yaml.safe_load(file.read_text("utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file}: broken YAML ({type(error).__name__}). Correct it, or write it again") from None
+    if not isinstance(found, dict) or not found:
+        raise ValueError(f"{file}: wanted lines like NAME: TEXT. The names are {official.listed}")
+    for name, text in found.items():
+        if name not in official.names:
+            near = nearest(str(name), official.names)
+            raise ValueError(f"{file}: there is no template {name!r}.{near} There are: {official.listed}")
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(f"{file}: {name!r} is no text. Put quotes around it, or write it behind `|-`")
+        for gap in official.names[name]:
+            if f"{{{gap}}}" not in text:
+                raise ValueError(f"{file}: wanted {name!r} to hold {{{gap}}}, it does not")
+    return found
 
 
 class UsableTemplates(NamedTuple):
@@ -80,8 +101,8 @@ def usable_templates(
     if len(reasons) == len(scenarios):
         said = ", ".join(f"{scenario} ({why})" for scenario, why in reasons.items())
         raise ValueError(
-            f"{official.whose} prompts in --prompts ask none of the scenarios: {said}. Give the files that hold "
-            "these scenarios, or leave --prompts out: our wording then asks all questions"
+            f"{official.whose} prompts in --prompts ask none of the scenarios: {said}. Write templates for "
+            "them, or leave --prompts out: our wording then asks all questions"
         )
     kept = {scenario: template for scenario, template in templates.items() if scenario not in reasons}
     return UsableTemplates(

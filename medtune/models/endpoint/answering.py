@@ -11,8 +11,9 @@ from types import TracebackType
 from medtune.data.media.load import load_media
 from medtune.data.types import MediaGroup, MediaRef, Prediction, PredictionKey, Request
 from medtune.models.endpoint.client import ChatClient
-from medtune.models.endpoint.estimate import Asked, request_tokens, total_tokens
+from medtune.models.endpoint.estimate import Asked, num_requests, request_tokens, total_tokens
 from medtune.models.endpoint.messages import Body, Tokens, request_body
+from medtune.models.endpoint.options import has_rows, option_bodies, option_logprobs
 from medtune.models.endpoint.pictures import data_urls, sampling
 from medtune.models.endpoint.settings import Endpoint
 
@@ -63,20 +64,20 @@ class EndpointAnswerer:
 
         Raises:
             CostCapError: The requests together may cost more than is left of `max_usd`.
-            ValueError: A request asks for a likelihood, which no server gives.
+            ValueError: A request asks for a likelihood and `prompt_logprobs` is off.
         """
         wanted = [(group, request) for group, requests in visits for request in requests]
         for _, request in wanted:
-            _refuse_likelihood(request)
-        budget, tokens, kept = self._client.budget, self._total(wanted), 0
+            self._refuse_likelihood(request)
+        asked = sum(num_requests(request) for _, request in wanted)
+        budget, tokens, number = self._client.budget, self._total(wanted), asked
         if budget.is_above_cap(tokens):
             # To know which replies are in the cache, every picture has to be hashed. That is slow, so it is done only
             # where it may bring the cost below the cap.
             rest = [asked for asked in wanted if not self._is_kept(*asked)]
-            tokens, kept = self._total(rest), len(wanted) - len(rest)
-        number = len(wanted) - kept
+            tokens, number = self._total(rest), sum(num_requests(request) for _, request in rest)
         said = budget.estimate_text(tokens, number=number)
-        self._say(f"endpoint   {said}{f', and {kept:,} in the cache' if kept else ''}")
+        self._say(f"endpoint   {said}{f', and {asked - number:,} in the cache' if asked > number else ''}")
         budget.refuse_above_cap(tokens, what=f"asking {number:,} questions")
         self._waiting.extend(wanted)
 
@@ -86,7 +87,7 @@ class EndpointAnswerer:
         Raises:
             EndpointError: A request could not be answered; the replies to the other requests are in the cache.
             CostCapError: The next request may cost more than is left of `max_usd`.
-            ValueError: A request asks for a likelihood, which no server gives.
+            ValueError: A request asks for a likelihood and `prompt_logprobs` is off.
         """
         mine = [self._future(group, request) for request in requests]
         self._fill()
@@ -95,7 +96,7 @@ class EndpointAnswerer:
             self._fill()
 
     def _future(self, group: MediaGroup, request: Request) -> Future[Prediction]:
-        _refuse_likelihood(request)
+        self._refuse_likelihood(request)
         known = self._asked.pop(_key(request), None)
         if known is not None:
             return known
@@ -110,44 +111,53 @@ class EndpointAnswerer:
             self._asked[_key(request)] = self._pool.submit(self._predicted, group, request)
 
     def _predicted(self, group: MediaGroup, request: Request) -> Prediction:
-        reply = self._client.ask(
-            self._body(group, request),
-            estimate=request_tokens(self._endpoint, (group, request), max_new_tokens=self._max_new_tokens),
-            what=f"question {request.question.id!r} ({request.condition})",
-            repeat=request.repeat,
-        )
+        what, shown = f"question {request.question.id!r} ({request.condition})", request.question.options
+        estimate = request_tokens(self._endpoint, (group, request), max_new_tokens=self._max_new_tokens)
+        likely = request.reading == "likelihood"
+        replies = [
+            self._client.ask(
+                body,
+                estimate=estimate,
+                what=what,
+                repeat=request.repeat,
+                accept=has_rows if likely else lambda reply: None,
+            )
+            for body in self._bodies(group, request)
+        ]
+        if likely:
+            logprobs, lengths = option_logprobs(replies, what=what)
+            return Prediction(_key(request), options_shown=shown, option_logprobs=logprobs, option_tokens=lengths)
+        (reply,) = replies
         return Prediction(
-            key=_key(request),
-            options_shown=request.question.options,
-            text=reply.text.strip(),
-            finish_reason=reply.finish_reason,
+            _key(request), options_shown=shown, text=reply.text.strip(), finish_reason=reply.finish_reason
         )
 
-    def _body(self, group: MediaGroup, request: Request) -> Body:
+    def _bodies(self, group: MediaGroup, request: Request) -> list[Body]:
         media = () if request.condition == "text_only" else group.media
-        return request_body(
+        likely = request.reading == "likelihood"
+        body = request_body(
             self._endpoint,
             request.prompt,
             [self._urls(ref) for ref in media],
             turns=request.question.turns,
-            max_new_tokens=self._max_new_tokens,
+            max_new_tokens=1 if likely else self._max_new_tokens,
         )
+        return option_bodies(body, request.prompt.choices) if likely else [body]
 
     def _encoded(self, ref: MediaRef) -> tuple[str, ...]:
         return data_urls(load_media(ref, sampling(self._endpoint)), self._endpoint)
 
     def _is_kept(self, group: MediaGroup, request: Request) -> bool:
-        return self._client.is_kept(self._body(group, request), repeat=request.repeat)
+        return all(self._client.is_kept(body, repeat=request.repeat) for body in self._bodies(group, request))
 
     def _total(self, wanted: Sequence[Asked]) -> Tokens:
         return total_tokens(self._endpoint, wanted, max_new_tokens=self._max_new_tokens)
 
-
-def _refuse_likelihood(request: Request) -> None:
-    if request.reading == "likelihood":
-        raise ValueError(
-            "a model behind an endpoint gives no log-likelihood of given options; set eval.readings=[generation]"
-        )
+    def _refuse_likelihood(self, request: Request) -> None:
+        if request.reading == "likelihood" and not self._endpoint.prompt_logprobs:
+            raise ValueError(
+                "a model behind an endpoint gives no log-likelihood of given options; set eval.readings=[generation]"
+            )
 
 
 def _key(request: Request) -> PredictionKey:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from medtune.models.endpoint.messages import Body, Tokens
-from medtune.models.endpoint.replies import Reply
+from medtune.models.endpoint.replies import PromptRows, Reply
 
 
 def request_hash(base_url: str, body: Body, *, repeat: int) -> str:
@@ -47,7 +47,13 @@ class ReplyCache:
         try:
             held: Mapping[str, object] = json.loads(path.read_text("utf-8"))
             text, finish, model, usage = (held[name] for name in ("text", "finish_reason", "model", "usage"))
-            return Reply(str(text), _maybe(finish), _maybe(model), Tokens(*usage) if isinstance(usage, list) else None)
+            tokens, prompt = Tokens(*usage) if isinstance(usage, list) else None, held.get("prompt")
+            rows = (
+                PromptRows(prompt[0], tuple((id_, told) for id_, told in prompt[1]))
+                if isinstance(prompt, list)
+                else None
+            )
+            return Reply(str(text), _maybe(finish), _maybe(model), tokens, rows)
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{path}: a broken answer in the cache; remove the file and start again") from error
 
@@ -59,7 +65,13 @@ class ReplyCache:
         """
         path = self._path(digest)
         path.parent.mkdir(parents=True, exist_ok=True)
-        held = {"text": reply.text, "finish_reason": reply.finish_reason, "model": reply.model, "usage": reply.usage}
+        held = {
+            "text": reply.text,
+            "finish_reason": reply.finish_reason,
+            "model": reply.model,
+            "usage": reply.usage,
+            **({"prompt": reply.prompt} if reply.prompt else {}),
+        }
         handle, name = tempfile.mkstemp(dir=path.parent)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -181,7 +181,9 @@ class ChatClient:
             self.sent += 1
         with self._translated(what):
             try:
-                reply = self._streamed(body) if self._endpoint.stream else self._whole(body)
+                # vLLM streams no log-probabilities of the prompt.
+                streams = self._endpoint.stream and "prompt_logprobs" not in body
+                reply = self._streamed(body) if streams else self._whole(body)
             except UnreadableReplyError as error:
                 raise _AgainError(self._shown(str(error))) from None
             except openai.BadRequestError as error:

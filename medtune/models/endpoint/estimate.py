@@ -14,7 +14,7 @@ Asked = tuple[MediaGroup, Request]
 
 
 def request_tokens(endpoint: Endpoint, asked: Asked, *, max_new_tokens: int) -> Tokens:
-    """Returns the estimated tokens of one request; only the headers of its media files are read.
+    """Returns the estimated tokens of one request to the server; only the headers of its media files are read.
 
     Raises:
         FileNotFoundError: A picture is missing.
@@ -25,7 +25,15 @@ def request_tokens(endpoint: Endpoint, asked: Asked, *, max_new_tokens: int) -> 
     media = group.media if shown else ()
     sizes = [size for ref in media for size in sent_sizes(sent_shape(ref, endpoint), endpoint)]
     earlier = "".join(text for turn in request.question.turns for text in turn)
+    if request.reading == "likelihood":
+        option = max(request.prompt.choices, key=len)
+        return estimated_tokens(earlier + request.prompt.text + option, sizes, max_new_tokens=1)
     return estimated_tokens(earlier + request.prompt.text, sizes, max_new_tokens=max_new_tokens)
+
+
+def num_requests(request: Request) -> int:
+    """Returns how many requests a question needs: one for a reply, and two more than options for a likelihood."""
+    return len(request.prompt.choices) + 2 if request.reading == "likelihood" else 1
 
 
 def total_tokens(endpoint: Endpoint, asked: Iterable[Asked], *, max_new_tokens: int) -> Tokens:
@@ -35,5 +43,5 @@ def total_tokens(endpoint: Endpoint, asked: Iterable[Asked], *, max_new_tokens: 
         FileNotFoundError: A picture is missing.
         ValueError: A picture is broken, or a media item is a volume.
     """
-    counts = [request_tokens(endpoint, one, max_new_tokens=max_new_tokens) for one in asked]
-    return Tokens(sum(count.input for count in counts), sum(count.output for count in counts))
+    counts = [(num_requests(one[1]), request_tokens(endpoint, one, max_new_tokens=max_new_tokens)) for one in asked]
+    return Tokens(sum(n * count.input for n, count in counts), sum(n * count.output for n, count in counts))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from medtune.models.endpoint.messages import Tokens
 
 REFUSAL = "refusal"
+MOST_ROWS = 256
+"""How many of the last tokens of a prompt are kept; a prompt with pictures has thousands."""
 CONTENT_FILTER = "content_filter"
 LEAST_SECRET = 8
 """Least number of characters of a key that is blotted out; a shorter one could be part of ordinary words."""
@@ -17,6 +19,18 @@ LEAST_SECRET = 8
 
 class UnreadableReplyError(Exception):
     """The server responded, but not with a complete chat completion."""
+
+
+class PromptRows(NamedTuple):
+    """The tokens that the server read, as its `prompt_logprobs` names them.
+
+    Attributes:
+        total: Number of tokens of the prompt.
+        rows: The id and the log-probability of each of the last `MOST_ROWS` tokens; the very first token has neither.
+    """
+
+    total: int
+    rows: tuple[tuple[int | None, float | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +43,14 @@ class Reply:
             where the server names none.
         model: The server's name of the model that replied, often with a date; None where the server names none.
         usage: Tokens that were charged; None where the server does not say.
+        prompt: The tokens of the prompt; None where the server does not give their log-probabilities.
     """
 
     text: str
     finish_reason: str | None
     model: str | None = None
     usage: Tokens | None = None
+    prompt: PromptRows | None = None
 
 
 def read_completion(text: str) -> Reply:
@@ -92,7 +108,25 @@ def _completion(body: Mapping[str, Any]) -> Reply:
         raise UnreadableReplyError("the message's content is no text")
     said = refusal if isinstance(refusal, str) else ""
     finish = REFUSAL if said else _text_or_none(choices[0].get("finish_reason"))
-    return Reply(content or said, finish, _text_or_none(body.get("model")), _usage(body))
+    return Reply(content or said, finish, _text_or_none(body.get("model")), _usage(body), _prompt_rows(body))
+
+
+def _prompt_rows(body: Mapping[str, Any]) -> PromptRows | None:
+    rows = body.get("prompt_logprobs")
+    if not isinstance(rows, list) or not rows:
+        return None
+    found: list[tuple[int | None, float | None]] = []
+    for number, row in enumerate(rows[-MOST_ROWS:], start=max(0, len(rows) - MOST_ROWS)):
+        if row is None and number == 0:
+            found.append((None, None))
+            continue
+        # With more than one entry in a row nobody can tell which of them is the token of the prompt.
+        if not isinstance(row, dict) or len(row) != 1:
+            return None
+        ((id_, told),) = row.items()
+        value = told.get("logprob") if isinstance(told, dict) else None
+        found.append((int(id_), float(value) if isinstance(value, int | float) else None))
+    return PromptRows(len(rows), tuple(found))
 
 
 def _usage(body: Mapping[str, Any]) -> Tokens | None:

@@ -48,6 +48,8 @@ class Endpoint:
         temperature: Temperature of the sampling; None leaves it to the server, as some models require.
         token_limit_field: The server's name of the field that limits the length of a reply (`eval.max_new_tokens`).
         stream: Whether replies are streamed piece by piece; some servers reply in no other way.
+        prompt_logprobs: Whether the server gives the log-probabilities of a prompt, as vLLM does, so that options are
+            also read by likelihood, with one request for each option and two more.
         extra: Further fields of the request body, e.g. {reasoning_effort: low}; a field that is null is left out.
         cache: Folder that keeps the replies; None is medtune's cache folder.
     """
@@ -71,6 +73,7 @@ class Endpoint:
     temperature: float | None = 0.0
     token_limit_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
     stream: bool = False
+    prompt_logprobs: bool = False
     extra: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
     cache: Path | None = None
 

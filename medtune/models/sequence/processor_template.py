@@ -197,28 +197,6 @@ class ProcessorTemplate:
             media_spans=laid.spans,
         )
 
-    def unfilled(self, prompt: str, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()) -> tuple[int, ...]:
-        """Returns the ids of a prompt as the chat template writes it, before visual tokens are filled in.
-
-        A server that is sent these ids together with the pictures fills the visual tokens in itself, and then reads
-        the ids of `layout`.
-
-        Raises:
-            ValueError: The family shows such a media item as a video, which cannot be sent to a server frame by frame.
-        """
-        media = [self._shown(shape) for shape in shapes]
-        if any(medium.content != "image" for medium, _ in media):
-            raise ValueError(
-                "this family reads the frames as a video; a server would choose and scale the frames of a video by "
-                "rules of its own, so only images can be asked there"
-            )
-        image, texts = self._writing.image, []
-        for shape, (_, written) in zip(shapes, media, strict=True):
-            picture = image.write(shape.size) if isinstance(shape, Frames) else written
-            texts.append(written.text.replace(picture.text, image.marker))
-        asked = self._asked(prompt, tuple(turns), tuple(medium for medium, _ in media), tuple(texts))
-        return self._encode(asked, None)[0]
-
     def _shown(self, shape: Shape | None) -> tuple[MediaText[Any], Written]:
         if isinstance(shape, Frames):
             if self._writing.video is None:

@@ -51,6 +51,7 @@ COMMANDS = {
     "show": Command("recipes.show", "prints a recipe with every value resolved, or the fields that recipes have"),
     "init": Command("files.init", "writes a first recipe for your own questions and says the next three commands"),
     "prepare": Command("files.prepare", "turns raw files into a prepared folder with patient-level splits"),
+    "prompts": Command("files.prompts", "writes a benchmark's official prompts into a YAML file, from its plain texts"),
     "validate": Command("recipes.validate", "checks a recipe before a run: its fields, files, labels and memory"),
     "doctor": Command("recipes.doctor", "proves a recipe's checkpoint here against plain transformers and peft"),
     "run": Command("recipes.run", "evaluates, trains, evaluates in the same way again, and prints the gain"),
@@ -64,15 +65,11 @@ COMMANDS = {
     "power": Command("runs.power", "says how many patients it takes to detect a gain"),
     "export": Command("runs.export", "writes a run's model, with its adapters merged, into a folder of its own"),
     "chat": Command("runs.chat", "puts free questions to a run's model; for research alone"),
-    "bench": Command("extensions.bench", "times two ways to the same result and checks that they agree"),
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit status: 0 done, 1 refused with a message, 2 wrong usage, 130 Ctrl-C.
-
-    The command `bench` has exit statuses of its own, which its module states.
-    """
+    """Runs one command and returns its exit status: 0 done, 1 refused with a message, 2 wrong usage, 130 Ctrl-C."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         folders, rest = _split_plugins(arguments)

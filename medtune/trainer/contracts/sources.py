@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ class Example:
     Attributes:
         name: The name of the source.
         source: The source itself.
-        root: The folder of the raw files; None for a simulation.
+        root: The folder of the raw files.
         table: The questions and media that the source read there.
         prepared: The prepared folder that was made from the same files.
         scratch: A folder for more files, empty at first.
@@ -40,28 +40,38 @@ class Example:
 
     name: str
     source: Source
-    root: Path | None
+    root: Path
     table: SourceTable
     prepared: Prepared
     scratch: Path
 
 
 @contextmanager
-def opened(name: str) -> Iterator[Example]:
-    """Gives the source of a name, with its example in temporary folders."""
+def opened(name: str, *, write_example: Callable[[Path], None] | None = None) -> Iterator[Example]:
+    """Gives the source of a name, with its example in temporary folders.
+
+    Args:
+        name: The name of the source.
+        write_example: Writes the example; None takes the source's own one, or for a simulation its settings.
+    """
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         source = find_source(name)
-        root = folder / "raw" if source.write_example else None
-        if source.write_example and root:
-            source.write_example(root)
+        write, root = write_example or source.write_example, folder / "raw"
+        if write is not None:
+            write(root)
+        elif source.write_settings is not None:
+            root.mkdir()
+            source.write_settings(root, LIMIT)
+        else:
+            raise ValueError("Source.write_example is missing; write a function that makes a tiny folder to be read")
         for each in ("read", "more"):
             (folder / each).mkdir()
         table = source.read(root, SEED, folder / "read")
         yield Example(name, source, root, table, _prepared(name, root, folder / "prepared"), folder / "more")
 
 
-def _prepared(name: str, root: Path | None, out: Path) -> Prepared:
+def _prepared(name: str, root: Path, out: Path) -> Prepared:
     return prepare(find_source(name), benchmark="contract", root=root, out=out, seed=SEED, limit=LIMIT)
 
 

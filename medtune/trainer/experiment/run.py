@@ -67,19 +67,14 @@ def train(experiment: Experiment) -> int:
     return 0
 
 
-def evaluate(experiment: Experiment, model: AskedModel | None = None) -> int:
+def evaluate(experiment: Experiment) -> int:
     """Evaluates without training and returns the exit status.
 
     Without `model.checkpoint` the phase is zero_shot. With it, the phase is final, because the weights are trained.
-
-    Args:
-        experiment: The experiment that is evaluated.
-        model: The model that is asked; None loads the recipe's model into this process.
     """
     loggers = open_loggers(experiment)
     recipe = experiment.recipe
-    if model is None:
-        model = load_model(experiment, recipe.model.checkpoint)
+    model = load_model(experiment, recipe.model.checkpoint)
     if recipe.model.checkpoint is None:
         phases = {"zero_shot": _zero_shot(experiment, loggers, model, conditions=recipe.eval.conditions)}
     else:
@@ -224,7 +219,8 @@ def _stopped_early(experiment: Experiment) -> str:
 
 
 def _unavailable(recipe: Recipe) -> dict[Reading, str]:
-    return {"likelihood": NO_LIKELIHOOD} if recipe.model.endpoint else {}
+    endpoint = recipe.model.endpoint
+    return {"likelihood": NO_LIKELIHOOD} if endpoint and not endpoint.prompt_logprobs else {}
 
 
 def _interrupted(experiment: Experiment) -> int:

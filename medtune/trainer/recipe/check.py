@@ -109,10 +109,10 @@ def _check_served(recipe: Recipe) -> None:
     if model.endpoint is None:
         return
     check_endpoint(model.endpoint, where="model.endpoint")
-    if "likelihood" in (recipe.eval.readings or ()):
+    if "likelihood" in (recipe.eval.readings or ()) and not model.endpoint.prompt_logprobs:
         raise ValueError(
             f"eval.readings is {recipe.eval.readings}: a model behind an endpoint gives no log-probabilities of given "
-            "options; set eval.readings=[generation]"
+            "options; set eval.readings=[generation], or for a server of vLLM model.endpoint.prompt_logprobs=true"
         )
     if model.checkpoint is not None:
         raise ValueError("model.checkpoint: a model behind an endpoint takes no weights from here; leave it out")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +16,6 @@ from medtune.trainer.recipe.build import build
 from medtune.trainer.recipe.check import check_recipe
 from medtune.trainer.recipe.layers import COMMAND_LINE, Layer, merge, merged, override_layer, read_layer, says
 from medtune.trainer.recipe.plugin_folders import read_with_plugins, use_plugins
-from medtune.trainer.recipe.renamed_keys import old_names, with_new_names
 from medtune.trainer.recipe.schema import AUTO, STAGE_KEYS, Recipe
 
 _MICRO_BATCH = ("micro_batch_size", "micro_batch_tokens")
@@ -68,7 +66,7 @@ def read_layers(name: str, overrides: Sequence[str] = ()) -> list[Layer]:
     replaced = [override_layer(override) for override in overrides]
     if any("plugins" in layer.tree for layer in replaced):
         raise ValueError(f"{COMMAND_LINE} plugins: name plugin folders with --plugins FOLDER, or in the recipe's file")
-    return _renamed(files, replaced)
+    return [*files, *replaced]
 
 
 def _chain(path: Path) -> list[Layer]:
@@ -129,16 +127,6 @@ def read_settings(kind: type[_T], file: Path | None, overrides: Sequence[str]) -
     below = Layer(COMMAND_LINE, {}) if file is None else read_layer(file)
     layers = [below, *map(override_layer, overrides)]
     return build(kind, merge(layers), layers)
-
-
-def _renamed(files: Sequence[Layer], overrides: Sequence[Layer]) -> list[Layer]:
-    """Returns all layers with the new names of renamed keys, and prints on stderr which keys had an old name."""
-    # The overrides are checked together, because two of them may give the same key under both names.
-    for layer in (*files, Layer(COMMAND_LINE, merge(overrides))):
-        with_new_names(layer.tree, where=layer.origin)
-        for message in old_names(layer.tree):
-            print(f"{layer.origin}: {message}", file=sys.stderr)
-    return [Layer(each.origin, with_new_names(each.tree, where=each.origin)) for each in (*files, *overrides)]
 
 
 def _recipe(tree: Mapping[str, Any], layers: Sequence[Layer]) -> Recipe:

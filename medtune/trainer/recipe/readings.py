@@ -15,8 +15,8 @@ def with_readings(recipe: Recipe, asked: Sequence[Question]) -> Recipe:
     """Returns the recipe with readings that fit the questions; readings that it names stay, where they can be made.
 
     Without named readings, questions with options are read by likelihood and by generation, and free ones by generation
-    alone, as are all questions to a served model. If no question has options, a likelihood that is named beside
-    generation is left out, because there is nothing to compute it of.
+    alone, as are all questions to a served model without `prompt_logprobs`. If no question has options, a likelihood
+    that is named beside generation is left out, because there is nothing to compute it of.
 
     Args:
         recipe: The recipe.
@@ -25,7 +25,9 @@ def with_readings(recipe: Recipe, asked: Sequence[Question]) -> Recipe:
     named = recipe.eval.readings
     has_options = any(question.options for question in asked)
     fitting: tuple[Reading, ...] = READINGS if named is None else named
-    if "generation" in fitting and (not has_options or (named is None and recipe.model.endpoint is not None)):
+    endpoint = recipe.model.endpoint
+    unlikely = named is None and endpoint is not None and not endpoint.prompt_logprobs
+    if "generation" in fitting and (not has_options or unlikely):
         fitting = ("generation",)
     return dataclasses.replace(recipe, eval=dataclasses.replace(recipe.eval, readings=fitting))
 

@@ -172,11 +172,6 @@ def stage_mixture(recipe: Recipe, stage: Stage, training_sets: Sequence[Training
     return Mixture(members, shares, seed, data.augment, recipe.train.text_only_share)
 
 
-def unmixed(groups: Sequence[MediaGroup], render: Callable[[Question], Prompt], *, seed: int) -> Mixture:
-    """Returns a mixture with one member that holds all questions of the groups; media are not changed."""
-    return Mixture([Member(groups, render)], (1.0,), seed)
-
-
 def folders_of(data: DataBlock) -> tuple[TrainFolder, ...]:
     """Returns the folders of the recipe's mixture, or the folder at `data.root` if there is no mixture."""
     return data.mixture or (TrainFolder(data.benchmark, data.root),)

@@ -10,6 +10,7 @@ import pytest
 from medtune.benchmarks import find_source
 from medtune.eval.scoring.reply_rules import TITLE
 from medtune.trainer.commands.cli import main
+from tests.examples import write_example
 
 EVERY = (
     ("pmc_vqa", "pmc_vqa_2", 24),
@@ -29,9 +30,7 @@ def test_from_released_files_to_scores(
     benchmark: str, source: str, questions: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raw, out, run = tmp_path / "raw", tmp_path / "prepared", tmp_path / "run"
-    write_example = find_source(source).write_example
-    assert write_example is not None
-    write_example(raw)
+    write_example(source, raw)
     assert main(["prepare", benchmark, "--source", source, "--from", str(raw), "--out", str(out)]) == 0
     settings = [
         f"data.benchmark={benchmark}", f"data.root={out}", "log.wandb=disabled", "eval.readings=[generation]",

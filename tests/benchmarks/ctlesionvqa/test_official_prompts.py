@@ -1,9 +1,8 @@
-"""Tests CTLesionVQA's official prompts of version 2: read from its kit, equal to the kit's, named in every output."""
+"""Tests CTLesionVQA's official prompts of version 2: sent as they are written, and named in every output."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 from medtune.benchmarks import find_benchmark, find_source
-from medtune.benchmarks.ctlesionvqa.official_prompts import read, scenario
+from medtune.benchmarks.ctlesionvqa.official_prompts import scenario
 from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import Condition, Question, Request, VolumesAs
@@ -21,58 +20,29 @@ from medtune.eval.asking.official_prompts import ShownAs, wording_name
 from medtune.eval.asking.plan import plan_visits
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.trainer.commands.cli import main
+from tests.eval.asking.prompts_files import prompts_file
+from tests.examples import write_example
 from tests.models.endpoint.chat_server import KEY, completion, serving
 
-CODE = '''
-import nowhere
-
-def _modality_blurb(input_mode: str, count: int | None = None) -> str:
-    if input_mode == "2d_video":
-        return "Watch a clip."
-    if input_mode == "2d_image":
-        return "One slice."
-    if input_mode in ["3d_volume"]:
-        return ("Look at "
-                "a scan.")
-    return ""
-
-def _about(q: dict) -> str:
-    """Says who it is."""
-    parts = []
-    if q.get("sex"):
-        parts.append(f"a {q['sex']}")
-    if q.get("age"):
-        parts.append(f"of {q['age']}")
-    if q.get("scanner"):
-        parts.append(f"in a {q['scanner']}")
-    return "Of " + "; ".join(parts) + "." if parts else ""
-
-def _scan(q):
-    if SUBTYPE_ANSWER_TYPE.get(q.get("question_subtype", "")) != "numeric" or not q.get("spacing"):
-        return ""
-    return f"Grid {q['spacing']}/{q.get('shape')}."
-
-def build_prompt(q, input_mode, fmt):
-    lines: list[str] = [_modality_blurb(input_mode), _about(q)]
-    if _scan(q):
-        lines.append(_scan(q))
-    if fmt == "mc":
-        lines.append(q["mc_question"])
-        lines.append("A letter, please.")
-    else:
-        kind = SUBTYPE_ANSWER_TYPE.get(q.get("question_subtype", ""), "categorical")
-        text = q["question"]
-        text += "\\nA number." if kind == "numeric" else "\\nYes/no." if kind == "binary" else "\\nA phrase."
-        lines.append(text)
-    return "\\n".join(line for line in lines if line)
-
-SYSTEM_PROMPT_VQA = (
-    "Be "
-    "brief."
-)
-SYSTEM_PROMPT_AGENT = ("Use "
-    "tools.")
-'''
+WAYS = {"3d_volume": "Look at a scan.", "2d_video": "Watch a clip.", "2d_image": "One slice."}
+ABOUT, GRID = "Of a {sex}; of {age}.\n", "Grid {spacing}/{shape}.\n"
+_KINDS = {
+    "multiple choice": "A letter, please.",
+    "numeric": "A number.",
+    "binary": "Yes/no.",
+    "categorical": "A phrase.",
+}
+ASKED = {
+    f"{kind}{facts}": f"{{shown}}\n{about}{{question}}\n{how}"
+    for kind, how in _KINDS.items()
+    for facts, about in (("", ""), (" + sex + age", ABOUT), (" + sex + age + spacing", ABOUT + GRID))
+    if "spacing" not in facts or kind in ("multiple choice", "numeric")
+}
+TEMPLATES = {
+    **WAYS,
+    **{name: f"Be brief.\n\n{text}" for name, text in ASKED.items()},
+    **{f"agent: {name}": f"Use tools.\n\n{text}" for name, text in ASKED.items()},
+}
 ROW: dict[str, object] = {
     "qid": "bench_00001",
     "image_id": "BDMAP_00000001",
@@ -107,15 +77,8 @@ NOBODY = {"sex": None, "age": None, "spacing": None, "shape": None}
 
 @pytest.fixture
 def kit(tmp_path: Path) -> Path:
-    """Writes a copy of the kit with our own words in place of its prompts."""
-    folder = tmp_path / "kit" / "src" / "deeptumorvqa" / "data"
-    folder.mkdir(parents=True)
-    (folder / "prompt.py").write_text(CODE)
-    return tmp_path / "kit"
-
-
-def kit_file(kit: Path) -> Path:
-    return kit / "src" / "deeptumorvqa" / "data" / "prompt.py"
+    """Writes the kit's prompts, with our own words in their place."""
+    return prompts_file(tmp_path / "prompts.yaml", TEMPLATES)
 
 
 def write_rows(root: Path, rows: Sequence[Mapping[str, object]], name: str = "benchmark/test_qa.json") -> None:
@@ -147,24 +110,12 @@ def said(requests: Sequence[Request]) -> dict[str, str]:
     return {scenario(request.question): request.prompt.user for request in requests}
 
 
-def test_each_way_through_the_code_is_a_template(kit: Path) -> None:
-    found = read(kit)
-    assert found["3d_volume"] == "Look at a scan."
-    assert found["2d_video"] == "Watch a clip."
-    assert found["multiple choice"] == "Be brief.\n\n{shown}\n{question}\nA letter, please."
-    assert found["numeric + sex + age + spacing"] == (
-        "Be brief.\n\n{shown}\nOf a {sex}; of {age}.\nGrid {spacing}/{shape}.\n{question}\nA number."
-    )
-    assert found["binary + age + scanner"] == "Be brief.\n\n{shown}\nOf of {age}; in a {scanner}.\n{question}\nYes/no."
-    assert found["categorical + contrast"] == found["categorical"]
-    assert found["2d_image"] == "One slice."
-    assert found["agent: multiple choice"] == "Use tools.\n\n{shown}\n{question}\nA letter, please."
-    assert len(found) == 3 + 2 * 6 * 16
-
-
-def test_folders_of_the_kit_give_the_same(kit: Path) -> None:
-    inside = kit / "src" / "deeptumorvqa"
-    assert read(kit) == read(inside.parent) == read(inside) == read(inside / "data")
+def test_the_templates_of_the_kit_have_names(kit: Path) -> None:
+    official = find_benchmark("ctlesionvqa").official
+    assert official is not None
+    assert len(official.names) == 3 + 2 * 6 * 16
+    assert set(TEMPLATES) < set(official.names)
+    assert "agent: numeric + sex + age + scanner + contrast + spacing" in official.names
 
 
 def test_rows_are_asked_as_the_kit_asks_them(kit: Path, tmp_path: Path) -> None:
@@ -311,9 +262,7 @@ def test_v1_is_asked_in_our_words_and_named(kit: Path, tmp_path: Path, capsys: p
 
 
 def test_only_v1_is_refused(kit: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write = find_source("ctlesionvqa").write_example
-    assert write is not None
-    write(tmp_path / "raw")
+    write_example("ctlesionvqa", tmp_path / "raw")
     out = tmp_path / "prepared"
     arguments = ["prepare", "ctlesionvqa", "--from", str(tmp_path / "raw"), "--out", str(out), "--prompts", str(kit)]
     assert main(arguments) == 1
@@ -340,59 +289,6 @@ def test_every_output_names_the_prompts(kit: Path, tmp_path: Path, capsys: pytes
     arguments = ["score", "ctlesionvqa", "--predictions", str(predictions), "--questions", str(prepared.root)]
     assert main(arguments) == 0
     assert json.loads((predictions.parent / "scores.json").read_text())["prompts"] == name
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "message"),
-    [
-        ("SYSTEM_PROMPT_VQA", "SYSTEM", "wanted a text SYSTEM_PROMPT_VQA, there is none"),
-        ("def build_prompt(q, input_mode, fmt)", "def prompt(q)", "wanted a function build_prompt, there is none"),
-        ("_modality_blurb", "_blurb", "wanted a function _modality_blurb, there is none"),
-        ('"2d_video"', '"clip"', "_modality_blurb does not say what 3d_volume, 2d_video, 2d_image are"),
-        ('"2d_image"', '"cut"', "_modality_blurb does not say what 3d_volume, 2d_video, 2d_image are"),
-        ("SYSTEM_PROMPT_AGENT", "AGENT", "wanted a text SYSTEM_PROMPT_AGENT, there is none"),
-        ('q["question"]', '"What?"', "wanted build_prompt to say first what is shown, and to ask the question"),
-        ("[_modality_blurb(input_mode), _about(q)]", "[_about(q)]", "for 'multiple choice' it does not"),
-        ('"; ".join(parts)', '"; ".join(sorted(parts))', r"line \d+ is not understood: sorted\(parts\)"),
-        ('    return f"Grid', '    return _scan(q)\n    f"Grid', r"line \d+ is not understood: def build_prompt"),
-        ("import nowhere", "import (", "no Python that could be read"),
-    ],
-)
-def test_a_changed_kit_is_refused_by_file_and_place(kit: Path, before: str, after: str, message: str) -> None:
-    assert before in CODE
-    kit_file(kit).write_text(CODE.replace(before, after))
-    with pytest.raises(ValueError, match=message) as caught:
-        read(kit)
-    assert str(kit_file(kit)) in str(caught.value)
-
-
-def test_a_kit_with_other_kinds_of_answers_is_refused(kit: Path) -> None:
-    metrics = kit / "src" / "deeptumorvqa" / "eval" / "metrics.py"
-    metrics.parent.mkdir()
-    metrics.write_text(
-        'SUBTYPE_ANSWER_TYPE: dict[str, str] = {"fatty liver": "categorical", "lesion counting": "numeric"}'
-    )
-    assert read(kit)
-    metrics.write_text('SUBTYPE_ANSWER_TYPE = {"fatty liver": "binary", "lesion counting": "numeric"}')
-    with pytest.raises(ValueError, match=r"metrics\.py: SUBTYPE_ANSWER_TYPE has other kinds .* for fatty liver\."):
-        read(kit)
-    metrics.write_text("SUBTYPE_ANSWER_TYPE = made()")
-    with pytest.raises(ValueError, match=r"metrics\.py: wanted a dict SUBTYPE_ANSWER_TYPE"):
-        read(kit)
-
-
-def test_a_wrong_folder_is_refused_before_anything_is_read(
-    kit: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.rmtree(kit / "src")
-    out = tmp_path / "prepared"
-    arguments = ["prepare", "ctlesionvqa", "--from", str(tmp_path), "--out", str(out), "--prompts"]
-    assert main([*arguments, str(kit)]) == 1
-    message = capsys.readouterr().err
-    assert f"{kit}: wanted prompt.py of DeepTumorVQA's evaluation kit" in message
-    assert "https://github.com/Schuture/DeepTumorVQA, branch v2" in message
-    assert main([*arguments, str(kit / "nowhere")]) == 1
-    assert "there is no such folder of prompts; check --prompts" in capsys.readouterr().err
 
 
 def test_questions_of_other_sources_are_not_of_v2() -> None:

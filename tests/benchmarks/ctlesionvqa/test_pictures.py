@@ -16,7 +16,8 @@ from medtune.eval.asking.official_prompts import ShownAs
 from medtune.eval.asking.plan import plan_visits
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.trainer.commands.cli import main
-from tests.benchmarks.ctlesionvqa.test_official_prompts import CODE, PHRASE, ROW
+from tests.benchmarks.ctlesionvqa.test_official_prompts import PHRASE, ROW, TEMPLATES
+from tests.eval.asking.prompts_files import prompts_file
 
 SCANS = ("BDMAP_00000001", "BDMAP_00000002", "BDMAP_00000003", "BDMAP_00000004")
 
@@ -55,9 +56,7 @@ def test_a_scan_stands_before_its_clip_and_a_clip_before_its_slice(release: Path
 
 
 def test_released_slices_are_asked_about_in_the_kits_words_for_them(release: Path, tmp_path: Path) -> None:
-    kit = tmp_path / "kit"
-    kit.mkdir()
-    (kit / "prompt.py").write_text(CODE)
+    kit = prompts_file(tmp_path / "prompts.yaml", TEMPLATES)
     for file in (*release.rglob("*.mp4"), *release.rglob("ct.nii.gz")):
         file.unlink()
     out = tmp_path / "prepared"

@@ -23,6 +23,7 @@ from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import Question
 from medtune.trainer.commands.cli import main
+from tests.examples import write_example
 
 V1_ROW: dict[str, object] = {
     "question_id": 1,
@@ -152,9 +153,7 @@ def test_files_of_v2_state_the_split_and_a_flat_twin_is_read_once(root: Path) ->
 
 
 def test_validation_of_v1_is_its_test_and_val_comes_out_of_train(tmp_path: Path) -> None:
-    write_example = find_source("ctlesionvqa").write_example
-    assert write_example is not None
-    write_example(tmp_path / "raw")
+    write_example("ctlesionvqa", tmp_path / "raw")
     made = prepare(find_source("ctlesionvqa"), benchmark="ctlesionvqa", root=tmp_path / "raw", out=tmp_path / "out")
     assert made.manifest.notes == (
         "the release's validation questions are its test, and are test here",

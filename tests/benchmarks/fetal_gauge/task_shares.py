@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linprog
 
-from medtune.benchmarks.fetal_gauge.printed_numbers import ROUNDING
-
+ROUNDING = 0.005
 # Inferred from the row of random guesses, not published.
 OPTION_COUNTS: Mapping[str, int] = {"PI": 4, "VC": 2, "FO": 4, "CD": 3, "VG": 4}
 
@@ -46,3 +45,18 @@ def task_share_bounds(accuracies: Sequence[Sequence[float]], overall: Sequence[f
             ends.append(sign * float(solved.fun))
         found.append(Bounds(*ends))
     return found
+
+
+def macro_mean(accuracies: Sequence[float]) -> float:
+    """Returns the mean of the tasks' accuracies, in which each task has the same weight."""
+    return sum(accuracies) / len(accuracies)
+
+
+def weighted_mean(accuracies: Sequence[float], questions: Sequence[int]) -> float:
+    """Returns the accuracy over all questions, from the accuracy and the number of questions of each group."""
+    return sum(a * n for a, n in zip(accuracies, questions, strict=True)) / sum(questions)
+
+
+def agree(first: float, second: float) -> bool:
+    """Returns whether two values can be equal if both come from numbers that were rounded to two decimals."""
+    return abs(first - second) <= 2 * ROUNDING + 1e-9

@@ -5,15 +5,10 @@ from dataclasses import replace
 import pytest
 
 from medtune.benchmarks import find_benchmark, published
-from medtune.benchmarks.fetal_gauge.printed_numbers import (
-    TASKS,
-    agree,
-    macro_mean,
-    weighted_mean,
-)
+from medtune.benchmarks.fetal_gauge.tables import TASKS
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.scoring.score import PhaseScores, score_phase
-from tests.benchmarks.fetal_gauge.task_shares import OPTION_COUNTS, task_share_bounds
+from tests.benchmarks.fetal_gauge.task_shares import OPTION_COUNTS, agree, macro_mean, task_share_bounds, weighted_mean
 from tests.eval.golden import close, recorded
 
 FETAL = find_benchmark("fetal_gauge")
@@ -84,7 +79,7 @@ def wrong(question: Question) -> str:
 
 def test_tables_have_the_papers_shape_and_our_row_with_its_rank() -> None:
     stage = scored(["plane_identification", "visual_grounding", "fetal_orientation"])
-    main, sizes, phantom, tuned, checks = stage.tables
+    main, sizes, phantom, tuned = stage.tables
     assert main.columns == ("model", "PI", "VC", "FO", "CD", "VG", "Overall", "rank")
     assert [row[0] for row in main.rows[:3]] == ["Random Guess", "GPT-5", "Lingshu-32B"]
     assert main.rows[-2] == ("ours, read by robust", 1.0, 0.0, 1.0, 0.0, 1.0, 0.6, 1)
@@ -92,5 +87,4 @@ def test_tables_have_the_papers_shape_and_our_row_with_its_rank() -> None:
     assert sizes.rows[-2] == ("ours, read by robust", None, None, 1.0)
     assert phantom.rows[0] == ("robust", 2 / 3, 0.5)
     assert tuned.rows[0] == ("Llama-3.2-11B-Vision", 0.33, 0.85, 0.52)
-    assert sum("agrees" in str(row[0]) for row in checks.rows) == 3
     assert stage.overall.score.value == 0.6

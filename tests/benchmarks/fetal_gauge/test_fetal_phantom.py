@@ -45,6 +45,7 @@ from medtune.data.media.masks import outer_box
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import Question
 from tests.benchmarks.simulators.drawing import drawn
+from tests.examples import write_example
 
 NUM_PATIENTS = 16
 # Options of each question, by task and subtype.
@@ -332,9 +333,7 @@ def test_a_folder_without_settings_is_refused(tmp_path: Path) -> None:
 
 
 def test_example_holds_settings(tmp_path: Path) -> None:
-    write_example = find_source("fetal_phantom").write_example
-    assert write_example is not None
-    write_example(tmp_path)
+    write_example("fetal_phantom", tmp_path)
     assert json.loads((tmp_path / "phantom.json").read_text()) == {"num_patients": 12}
 
 

@@ -11,17 +11,17 @@ from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.fetal_gauge.sources import fetal_gauge_rebuilt
 from medtune.benchmarks.fetal_gauge.sources.fetal_gauge_rebuilt import set_labels
 from medtune.benchmarks.public_sets import rebuild
-from medtune.benchmarks.public_sets.public_set import public_set
 from medtune.benchmarks.public_sets.sets import fpus23
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import SPLITS, Question
+from tests.examples import OF_SETS
 
 
 def _sets(folder: Path, *names: str) -> Path:
     for name in names:
         (folder / name).mkdir(parents=True)
-        public_set(name).write_example(folder / name)
+        OF_SETS[name](folder / name)
     return folder
 
 

@@ -14,6 +14,7 @@ from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import SourceTable
 from medtune.eval.data_label import label_of
 from tests.benchmarks.iu_xray.released_files import annotation, medevalkit, splits, written
+from tests.examples import write_example
 
 
 def questions_of(name: str, root: Path) -> SourceTable:
@@ -23,10 +24,8 @@ def questions_of(name: str, root: Path) -> SourceTable:
 
 
 def example(name: str, root: Path) -> Path:
-    writer = find_source(name).write_example
-    assert writer is not None
     root.mkdir(parents=True, exist_ok=True)
-    writer(root)
+    write_example(name, root)
     return root
 
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from medtune.benchmarks import find_source
-from medtune.benchmarks.m3d_vqa.sources.m3d_vqa.example import COLUMNS
 from medtune.benchmarks.m3d_vqa.sources.m3d_vqa.tables import SPELLINGS
 from medtune.data.media.volumes.formats.scaled_array import MEANING_FILE
 from medtune.data.media.volumes.read import load_volume
@@ -22,15 +21,15 @@ from medtune.data.prepared.read import open_prepared
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import MediaRef, Question
 from medtune.trainer.commands.cli import main
+from tests.examples import write_example
+from tests.examples.m3d_vqa import COLUMNS
 
 Rows = list[dict[str, str]]
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    write_example = find_source("m3d_vqa").write_example
-    assert write_example is not None
-    write_example(tmp_path / "raw")
+    write_example("m3d_vqa", tmp_path / "raw")
     return tmp_path / "raw"
 
 

@@ -1,16 +1,16 @@
-"""Tests that the field's sets are asked in MedEvalKit's or MMMU's prompts, read from the user's copy of the kit."""
+"""Tests that the field's sets are asked in MedEvalKit's or MMMU's prompts, as a user writes them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import find_benchmark, find_source
+from medtune.benchmarks import find_benchmark
 from medtune.benchmarks.iu_xray.report_text import FINDINGS
+from medtune.benchmarks.mmmu_med.official_prompts import read
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import MEDIA_MARK, SPLITS, AnswerFormat, Prompt, Question
 from medtune.eval.asking.official_prompts import OfficialPrompts, wording_name
@@ -19,21 +19,12 @@ from medtune.eval.benchmark import nothing_missing
 from medtune.eval.data_label import DataLabel
 from medtune.eval.published_protocol import why_unlike_published
 from medtune.trainer.commands.cli import main
-from tests.benchmarks.medical_kits.copied_kits import CONFIGURATION, FORMATS, medevalkit, mmmu
+from tests.benchmarks.medical_kits.copied_kits import CONFIGURATION, MEDEVALKIT, mmmu
+from tests.eval.asking.prompts_files import prompts_file
+from tests.examples import write_example
 
 SETS = ("vqa_rad", "slake", "path_vqa", "pmc_vqa", "omnimedvqa", "medxpertqa_mm", "iu_xray", "mmmu_med")
 CHOICE_SETS = ("pmc_vqa", "omnimedvqa", "medxpertqa_mm", "mmmu_med")
-REAL = {
-    "vqa_rad": "639d8c2dd4a9f3ae",
-    "slake": "0abb3519ccdd6672",
-    "path_vqa": "639d8c2dd4a9f3ae",
-    "pmc_vqa": "77507f2f926c71d9",
-    "omnimedvqa": "77507f2f926c71d9",
-    "medxpertqa_mm": "77507f2f926c71d9",
-    "iu_xray": "b37cff7a2e9339b2",
-    "mmmu_med": "a6e3a75b4b0f87a2",
-}
-"""The beginning of the SHA-256 over the templates of MedEvalKit@9b12e3b and MMMU@bb0b95a."""
 
 
 def official(name: str) -> OfficialPrompts:
@@ -42,15 +33,22 @@ def official(name: str) -> OfficialPrompts:
     return found
 
 
-def copied(name: str, root: Path) -> Path:
-    return mmmu(root) if name == "mmmu_med" else medevalkit(root)
+def templates(name: str) -> dict[str, str]:
+    return {each: MEDEVALKIT[each] for each in official(name).names}
+
+
+def written(name: str, root: Path) -> Path:
+    """Returns the file of a set's prompts, which MMMU's code has as plain text."""
+    file = root / "prompts.yaml"
+    if name != "mmmu_med":
+        return prompts_file(file, templates(name))
+    assert main(["prompts", name, "--from", str(mmmu(root / "kit")), "--out", str(file)]) == 0
+    return file
 
 
 def prepare(name: str, source: str, root: Path) -> int:
-    write_example = find_source(source).write_example
-    assert write_example is not None
-    write_example(root / "raw")
-    given = ["--from", str(root / "raw"), "--out", str(root / "prepared"), "--prompts", str(copied(name, root / "kit"))]
+    write_example(source, root / "raw")
+    given = ["--from", str(root / "raw"), "--out", str(root / "prepared"), "--prompts", str(written(name, root))]
     return main(["prepare", name, "--source", source, *given])
 
 
@@ -117,9 +115,9 @@ def test_pmc_vqa_lists_the_cells_as_the_file_has_them_and_asks_for_a_letter(tmp_
 
 
 @pytest.mark.parametrize("name", ["omnimedvqa", "medxpertqa_mm"])
-def test_other_sets_of_choices_list_letter_full_stop_and_text(name: str, tmp_path: Path) -> None:
+def test_other_sets_of_choices_list_letter_full_stop_and_text(name: str) -> None:
     prompts, question = official(name), find_benchmark(name).examples[0]
-    assert prompts.read(medevalkit(tmp_path)) == official("pmc_vqa").read(tmp_path / "utils")
+    assert prompts.names == official("pmc_vqa").names == {"choices": ("question", "options")}
     lines = (prompts.gaps(question)["options"] or "").split("\n")
     assert lines == [f"{letter}. {option}" for letter, option in zip("ABCDE", question.options, strict=False)]
     assert prompts.answer(question, question.options[1]) == "B"
@@ -141,8 +139,7 @@ def test_mmmu_med_has_the_format_of_its_configuration_and_keeps_the_places_of_im
 
 
 def test_instructions_of_mmmus_configuration_come_first(tmp_path: Path) -> None:
-    prompts = official("mmmu_med")
-    found = prompts.read(mmmu(tmp_path, CONFIGURATION.replace('- ""', '- "Look well. "')) / "mmmu" / "configs")
+    found = read(mmmu(tmp_path, CONFIGURATION.replace('- ""', '- "Look well. "')) / "mmmu" / "configs")
     assert found["open"] == "Look well.\n\n{question}\nShortly, please."
 
 
@@ -155,8 +152,7 @@ def test_reports_are_asked_in_the_kits_words_only_where_both_parts_are_wanted(
     assert prepare("iu_xray", "iu_xray", tmp_path / "findings") == 1
     assert "MedEvalKit's prompts in --prompts ask none of the scenarios: findings alone" in capsys.readouterr().err
     benchmark = find_benchmark("iu_xray")
-    templates = official("iu_xray").read(tmp_path / "both" / "kit")
-    some = usable_templates(benchmark, templates, benchmark.examples)
+    some = usable_templates(benchmark, templates("iu_xray"), benchmark.examples)
     assert some.name.startswith("MedEvalKit's for 1 scenario, ours for 2: findings alone, impression alone; sha256 ")
     assert f"asked in our words, not MedEvalKit's ones: {FINDINGS} alone (there is no template: 1 questions)" in (
         some.notes
@@ -174,33 +170,9 @@ def test_these_prompts_are_a_kits_and_no_condition_of_published_numbers(name: st
     assert prompts.answer_format == ("letter" if name in CHOICE_SETS else "text")
 
 
-@pytest.mark.parametrize("name", SETS)
-def test_a_folder_without_the_file_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"wanted \S+ of MedEvalKit: give|wanted \S+ of MMMU's code: give"):
-        official(name).read(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("name", "before", "after", "message"),
-    [
-        ("vqa_rad", "def get_judgement_prompt", "def judge", "wanted a function get_judgement_prompt, there is none"),
-        ("slake", 'question + "\\n" + "说短一点。"', "translated(question)", r"line \d+ is not understood: translated"),
-        ("slake", 'lang == "zh"', 'lang == "cn"', r"line \d+ is not understood"),
-        ("path_vqa", 'question + "\\n" + "Is it so?"', '"Is it so?"', r"to return a text that holds \{question\} once"),
-        ("pmc_vqa", "{options}", "", r"to return a text that holds \{question\} and \{options\} once"),
-        ("omnimedvqa", "is_reasoning = False,lang", "seed,is_reasoning = False,lang", "is not understood"),
-        ("iu_xray", '"Write both parts. Findings: {} Impression: {}."', '" "', "to return a text, it does not"),
-    ],
-)
-def test_another_version_of_medevalkit_is_refused(
-    name: str, before: str, after: str, message: str, tmp_path: Path
-) -> None:
-    assert before in FORMATS
-    kit = medevalkit(tmp_path, FORMATS.replace(before, after))
-    with pytest.raises(ValueError, match=message) as caught:
-        official(name).read(kit)
-    assert str(caught.value).startswith(str(kit / "utils" / "question_formats.py"))
-    assert "MedEvalKit at 9b12e3b: take that, or leave --prompts out." in str(caught.value)
+def test_a_folder_without_the_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"wanted \S+ of MMMU's code: give"):
+        read(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -218,15 +190,12 @@ def test_another_version_of_mmmus_configuration_is_refused(
 ) -> None:
     assert before in CONFIGURATION
     with pytest.raises(ValueError, match=message) as caught:
-        official("mmmu_med").read(mmmu(tmp_path, CONFIGURATION.replace(before, after, 1)))
-    assert "MMMU at bb0b95a: take that, or leave --prompts out." in str(caught.value)
+        read(mmmu(tmp_path, CONFIGURATION.replace(before, after, 1)))
+    assert "MMMU at bb0b95a: take that, or write the prompts yourself." in str(caught.value)
 
 
-@pytest.mark.parametrize("name", SETS)
-def test_the_real_files_are_the_version_that_is_known(name: str, shared_real: Path) -> None:
-    kit = shared_real / ("mmmu_code" if name == "mmmu_med" else "medevalkit")
+def test_the_real_file_is_the_version_that_is_known(shared_real: Path) -> None:
+    kit = shared_real / "mmmu_code"
     if not kit.is_dir():
         pytest.skip(f"{kit} is not there: a clone of the kit at the known commit, or its file of prompts")
-    prompts = official(name)
-    templates: Mapping[str, str] = prompts.read(kit)
-    assert wording_name(templates, of=prompts.of) == f"{prompts.of}, sha256 {REAL[name]}"
+    assert wording_name(read(kit), of="MMMU's") == "MMMU's, sha256 a6e3a75b4b0f87a2"

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from medtune.benchmarks import find_benchmark, find_source
-from medtune.benchmarks.medxpertqa_mm.example import write_example
 from medtune.data.prepared.read import open_prepared
 from medtune.data.raw.source import SourceTable
 from medtune.trainer.commands.cli import main
+from tests.examples.medxpertqa_mm import write_example
 
 OFFICIAL = "medxpertqa_mm_input.jsonl"
 

@@ -14,7 +14,6 @@ import pytest
 
 import medtune
 from medtune.benchmarks import find_source
-from medtune.benchmarks.mmmu_med.example import IMAGE_COLUMNS, drawn_png, write_rows
 from medtune.benchmarks.mmmu_med.release import SUBJECTS, TEST_ANSWERS
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.hub_id import HubId
@@ -23,6 +22,8 @@ from medtune.data.types import MEDIA_MARK
 from medtune.trainer.commands.cli import main
 from tests.benchmarks.mmmu_med.real_copy import write_copy
 from tests.eval.golden import recorded
+from tests.examples import write_example
+from tests.examples.mmmu_med import IMAGE_COLUMNS, drawn_png, write_rows
 
 PNG = drawn_png(np.random.default_rng(1))
 ROW: dict[str, object] = {
@@ -42,9 +43,7 @@ ROW: dict[str, object] = {
 
 
 def example(root: Path, name: str = "mmmu_med") -> Path:
-    write_example = find_source(name).write_example
-    assert write_example is not None
-    write_example(root)
+    write_example(name, root)
     return root
 
 
@@ -180,8 +179,7 @@ def test_golden_medevalkit_stops_at_the_test_part_and_medtune_does_not(tmp_path:
 
 def test_a_copy_without_a_subject_says_so_in_the_folder_and_in_every_score(tmp_path: Path) -> None:
     source = find_source("mmmu_med")
-    assert source.write_example is not None
-    source.write_example(tmp_path / "raw")
+    write_example("mmmu_med", tmp_path / "raw")
     shutil.rmtree(tmp_path / "raw" / "Pharmacy")
     prepared = prepare(source, benchmark="mmmu_med", root=tmp_path / "raw", out=tmp_path / "out")
     assert "not in this folder: Pharmacy" in prepared.manifest.notes

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import find_benchmark, find_source
-from medtune.benchmarks.omnimedvqa.example import write_example
 from medtune.data.prepared.read import open_prepared
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import Question
 from medtune.trainer.commands.cli import main
 from tests.eval.golden import recorded
+from tests.examples.omnimedvqa import write_example
 
 TABLE = "QA_information/Open-access/Invented skin.json"
 

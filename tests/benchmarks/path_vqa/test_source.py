@@ -10,16 +10,15 @@ import datasets
 import pytest
 
 from medtune.benchmarks import find_source
-from medtune.benchmarks.short_answers.drawn_images import drawn_image
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.source import SourceTable
+from tests.examples import write_example
+from tests.examples.drawn_images import drawn_image
 
 
 def example(folder: Path) -> Path:
-    write = find_source("path_vqa").write_example
-    assert write is not None
-    write(folder)
+    write_example("path_vqa", folder)
     return folder
 
 

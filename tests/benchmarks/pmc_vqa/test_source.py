@@ -18,15 +18,14 @@ from medtune.data.types import SPLITS, Prediction, PredictionKey
 from medtune.eval.scoring.reply_rules import ReplyRule
 from medtune.eval.scoring.score import score_phase
 from medtune.trainer.commands.cli import main
+from tests.examples import write_example
 
 SOURCES = ("pmc_vqa", "pmc_vqa_clean", "pmc_vqa_2")
 Rows = list[list[str]]
 
 
 def example(root: Path, name: str) -> Path:
-    write_example = find_source(name).write_example
-    assert write_example is not None
-    write_example(root)
+    write_example(name, root)
     return root
 
 

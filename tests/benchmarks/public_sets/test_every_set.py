@@ -10,6 +10,7 @@ import pytest
 from medtune.benchmarks.public_sets.public_set import PublicSet, SetTable, public_set, read_set, sub_folders
 from medtune.data import catalog
 from medtune.data.media.images import check_box, image_size
+from tests.examples import OF_SETS
 
 NAMES = catalog.names(catalog.PUBLIC_SETS)
 
@@ -32,7 +33,7 @@ def example(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     of_name = public_set(request.param)
     (folder / "raw").mkdir()
     (folder / "scratch").mkdir()
-    of_name.write_example(folder / "raw")
+    OF_SETS[request.param](folder / "raw")
     return Example(request.param, of_name, folder / "raw", of_name.read(folder / "raw", folder / "scratch"))
 
 

@@ -12,12 +12,14 @@ import pytest
 
 from medtune.benchmarks.public_sets.public_set import SetTable, public_set
 from medtune.benchmarks.public_sets.sets.psfhs import grey
-from medtune.data.media.metaimage import read_metaimage, write_metaimage
+from medtune.data.media.metaimage import read_metaimage
+from tests.examples import OF_SETS
+from tests.examples.metaimage import write_metaimage
 
 
 def _tree(name: str, folder: Path) -> Path:
     folder.mkdir()
-    public_set(name).write_example(folder)
+    OF_SETS[name](folder)
     return folder
 
 

@@ -12,6 +12,7 @@ from medtune.benchmarks.public_sets.public_set import SetTable
 from medtune.benchmarks.public_sets.sets import fpus23
 from medtune.data.media.images import Size
 from medtune.data.types import Box
+from tests.examples import OF_SETS
 
 
 def _read(folder: Path) -> SetTable:
@@ -20,7 +21,7 @@ def _read(folder: Path) -> SetTable:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    fpus23.public_set().write_example(tmp_path)
+    OF_SETS["fpus23"](tmp_path)
     return tmp_path
 
 

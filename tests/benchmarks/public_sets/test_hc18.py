@@ -13,6 +13,7 @@ import pytest
 
 from medtune.benchmarks.public_sets.public_set import SetTable
 from medtune.benchmarks.public_sets.sets import hc18
+from tests.examples import OF_SETS
 
 TEST_TABLE = "test_set_pixel_size.csv"
 
@@ -22,7 +23,7 @@ def _read(folder: Path) -> SetTable:
 
 
 def test_lengths_come_from_the_table(tmp_path: Path) -> None:
-    hc18.public_set().write_example(tmp_path)
+    OF_SETS["hc18"](tmp_path)
     frames = _read(tmp_path).frames
     assert {frame.values["pixel_size_mm"] for frame in frames} == {0.5}
     # An ellipse of half-axes 13 and 10 mm: numerical circumference.
@@ -32,7 +33,7 @@ def test_lengths_come_from_the_table(tmp_path: Path) -> None:
 
 
 def test_without_the_table_nobody_asks_for_millimetres(tmp_path: Path) -> None:
-    hc18.public_set().write_example(tmp_path)
+    OF_SETS["hc18"](tmp_path)
     (tmp_path / hc18.TABLE).unlink()
     table = _read(tmp_path)
     assert not any(frame.values for frame in table.frames)
@@ -50,7 +51,7 @@ def test_without_the_table_nobody_asks_for_millimetres(tmp_path: Path) -> None:
 def test_an_image_that_the_table_does_not_measure_is_rejected_alone(
     tmp_path: Path, old: str, new: str, message: str
 ) -> None:
-    hc18.public_set().write_example(tmp_path)
+    OF_SETS["hc18"](tmp_path)
     file = tmp_path / hc18.TABLE
     file.write_text(file.read_text().replace(old, new))
     table = _read(tmp_path)
@@ -60,7 +61,7 @@ def test_an_image_that_the_table_does_not_measure_is_rejected_alone(
 
 
 def test_a_table_without_its_columns_is_refused(tmp_path: Path) -> None:
-    hc18.public_set().write_example(tmp_path)
+    OF_SETS["hc18"](tmp_path)
     file = tmp_path / hc18.TABLE
     file.write_text(file.read_text().replace("pixel size(mm)", "pixel size"))
     with pytest.raises(ValueError, match=r"there is no 'pixel size\(mm\)'"):
@@ -68,7 +69,7 @@ def test_a_table_without_its_columns_is_refused(tmp_path: Path) -> None:
 
 
 def test_plain_folders_reject_what_has_no_partner(tmp_path: Path) -> None:
-    hc18.public_set().write_example(tmp_path / "raw")
+    OF_SETS["hc18"](tmp_path / "raw")
     for name in ("images", "masks"):
         (tmp_path / "plain" / name).mkdir(parents=True)
     for number in range(1, 5):

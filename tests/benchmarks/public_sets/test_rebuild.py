@@ -13,6 +13,7 @@ from medtune.benchmarks.public_sets.public_set import public_set
 from medtune.benchmarks.public_sets.sets import hc18
 from medtune.benchmarks.u2_bench.sources import u2_bench_rebuilt
 from medtune.trainer.commands.cli import main
+from tests.examples import OF_SETS
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def raw(tmp_path: Path) -> Path:
     root = tmp_path / "raw"
     for name in ("hc18", "jnu_ifm"):
         (root / name).mkdir(parents=True)
-        public_set(name).write_example(root / name)
+        OF_SETS[name](root / name)
     outline = root / "hc18" / "training_set" / "900002_HC_Annotation.png"
     outline_HW = np.array(PIL.Image.open(outline))
     outline_HW[:, 30:40] = 0

@@ -22,72 +22,25 @@ from medtune.models.endpoint.messages import request_body
 from medtune.models.endpoint.settings import Endpoint
 from medtune.trainer.commands.cli import main
 from tests.eval.answerers import Oracle
+from tests.eval.asking.prompts_files import prompts_file
+from tests.examples import write_example
 from tests.models.endpoint.chat_server import KEY, completion, serving
 
-CODE = '''
-import nowhere
-SYSTEM_PROMPT_FRAMES = "Look at frames. "
-SYSTEM_PROMPT_VIDEO = """Look {as is} at it.
-- Say it."""
-
-class Sending:
-    def _send(self, frames_b64, question):
-        turn = [{"type": "input_image", "image_url": frame} for frame in frames_b64]
-        turn.append({"type": "input_text", "text": (f"These {len(frames_b64)} show "
-                                                    f"it.\\n\\n{question}")})
-        return turn
-
-    def _send_video(self, video, question):
-        return [{"type": "input_video", "video_url": video}, {"type": "input_text", "text": question}]
-'''
-BLIND = """
-class Asking:
-    def create_system_prompt(self) -> str:
-        "What is said."
-        return "Guess."
-"""
+TEMPLATES = {
+    "video": "Look {as is} at it.\n- Say it.\n\n{question}",
+    "frames": "Look at frames.\n\n{user}These {pictures} show it.\n\n{question}",
+    "blind": "Guess.\n\n{question}",
+}
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Writes the files of the repository with our own words in place of its prompts."""
-    (tmp_path / "repository").mkdir()
-    (tmp_path / "repository" / "inference_qa_youtube.py").write_text(CODE)
-    (tmp_path / "repository" / "inference_qa_check.py").write_text(BLIND)
-    return tmp_path / "repository"
-
-
-def test_code_is_read_without_being_run(repository: Path) -> None:
-    assert read(repository) == {
-        "video": "Look {as is} at it.\n- Say it.\n\n{question}",
-        "frames": "Look at frames.\n\n{user}These {pictures} show it.\n\n{question}",
-        "blind": "Guess.\n\n{question}",
-    }
-    (repository / "inference_qa_check.py").unlink()
-    assert set(read(repository)) == {"video", "frames"}
-
-
-@pytest.mark.parametrize(
-    ("file", "content", "message"),
-    [
-        ("inference_qa_youtube.py", "SYSTEM_PROMPT_FRAMES = 'x'", "wanted a text SYSTEM_PROMPT_VIDEO, there is none"),
-        ("inference_qa_youtube.py", "SYSTEM_PROMPT_VIDEO = made()", "SYSTEM_PROMPT_VIDEO is no plain text"),
-        ("inference_qa_youtube.py", "def (", "no Python that could be read"),
-        ("inference_qa_youtube.py", CODE.replace("PROMPT_FRAMES", "FRAMES"), "wanted a text SYSTEM_PROMPT_FRAMES"),
-        ("inference_qa_youtube.py", CODE.replace("input_text", "text"), "wanted one text of the type input_text with"),
-        ("inference_qa_youtube.py", CODE.replace("{question}", "{asked}"), r"no gap \{asked\} is known"),
-        ("inference_qa_check.py", "def other(): return 'x'", "wanted a function create_system_prompt"),
-    ],
-)
-def test_broken_files_are_named(repository: Path, file: str, content: str, message: str) -> None:
-    (repository / file).write_text(content)
-    with pytest.raises(ValueError, match=message) as caught:
-        read(repository)
-    assert file in str(caught.value)
+    """Writes the prompts of the repository, with our own words in their place."""
+    return prompts_file(tmp_path / "prompts.yaml", TEMPLATES)
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"wanted inference_qa_youtube\.py of ReXSonoVQA's repository"):
+    with pytest.raises(FileNotFoundError, match=r"wanted index\.json with the paper's prompts; check --from"):
         read(tmp_path)
     (tmp_path / "index.json").write_text('{"prompts": []}')
     with pytest.raises(ValueError, match=r"index\.json: wanted an object with a list 'prompts' that holds one of kind"):
@@ -97,14 +50,13 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 def test_prepared_prompts_ask_every_question_and_the_blind_setting_in_its_own_words(
     repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write, raw, out = find_source("rexsonovqa").write_example, tmp_path / "raw", tmp_path / "prepared"
-    assert write is not None
-    write(raw)
+    raw, out = tmp_path / "raw", tmp_path / "prepared"
+    write_example("rexsonovqa", raw)
     assert main(["prepare", "rexsonovqa", "--from", str(raw), "--out", str(out), "--prompts", str(repository)]) == 0
     prepared = open_prepared(out)
     assert f"prompts: {prepared.manifest.prompts}" in capsys.readouterr().out
     rex = with_prepared_prompts(find_benchmark("rexsonovqa"), prepared)
-    assert rex.wording == prepared.manifest.prompts == wording_name(read(repository)) != "ours"
+    assert rex.wording == prepared.manifest.prompts == wording_name(TEMPLATES) != "ours"
     groups = prepared.groups("test")
     plan = plan_visits(groups, rex, answer_format="letter", conditions=["image", "text_only"])
     asked = [request for visits in plan for visit in visits for request in visit.requests]
@@ -130,9 +82,8 @@ def test_a_server_is_sent_frames_and_told_how_many(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MEDTUNE_TEST_KEY", KEY)
-    write, raw, out = find_source("rexsonovqa").write_example, tmp_path / "raw", tmp_path / "prepared"
-    assert write is not None
-    write(raw)
+    raw, out = tmp_path / "raw", tmp_path / "prepared"
+    write_example("rexsonovqa", raw)
     assert main(["prepare", "rexsonovqa", "--from", str(raw), "--out", str(out), "--prompts", str(repository)]) == 0
     with serving() as server:
         server.reply = lambda body: completion("Answer: A")
@@ -161,10 +112,9 @@ def test_a_server_is_sent_frames_and_told_how_many(
 
 
 def test_without_the_blind_script_nothing_is_said_of_frames_that_are_not_sent(repository: Path, tmp_path: Path) -> None:
-    write, raw, out = find_source("rexsonovqa").write_example, tmp_path / "raw", tmp_path / "prepared"
-    assert write is not None
-    write(raw)
-    (repository / "inference_qa_check.py").unlink()
+    raw, out = tmp_path / "raw", tmp_path / "prepared"
+    write_example("rexsonovqa", raw)
+    prompts_file(repository, {name: text for name, text in TEMPLATES.items() if name != "blind"})
     assert main(["prepare", "rexsonovqa", "--from", str(raw), "--out", str(out), "--prompts", str(repository)]) == 0
     prepared = open_prepared(out)
     shown = ShownAs(videos_as_pictures=True, pictures_per_s=5)
@@ -201,10 +151,10 @@ def test_real_questions_are_sent_as_they_were_released(
 def test_the_papers_prompt_is_sent_verbatim(shared_real: Path, tmp_path: Path) -> None:
     folder = shared_real.parent / "published" / "prompts"
     said = (folder / "rex_inference.txt").read_text("utf-8").strip()
-    write, raw, out = find_source("rexsonovqa").write_example, tmp_path / "raw", tmp_path / "prepared"
-    assert write is not None
-    write(raw)
-    assert main(["prepare", "rexsonovqa", "--from", str(raw), "--out", str(out), "--prompts", str(folder)]) == 0
+    raw, out, file = tmp_path / "raw", tmp_path / "prepared", tmp_path / "prompts.yaml"
+    write_example("rexsonovqa", raw)
+    assert main(["prompts", "rexsonovqa", "--from", str(folder), "--out", str(file)]) == 0
+    assert main(["prepare", "rexsonovqa", "--from", str(raw), "--out", str(out), "--prompts", str(file)]) == 0
     prepared = open_prepared(out)
     assert prepared.manifest.prompts.startswith("official, sha256 ")
     rex, answerer = with_prepared_prompts(find_benchmark("rexsonovqa"), prepared), Oracle()

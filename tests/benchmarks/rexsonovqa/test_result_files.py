@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from medtune.benchmarks import find_source, published
+from medtune.benchmarks import published
 from medtune.trainer.commands.cli import main
+from tests.examples import write_example
 
 Capture = pytest.CaptureFixture[str]
 KINDS = ("mcq", "free")
@@ -20,9 +21,7 @@ KINDS = ("mcq", "free")
 def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example's questions; its videos are removed, as nobody may pass them on."""
     folder = tmp_path_factory.mktemp("rex") / "raw"
-    write = find_source("rexsonovqa").write_example
-    assert write is not None
-    write(folder)
+    write_example("rexsonovqa", folder)
     shutil.rmtree(folder / "videos")
     return folder
 

@@ -18,6 +18,7 @@ from medtune.data.media.images import Size
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import Box
 from medtune.trainer.commands.cli import main
+from tests.examples import write_example
 
 KIDNEY = "Scan_of_the_Kidney"
 
@@ -25,9 +26,7 @@ KIDNEY = "Scan_of_the_Kidney"
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(rexsonovqa, "_frame_size", lambda path: Size(64, 40))
-    write_example = find_source("rexsonovqa").write_example
-    assert write_example is not None
-    write_example(tmp_path / "raw")
+    write_example("rexsonovqa", tmp_path / "raw")
     return tmp_path / "raw"
 
 

@@ -18,12 +18,11 @@ from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.scoring.score import score_phase
 from medtune.trainer.commands.cli import main
 from tests.benchmarks.short_answers.real_questions import real_questions
+from tests.examples import write_example
 
 
 def example(folder: Path) -> Path:
-    write = find_source("slake").write_example
-    assert write is not None
-    write(folder)
+    write_example("slake", folder)
     return folder
 
 

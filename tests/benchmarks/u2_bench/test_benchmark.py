@@ -18,7 +18,6 @@ from medtune.benchmarks.u2_bench.official import values
 from medtune.benchmarks.u2_bench.official.labels import Reading, class_scores, read_row
 from medtune.benchmarks.u2_bench.official.positions import read_position
 from medtune.benchmarks.u2_bench.official.score import EXACT_WEIGHTS, u2_score
-from medtune.benchmarks.u2_bench.paper_contradictions import contradictions
 from medtune.benchmarks.u2_bench.prompts import render, render_with_anatomy
 from medtune.benchmarks.u2_bench.reply_errors import KINDS, family, reply_type
 from medtune.benchmarks.u2_bench.robust_parser import parse, parse_number
@@ -320,15 +319,6 @@ def test_no_values_at_all_earn_full_credit_officially_and_none_when_meant() -> N
         parse_replies(questions, [], U2, reading="generation")["official_lenient"], "official_lenient"
     )
     assert official_rows.variants(scored.tables) == (0.07, 0.07, 0.0)
-
-
-def test_contradictions_name_the_known_row_and_every_other_row_follows() -> None:
-    table = contradictions()
-    scores = [row for row in table.rows if "U2-Score of" in str(row[0])]
-    assert [row[0] for row in scores] == ["Table 1: U2-Score of Gemini-1.5-Pro from its row"]
-    assert (scores[0][1], round(float(scores[0][2] or 0), 4)) == (0.1999, 0.2015)
-    assert len(published("u2_bench")["table1"]["rows"]) == 24
-    assert any("Dolphin-V1" in str(row[0]) for row in table.rows)
 
 
 # ---------------------------------------------------------------- the organ in the prompt

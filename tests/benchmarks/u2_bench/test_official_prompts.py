@@ -12,7 +12,6 @@ import pytest
 
 from medtune.benchmarks import find_benchmark
 from medtune.benchmarks.u2_bench.official.prompts import read, scenario
-from medtune.benchmarks.u2_bench.sources.u2_bench.example import image_cell
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, OPTIONS, TASKS
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import Condition
@@ -20,22 +19,15 @@ from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.trainer.commands.cli import main
 from tests.eval.answerers import Oracle
+from tests.eval.asking.prompts_files import prompts_file
+from tests.examples.u2_bench import image_cell
 
-KIT_CODE = """
-class Places:
-    def build_prompt(self, line, task_type):
-        anatomy = line["anatomy_location"]
-        prompt = ""
-        if self.dataset_name in ["04", "17", "23", "32", "64"]:
-            prompt += f"A lesion of {anatomy}?"
-        elif self.dataset_name == "48":
-            kp = "some valve"
-            prompt += f"Where is {kp}?"
-        else:
-            seg_channel_name = line["seg_channel_name"]
-            prompt += f"Of {anatomy}: {seg_channel_name}?"
-        return prompt
-"""
+PLACES = {
+    **{f"LL {dataset}": "A lesion of {anatomy}?" for dataset in TASKS["LL"]},
+    **{f"OD {dataset}": "Of {anatomy}: {seg_channel_name}?" for dataset in TASKS["OD"]},
+    "KD 48": "Where is {kp||some valve}?",
+}
+"""What a user writes by hand, because the kit has it in code."""
 PAPER = {
     "u2_01_fetal_view_dataset10.txt": ["VRA 10"],
     "u2_02_heart_view_dataset18.txt": ["VRA 18"],
@@ -85,7 +77,12 @@ def _write(root: Path, name: str, *rows: Mapping[str, str]) -> None:
 
 
 def _prepare(raw: Path, prompts: Path) -> Prepared:
+    """Prepares a folder with prompts: a file, or a folder that they are made of."""
     out = raw.with_name("prepared")
+    if prompts.is_dir():
+        made = raw.with_name(f"{prompts.name}.yaml")
+        assert main(["prompts", "u2_bench", "--from", str(prompts), "--out", str(made)]) == 0
+        prompts = made
     assert main(["prepare", "u2_bench", "--from", str(raw), "--out", str(out), "--prompts", str(prompts)]) == 0
     return open_prepared(out)
 
@@ -114,12 +111,8 @@ def whole(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def kit(tmp_path: Path) -> Path:
-    """Writes the evaluation kit's files with our own words in place of its prompts."""
-    (tmp_path / "kit").mkdir()
-    for name, said in (("cla_prompt.json", {"23": "Finding?"}), ("mea_prompt.json", {"18": "Share?"})):
-        (tmp_path / "kit" / name).write_text(json.dumps(said))
-    (tmp_path / "kit" / "image_seg.py").write_text(KIT_CODE)
-    return tmp_path / "kit"
+    """Writes the evaluation kit's prompts, with our own words in their place."""
+    return prompts_file(tmp_path / "kit.yaml", {"DD 23": "Finding?", "CVE 18": "Share?", **PLACES})
 
 
 def test_the_papers_prompts_are_sent_verbatim_and_our_words_ask_the_rest(shared_real: Path, whole: Path) -> None:

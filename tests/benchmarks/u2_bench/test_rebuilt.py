@@ -4,12 +4,12 @@ from collections import Counter
 
 import pytest
 
-from medtune.benchmarks.public_sets.public_set import public_set
 from medtune.benchmarks.u2_bench.sources import u2_bench_rebuilt
 from medtune.benchmarks.u2_bench.tasks_and_sets import TASKS
 from medtune.benchmarks.u2_bench.weights_and_ranges import OPTIONS_SEEN
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import SPLITS
+from tests.examples import OF_SETS
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> SourceTable:
     root = tmp_path_factory.mktemp("u2")
     for name in u2_bench_rebuilt.SETS:
         (root / "raw" / name).mkdir(parents=True)
-        public_set(name).write_example(root / "raw" / name)
+        OF_SETS[name](root / "raw" / name)
     (root / "scratch").mkdir()
     return u2_bench_rebuilt.source().read(root / "raw", 0, root / "scratch")
 

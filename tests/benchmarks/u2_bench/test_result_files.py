@@ -13,6 +13,7 @@ from medtune.benchmarks import find_source
 from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
+from tests.examples import write_example
 
 Capture = pytest.CaptureFixture[str]
 _TABLE = "disease_diagnosis/23.tsv"
@@ -22,9 +23,7 @@ _PART = ("--only", "task=DD", "dataset=23")
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     folder = tmp_path_factory.mktemp("u2")
-    write = find_source("u2_bench").write_example
-    assert write is not None
-    write(folder / "raw")
+    write_example("u2_bench", folder / "raw")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
         return prepare(find_source("u2_bench"), benchmark="u2_bench", root=folder / "raw", out=folder / "prepared")

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from medtune.benchmarks import find_source
 from medtune.benchmarks.u2_bench.sources.u2_bench import COLUMNS, parse_cells, question_texts
-from medtune.benchmarks.u2_bench.sources.u2_bench.example import image_cell
 from medtune.benchmarks.u2_bench.tasks_and_sets import OPTIONS, TASKS, set_of_name, task_of_folder
 from medtune.data.media.masks import LOCATIONS, NOT_VISIBLE
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import Question
+from tests.examples import write_example
+from tests.examples.u2_bench import image_cell
 
 IMAGE = image_cell(np.random.default_rng(1))
 OTHER = image_cell(np.random.default_rng(2))
@@ -62,9 +63,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_example_has_all_tasks_and_an_image_a_row(root: Path) -> None:
-    write_example = find_source("u2_bench").write_example
-    assert write_example is not None
-    write_example(root)
+    write_example("u2_bench", root)
     table = read(root)
     assert {q.facets["task"] for q in table.questions} == set(TASKS)
     assert len(table.questions) == len(table.media) == 58

@@ -13,12 +13,11 @@ from medtune.benchmarks import find_source
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import MEDIA_MARK, Turn
 from tests.data.media.videos.synthetic_videos import mp4
+from tests.examples import write_example
 
 
 def _tree(name: str, folder: Path) -> Path:
-    write = find_source(name).write_example
-    assert write is not None
-    write(folder)
+    write_example(name, folder)
     return folder
 
 

@@ -11,13 +11,14 @@ import datasets
 import pytest
 
 from medtune.benchmarks import find_benchmark, find_source
-from medtune.benchmarks.short_answers.drawn_images import drawn_image
 from medtune.benchmarks.vqa_rad.sources.vqa_rad import PAIR, PUBLIC, release_note
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.source import SourceTable
 from medtune.eval.data_label import label_of
 from tests.benchmarks.short_answers.real_questions import real_questions
+from tests.examples import write_example
+from tests.examples.drawn_images import drawn_image
 
 Cells = dict[str, object]
 
@@ -28,9 +29,7 @@ def read(folder: Path, scratch: Path) -> SourceTable:
 
 
 def example(folder: Path) -> Path:
-    write = find_source("vqa_rad").write_example
-    assert write is not None
-    write(folder)
+    write_example("vqa_rad", folder)
     return folder
 
 

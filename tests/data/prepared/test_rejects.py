@@ -19,10 +19,11 @@ from medtune.data.raw.row_errors import Reject
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.types import SPLITS, MediaRef, Question
 from medtune.trainer.commands.cli import main
+from tests.examples.fetal_gauge import write_fetal_gauge
 
 BAD = Reject("rows.jsonl", 7, "answer", "'spleen' is not among the options ['liver', 'colon'].")
 
-PREPARE = ["prepare", "fetal_gauge", "--source", "fetal_gauge", "--from"]
+PREPARE = ["prepare", "fetal_gauge", "--source", "table", "--from"]
 
 
 def _table(folder: Path, num: int = 40) -> SourceTable:
@@ -103,7 +104,7 @@ def test_command_ends_with_the_table_and_obeys_the_share(
     assert main(command) == 1
     assert "rejected 1 of 61 questions (1.6%)" in capsys.readouterr().err
     assert main([*command, "--max-rejected", "0.05"]) == 0
-    assert "        1  field 'answer': wanted a text, got null" in capsys.readouterr().out
+    assert "        1  field 'answer': the answer is empty" in capsys.readouterr().out
 
 
 def test_missing_media_are_listed_without_an_out_folder(
@@ -112,17 +113,14 @@ def test_missing_media_are_listed_without_an_out_folder(
     (tiny_fetal_gauge / "images" / "scan03.png").unlink()
     assert main([*PREPARE, str(tiny_fetal_gauge), "--list-missing"]) == 0
     listed = capsys.readouterr()
-    assert listed.out == "images/scan03.png\thttps://github.com/BioMedIA-MBZUAI/FETAL-GAUGE\n"
+    assert listed.out == "images/scan03.png\tthe data set's owner\n"
     assert "1 media files are missing" in listed.err
 
 
 @pytest.fixture
 def tiny_fetal_gauge(tmp_path: Path) -> Path:
-    from medtune.benchmarks.fetal_gauge.sources import fetal_gauge
 
-    write_example = fetal_gauge.source().write_example
-    assert write_example is not None
-    write_example(tmp_path / "raw")
+    write_fetal_gauge(tmp_path / "raw")
     lines = (tmp_path / "raw" / "questions.jsonl").read_text().splitlines()
     bad = json.loads(lines[0]) | {"answer": None}
     (tmp_path / "raw" / "questions.jsonl").write_text("\n".join([*lines, json.dumps(bad)]) + "\n")

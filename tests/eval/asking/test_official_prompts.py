@@ -9,36 +9,23 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import find_benchmark
-from medtune.benchmarks.public_sets.public_set import public_set
 from medtune.benchmarks.u2_bench.official.prompts import read, scenario
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import SPLITS, Prompt, Question
 from medtune.eval.asking.official_prompts import OUR_WORDING, wording_name
-from medtune.eval.asking.prepared_prompts import usable_templates, with_prepared_prompts
+from medtune.eval.asking.prepared_prompts import read_official_templates, usable_templates, with_prepared_prompts
 from medtune.eval.benchmark import Benchmark
 from medtune.trainer.commands.cli import main
 from tests.conftest import REPOSITORY
+from tests.eval.asking.prompts_files import prompts_file
+from tests.examples import OF_SETS
 
-CODE = """
-class Places:
-    def build_prompt(self, line, task_type):
-        hint = line["hint"]
-        prompt = ""
-        if hint is not None:
-            prompt += f"{hint}."
-        if self.dataset_name in ["04", "17", "23", "32", "64"]:
-            prompt += f"Image of the {anatomy}.\\n"
-            prompt += "Where is the lesion?"
-        elif self.dataset_name == "48":
-            try:
-                kp = named(line)
-            except ValueError:
-                kp = "some valve"
-            prompt += f"Where is {kp}?"
-        else:
-            prompt += f"Where in the {anatomy} is {seg_channel_name}?"
-        return prompt
-"""
+PLACES = {
+    "LL 23": "Image of the {anatomy}.\nWhere is the lesion?",
+    "KD 48": "Where is {kp||some valve}?",
+    "OD 31": "Where in the {anatomy} is {seg_channel_name}?",
+}
+"""What a user writes by hand, because the kit has it in code."""
 
 
 @pytest.fixture
@@ -50,25 +37,81 @@ def kit(tmp_path: Path) -> Path:
         json.dumps({"10": "Pose? {braces stay}", "23": "Finding?", "28": "Grade?", "28_class": "Side?"})
     )
     (folder / "mea_prompt.json").write_text(json.dumps({"31": "How large, at {pixelSizeMm}mm?"}))
-    (folder / "image_seg.py").write_text(CODE)
     return tmp_path / "kit"
+
+
+@pytest.fixture
+def templates(kit: Path) -> dict[str, str]:
+    return {**read(kit), **PLACES}
+
+
+@pytest.fixture
+def file(templates: dict[str, str], tmp_path: Path) -> Path:
+    return prompts_file(tmp_path / "prompts.yaml", templates)
 
 
 def _asked(task: str, dataset: str, text: str = "?", **facets: str) -> Question:
     return Question("q", "m", text, ("a", "b"), "a", "choice", "p", {"task": task, "dataset": dataset, **facets})
 
 
-def test_kit_is_read_without_being_run(kit: Path) -> None:
-    found = read(kit)
+def test_the_file_is_made_of_the_kits_texts_and_names_what_is_missing(
+    kit: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "made.yaml"
+    arguments = ["prompts", "u2_bench", "--from", str(kit), "--out", str(out)]
+    assert main(arguments) == 0
+    said = capsys.readouterr().out
+    assert f"{out}: 5 of " in said
+    assert "asked in our words until you add them: " in said
+    assert "RG 39" in said
+    found = read_official_templates(find_benchmark("u2_bench"), out)
+    assert found == read(kit)
     assert (found["DD 28_1"], found["VRA 28"], found["DD 23"]) == ("Grade?", "Side?", "Finding?")
-    assert found["LL 23"] == "Image of the {anatomy}.\nWhere is the lesion?"
-    assert found["KD 48"] == "Where is {kp||some valve}?"
-    assert found["OD 31"] == "Where in the {anatomy} is {seg_channel_name}?"
-    assert "RG 39" not in found
+    assert main(arguments) == 1
+    assert "name another file with --out" in capsys.readouterr().err
+    for name, message in (("busi", "has no prompts in files of plain text"), ("slake", "a line for each of closed, ")):
+        assert main(["prompts", name, "--from", str(kit), "--out", str(tmp_path / "no.yaml")]) == 1
+        assert message in capsys.readouterr().err
 
 
-def test_scenarios_that_templates_cannot_ask_are_left_to_ours_and_named(kit: Path) -> None:
-    u2, templates = find_benchmark("u2_bench"), read(kit)
+@pytest.mark.parametrize(
+    ("benchmark", "text", "message"),
+    [
+        ("u2_bench", "DD 32x: Finding?", r"there is no template 'DD 32x'. Did you mean 'DD 32'\? There are: DD 21"),
+        ("u2_bench", "DD 23:", "'DD 23' is no text"),
+        ("u2_bench", "DD 23: '  '", "'DD 23' is no text"),
+        ("u2_bench", "DD 23: [Finding]", "'DD 23' is no text"),
+        ("u2_bench", "- DD 23", "wanted lines like NAME: TEXT"),
+        ("u2_bench", "", "wanted lines like NAME: TEXT"),
+        ("u2_bench", "DD 23: 'Finding?", "broken YAML"),
+        ("vqa_rad", "open: Say it shortly.", r"wanted 'open' to hold \{question\}"),
+        ("pmc_vqa", "choices: '{question}'", r"wanted 'choices' to hold \{options\}"),
+        ("rexsonovqa", "frames: 'Look. {user}{question}'", r"wanted 'frames' to hold \{pictures\}"),
+        ("ctlesionvqa", "numeric + sex: '{shown}'", r"wanted 'numeric \+ sex' to hold \{question\}"),
+        (
+            "ctlesionvqa",
+            "numeric + age + sex: '{shown}{question}'",
+            r"no template 'numeric \+ age \+ sex'. Did you mean",
+        ),
+        ("mmmu_med", "open: Shortly, please.", r"wanted 'open' to hold \{question\}"),
+        ("busi", "a: b", "has no official prompts that medtune reads"),
+    ],
+)
+def test_a_wrong_file_is_refused_by_line(benchmark: str, text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "prompts.yaml").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_official_templates(find_benchmark(benchmark), tmp_path / "prompts.yaml")
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no such file of prompts; check --prompts\.$"):
+        read_official_templates(find_benchmark("u2_bench"), tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match="which `medtune prompts` makes or you write"):
+        read_official_templates(find_benchmark("u2_bench"), tmp_path)
+
+
+def test_scenarios_that_templates_cannot_ask_are_left_to_ours_and_named(templates: dict[str, str]) -> None:
+    u2 = find_benchmark("u2_bench")
     breast, anywhere, report = _asked("LL", "23", anatomy="breast"), _asked("LL", "23"), _asked("RG", "39")
     every = usable_templates(u2, templates, [breast])
     assert (every.name, every.templates, every.notes) == (wording_name(templates), templates, ())
@@ -97,7 +140,7 @@ def test_missing_and_broken_files(kit: Path, tmp_path: Path) -> None:
 def rebuilt(tmp_path: Path) -> Path:
     for name in ("hc18", "fpus23"):
         (tmp_path / "raw" / name).mkdir(parents=True)
-        public_set(name).write_example(tmp_path / "raw" / name)
+        OF_SETS[name](tmp_path / "raw" / name)
     return tmp_path / "raw"
 
 
@@ -111,15 +154,14 @@ def _prompts(worded_as: Benchmark, prepared: Prepared) -> dict[str, Prompt]:
 
 
 def test_prepared_prompts_ask_every_question_and_every_output_says_so(
-    kit: Path, rebuilt: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    templates: dict[str, str], rebuilt: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (rebuilt / "fpus23" / "Dataset_Plane").rename(tmp_path / "planes")
     out, run = tmp_path / "prepared", tmp_path / "run"
-    assert main(["prepare", "busi", "--from", str(rebuilt), "--out", str(out), "--prompts", str(kit)]) == 1
+    file = prompts_file(tmp_path / "prompts.yaml", {**templates, "OD 31": "Where is {unheard}?"})
+    assert main(["prepare", "busi", "--from", str(rebuilt), "--out", str(out), "--prompts", str(file)]) == 1
     assert "has no official prompts" in capsys.readouterr().err
-    places = kit / "vlmeval" / "dataset" / "image_seg.py"
-    places.write_text(CODE.replace("{seg_channel_name}", "{unheard}"))
-    assert _prepare(rebuilt, out, kit) == 0
+    assert _prepare(rebuilt, out, file) == 0
     shown = capsys.readouterr().out
     assert "prompts: official for 2 scenarios, ours for 1: OD 31; sha256 " in shown
     assert "asked in our words, not the official ones: OD 31 (nothing for {unheard}: 12 questions)" in shown
@@ -130,8 +172,7 @@ def test_prepared_prompts_ask_every_question_and_every_output_says_so(
     ours = find_benchmark("u2_bench").render
     asked = {scenario(q): q for split in SPLITS for q in open_prepared(out).questions(split)}
     assert said["OD 31"] == ours(asked["OD 31"], "text")
-    places.write_text(CODE)
-    assert _prepare(rebuilt, out, kit) == 0
+    assert _prepare(rebuilt, out, prompts_file(file, templates)) == 0
     prepared = open_prepared(out)
     name = prepared.manifest.prompts
     assert name.startswith("official, sha256 ")
@@ -162,10 +203,10 @@ def test_prepared_prompts_ask_every_question_and_every_output_says_so(
     assert name in (run / "report.html").read_text("utf-8")
 
 
-def test_other_prompts_than_the_manifest_names_are_refused(kit: Path, rebuilt: Path, tmp_path: Path) -> None:
-    assert _prepare(rebuilt, tmp_path / "prepared", kit) == 0
-    file = tmp_path / "prepared" / "prompts.json"
-    file.write_text(file.read_text("utf-8").replace("Pose?", "Which pose?"), "utf-8")
+def test_other_prompts_than_the_manifest_names_are_refused(file: Path, rebuilt: Path, tmp_path: Path) -> None:
+    assert _prepare(rebuilt, tmp_path / "prepared", file) == 0
+    kept = tmp_path / "prepared" / "prompts.json"
+    kept.write_text(kept.read_text("utf-8").replace("Pose?", "Which pose?"), "utf-8")
     with pytest.raises(ValueError, match=r"its prompts\.json is not the one that its manifest names"):
         with_prepared_prompts(find_benchmark("u2_bench"), open_prepared(tmp_path / "prepared"))
 

@@ -12,12 +12,12 @@ import openpyxl
 import pytest
 
 from medtune.benchmarks import find_source
-from medtune.benchmarks.fetal_gauge.sources import fetal_gauge
 from medtune.data.prepared.question_origins import read_origins
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.write import prepare
 from medtune.data.types import Question
 from medtune.trainer.commands.cli import main
+from tests.examples.fetal_gauge import write_fetal_gauge
 
 Capture = pytest.CaptureFixture[str]
 
@@ -25,13 +25,11 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     folder = tmp_path_factory.mktemp("gauge")
-    write = fetal_gauge.source().write_example
-    assert write is not None
-    write(folder / "raw")
+    write_fetal_gauge(folder / "raw")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
         return prepare(
-            find_source("fetal_gauge"),
+            find_source("table"),
             benchmark="fetal_gauge",
             root=folder / "raw",
             out=folder / "prepared",
@@ -42,7 +40,7 @@ def _raw(prepared: Prepared) -> list[tuple[str, dict[str, object], Question]]:
     """Returns the test rows of the source's file with their questions, in the order of the file."""
     lines = (prepared.root.parent / "raw" / "questions.jsonl").read_text().splitlines()
     rows = [row for row in map(json.loads, lines) if row["split"] == "test"]
-    known = read_origins(prepared.root, "fetal_gauge")
+    known = read_origins(prepared.root, "table")
     questions = {question.id: question for question in prepared.questions("test")}
     return [(row["id"], row, questions[str(known.find(row["id"]))]) for row in rows]
 
@@ -166,14 +164,12 @@ def test_log_likelihoods_are_no_replies(prepared: Prepared, tmp_path: Path, caps
 
 def test_small_ids_in_another_order_are_refused_and_never_scored(tmp_path: Path, capsys: Capture) -> None:
     raw = tmp_path / "raw"
-    write = fetal_gauge.source().write_example
-    assert write is not None
-    write(raw)
+    write_fetal_gauge(raw)
     rows = [
         {**json.loads(line), "id": str(n)} for n, line in enumerate((raw / "questions.jsonl").read_text().splitlines())
     ]
     _write_lines(raw / "questions.jsonl", rows)
-    small = prepare(find_source("fetal_gauge"), benchmark="fetal_gauge", root=raw, out=tmp_path / "prepared")
+    small = prepare(find_source("table"), benchmark="fetal_gauge", root=raw, out=tmp_path / "prepared")
     asked = [row for row in rows if row["split"] == "test"]
     ids = [row["id"] for row in asked]
     perfect = [{"id": id_, "prediction": row["answer"]} for id_, row in zip(ids[::-1], asked, strict=True)]
@@ -294,5 +290,5 @@ def test_rows_are_found_by_their_own_id_and_no_id_is_stored(prepared: Prepared) 
     raw = _raw(prepared)
     assert len(raw) == prepared.num_questions("test") == 20
     assert not any(row_id.encode() in (prepared.root / "origins.arrow").read_bytes() for row_id, _, _ in raw)
-    assert read_origins(prepared.root, "fetal_gauge").find("unknown") is None
+    assert read_origins(prepared.root, "table").find("unknown") is None
     assert open_prepared(prepared.root).data_hash == prepared.data_hash

@@ -15,6 +15,7 @@ from medtune.data.media.masks import cell_of_point
 from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
+from tests.examples import write_example
 
 Rows = list[dict[str, str]]
 Write = Callable[[Path, Sequence[Mapping[str, str]]], None]
@@ -34,9 +35,7 @@ U2_TABLES = (
 
 
 def prepared_example(name: str, folder: Path) -> Prepared:
-    write = find_source(name).write_example
-    assert write is not None
-    write(folder / "raw")
+    write_example(name, folder / "raw")
     return prepare(find_source(name), benchmark=name, root=folder / "raw", out=folder / "prepared")
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from bench.measuring.unmixed import unmixed
 from medtune.data.types import MEDIA_MARK, MediaGroup, MediaRef, Prompt, Question, Turn
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.models.assemble import zoo_entry
@@ -17,7 +18,6 @@ from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import PartTuning, Tuning
 from medtune.trainer.training.batches import ROW_TOKENS, MicroBatch, MicroBatches
-from medtune.trainer.training.mixture import unmixed
 from medtune.trainer.training.sampling import StepOrder
 
 SHARING = ("nano_pocket", "nano_internvl", "nano_llava", "nano_mllama", "nano_qwen25vl", "nano_qwen3vl")

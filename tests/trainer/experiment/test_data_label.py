@@ -16,6 +16,7 @@ from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.training.dashboard.config import logged_config
+from tests.examples import write_example
 from tests.trainer.conftest import QUICK, Nano
 
 Capture = pytest.CaptureFixture[str]
@@ -28,10 +29,8 @@ BANNER = "Trained on an evaluation set"
 def divided(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A prepared folder in the layout of U2-Bench, with images made by the test, divided by patient."""
     root = tmp_path_factory.mktemp("u2")
-    write = find_source("u2_bench").write_example
-    assert write is not None
     (root / "raw").mkdir()
-    write(root / "raw")
+    write_example("u2_bench", root / "raw")
     thirds = Fractions(0.4, 0.3, 0.3)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
@@ -124,9 +123,7 @@ def test_validate_says_it_before_anything_is_learnt(divided: Path, capsys: Captu
 def test_a_set_for_evaluation_alone_is_refused_with_what_to_do(
     *, is_part: bool, prepared_tiny: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    write = find_source("u2_bench").write_example
-    assert write is not None
-    write(tmp_path / "raw")
+    write_example("u2_bench", tmp_path / "raw")
     whole = tmp_path / "whole"
     assert main(["prepare", "u2_bench", "--from", str(tmp_path / "raw"), "--out", str(whole)]) == 0
     parts = f"data.mixture=[{{benchmark: u2_bench, root: {whole}}}]"

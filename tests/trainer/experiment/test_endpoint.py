@@ -93,6 +93,37 @@ def test_evaluation_of_a_served_model(medtune: Evaluated, chat: ChatServer, tmp_
     assert "withheld by a content filter" in report
 
 
+def test_likelihoods_of_a_server_that_gives_them(
+    medtune: Evaluated, chat: ChatServer, tmp_path: Path, capsys: Any
+) -> None:
+    """The tokens are the bytes of the texts: "A" is likely, every other letter is not, and turns end with a 0."""
+
+    def rows(body: dict[str, Any]) -> Said:
+        last = body["messages"][-1]
+        answer = list(last["content"].encode()) if last["role"] == "assistant" else []
+        ids = [*range(1, 9), *answer, *([] if body.get("continue_final_message") or not answer else [0, 10])]
+        said = completion("B").body
+        assert isinstance(said, dict)
+        told = [{str(id_): {"logprob": -0.1 if id_ in (0, 65) else -3.0}} for id_ in ids[1:]]
+        return Said({**said, "prompt_logprobs": [None, *told]} if "prompt_logprobs" in body else said)
+
+    chat.reply = rows
+    both = ("model.endpoint.prompt_logprobs=true", "eval.readings=null")
+    assert medtune("validate", None, *both) == 0
+    said = capsys.readouterr().out
+    assert "log-likelihood from prompt_logprobs" in said
+    assert medtune("eval", tmp_path / "run", *both) == 0
+    assert int(said.partition("cost ")[2].split()[0].replace(",", "")) == len(chat.bodies)
+    predictions = lines(tmp_path / "run" / "zero_shot" / "predictions.jsonl")
+    likely = [each for each in predictions if each["reading"] == "likelihood"]
+    assert {each["condition"] for each in likely} == {"image", "text_only"}
+    assert len(likely) == 2 * (len(predictions) - len(likely)) > 0
+    for each in likely:
+        assert each["option_logprobs"] == pytest.approx([-0.2, *[-3.1] * (len(each["option_logprobs"]) - 1)])
+        assert set(each["option_tokens"]) == {2}
+    assert json.loads((tmp_path / "run" / "results.json").read_text())["unavailable"] == {}
+
+
 @pytest.mark.slow
 def test_neither_key_nor_address_where_it_does_not_belong(
     medtune: Evaluated, settings: list[str], chat: ChatServer, tmp_path: Path, capfd: Any

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from medtune.benchmarks import find_source
 from medtune.trainer.commands.cli import main
+from tests.examples import write_example
 from tests.models.endpoint.chat_server import ChatServer, asked_text, completion, serving
 
 
@@ -26,9 +26,7 @@ def chat() -> Iterator[ChatServer]:
 
 def test_from_tables_to_judged_answers(chat: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     raw, out, run = tmp_path / "raw", tmp_path / "prepared", tmp_path / "run"
-    write = find_source("m3d_vqa").write_example
-    assert write is not None
-    write(raw)
+    write_example("m3d_vqa", raw)
     assert main(["prepare", "m3d_vqa", "--from", str(raw), "--out", str(out)]) == 0
     settings = [
         "model.name=nano_pocket_ct", "data.benchmark=m3d_vqa", f"data.root={out}", "log.wandb=disabled",

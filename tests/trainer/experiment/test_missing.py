@@ -38,7 +38,7 @@ def test_everything_missing_is_listed_at_once(
     assert main(["validate", recipe]) == 1
     said = capsys.readouterr().out
     assert parameters in said
-    assert "medtune prepare fetal_gauge --source fetal_gauge --from FOLDER --out prepared/fetal_gauge" in said
+    assert "medtune prepare fetal_gauge --source table --from FOLDER --out prepared/fetal_gauge" in said
     assert f"hf download {hub_id}" in said
     assert "--set model.weights=/path/to/folder" in said
     assert ("It is gated" in said) == gated

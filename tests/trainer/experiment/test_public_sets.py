@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
 from tests.benchmarks.public_sets import test_fpus23 as fpus23
 from tests.benchmarks.public_sets import test_hc18 as hc18
+from tests.examples.fetal_ultrasound.plugin import PLUGIN, fetal_ultrasound
 
 QUICK = ("log.wandb=disabled", "eval.max_new_tokens=2", "eval.conditions=[image]")
 # Of FPUS23's 3,570 frames and HC18's 999 rows, so that all ten streams and every length of head stay.
@@ -119,6 +120,12 @@ def _laid_out(real_sets: Path, raw: Path, folders: Mapping[str, str]) -> Path:
     return raw
 
 
+@pytest.fixture(autouse=True)
+def named() -> Iterator[None]:
+    with fetal_ultrasound():
+        yield
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=[case.benchmark for case in CASES])
 def test_every_question_of_every_set_is_scored(real_sets: Path, tmp_path: Path, case: Case) -> None:
@@ -130,7 +137,8 @@ def test_every_question_of_every_set_is_scored(real_sets: Path, tmp_path: Path, 
     assert counts == case.scored
     assert prepared.manifest.num_patients["test"] == case.patients
     settings = [f"data.benchmark={case.benchmark}", f"data.root={out}", *QUICK]
-    assert main(["eval", "nano_busi_lora", "--out", str(run), "--set", *settings]) == 0
+    plugins = ["--plugins", str(PLUGIN)]
+    assert main([*plugins, "eval", "nano_busi_lora", "--out", str(run), "--set", *settings]) == 0
     results = json.loads((run / "results.json").read_text())
     primary = results["primary"]["name"]
     found = results["phases"]["zero_shot"]["metrics"]["image"]["robust"]
@@ -143,6 +151,6 @@ def test_every_question_of_every_set_is_scored(real_sets: Path, tmp_path: Path, 
     assert {row["question_id"] for row in parsed if row["reading"] == "likelihood"} == choices
     assert "reconstruction" in (run / "report.html").read_text("utf-8")
     predictions = run / "zero_shot" / "predictions.jsonl"
-    assert main(["score", case.benchmark, "--predictions", str(predictions), "--questions", str(out)]) == 0
+    assert main([*plugins, "score", case.benchmark, "--predictions", str(predictions), "--questions", str(out)]) == 0
     scored = json.loads((predictions.parent / "scores.json").read_text())
     assert scored["metrics"] == results["phases"]["zero_shot"]["metrics"]

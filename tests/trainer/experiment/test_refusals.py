@@ -12,8 +12,8 @@ import PIL.Image
 import pytest
 import torch
 
-from medtune.benchmarks.fetal_gauge.sources import fetal_gauge
 from medtune.trainer.commands.cli import main
+from tests.examples.fetal_gauge import write_fetal_gauge
 from tests.trainer.conftest import Nano
 
 
@@ -36,7 +36,7 @@ def test_missing_folder(nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_folder_of_another_benchmark(nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert nano.here("run", tmp_path / "run", "data.benchmark=fetal_heads") == 1
+    assert nano.here("run", tmp_path / "run", "data.benchmark=vqa_rad") == 1
     assert "was prepared for the benchmark 'busi'" in capsys.readouterr().err
 
 
@@ -44,12 +44,10 @@ def test_empty_split_is_refused_and_test_only_data_can_be_evaluated(
     nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raw, prepared = tmp_path / "raw", tmp_path / "prepared"
-    write = fetal_gauge.source().write_example
-    assert write is not None
-    write(raw)
+    write_fetal_gauge(raw)
     rows = raw / "questions.jsonl"
     rows.write_text(rows.read_text().replace('"train"', '"test"').replace('"val"', '"test"'))
-    assert main(["prepare", "fetal_gauge", "--source", "fetal_gauge", "--from", str(raw), "--out", str(prepared)]) == 0
+    assert main(["prepare", "fetal_gauge", "--source", "table", "--from", str(raw), "--out", str(prepared)]) == 0
     settings = (f"data.root={prepared}", "data.benchmark=fetal_gauge")
     assert nano.here("run", tmp_path / "run", *settings) == 1
     assert "the split 'train' is empty" in capsys.readouterr().err

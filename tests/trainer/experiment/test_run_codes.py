@@ -21,6 +21,7 @@ from medtune.models.towers.ctvit import CTViT
 from medtune.models.volumes import ctvit_code_input
 from medtune.models.weights.loading_options import CODES, Loading
 from medtune.trainer.commands.cli import main
+from tests.examples import write_example
 
 QUICK = (
     "log.wandb=disabled", "train.max_steps=2", "train.batch_size=2", "eval.conditions=[image,text_only]",
@@ -45,9 +46,7 @@ def fewer_voxels() -> Iterator[None]:
 def prepared_codes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example of CTLesionVQA; every second scan has the encoding that the tiny model's tower gives for it."""
     root, out = tmp_path_factory.mktemp("codes"), tmp_path_factory.mktemp("prepared_codes") / "ct"
-    write = find_source("ctlesionvqa").write_example
-    assert write is not None
-    write(root)
+    write_example("ctlesionvqa", root)
     (root / "encodings").mkdir()
     assembled = zoo_entry("nano_ct_chat").assemble(0, Loading(variant=CODES))
     tower = assembled.model.vision

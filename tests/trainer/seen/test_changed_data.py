@@ -18,6 +18,7 @@ from medtune.data.prepared.tables import map_table, read_media, read_questions, 
 from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.run_folder import RunFolder
+from tests.examples import write_example
 from tests.trainer.conftest import QUICK
 
 SHORT = (*QUICK[:1], "train.max_steps=2", "eval.every_steps=1", "eval.val_questions=2", "eval.max_new_tokens=2",
@@ -88,9 +89,7 @@ def test_a_changed_training_set_of_a_mixture_is_refused(
     root, out = data("tiny", 0), tmp_path / "run"
     # Two sets of one source with different patients: its numbers go on where the others end.
     more = tmp_path / "more_raw"
-    write = find_source("busi").write_example
-    assert write is not None
-    write(more)
+    write_example("busi", more)
     for path in sorted(more.rglob("*.png")):
         number = int(re.findall(r"\d+", path.name)[0])
         image = PIL.Image.open(path)

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from bench.measuring.unmixed import unmixed
 from medtune.data.types import MediaGroup, MediaRef, Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.models.assemble import zoo_entry
@@ -19,7 +20,6 @@ from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import PartTuning, Tuning
 from medtune.trainer.training.batches import ROW_TOKENS, MicroBatch, MicroBatches
-from medtune.trainer.training.mixture import unmixed
 from medtune.trainer.training.sampling import StepOrder
 from tests.models.tampering import all_seen, leaking, moved
 

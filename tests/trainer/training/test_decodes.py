@@ -14,13 +14,13 @@ import PIL.PngImagePlugin
 import pytest
 import torch
 
+from bench.measuring.unmixed import unmixed
 from medtune.data.media.images import image_size
 from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Reading, Request
 from medtune.models.answering import LocalAnswerer, Visit
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.trainer.training.batches import MicroBatches
-from medtune.trainer.training.mixture import unmixed
 from medtune.trainer.training.sampling import StepOrder
 
 NUM_PICTURES = 4

@@ -8,7 +8,6 @@ import pytest
 from scipy.ndimage import zoom
 
 from medtune.benchmarks import find_benchmark, find_source
-from medtune.benchmarks.public_sets.sets import hc18
 from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.write import prepare
@@ -18,6 +17,8 @@ from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.training.leaks import refuse_same, refuse_seen_lookalikes
 from medtune.trainer.training.mixture import open_training_sets
 from tests.data.prepared.content.scans import LPS, body, prepared, write_bodies, write_forms
+from tests.examples import OF_SETS
+from tests.examples.fetal_ultrasound.plugin import fetal_ultrasound
 from tests.trainer.conftest import QUICK
 from tests.twins import write_twins
 
@@ -82,12 +83,13 @@ def test_allowed_look_alikes_are_said(prepared_tiny: Path, enlarged: Path, capsy
 
 
 def test_a_part_without_look_alikes_is_learnt(prepared_tiny: Path, tmp_path: Path) -> None:
-    hc18.write_example(tmp_path / "raw")
-    prepare(find_source("fetal_heads"), benchmark="fetal_heads", root=tmp_path / "raw", out=tmp_path / "heads")
-    assert open_prepared(tmp_path / "heads").looks
-    parts = f"data.mixture=[{{benchmark: fetal_heads, root: {tmp_path / 'heads'}}}]"
-    recipe = read_recipe("nano_busi_lora", [f"data.root={prepared_tiny}", parts])
-    (opened,) = open_training_sets(recipe, open_prepared(prepared_tiny), find_benchmark("busi"))
+    OF_SETS["hc18"](tmp_path / "raw")
+    with fetal_ultrasound():
+        prepare(find_source("fetal_heads"), benchmark="fetal_heads", root=tmp_path / "raw", out=tmp_path / "heads")
+        assert open_prepared(tmp_path / "heads").looks
+        parts = f"data.mixture=[{{benchmark: fetal_heads, root: {tmp_path / 'heads'}}}]"
+        recipe = read_recipe("nano_busi_lora", [f"data.root={prepared_tiny}", parts])
+        (opened,) = open_training_sets(recipe, open_prepared(prepared_tiny), find_benchmark("busi"))
     assert opened.lookalikes == ""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from medtune.benchmarks import find_benchmark, find_source
-from medtune.benchmarks.public_sets.sets import hc18
 from medtune.data.media.augment import ALL_CHANGES, changes_allowed_by_all
 from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.write import prepare
@@ -21,15 +20,26 @@ from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import DataBlock, Recipe, TrainFolder
 from medtune.trainer.training.mixture import Mixture, num_changeable, open_training_sets, shares_of, stage_mixture
 from medtune.trainer.training.sampling import Draw
+from tests.examples import OF_SETS
+from tests.examples.fetal_ultrasound.plugin import PLUGIN, fetal_ultrasound
 from tests.trainer.conftest import Nano
+
+PLUGINS = ("--plugins", str(PLUGIN))
 
 
 @pytest.fixture(scope="module")
 def heads(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("heads")
-    hc18.write_example(folder / "raw")
-    prepare(find_source("fetal_heads"), benchmark="fetal_heads", root=folder / "raw", out=folder / "prepared")
+    OF_SETS["hc18"](folder / "raw")
+    with fetal_ultrasound():
+        prepare(find_source("fetal_heads"), benchmark="fetal_heads", root=folder / "raw", out=folder / "prepared")
     return folder / "prepared"
+
+
+@pytest.fixture(autouse=True)
+def named(heads: Path) -> Iterator[None]:
+    with fetal_ultrasound():
+        yield
 
 
 def _recipe(root: Path, **data: object) -> Recipe:
@@ -124,7 +134,7 @@ def test_an_augmentation_that_no_image_takes_is_refused(prepared_tiny: Path, tmp
         if any(q.facets["task"] == "lesion_localisation" for q in group.questions):
             assert isinstance(untouched := change(Image(flipped)), Image)
             assert np.array_equal(untouched.pixels_HWC, flipped)
-    hc18.write_example(tmp_path / "raw")
+    OF_SETS["hc18"](tmp_path / "raw")
     prepare(
         find_source("fetal_heads"),
         benchmark="fetal_heads",
@@ -161,12 +171,12 @@ def test_a_mixture_trains_resumes_to_the_bit_and_says_what_it_learnt(
         "data.augment=[mirror, grey]",
     )
     whole = tmp_path / "whole"
-    assert nano.here("train", whole, *mixed) == 0
+    assert nano.here("train", whole, *mixed, extra=PLUGINS) == 0
     about = json.loads((whole / "environment.json").read_text())["trained_on"]
     assert about.startswith("busi (tiny): ")
     assert "; fetal_heads (prepared): " in about
     again = tmp_path / "again"
-    assert nano.here("train", again, *mixed, "train.micro_batch_size=1") == 0
+    assert nano.here("train", again, *mixed, "train.micro_batch_size=1", extra=PLUGINS) == 0
     assert curve(again, "train/loss") == pytest.approx(curve(whole, "train/loss"), abs=1e-4)
     plain = tmp_path / "plain"
     assert nano.here("train", plain) == 0
@@ -175,8 +185,8 @@ def test_a_mixture_trains_resumes_to_the_bit_and_says_what_it_learnt(
 
 def test_validate_shows_the_parts(prepared_tiny: Path, heads: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mixture = f"data.mixture=[{{benchmark: busi, root: {prepared_tiny}}}, {{benchmark: fetal_heads, root: {heads}}}]"
-    assert main(["validate", "nano_busi_lora", "--set", f"data.root={prepared_tiny}", mixture]) == 0
+    assert main([*PLUGINS, "validate", "nano_busi_lora", "--set", f"data.root={prepared_tiny}", mixture]) == 0
     assert "learns     busi (tiny): " in capsys.readouterr().out
     missing = f"data.mixture=[{{benchmark: fetal_heads, root: {heads}/no}}]"
-    assert main(["validate", "nano_busi_lora", "--set", f"data.root={prepared_tiny}", missing]) == 1
+    assert main([*PLUGINS, "validate", "nano_busi_lora", "--set", f"data.root={prepared_tiny}", missing]) == 1
     assert "(data.mixture)" in capsys.readouterr().out

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from medtune.benchmarks.public_sets.sets.busi import CLASSES, LICENCE, PATIENT_UNIT, Case, busi_cases, write_example
+from medtune.benchmarks.public_sets.sets.busi import CLASSES, LICENCE, PATIENT_UNIT, Case, busi_cases
 from medtune.data.media.masks import NINE_CELLS, NOT_VISIBLE, box_size, cell_of_box
 from medtune.data.raw.choices import choice_question
 from medtune.data.raw.folder import raw_folder
@@ -33,7 +33,6 @@ def source() -> Source:
         provenance="reconstruction",
         patient_unit=PATIENT_UNIT,
         read=_read,
-        write_example=write_example,
     )
 
 

@@ -17,9 +17,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-import PIL.Image
-
 from medtune.benchmarks.iu_xray.studies import (
     LICENCE,
     OTHER_SPLIT,
@@ -60,7 +57,6 @@ def source() -> Source:
         patient_unit=PATIENT_UNIT,
         read=_read,
         read_questions=_read_questions,
-        write_example=_write_example,
         keeps_leaks=True,
         text_unit="report",
     )
@@ -141,23 +137,3 @@ def _study(row: _Row, images: Path) -> Study:
         place=place,
         split=split,
     )
-
-
-def _write_example(folder: Path) -> None:
-    """Writes twelve studies of two drawn images; two test reports stand in train, and one of them twice in test."""
-    reports = (*(f"The heart is of size {number}. The lungs are clear." for number in range(8)),)
-    chosen = {"train": (0, 1, 2, 3, 0, 4), "val": (5, 0), "test": (6, 0, 0, 7)}
-    parts: dict[str, list[dict[str, object]]] = {}
-    draw, number = np.random.default_rng(0), 100
-    for split, texts in chosen.items():
-        for text in texts:
-            number += 1
-            name = f"CXR{number}_IM-{number:04}"
-            paths = [f"{name}/{view}.png" for view in range(2)]
-            for path in paths:
-                (folder / "images" / name).mkdir(parents=True, exist_ok=True)
-                grey_HW = draw.integers(0, 256, (32, 28), dtype=np.uint8)
-                PIL.Image.fromarray(grey_HW).save(folder / "images" / path)
-            row: dict[str, object] = {"id": name, "report": reports[text], "image_path": paths, "split": split}
-            parts.setdefault(split, []).append(row)
-    (folder / FILE).write_text(json.dumps(parts), "utf-8")

@@ -15,9 +15,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
-import PIL.Image
-
 from medtune.benchmarks.iu_xray.studies import (
     LICENCE,
     MEDEVALKIT,
@@ -48,7 +45,6 @@ def source() -> Source:
         patient_unit=PATIENT_UNIT,
         read=_read,
         read_questions=_read_questions,
-        write_example=_write_example,
         test_only=True,
     )
 
@@ -95,16 +91,3 @@ def _study(value: object, place: Place, images: Path) -> Study:
     if not findings and not impression:
         raise place.error("wanted findings or an impression, both are empty", field="findings")
     return Study(study_id, min(patients), files, findings, impression, place)
-
-
-def _write_example(folder: Path) -> None:
-    """Writes five studies of two to four drawn images."""
-    (folder / "images").mkdir(parents=True)
-    draw, rows = np.random.default_rng(1), []
-    for number, views in enumerate((2, 2, 3, 4, 2), start=1101):
-        names = [f"CXR{number}_IM-{number:04}-{1 + view}001.png" for view in range(views)]
-        for name in names:
-            PIL.Image.fromarray(draw.integers(0, 256, (32, 28), dtype=np.uint8)).save(folder / "images" / name)
-        findings, impression = f"The heart is of size {number}. The lungs are clear.", "No acute disease."
-        rows.append({"id": f"open_i_{number}", "image": names, "findings": findings, "impression": impression})
-    (folder / FILE).write_text(json.dumps(rows), "utf-8")

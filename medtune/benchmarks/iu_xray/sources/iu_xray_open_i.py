@@ -16,9 +16,6 @@ from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
 
-import numpy as np
-import PIL.Image
-
 from medtune.benchmarks.iu_xray.studies import (
     LICENCE,
     OPEN_I,
@@ -48,7 +45,6 @@ def source() -> Source:
         patient_unit=PATIENT_UNIT,
         read=_read,
         read_questions=_read_questions,
-        write_example=_write_example,
     )
 
 
@@ -120,28 +116,3 @@ def _finding(root: ElementTree.Element) -> str | None:
     if not terms or terms == {_NOT_INDEXED}:
         return None
     return _NORMAL if terms == {_NORMAL} else "abnormal"
-
-
-def _write_example(folder: Path) -> None:
-    """Writes ten studies of two drawn images, one report without images, and one without findings and impression."""
-    reports = folder / _REPORTS[0]
-    reports.mkdir(parents=True)
-    (folder / _IMAGES).mkdir()
-    draw = np.random.default_rng(2)
-    for number in range(2101, 2113):
-        names = [f"CXR{number}_IM-{number:04}-{view}001" for view in (1, 2)] if number != 2111 else []
-        for name in names:
-            grey_HW = draw.integers(0, 256, (32, 28), dtype=np.uint8)
-            PIL.Image.fromarray(grey_HW).save(folder / _IMAGES / f"{name}.png")
-        findings = f"The heart is of size {number}. The lungs are clear." if number != 2112 else ""
-        impression = "No acute disease." if number % 2 and findings else ""
-        term = "normal" if number % 3 else "Cardiomegaly/mild"
-        (reports / f"{number - 2100}.xml").write_text(
-            f'<eCitation><uId id="CXR{number}"/><MedlineCitation><Article><Abstract>'
-            f'<AbstractText Label="FINDINGS">{findings}</AbstractText>'
-            f'<AbstractText Label="IMPRESSION">{impression}</AbstractText>'
-            f"</Abstract></Article></MedlineCitation><MeSH><major>{term}</major></MeSH>"
-            + "".join(f'<parentImage id="{name}"/>' for name in names)
-            + "</eCitation>",
-            "utf-8",
-        )

@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from string import ascii_uppercase
 
-from medtune.benchmarks.medxpertqa_mm.example import write_example
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.hub_rows import Row
@@ -58,7 +57,6 @@ def source() -> Source:
         read=_read,
         read_questions=_read_questions,
         read_hub=_read_hub,
-        write_example=write_example,
         test_only=True,
         answer_in=_answer_in,
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from medtune.benchmarks.mmmu_med.example import writer_of_example
 from medtune.benchmarks.mmmu_med.release import source_of
 from medtune.data.raw.source import Source
 
 
 def source() -> Source:
     """Returns the source."""
-    return source_of("test", write_example=writer_of_example("test"))
+    return source_of("test")

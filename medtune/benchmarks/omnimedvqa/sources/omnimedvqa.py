@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from string import ascii_uppercase
 
-from medtune.benchmarks.omnimedvqa.example import write_example
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.releases.hub_folder import hub_folder
@@ -54,7 +53,6 @@ def source() -> Source:
         read=_read,
         read_questions=_read_questions,
         read_hub=lambda hub, seed, scratch: _read(hub_folder(hub, (ARCHIVE,)), seed, scratch),
-        write_example=write_example,
         test_only=True,
     )
 

@@ -9,13 +9,11 @@ Source: UCSD-AI4H/PathVQA@dd51804, baselines/method1/saved/lxmert; hub card of f
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from medtune.benchmarks.short_answers.drawn_images import write_drawn_images
 from medtune.benchmarks.short_answers.hub_form import hub_form_table, is_hub_copy
 from medtune.benchmarks.short_answers.json_rows import ReleasedRow, released_rows
 from medtune.benchmarks.short_answers.released_answers import RELEASED, released_answer, tidy
@@ -47,7 +45,6 @@ def source() -> Source:
         read=_read,
         read_questions=partial(_read, needs_media=False),
         read_hub=_read_hub,
-        write_example=_write_example,
     )
 
 
@@ -171,19 +168,3 @@ def first_word(text: str) -> str:
     """
     word = text.partition(" ")[0].lower()
     return word if word in ("what", "where", "how", "when", "why", "is", "are", "does", "do") else "other"
-
-
-def _write_example(folder: Path) -> None:
-    """Writes a release of 14 invented images."""
-    for start, (name, _) in zip((0, 8, 11), FILES, strict=True):
-        part = name.removeprefix("pvqa_").removesuffix(".json")
-        number_of = range(start, {0: 8, 8: 11, 11: 14}[start])
-        ids = [f"{part}_{number:04}" for number in number_of]
-        write_drawn_images(folder / IMAGES / part, [f"{each}{SUFFIX}" for each in ids], first=start)
-        rows = []
-        for number, image in zip(number_of, ids, strict=True):
-            shape = "square" if number % 2 else "disc"
-            texts = ["What is shown?", "Is a square shown?", "Where is the shape?"]
-            answers = [shape, "yes" if number % 2 else "no", "in the dark "]
-            rows.append({"img_id": image, "sentf": {KEY: texts}, "labelf": {KEY: [{each: 1} for each in answers]}})
-        (folder / name).write_text(json.dumps(rows), "utf-8")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from medtune.benchmarks.pmc_vqa.example import writer_of_example
 from medtune.benchmarks.pmc_vqa.release import V1, source_of
 from medtune.data.raw.source import Source
 
 
 def source() -> Source:
     """Returns the source."""
-    return source_of(V1, write_example=writer_of_example(V1))
+    return source_of(V1)

@@ -5,11 +5,10 @@ The layout is in medtune/benchmarks/pmc_vqa/release.py.
 
 from __future__ import annotations
 
-from medtune.benchmarks.pmc_vqa.example import writer_of_example
 from medtune.benchmarks.pmc_vqa.release import V1_CLEAN, source_of
 from medtune.data.raw.source import Source
 
 
 def source() -> Source:
     """Returns the source."""
-    return source_of(V1_CLEAN, write_example=writer_of_example(V1_CLEAN))
+    return source_of(V1_CLEAN)

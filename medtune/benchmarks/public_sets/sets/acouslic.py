@@ -27,7 +27,7 @@ from scipy import ndimage
 from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
 from medtune.data.media.images import Size
 from medtune.data.media.masks import outer_box
-from medtune.data.media.metaimage import read_metaimage, write_metaimage
+from medtune.data.media.metaimage import read_metaimage
 from medtune.data.raw.csv_lines import Line, csv_lines
 from medtune.data.raw.folder import masks_without_image, unexpected_file, visible_entries
 from medtune.data.raw.row_errors import Place, read_rows, repeat_rejects
@@ -54,7 +54,6 @@ def public_set() -> PublicSet:
         stands_for_patient="patient",
         is_phantom=False,
         read=_read,
-        write_example=_write_example,
     )
 
 
@@ -158,22 +157,3 @@ def _circumference(line: Line, column: str) -> dict[str, float]:
     if not 0 < ac_mm < math.inf:
         raise line.place.error(f"wanted a length in mm, got {text!r}.", field=column)
     return {"ac_mm": ac_mm}
-
-
-def _write_example(folder: Path) -> None:
-    """Writes ten files of eight subjects: six sweeps of four frames, with one optimal and two suboptimal frames."""
-    y_HW, x_HW = np.mgrid[:40, :56]
-    lines = [",".join(_COLUMNS)]
-    for number in range(10):
-        rng = np.random.default_rng(number)
-        film_THW = rng.integers(10, 80, (24, 40, 56)).astype(np.uint8)
-        marks_THW = np.zeros_like(film_THW)
-        for frame, value in ((9, 2), (10, 1), (11, 2)):
-            marks_THW[frame, np.hypot((x_HW - 26 - number) / 14, (y_HW - 20) / 11) < 1] = value
-        film_THW[marks_THW > 0] += 100
-        uuid = f"{number:08x}-77c0-4f1e-9d7e-0123456789ab"
-        write_metaimage(folder / FILMS / f"{uuid}.mha", film_THW)
-        write_metaimage(folder / MASKS / f"{uuid}.mha", marks_THW)
-        lines.append(f"{uuid},{number % 8},,,{180 + 3.5 * number},,,")
-    (folder / TABLE).parent.mkdir(parents=True, exist_ok=True)
-    (folder / TABLE).write_text("\n".join(lines) + "\n", "utf-8")

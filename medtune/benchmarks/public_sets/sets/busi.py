@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import PIL.Image
 
 from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
 from medtune.data.media.images import Size, image_size
-from medtune.data.media.masks import Mask, largest_region, outer_box, read_mask
+from medtune.data.media.masks import largest_region, outer_box, read_mask
 from medtune.data.raw.folder import MASK_WITHOUT_IMAGE, clutter_note, unexpected_file, visible_entries
 from medtune.data.raw.row_errors import Place, ReadRows, Reject, RowError, read_rows
 from medtune.data.types import Box
@@ -67,7 +66,6 @@ def public_set() -> PublicSet:
         stands_for_patient="image",
         is_phantom=False,
         read=_read,
-        write_example=write_example,
     )
 
 
@@ -182,29 +180,3 @@ def _case(image: _File, masks: list[Path], lesion_class: str) -> Case:
         said = f"the mask of a {lesion_class} image {found}. Take it from the release again."
         raise place.error(said, media=first)
     return Case(stem, path, lesion_class, size, around, outer_box(largest_region(mask_HW)) if around else None)
-
-
-def write_example(folder: Path) -> None:
-    """Writes eight synthetic images of each class with dark ellipses as lesions; 'benign (2)' has two mask files."""
-    for class_index, lesion_class in enumerate(CLASSES):
-        (folder / lesion_class).mkdir(parents=True, exist_ok=True)
-        for number in range(1, 9):
-            generator = np.random.default_rng([class_index, number])
-            pixels_HW = generator.integers(90, 160, (60, 80)).astype(np.uint8)
-            stem = folder / lesion_class / f"{lesion_class} ({number})"
-            centres = [(14 + 7 * number, 12 + 5 * number)] if lesion_class != "normal" else []
-            if (lesion_class, number) == ("benign", 2):
-                centres.append((62, 12))
-            radius = 9 if lesion_class == "malignant" else 6
-            mask_files = [_ellipse(centre, radius - 2 * index) for index, centre in enumerate(centres)]
-            mask_files = mask_files or [np.zeros((60, 80), dtype=np.bool_)]
-            for index, mask_HW in enumerate(mask_files):
-                pixels_HW[mask_HW] //= 4
-                suffix = f"_mask_{index}" if index else "_mask"
-                PIL.Image.fromarray(np.where(mask_HW, 255, 0).astype(np.uint8)).save(f"{stem}{suffix}.png")
-            PIL.Image.fromarray(pixels_HW).save(f"{stem}.png")
-
-
-def _ellipse(centre: tuple[int, int], radius: int) -> Mask:
-    y_HW, x_HW = np.mgrid[:60, :80]
-    return np.asarray(np.hypot((x_HW - centre[0]) / 1.4, y_HW - centre[1]) <= radius)

@@ -10,9 +10,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-import PIL.Image
-
 from medtune.benchmarks.public_sets.public_set import Frame, PublicSet, SetTable
 from medtune.data.media.images import image_size
 from medtune.data.raw.csv_lines import Line, csv_lines
@@ -37,7 +34,6 @@ def public_set() -> PublicSet:
         stands_for_patient="patient",
         is_phantom=False,
         read=_read,
-        write_example=_write_example,
     )
 
 
@@ -84,23 +80,3 @@ def _frame(folder: Path, line: Line, seen: set[str]) -> Frame:
     seen.add(name)
     facets = {"scanner": row["US_Machine"]} if row["US_Machine"] else {}
     return Frame(name, path, patient, size, {"plane": plane}, split=split, facets=facets)
-
-
-def _write_example(folder: Path) -> None:
-    """Writes synthetic images in the release's layout: two of each of 24 patients, with every plane in every split."""
-    (folder / "Images").mkdir(parents=True, exist_ok=True)
-    kinds = [(BRAIN, brain) for brain in BRAIN_PLANES[:4]] + [
-        (plane, "Not A Brain") for plane in PLANES if plane != BRAIN
-    ]
-    lines = ["Image_name;Patient_num;Plane;Brain_plane;Operator;US_Machine;Train "]
-    rng = np.random.default_rng(3)
-    for patient in range(1, 25):
-        for image in (1, 2):
-            plane, brain = kinds[(2 * patient + image) % len(kinds)]
-            name = f"Patient{patient:05d}_Plane{image}_{image}_of_2"
-            grey_HW = rng.integers(0, 200, (33, 47), dtype=np.uint8)
-            PIL.Image.fromarray(np.dstack([grey_HW] * 3 + [np.full_like(grey_HW, 255)])).save(
-                folder / "Images" / f"{name}.png"
-            )
-            lines.append(f"{name};{patient};{plane};{brain};Op. 1;Voluson E6;{int(patient % 3 != 0)}")
-    (folder / TABLE).write_text("\n".join(lines) + "\n", "utf-8")

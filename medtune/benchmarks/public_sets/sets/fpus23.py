@@ -18,9 +18,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-import PIL.Image
-
 from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
 from medtune.data.media.images import Size, image_size
 from medtune.data.raw.folder import visible_entries
@@ -45,7 +42,6 @@ def public_set() -> PublicSet:
         stands_for_patient="sweep",
         is_phantom=True,
         read=_read,
-        write_example=_write_example,
     )
 
 
@@ -175,32 +171,3 @@ def _plane_frame(plane: str, path: Path, place: Place) -> Frame:
     name = f"{plane} {path.stem}"
     with place.reject_broken(path):
         return Frame(name, path, None, image_size(path), {"plane": plane})
-
-
-def _write_example(folder: Path) -> None:
-    """Writes synthetic frames as released: eight streams of three (two streams for each pose), four of each plane."""
-    rng = np.random.default_rng(23)
-
-    def write(path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        PIL.Image.fromarray(rng.integers(20, 120, (39, 68), dtype=np.uint8)).save(path)
-
-    for number, pose in enumerate(POSES * 2):
-        stream = f"stream_{pose}_around{PARTS[number % 4]}_{'hv'[number // 4]}"
-        images = []
-        for frame in range(3):
-            write(folder / "Dataset" / "four_poses" / stream / f"frame_{frame:06d}.png")
-            tag = f'<tag label="Orientation"><attribute name="Pose">{pose}</attribute></tag>'
-            part = PARTS[(number + frame) % 4]
-            box = f'<box label="{part}" xtl="{4 + frame}.40" ytl="5.10" xbr="{30 + 4 * frame}.30" ybr="24.90"></box>'
-            # Some released frames are tagged with their pose twice.
-            tags = tag * (2 if frame == 1 else 1)
-            images.append(
-                f'<image id="{frame}" name="frame_{frame:06d}.png" width="68" height="39">{box}{tags}</image>'
-            )
-        xml = folder / "Dataset" / "annos" / "annotation" / stream / "annotations.xml"
-        xml.parent.mkdir(parents=True, exist_ok=True)
-        xml.write_text(f"<annotations><version>1.1</version>{''.join(reversed(images))}</annotations>", "utf-8")
-    for plane in PLANES:
-        for number in range(4):
-            write(folder / PLANE_FOLDER / plane / f"{plane.lower()}_{number}.png")

@@ -17,9 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-import PIL.Image
-
 from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
 from medtune.data.media.images import Size, image_size
 from medtune.data.media.masks import Mask, fill_outline, outer_box, read_mask
@@ -96,7 +93,6 @@ def public_set() -> PublicSet:
         stands_for_patient=STANDS_FOR_PATIENT,
         is_phantom=False,
         read=_read,
-        write_example=write_example,
     )
 
 
@@ -229,25 +225,3 @@ def _official_pair(path: Path, place: Place) -> Pair | None:
     if not mask.is_file():
         raise place.error("its outline is missing. Copy it from the release.", media=mask)
     return Pair(path, mask, match["patient"], place)
-
-
-def write_example(folder: Path) -> None:
-    """Writes twelve synthetic images of eight pregnancies in the official layout: bright ellipses, pixels of 0.5 mm."""
-    training = folder / "training_set"
-    training.mkdir(parents=True, exist_ok=True)
-    y_HW, x_HW = np.mgrid[:96, :128]
-    lines = [",".join(COLUMNS)]
-    for index in range(12):
-        generator = np.random.default_rng(index)
-        distance_HW = np.hypot((x_HW - 30 - 6 * index) / 26, (y_HW - 34 - 2 * index) / 20)
-        speckle_HW = generator.integers(40, 90, (96, 128))
-        pixels_HW = np.where(distance_HW < 1, speckle_HW + 90, speckle_HW).astype(np.uint8)
-        outline_HW = np.where(np.abs(distance_HW - 1) < 0.06, 255, 0).astype(np.uint8)
-        name = f"{900001 + index % 8}_{'HC' if index < 8 else '2HC'}"
-        PIL.Image.fromarray(pixels_HW).save(training / f"{name}.png")
-        PIL.Image.fromarray(outline_HW).save(training / f"{name}_Annotation.png")
-        # Ramanujan's second approximation of an ellipse's circumference.
-        h = ((26 - 20) / (26 + 20)) ** 2
-        hc_mm = 0.5 * math.pi * (26 + 20) * (1 + 3 * h / (10 + math.sqrt(4 - 3 * h)))
-        lines.append(f"{name}.png,0.5,{hc_mm:.2f}")
-    (folder / TABLE).write_text("\n".join(lines) + "\n", "utf-8")

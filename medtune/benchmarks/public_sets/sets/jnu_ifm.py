@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import PIL.Image
 
 from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
 from medtune.data.media.images import Size, decode_image, image_size
@@ -43,7 +42,6 @@ def public_set() -> PublicSet:
         stands_for_patient="film",
         is_phantom=False,
         read=_read,
-        write_example=_write_example,
     )
 
 
@@ -108,26 +106,3 @@ def _boxes(mask: Path, size: Size, place: Place, shown: set[str]) -> tuple[Marke
         raise place.error(said, media=mask)
     boxes = ((name, outer_box(marks_HW == value)) for value, name in STRUCTURES.items() if name in shown)
     return tuple(Marked(name, box) for name, box in boxes if box)
-
-
-def _write_example(folder: Path) -> None:
-    """Writes eight synthetic films of four frames, one frame of each label."""
-    y_HW, x_HW = np.mgrid[:48, :64]
-    for film in range(8):
-        root = folder / "us_data" / f"2019082{film}T1"
-        for part in ("image", "mask"):
-            (root / part).mkdir(parents=True, exist_ok=True)
-        lines = [",".join(COLUMNS)]
-        for number, (label, seen) in enumerate(LANDMARKS.items()):
-            rng = np.random.default_rng([film, number])
-            grey_HW = rng.integers(20, 90, (48, 64)).astype(np.uint8)
-            marks_HW = np.zeros((48, 64), np.uint8)
-            if "fetal head" in _SHOWN[seen]:
-                marks_HW[np.hypot((x_HW - 40) / 15, (y_HW - 28 - film / 4) / 12) < 1] = 8
-            if "pubic symphysis" in _SHOWN[seen]:
-                marks_HW[np.hypot((x_HW - 12 - film) / 8, (y_HW - 9) / 4) < 1] = 7
-            grey_HW[marks_HW > 0] += 90
-            PIL.Image.fromarray(grey_HW).save(root / "image" / f"{root.name}_{number}.png")
-            PIL.Image.fromarray(marks_HW).save(root / "mask" / f"{root.name}_{number}_mask.png")
-            lines.append(f"{number},{label}")
-        (root / TABLE).write_text("\n".join(lines) + "\n", "utf-8")

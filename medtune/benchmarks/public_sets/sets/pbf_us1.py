@@ -15,9 +15,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-import PIL.Image
-
 from medtune.benchmarks.public_sets.public_set import Frame, PublicSet, SetTable
 from medtune.data.media.images import image_size
 from medtune.data.raw.csv_lines import Line, csv_lines
@@ -64,7 +61,6 @@ def public_set() -> PublicSet:
         stands_for_patient=STANDS_FOR_PATIENT,
         is_phantom=True,
         read=lambda folder, scratch: read_frames(folder),
-        write_example=_write_released,
     )
 
 
@@ -122,38 +118,3 @@ def _frame(folder: Path, line: Line, waiting: dict[tuple[str, str], _Released], 
     facets = {"position": positions[study]} if study in positions else {}
     full_name = f"{study} {name}".strip()
     return Frame(full_name, found.path, study or None, size, {"plane": row["class"]}, facets=facets)
-
-
-def write_flat(folder: Path) -> None:
-    """Writes four synthetic frames of each class in the second layout; the angle of their stripes shows the class."""
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = [",".join(_FLAT_COLUMNS)]
-    for value, plane in enumerate(PLANES):
-        for number in range(4):
-            _write_frame(folder / f"frame-{value}-{number}.png", value, number)
-            lines.append(f"frame-{value}-{number}.png,{plane},{value}")
-    (folder / FLAT).write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def _write_released(folder: Path) -> None:
-    """Writes eight synthetic studies in the released layout: a frame of each class, the phantom in four positions."""
-    lines = [",".join([*_RELEASED_COLUMNS, "image"])]
-    studies = [",".join([*_STUDY_COLUMNS, "Age", "Gender"])]
-    for number in range(8):
-        study = f"Obstetrics Exam - {number + 1:02d}-Mar-2024_10_AM"
-        (folder / study).mkdir(parents=True, exist_ok=True)
-        studies.append(f"{study},{('OA', 'OP', 'SA', 'SP')[number % 4]},{20 + number},Female")
-        for value, plane in enumerate(PLANES):
-            name = f"cineframe_{value}_2024-03-{number + 1:02d}T10.jpeg"
-            _write_frame(folder / study / name, value, number)
-            lines.append(f"{name},{study},{plane},{value},")
-    (folder / RELEASED).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (folder / _STUDIES).write_text("\n".join(studies) + "\n", encoding="utf-8")
-
-
-def _write_frame(path: Path, value: int, number: int) -> None:
-    y_HW, x_HW = np.mgrid[:48, :64]
-    generator = np.random.default_rng([value, number])
-    stripes_HW = np.sin((x_HW * np.cos(value) + y_HW * np.sin(value)) / 3 + number)
-    pixels_HW = (generator.integers(60, 120, (48, 64)) + 40 * stripes_HW) * (np.abs(x_HW - 32) < 8 + y_HW)
-    PIL.Image.fromarray(pixels_HW.astype(np.uint8)).save(path)

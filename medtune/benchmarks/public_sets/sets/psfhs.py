@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
 from medtune.data.media.images import Size
 from medtune.data.media.masks import outer_box
-from medtune.data.media.metaimage import read_metaimage, write_metaimage
+from medtune.data.media.metaimage import read_metaimage
 from medtune.data.raw.folder import masks_without_image, unexpected_file, visible_entries
 from medtune.data.raw.row_errors import Place, read_rows
 
@@ -35,7 +35,6 @@ def public_set() -> PublicSet:
         stands_for_patient="image",
         is_phantom=False,
         read=_read,
-        write_example=_write_example,
     )
 
 
@@ -94,19 +93,3 @@ def grey(stored: NDArray[np.uint8], path: Path) -> NDArray[np.uint8]:
         if (channels == channels[0]).all():
             return np.ascontiguousarray(channels[0])
     raise ValueError(f"{path}: wanted one grey image, or three equal channels, got the shape {stored.shape}.")
-
-
-def _write_example(folder: Path) -> None:
-    """Writes twelve synthetic images with a large ellipse as head and a small one as symphysis; some lack one."""
-    y_HW, x_HW = np.mgrid[:64, :64]
-    for number in range(12):
-        rng = np.random.default_rng(number)
-        grey_HW = rng.integers(20, 90, (64, 64)).astype(np.uint8)
-        marks_HW = np.zeros((64, 64), np.uint8)
-        if number % 4 != 3:
-            marks_HW[np.hypot((x_HW - 36) / 20, (y_HW - 38 - number / 4) / 16) < 1] = 2
-        if number % 4 != 2:
-            marks_HW[np.hypot((x_HW - 14 - number / 3) / 9, (y_HW - 12) / 5) < 1] = 1
-        grey_HW[marks_HW > 0] += 90
-        write_metaimage(folder / "image_mha" / f"{number + 3744:05d}.mha", np.stack([grey_HW] * 3))
-        write_metaimage(folder / "label_mha" / f"{number + 3744:05d}.mha", marks_HW)

@@ -1,18 +1,17 @@
-"""Reads U2-Bench's official prompts from its evaluation kit, or from a folder that holds the prompts of its paper.
+"""U2-Bench's official prompts, and how those in plain text are read from its evaluation kit or from its paper.
 
-The kit holds cla_prompt.json and mea_prompt.json, and beside them image_seg.py and image_report.py, whose
-`build_prompt` is read and never run. A folder with the paper's prompts holds index.json, with a list "prompts" of
-objects with file, task, dataset_id and options, and the text files that it names. The paper prints only the beginning
-of the ablation's prompts; the rest is taken to be the official prompt after its role.
+The kit holds cla_prompt.json and mea_prompt.json. Its prompts for places, captions and reports are code (`build_prompt`
+in image_seg.py and image_report.py) and have to be written by hand. A folder with the paper's prompts holds index.json,
+with a list "prompts" of objects with file, task, dataset_id and options, and the text files that it names. The paper
+prints only the beginning of the ablation's prompts; the rest is taken to be the official prompt after its role.
 
 Source: dolphin-sound/u2-bench-evalkit, vlmeval/dataset; U2-Bench (arXiv 2505.17779), Appendix D.
 """
 
 from __future__ import annotations
 
-import ast
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TASKS, VALUE
@@ -20,7 +19,6 @@ from medtune.data.types import Question
 from medtune.eval.asking.official_prompts import OfficialPrompts
 
 _KIT = ("cla_prompt.json", "mea_prompt.json")
-_KIT_CODE = {"image_seg.py": DETECTION, "image_report.py": ("RG", "CG")}
 # The names that the kit gives to two sets with the same number.
 _KIT_KEYS = {("DD", "28_1"): "28", ("VRA", "28"): "28_class"}
 # A prompt that the paper prints without the number of a set is for several sets, which its options identify. An option
@@ -38,12 +36,15 @@ _TEXT_SETS = {"CG": ("CG 10", "CG 44"), "RG": ("RG 39",)}
 
 
 def official_prompts() -> OfficialPrompts:
-    """Returns how the official prompts are read and filled."""
+    """Returns how the official prompts are filled."""
     return OfficialPrompts(
-        read=read,
+        names=dict.fromkeys(
+            (*(f"{task} {each}" for task, sets in TASKS.items() for each in sets), *_STEM_LABELS.values()), ()
+        ),
         scenario=scenario,
         gaps=_gaps,
         answer_format="text",
+        from_texts=read,
         stems={"with_anatomy": (_WITH_ANATOMY, _WITHOUT_ANATOMY), "without_anatomy": (_WITHOUT_ANATOMY,)},
     )
 
@@ -67,7 +68,7 @@ def read(folder: Path) -> Mapping[str, str]:
         return _paper(folder)
     raise FileNotFoundError(
         f"{folder}: wanted {' and '.join(_KIT)} of U2-Bench's evaluation kit (vlmeval/dataset), or index.json with the "
-        "paper's prompts; check --prompts"
+        "paper's prompts; check --from"
     )
 
 
@@ -80,15 +81,6 @@ def _kit(folder: Path) -> Mapping[str, str]:
             text = prompts.get(_KIT_KEYS.get((task, dataset), dataset))
             if isinstance(text, str):
                 found[f"{task} {dataset}"] = text
-    for name, tasks in _KIT_CODE.items():
-        if (folder / name).is_file():
-            body = _build_prompt(folder / name)
-            defaults = _defaults(body)
-            found |= {
-                f"{task} {dataset}": _with_defaults(_said(body, dataset), defaults)
-                for task in tasks
-                for dataset in TASKS[task]
-            }
     return {key: text for key, text in found.items() if text}
 
 
@@ -166,80 +158,3 @@ def _json(path: Path) -> dict[str, object]:
     if not isinstance(found, dict):
         raise ValueError(f"{path}: wanted a JSON object, got {type(found).__name__}.")
     return found
-
-
-def _build_prompt(path: Path) -> Sequence[ast.stmt]:
-    try:
-        tree = ast.parse(path.read_text("utf-8"))
-    except (SyntaxError, ValueError) as error:
-        raise ValueError(f"{path}: no Python that could be read ({error}). Copy it from the benchmark again.") from None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == "build_prompt":
-            return node.body
-    raise ValueError(f"{path}: wanted a function build_prompt, there is none.")
-
-
-def _said(body: Sequence[ast.stmt], dataset: str, text: str = "") -> str:
-    """Returns the text that the statements put into `prompt` for a data set.
-
-    A variable that is inserted into the text becomes a gap with the variable's name.
-    """
-    for statement in body:
-        if isinstance(statement, ast.If):
-            branch = statement.body if _is_for(statement.test, dataset) else statement.orelse
-            text = _said(branch, dataset, text)
-        elif isinstance(statement, ast.AugAssign) and _is_prompt(statement.target):
-            text += _literal(statement.value)
-        elif isinstance(statement, ast.Assign) and _is_prompt(statement.targets[0]):
-            text = _literal(statement.value)
-    return text
-
-
-def _defaults(body: Sequence[ast.stmt]) -> Mapping[str, str]:
-    """Returns the constant texts that the statements assign to variables, by variable.
-
-    The kit uses such a text in place of a cell that it cannot read.
-    """
-    assigned = (node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Assign))
-    return {
-        node.targets[0].id: node.value.value
-        for node in assigned
-        if isinstance(node.targets[0], ast.Name)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-        and not _is_prompt(node.targets[0])
-    }
-
-
-def _with_defaults(template: str, defaults: Mapping[str, str]) -> str:
-    for name, said in defaults.items():
-        template = template.replace(f"{{{name}}}", f"{{{name}||{said}}}")
-    return template
-
-
-def _is_prompt(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "prompt"
-
-
-def _is_for(test: ast.expr, dataset: str) -> bool:
-    """Returns whether a condition on the data set's name is true; any other condition is taken to be false."""
-    if not (isinstance(test, ast.Compare) and ast.unparse(test.left) == "self.dataset_name" and len(test.ops) == 1):
-        return False
-    try:
-        wanted = ast.literal_eval(test.comparators[0])
-    except ValueError:
-        return False
-    return (
-        dataset in wanted if isinstance(test.ops[0], ast.In) else isinstance(test.ops[0], ast.Eq) and dataset == wanted
-    )
-
-
-def _literal(node: ast.expr) -> str:
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
-    if isinstance(node, ast.JoinedStr):
-        return "".join(
-            f"{{{ast.unparse(part.value)}}}" if isinstance(part, ast.FormattedValue) else _literal(part)
-            for part in node.values
-        )
-    return ""

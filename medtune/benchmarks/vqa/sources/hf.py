@@ -8,13 +8,9 @@ Source: Hugging Face `datasets`, huggingface.co/docs/datasets.
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from functools import partial
 from pathlib import Path
-
-import numpy as np
-import PIL.Image
 
 from medtune.benchmarks.vqa.media_cells import MediaReader
 from medtune.benchmarks.vqa.question_table import ReadSet, question_table
@@ -46,7 +42,6 @@ def _source(options: TableOptions) -> Source:
         read_hub=partial(_read, options=options),
         with_options=_source,
         recognises=_recognises,
-        write_example=_write_example,
     )
 
 
@@ -103,33 +98,3 @@ def _splits(parts: list[RowSet], options: TableOptions) -> dict[str, Split | Non
                 f"{' and '.join(same)} are all {split}. Leave all but one out, e.g. --splits {same[-1]}=none."
             )
     return found
-
-
-def _write_example(folder: Path) -> None:
-    """Writes a saved data set with train and test about 16 drawn images, which stand in it as bytes."""
-    import datasets
-
-    def part(first: int) -> datasets.Dataset:
-        numbers = range(first, first + 8)
-        columns = {
-            "image": [{"bytes": _png(number), "path": None} for number in numbers],
-            "question": [f"Which organ is shown, number {number}?" for number in numbers],
-            "options": [["liver", "spleen", "kidney"] for _ in numbers],
-            "answer": ["ABC"[number % 3] for number in numbers],
-            "patient_id": [f"patient_{number:02}" for number in numbers],
-        }
-        features = {
-            "image": datasets.Image(),
-            "options": datasets.List(datasets.Value("string")),
-            **{name: datasets.Value("string") for name in ("question", "answer", "patient_id")},
-        }
-        return datasets.Dataset.from_dict(columns, features=datasets.Features(features))
-
-    datasets.DatasetDict(train=part(0), test=part(8)).save_to_disk(folder)
-
-
-def _png(number: int) -> bytes:
-    grey_HW = np.random.default_rng(number).integers(0, 256, (24, 32), dtype=np.uint8)
-    stored = io.BytesIO()
-    PIL.Image.fromarray(grey_HW).save(stored, "PNG")
-    return stored.getvalue()

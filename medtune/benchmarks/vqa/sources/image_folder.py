@@ -13,9 +13,6 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-import PIL.Image
-
 from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.columns import Columns
 from medtune.benchmarks.vqa.media_cells import MediaReader
@@ -56,7 +53,6 @@ def _source(options: TableOptions) -> Source:
         read=partial(_read, options=options),
         with_options=_source,
         recognises=_recognises,
-        write_example=_write_example,
     )
 
 
@@ -148,12 +144,3 @@ def _rows(folder: Path, of_class: Path) -> Iterator[Row | RowError | LeftOut]:
             yield Row(place, {_FILE: str(path.relative_to(folder)), _CLASS: of_class.name})
         else:
             yield place.error("wanted an image, film or scan, this file has another suffix. Move it out.", media=path)
-
-
-def _write_example(folder: Path) -> None:
-    """Writes eight drawn images for each of three classes."""
-    for number in range(24):
-        of_class = folder / ("normal", "benign", "malignant")[number % 3]
-        of_class.mkdir(parents=True, exist_ok=True)
-        grey_HW = np.random.default_rng(number).integers(0, 256, (24, 32), dtype=np.uint8)
-        PIL.Image.fromarray(grey_HW).save(of_class / f"us_{number:02}.png")

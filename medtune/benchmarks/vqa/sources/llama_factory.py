@@ -17,9 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-import PIL.Image
-
 from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.columns import columns_of
 from medtune.benchmarks.vqa.conversation import ASSISTANT, SYSTEM, USER, words
@@ -78,7 +75,6 @@ def _source(options: TableOptions) -> Source:
         read_questions=partial(_read, options=options, needs_files=False),
         with_options=_source,
         recognises=_recognises,
-        write_example=_write_example,
     )
 
 
@@ -277,44 +273,3 @@ def _mapping(value: object, where: str) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
         raise ValueError(f"{where}: columns and tags are objects of texts, got {value!r}.")
     return value
-
-
-def _write_example(folder: Path) -> None:
-    """Writes a ShareGPT data set and an Alpaca one about eight pictures, with changed and with default column names."""
-    (folder / "images").mkdir(parents=True, exist_ok=True)
-    for number in range(8):
-        grey_HW = np.random.default_rng(number).integers(0, 256, (24, 32), dtype=np.uint8)
-        PIL.Image.fromarray(grey_HW).save(folder / "images" / f"us_{number}.png")
-    shared = [
-        {
-            "messages": [
-                {"role": "user", "content": f"<image>Which organ is shown, number {number}?"},
-                {"role": "assistant", "content": f"organ {number % 3}"},
-            ],
-            "pictures": [f"images/us_{number}.png"],
-        }
-        for number in range(8)
-    ]
-    alpaca = [
-        {
-            "instruction": f"<image>Describe plane {number}.",
-            "input": "In one word.",
-            "output": f"plane {number % 2}",
-            "images": [f"images/us_{number}.png"],
-        }
-        for number in range(8)
-    ]
-    (folder / "shared.json").write_text(json.dumps(shared), "utf-8")
-    (folder / "alpaca.jsonl").write_text("\n".join(map(json.dumps, alpaca)), "utf-8")
-    tags = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}
-    info = {
-        "organs": {
-            "file_name": "shared.json",
-            "formatting": "sharegpt",
-            "columns": {"messages": "messages", "images": "pictures"},
-            "tags": tags,
-        },
-        "planes": {"file_name": "alpaca.jsonl"},
-        "elsewhere": {"hf_hub_url": "someone/something"},
-    }
-    (folder / INFO).write_text(json.dumps(info), "utf-8")

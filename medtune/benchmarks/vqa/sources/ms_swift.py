@@ -12,13 +12,9 @@ Source: ms-swift's documentation, "Custom dataset" (swift.readthedocs.io).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-
-import numpy as np
-import PIL.Image
 
 from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.columns import columns_of
@@ -61,7 +57,6 @@ def _source(options: TableOptions) -> Source:
         read_questions=partial(_read, options=options, needs_files=False),
         with_options=_source,
         recognises=_recognises,
-        write_example=_write_example,
     )
 
 
@@ -153,22 +148,3 @@ def earlier_turns(row: Row, field: str) -> list[tuple[str, str]]:
             raise row.place.error("wanted a list of [question, answer].", field=field)
         found += [(USER, words(pair[0], row.place, field)), (ASSISTANT, words(pair[1], row.place, field))]
     return found
-
-
-def _write_example(folder: Path) -> None:
-    """Writes twelve rows about eight pictures in both forms (messages, query and response), and one with two turns."""
-    (folder / "images").mkdir(parents=True, exist_ok=True)
-    rows: list[dict[str, object]] = []
-    for number in range(12):
-        image = f"images/us_{number % 8}.png"
-        grey_HW = np.random.default_rng(number % 8).integers(0, 256, (24, 32), dtype=np.uint8)
-        PIL.Image.fromarray(grey_HW).save(folder / image)
-        asked, answer = f"<image>Which organ is shown, number {number}?", f"organ {number % 3}"
-        if number % 2:
-            rows.append({"query": asked, "response": answer, "images": [image]})
-        else:
-            turns = [{"role": "user", "content": asked}, {"role": "assistant", "content": answer}]
-            rows.append({"messages": [{"role": "system", "content": "Answer briefly."}, *turns], "images": [image]})
-    more = [{"role": "user", "content": "Is it enlarged?"}, {"role": "assistant", "content": "no"}]
-    rows.append({"messages": [*turns, *more], "images": [image]})
-    (folder / "data.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n", "utf-8")

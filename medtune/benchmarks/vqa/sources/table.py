@@ -14,9 +14,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-import PIL.Image
-
 from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.answers import YES_NO
 from medtune.benchmarks.vqa.columns import Columns, columns_of, require
@@ -54,7 +51,6 @@ def _source(options: TableOptions) -> Source:
         read_questions=partial(_read, options=options, needs_files=False),
         with_options=_source,
         recognises=recognises,
-        write_example=_write_example,
     )
 
 
@@ -166,20 +162,3 @@ def _beside(root: Path) -> tuple[str, ...]:
         return ()
     others = [file for file in table_files(root.parent) if file.parent == root.parent and file != root]
     return (f"{len(others)} other tables lie beside the one that was read; --from FOLDER reads all",) if others else ()
-
-
-def _write_example(folder: Path) -> None:
-    """Writes a table with questions of every kind about 24 drawn images of 12 patients."""
-    (folder / "pictures").mkdir(parents=True, exist_ok=True)
-    lines = ["image,question,A,B,C,answer,unit,patient,ward"]
-    for number in range(24):
-        draw = np.random.default_rng(number)
-        grey_HW = draw.integers(0, 256, (24, 32), dtype=np.uint8)
-        PIL.Image.fromarray(grey_HW).save(folder / "pictures" / f"us_{number:02}.png")
-        start = f"pictures/us_{number:02}.png"
-        end = f"patient_{number // 2:02},{'east' if number % 3 else 'west'}"
-        lines.append(f"{start},Which organ is shown?,liver,spleen,kidney,{'ABC'[number % 3]},,{end}")
-        lines.append(f"{start},Is a cyst visible?,,,,{'yes' if number % 2 else 'No'},,{end}")
-        lines.append(f"{start},How wide is it?,,,,{number + 1}.5,mm,{end}")
-        lines.append(f"{start},What is seen?,,,,an echo of size {number % 4},,{end}")
-    (folder / "data.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")

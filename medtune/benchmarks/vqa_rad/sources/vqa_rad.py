@@ -9,14 +9,12 @@ Source: Lau et al. 2018, doi:10.1038/sdata.2018.251; OSF 89kps; hub card of flav
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from medtune.benchmarks.short_answers.drawn_images import write_drawn_images
 from medtune.benchmarks.short_answers.hub_form import hub_form_table, is_hub_copy
 from medtune.benchmarks.short_answers.json_rows import ReleasedRow, released_rows
 from medtune.benchmarks.short_answers.released_answers import RELEASED, released_answer, tidy
@@ -70,7 +68,6 @@ def source() -> Source:
         read_questions=partial(_read, needs_media=False),
         read_hub=_read_hub,
         keeps_leaks=True,
-        write_example=_write_example,
     )
 
 
@@ -205,32 +202,3 @@ def _repairs(row: ReleasedRow) -> int:
             types != tidy(types).upper() or any(code.strip() in _MISSPELT for code in types.split(",")),
         )
     )
-
-
-def _write_example(folder: Path) -> None:
-    """Writes a release of 14 invented images in the layout of two files; its test questions share images with train."""
-    write_drawn_images(folder / "images", [f"synpic{number}.jpg" for number in range(14)])
-    rows: dict[str, list[dict[str, object]]] = {name: [] for name, _ in PAIR}
-    for number in range(14):
-        said: list[tuple[str, object, str, str]] = [
-            ("Is a square shown?", "Yes" if number % 2 else "no", "CLOSED", "PRES")
-        ]
-        said.append(("Which shape is shown?", "square \t" if number % 2 else "disc", "OPEN", "ATRIB, POS"))
-        said.append(("How many shapes are shown?", 1, "OPEN", "COUNT"))
-        said.append(("Is it a square or a disc?", "Square" if number % 2 else "Disc", "CLOSED ", "ORGAN"))
-        for place, (text, answer, kind, types) in enumerate(said):
-            split = PAIR[number % 5 == 0 and place < 2][0]
-            rows[split].append(
-                {
-                    "qid": 4 * number + place,
-                    "image_name": f"synpic{number}.jpg",
-                    "image_organ": ("HEAD", "CHEST", "ABD")[number % 3],
-                    "answer": answer,
-                    "answer_type": kind,
-                    "question_type": types,
-                    "question": text,
-                    "phrase_type": "freeform" if split == PAIR[0][0] else "test_freeform",
-                }
-            )
-    for name, listed in rows.items():
-        (folder / name).write_text(json.dumps(listed), "utf-8")

@@ -1,1 +1,1 @@
-"""The commands about extensions: list, check and bench."""
+"""The commands about extensions: list and check."""

@@ -70,7 +70,7 @@ def chosen_source(options: argparse.Namespace) -> Source:
     """Returns the source that the user names, with what he says of his table.
 
     Without a name it is the first source of the benchmark that recognises his files, or the first of all where none of
-    them tells files apart.
+    them tells files apart, or where it is a simulation and he names no files.
 
     Raises:
         ValueError: The benchmark does not take the source, no source recognises the files, or the source knows its own
@@ -100,7 +100,7 @@ def chosen_source(options: argparse.Namespace) -> Source:
 def _recognised(options: argparse.Namespace) -> Source:
     sources = [find_source(name) for name in find_benchmark(options.benchmark).sources]
     telling = [(source, source.recognises) for source in sources if source.recognises is not None]
-    if not telling:
+    if not telling or (options.root is None and sources[0].write_settings is not None):
         return sources[0]
     if options.root is None:
         raise ValueError(f"prepare {options.benchmark} needs --from: a table, a folder, or hf:ID")

@@ -102,9 +102,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prompts",
         type=Path,
-        metavar="DIR",
-        help="A folder with the benchmark's own prompts, or a clone of the kit whose prompts its README names; they "
-        "are then sent verbatim (default: medtune's wording).",
+        metavar="FILE",
+        help="A YAML file with the official prompts, or those of the kit that the benchmark's README names; they are "
+        "then sent verbatim (default: medtune's wording).",
     )
     cache = parser.add_argument_group("the cache of volumes, in place of all of the above")
     cache.add_argument(
@@ -292,7 +292,7 @@ def prepare_folder(
         split_lookalikes: Whether images that look alike may lie in two splits.
         keep_leaks: Whether a split of the data is kept that has a patient or an image in two splits.
         copy: Whether films and scans are copied rather than linked.
-        prompts: A folder with the benchmark's own prompts or a kit's; None takes medtune's wording.
+        prompts: A YAML file with official prompts or a kit's; None takes medtune's wording.
         processes: The number of processes that draw and copy media.
 
     Raises:
@@ -357,9 +357,9 @@ def list_missing(source: Source, *, root: Origin, seed: int) -> int:
     return 0
 
 
-def _official(benchmark_name: str, folder: Path | None) -> Callable[[Sequence[Question]], Prompts] | None:
-    if folder is None:
+def _official(benchmark_name: str, file: Path | None) -> Callable[[Sequence[Question]], Prompts] | None:
+    if file is None:
         return None
     benchmark = find_benchmark(benchmark_name)
-    templates = read_official_templates(benchmark, folder)
+    templates = read_official_templates(benchmark, file)
     return lambda questions: Prompts(*usable_templates(benchmark, templates, questions))

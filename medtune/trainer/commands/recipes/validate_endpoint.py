@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from medtune.eval.asking.plan import plan_visits
-from medtune.models.endpoint.estimate import total_tokens
+from medtune.models.endpoint.estimate import num_requests, total_tokens
 from medtune.models.endpoint.messages import cost_text
 from medtune.models.endpoint.settings import Endpoint
 from medtune.trainer.experiment.open_data import OpenedData
@@ -21,7 +21,8 @@ def show_served(endpoint: Endpoint, data: OpenedData | None) -> str | None:
         data: The opened data of the recipe; None if they are missing.
     """
     print(f"model      {endpoint.model}, behind {endpoint.base_url}; it can be evaluated, not trained")
-    print("readings   generation; log-likelihood n/a")
+    likelihood = "from prompt_logprobs" if endpoint.prompt_logprobs else "n/a"
+    print(f"readings   generation; log-likelihood {likelihood}")
     if data is not None:
         recipe = data.recipe
         plan = plan_visits(
@@ -35,7 +36,7 @@ def show_served(endpoint: Endpoint, data: OpenedData | None) -> str | None:
         )
         asked = [(visit.shown, request) for visits in plan for visit in visits for request in visit.requests]
         tokens = total_tokens(endpoint, asked, max_new_tokens=recipe.eval.max_new_tokens)
-        print(f"cost       {cost_text(endpoint, tokens, number=len(asked))}")
+        print(f"cost       {cost_text(endpoint, tokens, number=sum(num_requests(each) for _, each in asked))}")
         print(f"privacy    the images and questions of the split {recipe.eval.split} are sent to that server")
     if endpoint.key_env is not None and not os.environ.get(endpoint.key_env):
         return f"key: the environment variable {endpoint.key_env} is not set; export it before `medtune eval`"

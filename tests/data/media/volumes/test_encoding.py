@@ -16,6 +16,7 @@ from medtune.data.media.volumes.formats.saved_encoding import KEY, read_encoding
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.write import prepare
 from medtune.data.types import SPLITS, MediaRef
+from tests.examples import write_example
 
 
 def vectors(seed: int = 0) -> NDArray[np.float32]:
@@ -32,9 +33,7 @@ def saved(path: Path, values: NDArray[np.generic], key: str = KEY) -> Path:
 @pytest.fixture
 def raw(tmp_path: Path) -> Path:
     """CTLesionVQA's example of ten scans."""
-    write = find_source("ctlesionvqa").write_example
-    assert write is not None
-    write(tmp_path / "raw")
+    write_example("ctlesionvqa", tmp_path / "raw")
     return tmp_path / "raw"
 
 

@@ -38,7 +38,7 @@ def test_encoders_of_timm_are_listed_as_a_recipe_names_them(capsys: Capture) -> 
         ("models", "pocket"),
         ("benchmarks", "busi"),
         ("metrics", "accuracy"),
-        ("sources", "fetal_heads"),
+        ("sources", "vqa_rad"),
     ],
 )
 def test_list_shows_names_with_their_first_line(kind: str, name: str, capsys: Capture) -> None:

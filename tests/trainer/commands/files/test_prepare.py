@@ -22,8 +22,8 @@ def test_prepare_says_what_is_in_the_folder(tiny_busi: Path, tmp_path: Path, cap
 
 def test_prepare_refuses_a_source_of_another_benchmark(tiny_busi: Path, tmp_path: Path, capsys: Capture) -> None:
     arguments = ["--from", str(tiny_busi), "--out", str(tmp_path / "p")]
-    assert main(["prepare", "busi", "--source", "fetal_heads", *arguments]) == 1
-    assert "takes the sources busi, not 'fetal_heads'" in capsys.readouterr().err
+    assert main(["prepare", "busi", "--source", "vqa_rad", *arguments]) == 1
+    assert "takes the sources busi, not 'vqa_rad'" in capsys.readouterr().err
     assert main(["prepare", "bussi", *arguments]) == 1
     assert "Did you mean 'busi'?" in capsys.readouterr().err
     assert main(["prepare", "busi", "--from", str(tmp_path / "none"), "--out", str(tmp_path / "p")]) == 1

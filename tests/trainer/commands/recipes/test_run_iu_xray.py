@@ -7,17 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import find_source
 from medtune.trainer.commands.cli import main
+from tests.examples import write_example
 from tests.trainer.conftest import Nano
 
 
 @pytest.mark.slow
 def test_reports_on_two_images_train_and_are_scored(nano: Nano, tmp_path: Path) -> None:
     raw, out = tmp_path / "raw", tmp_path / "prepared"
-    write = find_source("iu_xray").write_example
-    assert write is not None
-    write(raw)
+    write_example("iu_xray", raw)
     assert main(["prepare", "iu_xray", "--from", str(raw), "--out", str(out)]) == 0
     settings = ("data.benchmark=iu_xray", f"data.root={out}", "train.max_steps=1", "eval.readings=[generation]")
     assert nano.here("run", tmp_path / "run", *settings, "eval.conditions=[image]") == 0

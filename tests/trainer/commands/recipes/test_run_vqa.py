@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks import find_source
 from medtune.trainer.commands.cli import main
 from tests.benchmarks.vqa.own_data import LAYOUTS
 from tests.benchmarks.vqa.test_conversation_sources import mllm_demo
+from tests.examples import write_example
 from tests.trainer.conftest import Nano
 
 ONE_STEP = ("data.benchmark=vqa", "train.max_steps=1", "eval.conditions=[image]")
@@ -30,9 +30,7 @@ def _prepared_and_run(nano: Nano, folder: Path, arguments: list[str], *settings:
 @pytest.mark.parametrize("name", ["ms_swift", "llama_factory"])
 def test_another_tools_data_set_trains(nano: Nano, tmp_path: Path, name: str) -> None:
     raw, out = tmp_path / "raw", tmp_path / "prepared"
-    write = find_source(name).write_example
-    assert write is not None
-    write(raw)
+    write_example(name, raw)
     assert main(["prepare", "vqa", "--source", name, "--from", str(raw), "--out", str(out)]) == 0
     assert nano.here("run", tmp_path / "run", *ONE_STEP, f"data.root={out}") == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())

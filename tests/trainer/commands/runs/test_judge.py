@@ -20,6 +20,7 @@ from medtune.data.prepared.write import prepare
 from medtune.data.types import Question
 from medtune.trainer.commands.cli import main
 from tests.conftest import REPOSITORY
+from tests.examples import write_example
 from tests.models.endpoint.chat_server import KEY, ChatServer, Said, asked_text, completion, failure, serving
 from tests.models.tiny_judge import VERDICT, write_tiny_judge
 
@@ -284,9 +285,7 @@ def test_answers_that_need_no_judge_keep_their_scores_and_get_a_table(
     judge_file: Path, chat: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raw, root, answers = tmp_path / "raw", tmp_path / "prepared", tmp_path / "answers.jsonl"
-    write_example = find_source("ctlesionvqa").write_example
-    assert write_example is not None
-    write_example(raw)
+    write_example("ctlesionvqa", raw)
     questions = prepare(find_source("ctlesionvqa"), benchmark="ctlesionvqa", root=raw, out=root).questions("test")
     phrases = [question for question in questions if question.answer_kind == "text"]
     answers.write_text("".join(json.dumps({"question_id": q.id, "text": "segment two"}) + "\n" for q in questions))

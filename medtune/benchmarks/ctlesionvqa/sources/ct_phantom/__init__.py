@@ -40,7 +40,6 @@ def source() -> Source:
         provenance="synthetic",
         patient_unit="a simulated patient with one scan",
         read=_read,
-        write_example=lambda root: _write_settings(root, 12),
         write_settings=_write_settings,
     )
 

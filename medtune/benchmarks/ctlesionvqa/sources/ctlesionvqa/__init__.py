@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from sys import intern
 
-from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa import answers, example
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa import answers
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.lesion_sizes import LesionSizes
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.printed_cells import printed_cells
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.released_pictures import INPUT_MODE, MODES, find_pictures
@@ -58,7 +58,6 @@ def source() -> Source:
         patient_unit="the scan: the release does not say which scans are one patient's",
         read=_read,
         read_questions=_read_questions,
-        write_example=example.write,
         answer_in=_answer_in,
     )
 

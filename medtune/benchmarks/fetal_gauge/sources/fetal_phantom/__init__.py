@@ -83,7 +83,6 @@ def source() -> Source:
         provenance="synthetic",
         patient_unit="a simulated fetus on a simulated scanner",
         read=_read,
-        write_example=lambda root: _write_settings(root, 12),
         write_settings=_write_settings,
     )
 

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from medtune.benchmarks.m3d_vqa.sources.m3d_vqa import example
 from medtune.benchmarks.m3d_vqa.sources.m3d_vqa.tables import (
     CHOICES,
     Row,
@@ -51,7 +50,6 @@ def source() -> Source:
         patient_unit="the case: the folder that holds its volumes",
         read=_read,
         read_questions=_read_questions,
-        write_example=example.write,
         answer_in=_answer_in,
     )
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from medtune.benchmarks.facets import duration_bin
 from medtune.benchmarks.rexsonovqa.question_types import is_kept, question_type
-from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import example, video_segments
+from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import video_segments
 from medtune.benchmarks.rexsonovqa.sources.rexsonovqa.video_segments import Segment
 from medtune.data.media.images import Size
 from medtune.data.media.videos.read import video_extent
@@ -49,7 +49,6 @@ def source() -> Source:
         test_only=True,
         read=_read,
         read_questions=_read_questions,
-        write_example=example.write,
     )
 
 

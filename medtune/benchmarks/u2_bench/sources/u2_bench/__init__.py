@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from medtune.benchmarks.u2_bench import tasks_and_sets as released
-from medtune.benchmarks.u2_bench.sources.u2_bench import demographic, example, parse_cells
+from medtune.benchmarks.u2_bench.sources.u2_bench import demographic, parse_cells
 from medtune.benchmarks.u2_bench.sources.u2_bench.question_texts import question_text
 from medtune.data.media.masks import LOCATIONS, size_of_share
 from medtune.data.raw.folder import raw_folder
@@ -64,7 +64,6 @@ def source() -> Source:
         patient_unit="the column patient_id within a source data set; without it one image stands for one patient",
         test_only=True,
         read=_read,
-        write_example=example.write,
         answer_in=_answer_in,
     )
 

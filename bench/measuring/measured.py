@@ -1,0 +1,135 @@
+"""The figures that a bench returns, and the measurement of time and memory."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+GB = 1e9
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class TwoWays:
+    """Two ways to the same result, with the time that each took and how far their results differ.
+
+    Attributes:
+        title: The task that both ways do.
+        quick: A description of the quick way.
+        plain: A description of the plain way.
+        quick_s: The seconds that the quick way took.
+        plain_s: The seconds that the plain way took.
+        apart: The largest difference between the two results.
+        tolerance: The largest difference at which the results still count as the same.
+        target: The ratio of the plain way's time to the quick way's time that has to be reached.
+    """
+
+    title: str
+    quick: str
+    plain: str
+    quick_s: float
+    plain_s: float
+    apart: float
+    tolerance: float
+    target: float
+
+    @property
+    def ratio(self) -> float:
+        """The ratio of the plain way's time to the quick way's time."""
+        return self.plain_s / self.quick_s
+
+    @property
+    def agree(self) -> bool:
+        """Whether both ways give the same result; a difference that is not a number counts as disagreement."""
+        return self.apart <= self.tolerance
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A measured figure and the limit that it has to stay within.
+
+    Attributes:
+        title: The thing that is measured.
+        value: The measured figure.
+        at_most: The largest figure that is allowed.
+        unit: The unit of both, for instance "s" or "GB".
+    """
+
+    title: str
+    value: float
+    at_most: float
+    unit: str
+
+    @property
+    def kept(self) -> bool:
+        """Whether the figure is at most the limit."""
+        return self.value <= self.at_most
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The figures of one bench.
+
+    Attributes:
+        subject: A description of the data or model that the bench ran on.
+        ways: The comparisons of two ways, at least one.
+        limits: Figures with a limit in seconds, GB or percent; unlike the comparisons they also depend on the machine.
+    """
+
+    subject: str
+    ways: tuple[TwoWays, ...]
+    limits: tuple[Limit, ...] = ()
+
+
+Bench = Callable[[str | None], Measured]
+"""The type of the function `bench` that every module in `bench` defines.
+
+It takes the name of a model or benchmark to measure, or None for the default of the bench, and returns the figures.
+"""
+
+
+def timed(work: Callable[[], Result]) -> tuple[Result, float]:
+    """Returns the result of `work` and the seconds that it took."""
+    start = time.perf_counter()
+    result = work()
+    return result, time.perf_counter() - start
+
+
+def medians(works: Sequence[Callable[[], object]], *, runs: int) -> list[float]:
+    """Returns the median of the seconds that each work takes, measured in turn after one run of the first.
+
+    Other programs slow down what runs beside them for a while, so the works alternate.
+    """
+    works[0]()
+    taken: list[list[float]] = [[] for _ in works]
+    for _ in range(runs):
+        for work, seconds in zip(works, taken, strict=True):
+            seconds.append(timed(work)[1])
+    return [statistics.median(seconds) for seconds in taken]
+
+
+def peak_memory_gb() -> float:
+    """Returns the largest amount of memory that this process has used so far, in GB."""
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # The system reports bytes on macOS and kilobytes elsewhere.
+    return peak / (1e9 if sys.platform == "darwin" else 1e6)
+
+
+def refuse_subject(name: str, subject: str | None) -> None:
+    """Checks that no subject was given to a bench that takes none.
+
+    Args:
+        name: The name of the bench, for the error message.
+        subject: The subject that the user gave; None if none.
+
+    Raises:
+        ValueError: A subject was given.
+    """
+    if subject is not None:
+        raise ValueError(f"the bench {name!r} runs on one thing alone; leave {subject!r} out")

@@ -1,1 +1,0 @@
-"""Asks a tuned model on servers of vLLM or SGLang: starts them, speaks their protocols and checks what they read."""

@@ -1,4 +1,0 @@
-"""Measurements of speed for `medtune bench`, one module each.
-
-Every bench computes the same result in two ways in one run, compares the two results, and times both ways.
-"""
