@@ -40,7 +40,7 @@ def long_image_model(num_tokens: int, *, width: int = WIDTH, most_places: int) -
         most_places: The largest number of tokens of a sequence.
     """
     torch.manual_seed(0)
-    tokenizer = pocket.byte_tokenizer()
+    tokenizer = pocket.chatml_tokenizer()
     config = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=width,

@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedTokenizerFast, Qwen2_5_VLConfig, Qwen2_5_VLProcessor, Qwen2VLVideoProcessor
 
-from medtune.models.nano.qwen_vl import TEMPLATE, nano_qwen
 from medtune.models.nano.transformers_vlm import write_nano
+from medtune.models.zoo.nano_any_size import QWEN_TEMPLATE, build_qwen
 
 TOKEN_PX = 28
 """Side, in pixels, of the square of an image that becomes one visual token."""
@@ -36,7 +36,7 @@ def write_peers_model(folder: Path, *, width: int = 256, layers: int = 6, seed: 
         layers: The number of layers of the language model.
         seed: Seed of the weights.
     """
-    nano = nano_qwen(
+    nano = build_qwen(
         Qwen2_5_VLConfig,
         Qwen2_5_VLProcessor,
         Qwen2VLVideoProcessor,
@@ -52,7 +52,7 @@ def write_peers_model(folder: Path, *, width: int = 256, layers: int = 6, seed: 
         },
     )  # fmt: skip
     nano.processor.image_processor.size = {"shortest_edge": 4 * TOKEN_PX**2, "longest_edge": 1024 * TOKEN_PX**2}
-    nano.processor.chat_template = TEMPLATE.replace(_PARTS, _TEXT_OR_PARTS)
+    nano.processor.chat_template = QWEN_TEMPLATE.replace(_PARTS, _TEXT_OR_PARTS)
     write_nano(nano, folder, seed=seed)
     _write_legibly(folder / "model.safetensors", nano.processor.tokenizer)
 

@@ -17,7 +17,8 @@ from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.loading import put_together
 from medtune.models.volumes.volume_parts import chosen, modules
 from medtune.models.weights.loading_options import DEFAULT
-from medtune.models.zoo import nano_qwen25vl, qwen25vl_7b
+from medtune.models.zoo.hub import qwen25vl_config
+from medtune.models.zoo.nano_any_size import build_qwen25vl
 
 PICTURE_PX = (1024, 576)
 """Width and height of the test image: 589,824 pixels, the limit in Qwen2.5-VL's recipe, or 36 x 20 visual tokens."""
@@ -54,7 +55,7 @@ def _over_volumes(model: str, device: torch.device) -> Assembled:
 
 
 def _qwen(device: torch.device) -> Assembled:
-    twin, config = nano_qwen25vl.build(), qwen25vl_7b.architecture()
+    twin, config = build_qwen25vl(), qwen25vl_config()
     for name in _TOKENS:
         setattr(config, name, getattr(twin.config, name))
     # The processor gets the limits of the release, because the twin's own shrink every image to a few tokens.

@@ -17,8 +17,19 @@ from medtune.eval.comparing.verdict import verdict
 from medtune.eval.data_label import PATIENT, several
 from medtune.eval.report.answers import Answered, answer_to, chosen
 from medtune.eval.report.gallery import MAX_IMAGE_BYTES, MAX_ITEMS, NO_PICTURE, Picture, asked_text, picture
-from medtune.eval.report.result_tables import paper_table
-from medtune.eval.report.table import Cell, ReportTable, count, interval, number, plain, signed, span, spoken, word
+from medtune.eval.report.table import (
+    Cell,
+    ReportTable,
+    count,
+    interval,
+    number,
+    paper_table,
+    plain,
+    signed,
+    span,
+    spoken,
+    word,
+)
 from medtune.eval.scoring.uncounted_questions import uncounted_text
 from medtune.eval.statistics.intervals import METHOD
 from medtune.eval.statistics.significance import p_equals

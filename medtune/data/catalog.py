@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -25,11 +26,13 @@ class Kind:
         name: The name in `medtune list`, and of the sub-folder in a plugin.
         package: The package inside medtune that holds its own extensions of this kind.
         defines: The function that a module of this kind defines at its top level; "" where the kind is a YAML file.
+        rows: What a function returns that is an extension by its own name, as several in one file are; "" for none.
     """
 
     name: str
     package: str
     defines: str
+    rows: str = ""
 
     @property
     def suffix(self) -> str:
@@ -38,15 +41,15 @@ class Kind:
 
 
 BENCHMARKS = Kind("benchmarks", "medtune.benchmarks", "benchmark")
-SOURCES = Kind("sources", "medtune.benchmarks", "source")
+SOURCES = Kind("sources", "medtune.benchmarks", "source", "Source")
 """Sources lie in their benchmark: in its folder `sources`, or beside `def benchmark()` where that is one file.
 
 A plugin adds a source to another's benchmark in `benchmarks/NAME/sources`, without a benchmark of that name.
 """
 PUBLIC_SETS = Kind("public_sets", "medtune.benchmarks.public_sets.sets", "public_set")
 """Image sets that benchmarks are rebuilt from; they are medtune's own alone."""
-MODELS = Kind("models", "medtune.models.zoo", "entry")
-FAMILIES = Kind("families", "medtune.models.transformers_vlm.families", "family")
+MODELS = Kind("models", "medtune.models.zoo", "entry", "ZooEntry|ServedEntry|CheckpointEntry")
+FAMILIES = Kind("families", "medtune.models.transformers_vlm.families", "family", "Family")
 TOWERS = Kind("towers", "medtune.models.towers", "tower")
 PROJECTORS = Kind("projectors", "medtune.models.projectors", "projector")
 METRICS = Kind("metrics", "medtune.eval.metrics", "metric")
@@ -63,6 +66,7 @@ class Extension:
         file: The file that defines it; `__init__.py` where the extension is a folder.
         module: The module to import; a recipe has none that could be imported.
         origin: Where it comes from: "medtune", the name of an installed distribution, or a plugin's folder.
+        function: The function of the module that defines it; "" for a recipe.
     """
 
     kind: Kind
@@ -70,6 +74,7 @@ class Extension:
     file: Path
     module: str
     origin: str
+    function: str
 
     @property
     def folder(self) -> Path | None:
@@ -79,6 +84,8 @@ class Extension:
     def first_line(self) -> str:
         """Returns the first line of the docstring (a recipe's first comment), read without importing anything.
 
+        A function that is an extension by its own name has a docstring of its own.
+
         Raises:
             ValueError: The file is not Python.
         """
@@ -86,9 +93,11 @@ class Extension:
         if self.kind.suffix == ".yaml":
             return text.lstrip("# ").partition("\n")[0]
         try:
-            said = ast.get_docstring(ast.parse(text))
+            module = ast.parse(text)
         except SyntaxError as error:
             raise ValueError(f"{self.file}, line {error.lineno}: {error.msg}") from error
+        rows = [node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == self.name]
+        said = ast.get_docstring(rows[0] if self.function == self.name else module)
         return (said or "").partition("\n")[0]
 
     def load(self) -> object:
@@ -98,9 +107,9 @@ class Extension:
             ValueError: The module of a plugin cannot be imported; the message names the file and the line.
         """
         if self.origin == MEDTUNE:
-            return getattr(import_module(self.module), self.kind.defines)
+            return getattr(import_module(self.module), self.function)
         try:
-            return getattr(import_module(self.module), self.kind.defines)
+            return getattr(import_module(self.module), self.function)
         except Exception as error:  # Any error can come out of somebody else's module, and none of them names it.
             raise ValueError(f"{place_of(error, self.file)}: {type(error).__name__}: {error}") from error
 
@@ -183,8 +192,8 @@ def _in_folder(kind: Kind, folder: Path, package: str, origin: str) -> Iterator[
         yield from _defining(kind, folder, package, origin)
         return
     for benchmark in _defining(BENCHMARKS, folder, package, origin):
-        if _defines(SOURCES, benchmark.file):
-            yield Extension(SOURCES, benchmark.name, benchmark.file, benchmark.module, origin)
+        if _defines(SOURCES, benchmark.file.read_text("utf-8")):
+            yield Extension(SOURCES, benchmark.name, benchmark.file, benchmark.module, origin, SOURCES.defines)
         if benchmark.folder is not None:
             yield from _defining(SOURCES, benchmark.folder / "sources", f"{benchmark.module}.sources", origin)
     for name, sources in _added(folder):
@@ -201,20 +210,24 @@ def added_sources(benchmark: str) -> tuple[str, ...]:
     folders = [
         sources for plugin in plugins() for name, sources in _added(plugin.root / BENCHMARKS.name) if name == benchmark
     ]
-    return tuple(name for folder in folders for name, file in candidates(SOURCES, folder) if _defines(SOURCES, file))
+    return tuple(found.name for folder in folders for found in _defining(SOURCES, folder, package="", origin=""))
 
 
 def _added(folder: Path) -> Iterator[tuple[str, Path]]:
     for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
         own = entry / "__init__.py"
-        if (entry / "sources").is_dir() and not (own.is_file() and _defines(BENCHMARKS, own)):
+        if (entry / "sources").is_dir() and not (own.is_file() and _defines(BENCHMARKS, own.read_text("utf-8"))):
             yield entry.name, entry / "sources"
 
 
 def _defining(kind: Kind, folder: Path, package: str, origin: str) -> Iterator[Extension]:
     for name, file in candidates(kind, folder):
-        if _defines(kind, file):
-            yield Extension(kind, name, file, f"{package}.{name}", origin)
+        text = file.read_text("utf-8") if kind.defines else ""
+        if _defines(kind, text):
+            yield Extension(kind, name, file, f"{package}.{name}", origin, kind.defines)
+        elif kind.rows:
+            for row in re.findall(rf"^def ([a-z]\w*)\(\) -> (?:{kind.rows}):", text, re.MULTILINE):
+                yield Extension(kind, row, file, f"{package}.{name}", origin, row)
 
 
 def candidates(kind: Kind, folder: Path) -> Iterator[tuple[str, Path]]:
@@ -227,5 +240,5 @@ def candidates(kind: Kind, folder: Path) -> Iterator[tuple[str, Path]]:
             yield entry.name.removesuffix(kind.suffix), file
 
 
-def _defines(kind: Kind, file: Path) -> bool:
-    return not kind.defines or f"\ndef {kind.defines}(" in f"\n{file.read_text('utf-8')}"
+def _defines(kind: Kind, text: str) -> bool:
+    return not kind.defines or f"\ndef {kind.defines}(" in f"\n{text}"

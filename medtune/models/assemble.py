@@ -11,7 +11,6 @@ from torch import Tensor
 
 from medtune.data import catalog
 from medtune.models.contract import Assembled, Model
-from medtune.models.nano.twin import Twin
 from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.loading_options import DEFAULT, Loading
@@ -82,7 +81,7 @@ class ZooEntry:
         by_organ: Whether the model sees only a crop around the organ that a question is about, unless the recipe names
             the organs.
         family: Name of its family, where it is a model of transformers; None for other models.
-        twin: Facts for tests about a tiny, random model; None for a real model.
+        twin: Whether it is a tiny, random model for tests.
         published: Reads the tensors of a folder that the authors publish, under the names of the model here; None
             where transformers reads the folder.
         takes: Names of the fields of a recipe's block `model` (`Loading`) that the model takes; others are refused,
@@ -102,7 +101,7 @@ class ZooEntry:
     variants: Mapping[str, VolumeParts] = field(default_factory=dict)
     by_organ: bool = False
     family: str | None = None
-    twin: Twin | None = None
+    twin: bool = False
     published: Callable[[Path], Mapping[str, Tensor]] | None = None
     takes: tuple[str, ...] = ()
     one_question: bool = False

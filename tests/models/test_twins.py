@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection
 import pytest
 
 from medtune.data import catalog
-from medtune.models.nano.twin import Twin
 from tests.models import test_vlm
 from tests.models.transformers_vlm import test_parity
 from tests.models.twins import MODELS, TWINS, expanded
@@ -50,7 +49,7 @@ def test_each_family_has_a_twin() -> None:
 
 @pytest.mark.parametrize("name", TWINS)
 def test_names_beside_a_twin_say_something(name: str) -> None:
-    twin: Twin = TWINS[name]
+    twin = TWINS[name]
     assert expanded(twin.language)
     assert expanded(twin.projector_weights)
     assert expanded(twin.unreached) <= expanded((*twin.vision, *twin.projector, *twin.language))

@@ -18,16 +18,16 @@ from medtune.data.media.images import Size
 from medtune.data.types import Image, Video
 from medtune.models.assemble import ZooEntry, any_entry, zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.nano.twin import Twin
 from medtune.models.sequence.layout import Sequence
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.transformers_vlm.families import find_family
+from tests.models.twin_facts import FACTS, Twin
 
 _BRACES = re.compile(r"\{([^}]*)\}")
 _ENTRIES = {name: any_entry(name) for name in catalog.names(catalog.MODELS)}
 MODELS = {name: each for name, each in _ENTRIES.items() if isinstance(each, ZooEntry)}
-TWINS = {name: each.twin for name, each in MODELS.items() if each.twin is not None}
+TWINS = {name: FACTS[name] for name, each in MODELS.items() if each.twin}
 EVERY_TWIN = tuple(TWINS)
 OF_TRANSFORMERS = tuple(name for name in TWINS if MODELS[name].family is not None)
 OF_THREE_MODULES = tuple(name for name in TWINS if MODELS[name].family is None)

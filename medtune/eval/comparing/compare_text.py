@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from medtune.eval.comparing.compare import Comparison, Difference
 from medtune.eval.comparing.forest_plot import ForestRow, forest_svg, shortened
 from medtune.eval.comparing.gain import LevelGain
 from medtune.eval.comparing.verdict import grounds, has_one_question_each, one_question_note, verdict
 from medtune.eval.passes_text import passes_text
-from medtune.eval.report.table import spoken
+from medtune.eval.report.table import escaped, paper_table, spoken, table_lines
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.scoring.uncounted_questions import uncounted_text
 from medtune.eval.statistics.intervals import METHOD
@@ -112,11 +110,9 @@ def _labels(found: Comparison) -> tuple[str, ...]:
 def comparison_markdown(found: Comparison) -> str:
     """Returns the content of compare.md: the table, its notes and a link to the plot in the same folder."""
     table = comparison_table(found)
-    head = [_escaped(name) for name in table.columns]
-    lines = [f"# {_escaped(table.title)}", "", _line(head), _line(["---", *["--:"] * (len(head) - 1)])]
-    lines += [_line([_markdown_cell(cell) for cell in row]) for row in table.rows]
-    lines += ["", *map(_escaped, table.notes), "", f"![The differences of the table as a forest plot]({PLOT})"]
-    return "\n".join(lines) + "\n"
+    lines = table_lines(paper_table(table))[2:]
+    plot = f"![The differences of the table as a forest plot]({PLOT})"
+    return "\n".join([f"# {escaped(table.title)}", "", *lines, plot]) + "\n"
 
 
 def comparison_plot(found: Comparison) -> str:
@@ -142,19 +138,3 @@ def _cells(each: Difference) -> tuple[Cell, ...]:
     values = (each.first, each.second, paired.value, *paired.ci95)
     tests = (paired.permutation_p, paired.permutation_p_holm, each.mcnemar_p)
     return (paired.n, *values, *(None if p is None else p_text(p) for p in tests))
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _markdown_cell(cell: Cell) -> str:
-    if cell is None:
-        return "-"
-    return f"{cell:.3f}" if isinstance(cell, float) else _escaped(str(cell))
-
-
-def _escaped(text: str) -> str:
-    """Returns a name from a folder or from data, escaped so that it cannot become a link, a tag or a column."""
-    plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
-    return "".join(f"\\{letter}" if letter in "\\|`*_[]" else letter for letter in plain)

@@ -3,48 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from medtune.eval.report.answer_classes import matrix_table
 from medtune.eval.report.report import Report
-from medtune.eval.report.table import MINUS, NONE, ReportTable
+from medtune.eval.report.table import banner_lines, escaped, markdown_row, table_lines
 
 _MATRICES = (
     'Rows are the true answers, columns the answers of the model; "unread" counts questions without a readable answer.'
 )
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
 
 
 def run_markdown(report: Report) -> str:
     """Returns the report of a run as Markdown, in which texts from data and models are escaped."""
     return "\n".join(_run_lines(report)) + "\n"
-
-
-def table_lines(table: ReportTable) -> list[str]:
-    """Returns the lines of a table with its caption and notes."""
-    if not table.rows:
-        return []
-    rules = ["---:" if table.is_numeric(column) else "---" for column in range(len(table.columns))]
-    rows = [[escaped(cell.text) for cell in row] for row in table.rows]
-    lines = [f"**{escaped(table.caption)}**", "", _row([escaped(name) for name in table.columns]), _row(rules)]
-    lines += [_row(row) for row in rows]
-    lines += [line for note in table.notes for line in ("", escaped(note))]
-    return [*lines, ""]
-
-
-def banner_lines(banners: Sequence[tuple[str, str]]) -> list[str]:
-    """Returns the lines of the banners, which say why the numbers are not the benchmark's own."""
-    return [line for name, meaning in banners for line in (f"> **{escaped(name)}.** {escaped(meaning)}", "")]
-
-
-def escaped(text: str) -> str:
-    r"""Returns a text without line breaks, in which the special characters of Markdown and HTML are escaped.
-
-    Example:
-        >>> escaped("<b>a|b</b>")
-        '\\<b\\>a\\|b\\</b\\>'
-    """
-    return _SPECIAL.sub(r"\\\1", " ".join(text.replace(MINUS, "-").replace(NONE, "-").split()))
 
 
 def _run_lines(report: Report) -> Iterator[str]:
@@ -84,7 +56,7 @@ def _run_lines(report: Report) -> Iterator[str]:
     yield from (f"- {escaped(note)}" for note in made.weight_notes)
     for name, facts in (("run", made.facts), ("weights", made.weights), ("versions", made.versions)):
         if facts:
-            yield from ("", f"| {name} | |", "|---|---|", *(_row(map(escaped, fact)) for fact in facts))
+            yield from ("", f"| {name} | |", "|---|---|", *(markdown_row(map(escaped, fact)) for fact in facts))
 
 
 def _class_lines(report: Report) -> Iterator[str]:
@@ -113,7 +85,3 @@ def _code(text: str) -> list[str]:
     """Returns a code block whose fence is longer than any fence in the text."""
     fence = "`" * max(3, *(len(found) + 1 for found in re.findall("`+", text)), 0)
     return [fence, text, fence]
-
-
-def _row(cells: Sequence[str] | Iterator[str]) -> str:
-    return f"| {' | '.join(cells)} |"

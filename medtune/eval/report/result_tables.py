@@ -17,13 +17,13 @@ from medtune.eval.report.table import (
     not_available,
     number,
     p_value,
+    paper_table,
     phase_title,
     spoken,
     word,
 )
 from medtune.eval.results.phase_schema import Level
 from medtune.eval.results.schema import LevelGain
-from medtune.eval.scoring.tables import Table
 
 PATIENTS = "p (patients)"
 HOLM = "p (patients, Holm)"
@@ -201,18 +201,3 @@ def calibration_table(run: RunData) -> ReportTable:
 def paper_tables(run: RunData) -> list[ReportTable]:
     """Returns the tables in the form of the benchmark's paper, in which the rows of this run are marked."""
     return [paper_table(table) for table in run.last.tables]
-
-
-def paper_table(table: Table) -> ReportTable:
-    """Returns a table of results as one of the report; rows that begin with "ours" are marked."""
-    rows = []
-    for row in table.rows:
-        is_ours = isinstance(row[0], str) and row[0].startswith("ours")
-        rows.append(tuple(_paper_cell(cell, table.digits, is_ours=is_ours) for cell in row))
-    return ReportTable(table.title, table.columns, tuple(rows), table.notes)
-
-
-def _paper_cell(cell: str | float | None, digits: int, *, is_ours: bool) -> Cell:
-    if isinstance(cell, str):
-        return word(cell, "ours" if is_ours else "")
-    return count(cell) if isinstance(cell, int) else number(cell, digits)

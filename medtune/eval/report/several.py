@@ -9,18 +9,20 @@ from medtune.eval.data_label import UNKNOWN
 from medtune.eval.report.cells import gain_cells, value_cells
 from medtune.eval.report.charts import BarChart, Measure, bar_chart
 from medtune.eval.report.html import render
-from medtune.eval.report.markdown import banner_lines, escaped, table_lines
 from medtune.eval.report.result_tables import passes_notes
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import (
     Cell,
     ReportTable,
+    banner_lines,
     count,
+    escaped,
     not_available,
     number,
     p_value,
     phase_title,
     spoken,
+    table_lines,
     word,
 )
 from medtune.eval.results.schema import LevelGain

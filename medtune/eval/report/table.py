@@ -1,16 +1,19 @@
-"""Defines the tables and cells of the report, and formats numbers for them."""
+"""Defines the tables and cells of the report, formats numbers for them, and writes tables as Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from medtune.eval.scoring.tables import Table
 from medtune.eval.statistics.significance import p_text
 
 Tone = Literal["", "good", "bad", "muted", "flag", "ours"]
 MINUS = "\N{MINUS SIGN}"
 NONE = "\N{EN DASH}"
+_SPECIAL = re.compile(r"([\\`*_{}\[\]>#|~!])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +141,56 @@ def spoken(name: str) -> str:
 def phase_title(name: str) -> str:
     """Returns the name of a phase in words."""
     return {"zero_shot": "zero-shot", "final": "after training"}.get(name, spoken(name))
+
+
+def paper_table(table: Table) -> ReportTable:
+    """Returns a table of results as one of the report; rows that begin with "ours" are marked."""
+    rows = []
+    for row in table.rows:
+        is_ours = isinstance(row[0], str) and row[0].startswith("ours")
+        rows.append(tuple(_paper_cell(cell, table.digits, is_ours=is_ours) for cell in row))
+    return ReportTable(table.title, table.columns, tuple(rows), table.notes)
+
+
+def _paper_cell(cell: str | float | None, digits: int, *, is_ours: bool) -> Cell:
+    if isinstance(cell, str):
+        return word(cell, "ours" if is_ours else "")
+    return count(cell) if isinstance(cell, int) else number(cell, digits)
+
+
+def table_lines(table: ReportTable) -> list[str]:
+    """Returns the lines of a table with its caption and notes."""
+    if not table.rows:
+        return []
+    rules = ["---:" if table.is_numeric(column) else "---" for column in range(len(table.columns))]
+    rows = [[escaped(cell.text) for cell in row] for row in table.rows]
+    lines = [
+        f"**{escaped(table.caption)}**",
+        "",
+        markdown_row([escaped(name) for name in table.columns]),
+        markdown_row(rules),
+    ]
+    lines += [markdown_row(row) for row in rows]
+    lines += [line for note in table.notes for line in ("", escaped(note))]
+    return [*lines, ""]
+
+
+def banner_lines(banners: Sequence[tuple[str, str]]) -> list[str]:
+    """Returns the lines of the banners, which say why the numbers are not the benchmark's own."""
+    return [line for name, meaning in banners for line in (f"> **{escaped(name)}.** {escaped(meaning)}", "")]
+
+
+def escaped(text: str) -> str:
+    r"""Returns a text without line breaks, in which the special characters of Markdown and HTML are escaped.
+
+    Example:
+        >>> escaped("<b>a|b</b>")
+        '&lt;b\\>a\\|b&lt;/b\\>'
+    """
+    plain = " ".join(text.replace(MINUS, "-").replace(NONE, "-").split())
+    return _SPECIAL.sub(r"\\\1", plain).replace("&", "&amp;").replace("<", "&lt;")
+
+
+def markdown_row(cells: Iterable[str]) -> str:
+    """Returns a line of a table."""
+    return f"| {' | '.join(cells)} |"

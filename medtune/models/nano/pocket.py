@@ -2,30 +2,66 @@
 
 from __future__ import annotations
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from collections.abc import Callable
+
+import torch
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from medtune.models.sequence.chatml import CLOSE, OPEN
+from medtune.models.assemble import ZooEntry
+from medtune.models.contract import Assembled, Transform
+from medtune.models.nano.tokenizer import byte_tokenizer
+from medtune.models.sequence.chatml import CLOSE, OPEN, ChatML
+from medtune.models.sequence.context_limit import ContextLimited
 from medtune.models.towers.image_tower import GridTower, ImageTransform
+from medtune.models.vlm import VisionLanguageModel
+from medtune.models.weights.loading_options import DEFAULT, Loading
 
 SIZE_PX = 32
 FEATURE_WIDTH = 24
 HIDDEN = 32
+GRID, NUM_TOKENS = 4, 8
 CONTEXT = 32768
 """The longest sequence: in bytes about as much text as the 8,192 tokens of pocket's language model."""
 TRANSFORM = ImageTransform(SIZE_PX, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
 
 
-def byte_tokenizer() -> PreTrainedTokenizerFast:
+def chatml_tokenizer() -> PreTrainedTokenizerFast:
     """Returns a tokenizer with one token for each byte and the two ChatML tokens."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=CLOSE, pad_token=CLOSE)
-    fast.add_special_tokens({"additional_special_tokens": [OPEN]})
-    return fast
+    return byte_tokenizer((CLOSE, OPEN), bos=None, eos=CLOSE, pad=CLOSE)
+
+
+def nano_entry(
+    title: str, *, vision: Callable[[GridTower], nn.Module], projector: Callable[[], nn.Module], transform: Transform
+) -> ZooEntry:
+    """Returns the entry of a tiny twin with random weights that reads a media item as `NUM_TOKENS` tokens.
+
+    Args:
+        title: One line on the model.
+        vision: Returns the model's tower, given that of a single image.
+        projector: Returns the projector.
+        transform: Turns a media item into the tower's input.
+    """
+
+    def modules(vocabulary: int) -> VisionLanguageModel:
+        seen, spoken = vision(tower(grid=GRID)), language(vocabulary)
+        return VisionLanguageModel(seen, projector(), spoken)
+
+    def assemble(seed: int, _: Loading = DEFAULT, /) -> Assembled:
+        tokenizer = chatml_tokenizer()
+        torch.manual_seed(seed)
+        return Assembled(
+            model=modules(len(tokenizer)),
+            family=ContextLimited(ChatML(tokenizer, num_media_tokens=NUM_TOKENS), max_tokens=CONTEXT),
+            transform=transform,
+            provenance=dict.fromkeys(("vision", "projector", "language"), f"random (seed {seed})"),
+        )
+
+    def skeleton(_: Loading = DEFAULT, /) -> VisionLanguageModel:
+        with torch.device("meta"):
+            return modules(len(chatml_tokenizer()))
+
+    return ZooEntry(title, "Apache-2.0", assemble, skeleton, twin=True)
 
 
 def tower(*, grid: int) -> GridTower:

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import AutoModelForImageTextToText, PreTrainedConfig, PreTrainedTokenizerFast
+from transformers import CONFIG_MAPPING, AutoModelForImageTextToText, PreTrainedConfig, PreTrainedTokenizerFast
 
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled
-from medtune.models.nano.twin import Twin
+from medtune.models.nano.tokenizer import token_id
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.loading import pretrained, skeleton, taken_fields
 from medtune.models.weights.hub import refuse_revision
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
+Config = TypeVar("Config", bound=PreTrainedConfig)
 INITIALIZER_RANGE = 0.2
 """Standard deviation of random weights.
 
 With the default of 0.02, the outputs of a tiny model would differ so little that parity tests could hardly find an
 error.
 """
+_TOWER = {
+    "hidden_size": 32, "intermediate_size": 48, "out_hidden_size": 32, "num_hidden_layers": 2, "depth": 2,
+    "num_attention_heads": 2, "num_heads": 2, "image_size": 28, "patch_size": 14,
+    "initializer_range": INITIALIZER_RANGE,
+}  # fmt: skip
+"""The small sizes of towers, by every name that their configurations have for them."""
 
 
 class Nano(NamedTuple):
@@ -39,14 +45,13 @@ class Nano(NamedTuple):
     processor: Any
 
 
-def nano_entry(title: str, family: str, build: Callable[[], Nano], twin: Twin) -> ZooEntry:
+def nano_entry(title: str, family: str, build: Callable[[], Nano]) -> ZooEntry:
     """Returns the zoo entry of a tiny twin.
 
     Args:
         title: One line on the model.
         family: Name of the family.
         build: Returns the twin's configuration and processor.
-        twin: Facts about the model for tests.
     """
 
     def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
@@ -65,7 +70,7 @@ def nano_entry(title: str, family: str, build: Callable[[], Nano], twin: Twin) -
         assemble,
         lambda _=DEFAULT: skeleton(build().config, find_family(family)),
         family=family,
-        twin=twin,
+        twin=True,
         takes=taken_fields(find_family(family)),
     )
 
@@ -85,26 +90,33 @@ def write_nano(nano: Nano, folder: Path, *, seed: int) -> None:
     nano.processor.save_pretrained(folder)
 
 
-def byte_tokenizer(
-    special: Sequence[str], *, bos: str | None, eos: str, pad: str, **more: str
-) -> PreTrainedTokenizerFast:
-    """Returns a tokenizer with one token for each byte, and the control tokens of a family behind these 256.
+def shrunk(
+    config: Callable[..., Config],
+    tokenizer: PreTrainedTokenizerFast,
+    *,
+    text: Mapping[str, object],
+    vision: Mapping[str, object],
+    tokens: Mapping[str, str],
+    **more: object,
+) -> Config:
+    """Returns a configuration at a twin's size: two layers of width 32 in the language model and in the tower.
 
     Args:
-        special: The control tokens.
-        bos: The token that opens a sequence; None for none.
-        eos: The token that ends a sequence.
-        pad: The padding token.
-        **more: Further named tokens, e.g. the image token.
+        config: The class of the model's configuration.
+        tokenizer: The twin's tokenizer.
+        text: Settings of the language model, beside the small sizes or in their place.
+        vision: Settings of the tower, likewise. Of the small sizes it gets those that its class has.
+        tokens: The control token of each field of the configuration that holds the id of one.
+        **more: Further fields of the configuration.
     """
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(list(special))
-    roles = {} if bos is None else {"bos_token": bos}
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token=eos, pad_token=pad, extra_special_tokens=more, **roles
+    named = vision.get("model_type")
+    whole: Any = config()
+    known = (whole.vision_config if named is None else CONFIG_MAPPING[str(named)]()).to_dict()
+    return config(
+        text_config=text_config(tokenizer, **text),
+        vision_config={**{name: size for name, size in _TOWER.items() if name in known}, **vision},
+        **{field: token_id(tokenizer, token) for field, token in tokens.items()},
+        **more,
     )
 
 
@@ -116,22 +128,3 @@ def text_config(tokenizer: PreTrainedTokenizerFast, **more: object) -> dict[str,
         "initializer_range": INITIALIZER_RANGE,
     }  # fmt: skip
     return {**sizes, **more}
-
-
-def clip_config(**more: object) -> dict[str, Any]:
-    """Returns the settings of a twin's CLIP or SigLIP tower: two layers of width 32, 2 x 2 patches of 14 pixels.
-
-    `more` adds or replaces settings.
-    """
-    sizes = {
-        "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
-        "image_size": 28, "patch_size": 14,
-    }  # fmt: skip
-    return {**sizes, **more}
-
-
-def token_id(tokenizer: PreTrainedTokenizerFast, token: str) -> int:
-    """Returns the id of one token."""
-    found = tokenizer.convert_tokens_to_ids(token)
-    assert isinstance(found, int)
-    return found

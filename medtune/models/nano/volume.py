@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import nn
 from transformers import LlamaConfig, Phi3Config, PreTrainedTokenizerFast
 
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled
-from medtune.models.nano.twin import Twin
+from medtune.models.nano.tokenizer import byte_tokenizer
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, END_HEAD, END_TURN, HEAD, OPEN
 from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.volumes.volume_parts import VolumeParts, chosen, modules, skeleton
@@ -36,12 +35,7 @@ _SIZES: dict[str, Any] = {
 
 def tokenizer() -> PreTrainedTokenizerFast:
     """Returns a tokenizer with one token for each byte and the control tokens of all four families."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    spelling = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
-    spelling.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    spelling.decoder = decoders.ByteLevel()
-    spelling.add_special_tokens(list(_SPECIAL))
-    return PreTrainedTokenizerFast(tokenizer_object=spelling, bos_token=_BOS, eos_token=_EOS, pad_token=_EOS)
+    return byte_tokenizer(_SPECIAL, bos=_BOS, eos=_EOS, pad=_EOS)
 
 
 def llama() -> LlamaConfig:
@@ -54,15 +48,12 @@ def phi3() -> Phi3Config:
     return Phi3Config(vocab_size=len(tokenizer()), pad_token_id=0, bos_token_id=None, eos_token_id=None, **_SIZES)
 
 
-def nano_entry(
-    title: str, parts: VolumeParts, twin: Twin, variants: Mapping[str, VolumeParts] | None = None
-) -> ZooEntry:
+def nano_entry(title: str, parts: VolumeParts, variants: Mapping[str, VolumeParts] | None = None) -> ZooEntry:
     """Returns the zoo entry of a tiny twin with random weights.
 
     Args:
         title: One line on the model.
         parts: The parts of the model.
-        twin: Facts about the model for tests.
         variants: The parts by the name of the preparation, `parts` first; None where the model has only one.
     """
 
@@ -94,7 +85,7 @@ def nano_entry(
         lambda _=DEFAULT: skeleton(parts),
         variants=variants or {},
         volume_input=volume_input,
-        twin=twin,
+        twin=True,
         takes=takes,
         one_question=True,
     )

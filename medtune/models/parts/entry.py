@@ -23,7 +23,6 @@ from medtune.data.media.volumes.transforms.pocket import POCKET
 from medtune.data.media.volumes.transforms.transform import VolumeTransform
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled, Transform
-from medtune.models.nano.twin import Twin
 from medtune.models.parts.pictures import PictureInput
 from medtune.models.pocket.smollm2 import LanguageModel
 from medtune.models.projectors import Projector, find_projector
@@ -94,14 +93,14 @@ class _Eyes(NamedTuple):
     transform: Transform
 
 
-def parts_entry(name: str, title: str, own: OwnParts, *, twin: Twin | None = None) -> ZooEntry:
+def parts_entry(name: str, title: str, own: OwnParts, *, twin: bool = False) -> ZooEntry:
     """Returns the zoo entry of a model with the parts that `model.vision`, `projector` and `language` name.
 
     Args:
         name: Name of the model, for messages.
         title: One line on the model.
         own: The parts where the recipe names none.
-        twin: Facts about the model for tests, where its language model is tiny and random; None for a real model.
+        twin: Whether its language model is tiny and random, for tests.
     """
 
     def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:

@@ -1,1 +1,1 @@
-"""The models that `model.name` of a recipe may name. Each model is one module, whose name is the model's name."""
+"""The models that `model.name` of a recipe may name: each is a function, whose name is the model's name."""

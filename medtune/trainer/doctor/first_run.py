@@ -47,7 +47,7 @@ def _proven(experiment: Experiment) -> bool:
     if recipe.model.endpoint is not None:
         return True
     patient = patient_of(experiment)
-    if patient.weights is None or patient.entry.twin is not None or patient.folder is None:
+    if patient.weights is None or patient.entry.twin or patient.folder is None:
         return True
     path = experiment.folder.doctor
     record = proof_of(patient, say=experiment.say)

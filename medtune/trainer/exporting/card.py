@@ -7,9 +7,9 @@ from pathlib import Path
 
 from medtune.benchmarks import find_benchmark
 from medtune.eval.data_label import UNKNOWN, DataLabel
-from medtune.eval.report.markdown import banner_lines, escaped, table_lines
 from medtune.eval.report.result_tables import gain_table
 from medtune.eval.report.run_data import RunData
+from medtune.eval.report.table import banner_lines, escaped, table_lines
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.weights.adapters.write import Base, usage
 from medtune.models.weights.hub import terms_of

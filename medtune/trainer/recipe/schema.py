@@ -39,7 +39,7 @@ class ChosenModel:
     """The first fields of a recipe's block `model`: the model, the form of its answers, and its trained weights.
 
     Attributes:
-        name: The model: a file in medtune/models/zoo, "endpoint" for a served model, or "auto" for any vision-language
+        name: The model: one of medtune/models/zoo, "endpoint" for a served model, or "auto" for any vision-language
             model of transformers, which `weights` names. A hub id (ORGANISATION/MODEL) or a folder in this place means
             "auto" with these weights. See `medtune list models`.
         answer_format: The form of an answer to a multiple-choice question: text is the option's words, letter its

@@ -28,7 +28,8 @@ from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.loading import read_processor
 from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.weights.loading_options import Loading
-from medtune.models.zoo import nano_gemma3, nano_mllama, nano_qwen2vl, nano_qwen3vl, nano_qwen25vl
+from medtune.models.zoo.nano_any_size import build_qwen2vl, build_qwen3vl, build_qwen25vl
+from medtune.models.zoo.nano_hub import build_gemma3, build_mllama
 from tests.models.transformers_vlm.asking import whole
 from tests.models.twins import twin
 
@@ -241,10 +242,10 @@ def _gemma_layers(nano: Nano, patterns: dict[str, int]) -> Nano:
 
 
 REDUCED: dict[str, Callable[[dict[str, int]], Nano]] = {
-    "qwen2vl": lambda patterns: _qwen_layers(nano_qwen2vl._build(), patterns, "model"),
-    "qwen25vl": lambda patterns: _qwen_layers(nano_qwen25vl.build(), patterns, "model"),
-    "qwen3vl": lambda patterns: _qwen_layers(nano_qwen3vl._build(), patterns, "model.language_model"),
-    "medgemma": lambda patterns: _gemma_layers(nano_gemma3._build(), patterns),
+    "qwen2vl": lambda patterns: _qwen_layers(build_qwen2vl(), patterns, "model"),
+    "qwen25vl": lambda patterns: _qwen_layers(build_qwen25vl(), patterns, "model"),
+    "qwen3vl": lambda patterns: _qwen_layers(build_qwen3vl(), patterns, "model.language_model"),
+    "medgemma": lambda patterns: _gemma_layers(build_gemma3(), patterns),
 }
 WITH_NAMES = [
     name
@@ -287,7 +288,7 @@ def test_golden_tensor_names_of_a_model_with_all_its_layers(name: str, tmp_path:
 
 def test_golden_tensor_names_of_llama_32(tmp_path: Path) -> None:
     """Of Llama 3.2 only some published names are known, in the form of patterns with braces."""
-    write_nano(nano_mllama._build(), tmp_path, seed=0)
+    write_nano(build_mllama(), tmp_path, seed=0)
     names = set(map(_pattern, load_file(tmp_path / "model.safetensors")))
     for seen in recorded(NAMES)["llama32_11b_vision"]["patterns_seen"]:
         start = seen.removesuffix("...")
@@ -310,7 +311,7 @@ def _spelt_out(pattern: str) -> list[str]:
 
 def test_golden_names_that_differ_are_refused(tmp_path: Path) -> None:
     """A control: one name of another form is neither read nor overlooked."""
-    write_nano(nano_qwen25vl.build(), tmp_path, seed=0)
+    write_nano(build_qwen25vl(), tmp_path, seed=0)
     path = tmp_path / "model.safetensors"
     tensors = {name.replace("visual.merger.ln_q", "visual.merger.norm"): t for name, t in load_file(path).items()}
     save_file(tensors, path, metadata={"format": "pt"})

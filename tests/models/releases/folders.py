@@ -31,7 +31,7 @@ from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
 from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
 from medtune.models.towers.radfm_vit import RadFMViT, RadFMViTConfig
 from medtune.models.volumes.volume_parts import VolumeParts, modules
-from medtune.models.zoo import ct_chat, m3d_llama2, m3d_phi3, merlin, radfm
+from medtune.models.zoo import volumes
 from tests.models.releases.spelling import write_spelling
 
 LLAMA: dict[str, Any] = {
@@ -56,7 +56,7 @@ def m3d_parts(name: str) -> VolumeParts:
     return replace(_OWN[name](), vision=lambda: M3DViT(tower), projector=lambda width: SpatialPoolProjector(24, width))
 
 
-def merlin_parts(tokens: merlin.VisualTokens) -> VolumeParts:
+def merlin_parts(tokens: volumes.VisualTokens) -> VolumeParts:
     tower = MerlinResNetConfig(layers=(1, 1, 1, 1), planes=(2, 4, 4, 8), pooled=tokens.pooled)
     return replace(
         _OWN["merlin"](tokens), vision=lambda: MerlinResNet(tower), projector=lambda width: linear(tower.width, width)
@@ -70,18 +70,17 @@ def ct_chat_parts() -> VolumeParts:
 
 
 _OWN: dict[str, Callable[..., VolumeParts]] = {
-    "radfm": radfm.parts, "m3d_llama2": m3d_llama2.parts, "m3d_phi3": m3d_phi3.parts, "merlin": merlin.parts,
-    "ct_chat": ct_chat.parts,
-}  # fmt: skip
+    name: getattr(volumes, f"{name}_parts") for name in ("radfm", "m3d_llama2", "m3d_phi3", "merlin", "ct_chat")
+}
 
 
 def shrink(patch: pytest.MonkeyPatch) -> None:
     """Gives the zoo entries of the releases tiny towers and projectors."""
-    patch.setattr(radfm, "parts", radfm_parts)
-    patch.setattr(m3d_llama2, "parts", lambda: m3d_parts("m3d_llama2"))
-    patch.setattr(m3d_phi3, "parts", lambda: m3d_parts("m3d_phi3"))
-    patch.setattr(merlin, "parts", merlin_parts)
-    patch.setattr(ct_chat, "parts", ct_chat_parts)
+    patch.setattr(volumes, "radfm_parts", radfm_parts)
+    patch.setattr(volumes, "m3d_llama2_parts", lambda: m3d_parts("m3d_llama2"))
+    patch.setattr(volumes, "m3d_phi3_parts", lambda: m3d_parts("m3d_phi3"))
+    patch.setattr(volumes, "merlin_parts", merlin_parts)
+    patch.setattr(volumes, "ct_chat_parts", ct_chat_parts)
 
 
 def renamed(tensors: Mapping[str, Tensor], rules: Mapping[str, str]) -> dict[str, Tensor]:
@@ -196,7 +195,7 @@ def write_merlin(folder: Path) -> dict[str, Tensor]:
     number = write_spelling(inside, dict(NAMED), added=(*fillers, MARK, "[[stop]]"))
     assert number == REPORT_STOP_ID + 1
     (inside / "config.json").write_text(json.dumps({**LLAMA, "model_type": "llama", "vocab_size": number}))
-    own = weights_of(merlin_parts(merlin.POOLED), LlamaConfig(vocab_size=number, **LLAMA))
+    own = weights_of(merlin_parts(volumes.POOLED), LlamaConfig(vocab_size=number, **LLAMA))
     peft = "decode_text.text_decoder.base_model.model."
     rules = {
         r"language\.(.+self_attn\.[qv]_proj)\.weight": rf"{peft}\1.base_layer.weight",

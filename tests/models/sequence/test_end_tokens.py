@@ -20,7 +20,7 @@ from medtune.models.nano.transformers_vlm import write_nano
 from medtune.models.sequence.end_tokens import read_generation
 from medtune.models.sequence.prompts import pad_left
 from medtune.models.weights.loading_options import Loading
-from medtune.models.zoo import nano_qwen25vl
+from medtune.models.zoo.nano_any_size import build_qwen25vl
 
 END_OF_TEXT = "<|endoftext|>"
 
@@ -28,7 +28,7 @@ END_OF_TEXT = "<|endoftext|>"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("qwen")
-    write_nano(nano_qwen25vl.build(), where, seed=0)
+    write_nano(build_qwen25vl(), where, seed=0)
     return where
 
 

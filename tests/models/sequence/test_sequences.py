@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.models.nano.pocket import byte_tokenizer
+from medtune.models.nano.pocket import chatml_tokenizer
 from medtune.models.sequence.chatml import CLOSE, OPEN, ChatML
 from medtune.models.sequence.layout import IGNORED
 from medtune.models.sequence.prompts import pad_left
 
-FAMILY = ChatML(byte_tokenizer(), num_media_tokens=4)
+FAMILY = ChatML(chatml_tokenizer(), num_media_tokens=4)
 
 
 def test_learnt_is_the_answer_and_the_end_of_its_turn() -> None:

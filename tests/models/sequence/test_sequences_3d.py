@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from medtune.models.nano.pocket import byte_tokenizer
+from medtune.models.nano.pocket import chatml_tokenizer
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, END_HEAD, END_TURN, HEAD, OPEN, CTChat
 from medtune.models.sequence.layout import IGNORED, Sequence, SequenceFamily, Span
 from medtune.models.sequence.m3d import M3D
@@ -15,7 +15,7 @@ from medtune.models.sequence.radfm import RadFM
 
 def tokenizer() -> PreTrainedTokenizerFast:
     """Returns a tokenizer of bytes with opening and closing tokens and the tokens of Llama 3's turns."""
-    fast = byte_tokenizer()
+    fast = chatml_tokenizer()
     fast.add_special_tokens(
         {"bos_token": "<s>", "additional_special_tokens": [OPEN, HEAD, END_HEAD, END_TURN, *ADDED_TOKENS]}
     )
@@ -93,6 +93,6 @@ def test_several_scans_stand_where_the_question_says() -> None:
 def test_a_tokenizer_without_an_opening_token_is_refused() -> None:
     # Without the opening token, the volume would silently stand one place too early.
     with pytest.raises(ValueError, match="bos_token_id"):
-        M3D(byte_tokenizer())
+        M3D(chatml_tokenizer())
     with pytest.raises(ValueError, match="begin_of_text"):
-        CTChat(byte_tokenizer())
+        CTChat(chatml_tokenizer())

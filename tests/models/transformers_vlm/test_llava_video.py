@@ -25,7 +25,7 @@ from medtune.models.transformers_vlm.families.llava_video.release import assembl
 from medtune.models.transformers_vlm.loading import pretrained, put_together
 from medtune.models.weights.export import assemble_model, write_exported
 from medtune.models.weights.loading_options import Loading
-from medtune.models.zoo import nano_llava_video
+from medtune.models.zoo.nano_hub import build_llava_video
 from tests.models.transformers_vlm.asking import prompts, saved, whole
 from tests.models.twins import row_each, twin
 
@@ -60,7 +60,7 @@ def full_grid() -> Assembled:
     """Returns the twin with the 27 x 27 patches of the full-size tower."""
     from transformers import AutoModelForImageTextToText
 
-    nano: Nano = nano_llava_video.build()
+    nano: Nano = build_llava_video()
     vision: Any = nano.config.vision_config
     vision.image_size = 384
     torch.manual_seed(0)
@@ -219,12 +219,12 @@ def release(tmp_path: Path) -> Path:
     tower = {name: tensor for name, tensor in named.items() if "vision_tower" in name}
     save_file(tower, tmp_path / "model-00001-of-00002.safetensors")
     save_file({n: t for n, t in named.items() if n not in tower}, tmp_path / "model-00002-of-00002.safetensors")
-    nano_llava_video.build().processor.tokenizer.save_pretrained(tmp_path)
+    build_llava_video().processor.tokenizer.save_pretrained(tmp_path)
     return tmp_path
 
 
 def _read(folder: Path, **settings: Any) -> Assembled:
-    vision = nano_llava_video.build().config.vision_config.to_dict()
+    vision = build_llava_video().config.vision_config.to_dict()
     return assemble_llava_video(str(folder), Loading(weights=str(folder), **settings), vision=vision)
 
 

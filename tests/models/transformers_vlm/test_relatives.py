@@ -17,12 +17,12 @@ from medtune.data.types import Image, Video
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.doctor.find_reference import reference_of
-from medtune.models.nano.glm_vl import nano_glm
 from medtune.models.nano.transformers_vlm import Nano, text_config, write_nano
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.generic.loading import from_checkpoint
 from medtune.models.weights.loading_options import Loading
-from medtune.models.zoo import nano_internvl, nano_qwen35
+from medtune.models.zoo.nano_any_size import build_glm, build_qwen35
+from medtune.models.zoo.nano_hub import build_internvl
 from tests.models.transformers_vlm.asking import conversation, pillow, processor, whole
 from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
 from tests.models.transformers_vlm.test_video import clip, frames_of
@@ -33,7 +33,7 @@ QUESTION, ANSWER = "Which plane?", "head"
 
 def internvl35() -> Nano:
     """InternVL3.5: the language model is Qwen3."""
-    nano = nano_internvl._build()
+    nano = build_internvl()
     config: Any = nano.config
     text = text_config(nano.processor.tokenizer, model_type="qwen3", head_dim=16)
     return Nano(type(config)(**{**config.to_dict(), "text_config": text}), nano.processor)
@@ -41,7 +41,7 @@ def internvl35() -> Nano:
 
 def glm46v() -> Nano:
     """GLM-4.6V: the processor writes the time behind a frame with a decimal and its unit."""
-    return _of_46(nano_glm(Glm46VConfig, text={"model_type": "glm4v_text", "head_dim": 16}))
+    return _of_46(build_glm(Glm46VConfig, model_type="glm4v_text"))
 
 
 def _of_46(nano: Nano) -> Nano:
@@ -135,7 +135,7 @@ def test_the_doctor_scales_images_by_the_same_limit(tmp_path: Path) -> None:
 
 def test_an_answer_behind_an_open_thought_closes_it_first(tmp_path: Path) -> None:
     """Qwen3.5's larger models are asked with a thought that has begun, and have answered with an empty one."""
-    nano = nano_qwen35._build()
+    nano = build_qwen35()
     opened = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
     header = "<|im_start|>{{ message['role'] }}\n"
     assert opened in nano.processor.chat_template

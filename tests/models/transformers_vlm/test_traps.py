@@ -12,7 +12,7 @@ from medtune.models.sequence.layout import IGNORED
 from medtune.models.sequence.processor_template import ProcessorTemplate
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.visual_tokens import VisualTokens
-from medtune.models.zoo import nano_mllama
+from medtune.models.zoo.nano_hub import MLLAMA_TEMPLATE
 from tests.models.transformers_vlm.asking import conversation, encoded, expected, pillow, plain, processor, whole
 from tests.models.twins import OF_TRANSFORMERS, picture, row_each, size_of, twin
 
@@ -158,7 +158,7 @@ def test_prompt_does_not_change_over_night() -> None:
     from copy import copy
 
     dated = copy(processor(twin("nano_mllama")))
-    dated.chat_template = "Today: {{ date_string }} " + nano_mllama.CHAT_TEMPLATE.replace("{{ bos_token }}", "")
+    dated.chat_template = "Today: {{ date_string }} " + MLLAMA_TEMPLATE.replace("{{ bos_token }}", "")
     family = ProcessorTemplate(dated, writing=twin("nano_mllama").family._writing, max_tokens=4096)  # type: ignore[attr-defined]
     assert "Today: 26 Jul 2024" in family.decode(family.layout("Q", None, shapes=()).ids)
 

@@ -12,11 +12,11 @@ from medtune.data.media.volumes.transforms.organ_crop import TARGETS, CroppedTra
 from medtune.data.types import MediaRef
 from medtune.models.assemble import zoo_entry
 from medtune.models.media_item import read_item
-from medtune.models.nano.volume import tokenizer
+from medtune.models.nano.volume import llama, tokenizer
 from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.export import assemble_model
 from medtune.models.weights.loading_options import Loading
-from medtune.models.zoo import nano_m3d_llama2
+from medtune.models.zoo.nano_volumes import m3d_parts
 from tests.models.volumes.test_volume_parts import TWINS, answered, own_model
 
 
@@ -64,7 +64,7 @@ def test_crop_of_a_real_scan_is_another_answer(name: str, real_ref: MediaRef) ->
 
 
 def test_more_tokens_than_the_context_are_refused_by_name() -> None:
-    parts = nano_m3d_llama2.parts()
+    parts = m3d_parts(llama())
     parts.language.max_position_embeddings = 20
     with pytest.raises(ValueError, match=r"reads 20 \(max_position_embeddings\); 8 of them are the media's"):
         parts.limited(tokenizer()).layout("how large is the liver?", "12 cm")

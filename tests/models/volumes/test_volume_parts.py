@@ -20,7 +20,7 @@ from medtune.models.sequence.prompts import PromptRows, pad_left
 from medtune.models.sequence.radfm import RadFM
 from medtune.models.sequence.tree import grow
 from medtune.models.vlm import VisionLanguageModel
-from medtune.models.zoo import nano_radfm
+from medtune.models.zoo.nano_volumes import RADFM_RESAMPLER
 from tests.models.twins import MODELS, OF_VOLUMES
 
 TWINS = [name for name in OF_VOLUMES if not MODELS[name].by_organ]
@@ -106,7 +106,7 @@ def test_radfm_takes_an_image_and_a_volume_in_one_batch_and_in_one_sequence() ->
     volume = transform(Volume(np.arange(6 * 5 * 10, dtype=np.int16).reshape(6, 5, 10), (1.0, 1.0, 1.0), "LPS"))
     both = transform.stack([image, volume])
     assert both.shape == (2, 3, 512, 512, 64)
-    family = RadFM(nano_volume.tokenizer(), tokens_per_scan=nano_radfm.RESAMPLER.num_tokens)
+    family = RadFM(nano_volume.tokenizer(), tokens_per_scan=RADFM_RESAMPLER.num_tokens)
     sequence = family.layout_scans("compare these two", "alike", positions=(0, 5))
     rows = pack([[Shown(grow([sequence], [0]), 0)]], pad_id=family.pad_id)
     with torch.no_grad():

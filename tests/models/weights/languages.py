@@ -14,7 +14,8 @@ from transformers import (
     Qwen2Config,
 )
 
-from medtune.models.nano.transformers_vlm import byte_tokenizer, text_config
+from medtune.models.nano.tokenizer import byte_tokenizer
+from medtune.models.nano.transformers_vlm import text_config
 
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}<user>{{ m.role }}: {{ m.content }}<stop>\n{% endfor %}"

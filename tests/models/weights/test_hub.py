@@ -15,7 +15,7 @@ from medtune.models.weights import assets, hub
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.hub import Terms, checkpoint_folder, terms_of
 from medtune.models.weights.loading_options import Loading
-from medtune.models.zoo import nano_qwen25vl
+from medtune.models.zoo.nano_any_size import build_qwen25vl
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.missing_inputs import missing_weights
 from medtune.trainer.recipe.read import read_recipe
@@ -29,7 +29,7 @@ CARD: dict[str, object] = {"gated": "manual", "cardData": {"license": "other", "
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("files")
-    write_nano(nano_qwen25vl.build(), folder, seed=0)
+    write_nano(build_qwen25vl(), folder, seed=0)
     (folder / "original").mkdir()
     (folder / "original" / "consolidated.00.pth").write_bytes(b"x" * 100)
     return folder

@@ -14,7 +14,7 @@ from medtune.models.weights.assets import AssetError
 from medtune.models.weights.export import assemble_model
 from medtune.models.weights.hub import commit_of, commits, folder_name, kept_weights
 from medtune.models.weights.loading_options import Loading
-from medtune.models.zoo import nano_qwen25vl
+from medtune.models.zoo.nano_any_size import build_qwen25vl
 from tests.models.transformers_vlm.asking import whole
 from tests.models.weights.hub_cache import FIRST, REPOSITORY, SECOND, write_cache
 from tests.models.weights.languages import write_language
@@ -33,7 +33,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def two_revisions(cache: Path, tmp_path: Path) -> Path:
     for seed, commit in enumerate((FIRST, SECOND)):
-        write_nano(nano_qwen25vl.build(), tmp_path / commit, seed=seed)
+        write_nano(build_qwen25vl(), tmp_path / commit, seed=seed)
     refs = {"main": SECOND, "v1": FIRST}
     write_cache(cache, {commit: tmp_path / commit for commit in (FIRST, SECOND)}, refs=refs)
     return cache
@@ -80,7 +80,7 @@ def test_a_revision_that_is_not_here_is_said_to_be_missing(two_revisions: Path) 
 
 
 def test_a_revision_of_what_does_not_come_from_the_hub_is_refused(tmp_path: Path) -> None:
-    write_nano(nano_qwen25vl.build(), tmp_path / "local", seed=0)
+    write_nano(build_qwen25vl(), tmp_path / "local", seed=0)
     for name, weights in (("nano_qwen25vl", str(tmp_path / "local")), ("nano_qwen25vl", None)):
         with pytest.raises(ValueError, match=r"model.revision is 'v1', but .*leave it out"):
             assemble_model(name, 0, Loading(weights=weights, revision="v1"))

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from medtune.eval.report.run_data import read_run
 from medtune.models.nano.transformers_vlm import write_nano
-from medtune.models.zoo import nano_qwen25vl
+from medtune.models.zoo.nano_any_size import build_qwen25vl
 from medtune.trainer.commands.cli import main
 from medtune.trainer.doctor.fingerprint import weights_hash
 from medtune.trainer.experiment.experiment import Experiment
@@ -32,7 +32,7 @@ def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = tmp_path / "checkpoint"
     folder.mkdir()
-    write_nano(nano_qwen25vl.build(), folder, seed=0)
+    write_nano(build_qwen25vl(), folder, seed=0)
     return folder
 
 

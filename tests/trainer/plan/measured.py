@@ -219,7 +219,7 @@ def _train(case: Case, folder: Path, recipe: Recipe, changed: Mapping[str, int],
     set_learning(model, stage.tuning)
     if train.gradient_checkpointing:
         recompute_activations(model)
-    assembled = Assembled(model, ChatML(pocket.byte_tokenizer(), num_media_tokens=8), pocket.TRANSFORM, {})
+    assembled = Assembled(model, ChatML(pocket.chatml_tokenizer(), num_media_tokens=8), pocket.TRANSFORM, {})
     module = FineTuning(assembled, stage, train=train, answers=recipe.eval, chosen=recipe.model)
     rows = rows_of(case.size, visual_tokens=0)
     batch = MicroBatch(0, rows, None, case.size.rows * case.size.targets, case.size.rows, 0, ("a question",))

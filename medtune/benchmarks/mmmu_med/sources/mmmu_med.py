@@ -1,4 +1,4 @@
-"""MMMU's medical subjects, the validation part; see medtune/benchmarks/mmmu_med/release.py for the layout."""
+"""The parts of MMMU's medical subjects; medtune/benchmarks/mmmu_med/release.py has the layout."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from medtune.benchmarks.mmmu_med.release import source_of
 from medtune.data.raw.source import Source
 
 
-def source() -> Source:
-    """Returns the source."""
+def mmmu_med() -> Source:
+    """MMMU's medical subjects, the validation part; see medtune/benchmarks/mmmu_med/release.py for the layout."""
     return source_of("validation")
+
+
+def mmmu_med_test() -> Source:
+    """MMMU's medical subjects, the test part; see medtune/benchmarks/mmmu_med/release.py for the layout."""
+    return source_of("test")

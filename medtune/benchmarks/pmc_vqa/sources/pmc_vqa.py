@@ -1,11 +1,21 @@
-"""PMC-VQA, version 1 with its whole test file; medtune/benchmarks/pmc_vqa/release.py has the layout."""
+"""PMC-VQA's versions; medtune/benchmarks/pmc_vqa/release.py has the layout."""
 
 from __future__ import annotations
 
-from medtune.benchmarks.pmc_vqa.release import V1, source_of
+from medtune.benchmarks.pmc_vqa.release import V1, V1_CLEAN, V2, source_of
 from medtune.data.raw.source import Source
 
 
-def source() -> Source:
-    """Returns the source."""
+def pmc_vqa() -> Source:
+    """PMC-VQA, version 1 with its whole test file; medtune/benchmarks/pmc_vqa/release.py has the layout."""
     return source_of(V1)
+
+
+def pmc_vqa_2() -> Source:
+    """PMC-VQA, version 2, whose figures are no compound figures; medtune/benchmarks/pmc_vqa/release.py has the layout."""  # noqa: E501
+    return source_of(V2)
+
+
+def pmc_vqa_clean() -> Source:
+    """PMC-VQA, version 1 with the 2,000 test questions that its authors checked by hand."""
+    return source_of(V1_CLEAN)

@@ -1,6 +1,6 @@
-"""Families of transformers' vision-language models. Each is one module that defines `def family() -> Family`.
+"""Families of transformers' vision-language models. Each is a function, by whose name a zoo entry refers to it.
 
-The module's name is the family's name, by which a zoo entry refers to it.
+Where it is `family` in a module of its own, the module's name is the family's.
 """
 
 from __future__ import annotations

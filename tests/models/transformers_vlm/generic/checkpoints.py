@@ -43,18 +43,20 @@ from transformers import (
     SmolVLMVideoProcessor,
 )
 
-from medtune.models.nano.transformers_vlm import (
-    INITIALIZER_RANGE,
-    Nano,
-    byte_tokenizer,
-    clip_config,
-    text_config,
-    token_id,
-    write_nano,
-)
+from medtune.models.nano.tokenizer import byte_tokenizer, token_id
+from medtune.models.nano.transformers_vlm import INITIALIZER_RANGE, Nano, text_config, write_nano
 from tests.models.transformers_vlm.generic.newer_checkpoints import gemma3n, minicpm_v
 
 IM_START, IM_END = "<|im_start|>", "<|im_end|>"
+
+
+def clip_config(**more: object) -> dict[str, Any]:
+    """Returns the settings of a CLIP or SigLIP tower: two layers of width 32, 2 x 2 patches of 14 pixels."""
+    sizes = {
+        "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "image_size": 28, "patch_size": 14,
+    }  # fmt: skip
+    return {**sizes, **more}
 
 
 def chatml(image: str, *, spans: bool = False) -> str:

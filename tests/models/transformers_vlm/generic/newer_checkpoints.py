@@ -15,7 +15,8 @@ from transformers import (
     SiglipImageProcessor,
 )
 
-from medtune.models.nano.transformers_vlm import INITIALIZER_RANGE, Nano, byte_tokenizer, text_config, token_id
+from medtune.models.nano.tokenizer import byte_tokenizer, token_id
+from medtune.models.nano.transformers_vlm import INITIALIZER_RANGE, Nano, text_config
 
 
 def minicpm_v() -> Nano:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from medtune.models.nano.transformers_vlm import write_nano
-from medtune.models.zoo import nano_qwen25vl
+from medtune.models.zoo.nano_any_size import build_qwen25vl
 from medtune.trainer.commands.cli import main
 from tests.models.weights.hub_cache import FIRST, REPOSITORY, SECOND, write_cache
 
@@ -21,7 +21,7 @@ Capture = pytest.CaptureFixture[str]
 def folder(tmp_path: Path) -> Path:
     """A checkpoint whose generation_config.json names several end tokens, the template's not first."""
     path = tmp_path / "checkpoint"
-    write_nano(nano_qwen25vl.build(), path, seed=0)
+    write_nano(build_qwen25vl(), path, seed=0)
     said = {"eos_token_id": [256, 258], "do_sample": True, "temperature": 0.000001, "repetition_penalty": 1.05}
     (path / "generation_config.json").write_text(json.dumps(said), encoding="utf-8")
     return path
@@ -64,7 +64,7 @@ def test_a_run_records_its_commit_and_goes_on_with_it(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     for seed, commit in enumerate((FIRST, SECOND)):
-        write_nano(nano_qwen25vl.build(), tmp_path / commit, seed=seed)
+        write_nano(build_qwen25vl(), tmp_path / commit, seed=seed)
         (tmp_path / commit / "README.md").write_text("---\nlicense: cc-by-4.0\n---\n", encoding="utf-8")
     write_cache(tmp_path / "cache", {each: tmp_path / each for each in (FIRST, SECOND)}, refs={"main": FIRST})
     assert main(["validate", *arguments(prepared_tiny, REPOSITORY)]) == 0

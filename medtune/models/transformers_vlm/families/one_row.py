@@ -1,0 +1,170 @@
+"""The families whose visual tokens stand in the row of the text, one function each."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from torch import nn
+from transformers import PreTrainedModel
+
+from medtune.models.placing import placed
+from medtune.models.sequence import glm_vl, qwen_vl, visual_placeholders
+from medtune.models.transformers_vlm.family import Family, language_model, parts
+from medtune.models.transformers_vlm.media import as_images, as_pairs, as_tiles, as_video
+from medtune.models.transformers_vlm.visual_tokens import VisualTokens, in_sequence, rows_of
+from medtune.models.transformers_vlm.wiring import Step
+
+_TOWER, _PROJECTOR, _NEWLINE = "model.vision_tower", "model.multi_modal_projector", "model.image_newline"
+_IN_MERGER = parts("model.visual", "model.visual.merger")
+_GRID = ("pixel_values", "image_grid_thw")
+_PAIRS = partial(as_pairs, names=("pixel_values_videos", "video_grid_thw"))
+
+
+def llava() -> Family:
+    """The family of LLaVA-1.5; the frames of a video are shown as images."""
+    return Family(
+        model_types=("llava",),
+        wiring=in_sequence(parts(_TOWER, _PROJECTOR), decoder=language_model),
+        sequence=visual_placeholders.llava,
+        pixels=("pixel_values",),
+        video=as_images,
+    )
+
+
+def llava_next_video() -> Family:
+    """The family of LLaVA-NeXT-Video.
+
+    Images are cut into tiles, with line breaks between their rows; the frames of a video are pooled to a quarter of
+    their tokens.
+    """
+    return Family(
+        model_types=("llava_next_video",),
+        wiring=in_sequence(parts(_TOWER, "model.vision_resampler", _PROJECTOR, _NEWLINE), decoder=language_model),
+        sequence=visual_placeholders.llava_next_video,
+        pixels=("pixel_values", "image_sizes"),
+        video=partial(as_video, names=("pixel_values_videos",)),
+    )
+
+
+def llava_onevision() -> Family:
+    """The family of LLaVA-OneVision; the embedding of its line breaks is a parameter that belongs to the projector."""
+    return Family(
+        model_types=("llava_onevision",),
+        wiring=in_sequence(parts(_TOWER, _PROJECTOR, _NEWLINE), decoder=language_model),
+        sequence=visual_placeholders.llava_onevision,
+        pixels=("pixel_values", "image_sizes"),
+        video=partial(as_video, names=("pixel_values_videos",)),
+        one_item=True,
+    )
+
+
+def internvl() -> Family:
+    """The family of InternVL3 and InternVL3.5 in their `-hf` checkpoints; the frames of a video are shown as tiles."""
+    return Family(
+        model_types=("internvl",),
+        wiring=in_sequence(parts(_TOWER, _PROJECTOR), decoder=language_model),
+        sequence=visual_placeholders.internvl,
+        pixels=("pixel_values",),
+        video=as_tiles,
+    )
+
+
+def gemma3() -> Family:
+    """The family of Gemma 3 and MedGemma.
+
+    The projection is a bare parameter, not a linear layer, so that LoRA cannot adapt it; only `full` tuning trains it.
+    """
+    return Family(
+        model_types=("gemma3",),
+        wiring=in_sequence(parts(_TOWER, _PROJECTOR), decoder=_decoder_of_gemma, shown=_token_types, blocks=True),
+        sequence=visual_placeholders.gemma3,
+        pixels=("pixel_values",),
+        video=as_images,
+    )
+
+
+def _decoder_of_gemma(whole: PreTrainedModel) -> nn.Module:
+    return whole.get_submodule("model")
+
+
+def _token_types(step: Step, encoded: VisualTokens | None) -> dict[str, Any]:
+    """Returns the mask of the visual tokens, which see one another both ways; columns say so themselves."""
+    if step.has_columns or not bool(step.media_BL.any()):
+        return {}
+    return {"token_type_ids": placed(step.media_BL, step.ids_BL.device).long()}
+
+
+def glm4v() -> Family:
+    """The family of GLM-4.1V and GLM-4.6V-Flash.
+
+    GLM-4.5V and the large GLM-4.6V (type glm4v_moe) are no members: peft 0.21 gives the layers of a mixture of experts
+    other names and drops adapters of its dense layers, so that no adapter of them could be proven.
+    """
+    return Family(
+        model_types=("glm4v", "glm46v"),
+        wiring=in_sequence(_IN_MERGER, decoder=language_model),
+        sequence=glm_vl.family,
+        pixels=_GRID,
+        video=_PAIRS,
+        any_size=True,
+        image_frames=2,
+    )
+
+
+def qwen2_vl() -> Family:
+    """The family of Qwen2-VL and Qwen2.5-VL, to which Lingshu belongs."""
+    return Family(
+        model_types=("qwen2_vl", "qwen2_5_vl"),
+        wiring=in_sequence(_IN_MERGER, decoder=language_model),
+        sequence=qwen_vl.qwen2_vl,
+        pixels=_GRID,
+        video=partial(as_video, names=("pixel_values_videos", "video_grid_thw")),
+        any_size=True,
+        limit_videos=qwen_vl.limit_qwen2_videos,
+    )
+
+
+def qwen3_vl() -> Family:
+    """The family of Qwen3-VL.
+
+    Its first decoder layers add intermediate features of the tower to their states at the visual tokens (DeepStack).
+    """
+    return Family(
+        model_types=("qwen3_vl",),
+        wiring=in_sequence(
+            parts("model.visual", "model.visual.merger", "model.visual.deepstack_merger_list"),
+            decoder=language_model,
+            shown=_deepstack,
+        ),
+        sequence=qwen_vl.qwen3_vl,
+        pixels=_GRID,
+        video=_PAIRS,
+        any_size=True,
+        limit_videos=qwen_vl.limit_qwen3_videos,
+    )
+
+
+def _deepstack(step: Step, encoded: VisualTokens | None) -> dict[str, Any]:
+    """Returns the tower's intermediate features, which the first decoder layers add at the visual tokens."""
+    if encoded is None or not bool(step.media_BL.any()):
+        return {}
+    deep = [rows_of(layer, step) for layer in encoded.deep]
+    return {"visual_pos_masks": placed(step.media_BL, step.ids_BL.device), "deepstack_visual_embeds": deep}
+
+
+def qwen3_5() -> Family:
+    """The family of Qwen3.5, whose decoder mixes gated delta nets with attention; media are written as for Qwen3-VL."""
+    return Family(
+        model_types=("qwen3_5",),
+        wiring=in_sequence(
+            _IN_MERGER,
+            decoder=language_model,
+            plain_because="its gated delta nets carry a state from token to token, which no mask divides",
+        ),
+        sequence=qwen_vl.qwen3_vl,
+        pixels=_GRID,
+        video=_PAIRS,
+        any_size=True,
+        limit_videos=qwen_vl.limit_qwen3_videos,
+    )
