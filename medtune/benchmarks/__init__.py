@@ -27,22 +27,14 @@ def names() -> list[str]:
 
 
 def find_benchmark(name: str) -> Benchmark:
-    """Returns the benchmark of that name, with the sources that plugins add to it behind its own.
-
-    Raises:
-        ValueError: There is no such benchmark; the message offers the nearest name.
-    """
+    """Returns the benchmark of that name, with the sources that plugins add to it behind its own."""
     build = cast("Callable[[], Benchmark]", catalog.load(catalog.BENCHMARKS, name))
     found = build()
     return replace(found, sources=(*found.sources, *catalog.added_sources(name)))
 
 
 def find_source(name: str) -> Source:
-    """Returns the source of that name.
-
-    Raises:
-        ValueError: There is no such source; the message offers the nearest name.
-    """
+    """Returns the source of that name."""
     build = cast("Callable[[], Source]", catalog.load(catalog.SOURCES, name))
     return replace(build(), name=name)
 
@@ -68,10 +60,6 @@ def published(name: str) -> dict[str, Any]:
 
     Args:
         name: The benchmark's name, for example "u2_bench".
-
-    Raises:
-        FileNotFoundError: The benchmark has no published.json.
-        ValueError: There is no such benchmark.
     """
     folder = catalog.find(catalog.BENCHMARKS, name).folder
     if folder is None:

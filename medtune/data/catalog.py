@@ -85,9 +85,6 @@ class Extension:
         """Returns the first line of the docstring (a recipe's first comment), read without importing anything.
 
         A function that is an extension by its own name has a docstring of its own.
-
-        Raises:
-            ValueError: The file is not Python.
         """
         text = self.file.read_text("utf-8")
         if self.kind.suffix == ".yaml":
@@ -101,11 +98,7 @@ class Extension:
         return (said or "").partition("\n")[0]
 
     def load(self) -> object:
-        """Imports the module and returns the function that defines the extension.
-
-        Raises:
-            ValueError: The module of a plugin cannot be imported; the message names the file and the line.
-        """
+        """Imports the module and returns the function that defines the extension."""
         if self.origin == MEDTUNE:
             return getattr(import_module(self.module), self.function)
         try:
@@ -129,11 +122,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def extensions(kind: Kind) -> dict[str, Extension]:
-    """Returns all extensions of a kind by name, sorted: medtune's own, then those of plugins. None is imported.
-
-    Raises:
-        ValueError: Two places hold the same name.
-    """
+    """Returns all extensions of a kind by name, sorted: medtune's own, then those of plugins. None is imported."""
     found: dict[str, Extension] = {}
     outside = plugins() if kind.name in KINDS else ()
     places = [_own(kind), *(in_plugin(plugin, kind) for plugin in outside)]
@@ -148,20 +137,12 @@ def extensions(kind: Kind) -> dict[str, Extension]:
 
 
 def names(kind: Kind) -> list[str]:
-    """Returns the names of all extensions of a kind, sorted; imports none of them.
-
-    Raises:
-        ValueError: Two places hold the same name.
-    """
+    """Returns the names of all extensions of a kind, sorted; imports none of them."""
     return list(extensions(kind))
 
 
 def find(kind: Kind, name: str) -> Extension:
-    """Returns the extension of that name without importing it.
-
-    Raises:
-        ValueError: There is none, and the message offers the nearest name; or two places hold it.
-    """
+    """Returns the extension of that name without importing it."""
     known = extensions(kind)
     if name not in known:
         raise ValueError(f"no {name!r} among the {kind.name}.{nearest(name, known)} There are: {', '.join(known)}")
@@ -169,11 +150,7 @@ def find(kind: Kind, name: str) -> Extension:
 
 
 def load(kind: Kind, name: str) -> object:
-    """Returns the function that defines the extension of that name; imports that one module alone.
-
-    Raises:
-        ValueError: There is none, and the message offers the nearest name; or its module cannot be imported.
-    """
+    """Returns the function that defines the extension of that name; imports that one module alone."""
     return find(kind, name).load()
 
 

@@ -47,11 +47,7 @@ def plugins() -> tuple[Plugin, ...]:
 
 
 def name_folders(folders: Iterable[Path]) -> None:
-    """Takes the plugin folders of a command, instead of those of the command before and of its recipes.
-
-    Raises:
-        FileNotFoundError: A folder is missing.
-    """
+    """Takes the plugin folders of a command, instead of those of the command before and of its recipes."""
     _named[:] = [_folder(path, named_by="--plugins") for path in folders]
     _of_recipes.clear()
 
@@ -62,9 +58,6 @@ def add_folders(folders: Iterable[Path], *, named_by: str) -> tuple[Path, ...]:
     Args:
         folders: Absolute paths, or paths relative to the working directory.
         named_by: The place that names them, for the message; for instance a recipe's file.
-
-    Raises:
-        FileNotFoundError: A folder is missing.
     """
     found = tuple(_folder(path, named_by=named_by) for path in folders)
     _of_recipes.extend(path for path in found if path not in _of_recipes)
@@ -111,11 +104,6 @@ def _make_package(name: str, path: list[str]) -> None:
 
 @cache
 def _installed() -> tuple[Plugin, ...]:
-    """Returns the plugins of installed packages; none of them is imported.
-
-    Raises:
-        ValueError: An entry point names a package that is not there.
-    """
     found = []
     for entry in entry_points(group=GROUP):
         origin = entry.dist.name if entry.dist else entry.name

@@ -136,9 +136,6 @@ _Kind = TypeVar("_Kind", Image, Video, Volume)
 def require_kind(media: Media, kind: type[_Kind]) -> _Kind:
     """Returns the media item after checking that it is of the kind that the model reads.
 
-    Raises:
-        ValueError: The media item is of another kind.
-
     Example:
         >>> require_kind(Volume(np.zeros((1, 1, 1), np.int16), (1.0, 1.0, 1.0), "LPS"), Image)
         Traceback (most recent call last):

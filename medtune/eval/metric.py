@@ -85,28 +85,17 @@ class Metric:
         """Returns the metric's statistic of these rows, from which its value on any part of them follows.
 
         If the questions were asked in several passes, it is the mean of the passes' statistics.
-
-        Raises:
-            ValueError: There are no rows.
         """
         return mean_over_passes(self.by_pass(rows))
 
     def by_pass(self, rows: Sequence[ParsedReply]) -> list[Statistic]:
-        """Returns the metric's statistic of each pass on these rows.
-
-        Raises:
-            ValueError: There are no rows.
-        """
+        """Returns the metric's statistic of each pass on these rows."""
         if not rows:
             raise ValueError("a metric needs at least one question, got none")
         return [self.statistic(replies) for replies in passes_of(rows)]
 
     def value(self, rows: Sequence[ParsedReply]) -> float:
-        """Returns the metric's value on these rows, which is the mean of the passes' values if there are several.
-
-        Raises:
-            ValueError: There are no rows.
-        """
+        """Returns the metric's value on these rows, which is the mean of the passes' values if there are several."""
         return self.on(rows).value()
 
     def covered(self, rows: Iterable[ParsedReply]) -> list[ParsedReply]:

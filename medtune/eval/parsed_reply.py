@@ -124,9 +124,6 @@ def scored_everywhere(sides: Sequence[Sequence[ParsedReply]]) -> list[list[Parse
 
     Args:
         sides: For each side its rows, about the same questions in the same order.
-
-    Raises:
-        ValueError: The sides have different numbers of rows.
     """
     kept = [not any(row.unscored for row in answers) for answers in zip(*sides, strict=True)]
     return [list(compress(rows, kept)) for rows in sides]

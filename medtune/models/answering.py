@@ -143,7 +143,6 @@ class LocalAnswerer:
             self._turns.meet()
 
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
-        """Yields one prediction per request."""
         keys = [_key(request) for request in requests]
         if not self._ready.keys() >= set(keys):
             self._ready.update((told.key, told) for told in self._told((group, requests)))
@@ -151,7 +150,6 @@ class LocalAnswerer:
 
     @torch.no_grad()
     def _told(self, visit: Visit) -> list[Prediction]:
-        """Returns the predictions of a visit and of those after it that are answered together with it."""
         with self._precise():
             items, asked = self._together(visit)
             encoded = self._assembled.model.encode(self._assembled.transform.stack(items)) if items else None
@@ -160,7 +158,6 @@ class LocalAnswerer:
             return [*self._likelihoods(options, encoded), *self._generations(replies, encoded)]
 
     def _together(self, visit: Visit) -> tuple[list[MediaItem], list[Asked]]:
-        """Returns the media items of as many visits as fit into one pass, and their requests."""
         if not self._waiting or _keys(self._waiting[0]) != _keys(visit):
             alone = self._reader.read(visit[0].media) if shown_by([visit]) else []
             return alone, self._asked(visit, 0 if alone else None)
@@ -182,13 +179,11 @@ class LocalAnswerer:
         return items, asked
 
     def _computed(self, layouts: Sequence[Layout]) -> int:
-        """Returns the number of tokens that are computed for sequences of one visit."""
         if not self._share_prefix:
             return sum(len(layout.ids) for layout in layouts)
         return len(grow(layouts, range(len(layouts))).ids)
 
     def _items(self, visit: Visit) -> list[MediaItem]:
-        """Returns the media items of an announced visit; an empty list where no request shows them."""
         return self._told_reader.next() if shown_by([visit]) else []
 
     def _asked(self, visit: Visit, media: int | None) -> list[Asked]:
@@ -249,7 +244,6 @@ class LocalAnswerer:
                 )
 
     def _read(self, asked: Sequence[tuple[Options, int | None]], encoded: Encoded | None) -> list[list[TargetRead]]:
-        """Returns how each option of each question is read."""
         sums = torch.zeros(2, sum(len(options) for options, _ in asked))
         for batch in batched(balanced(self._trees(asked), row_tokens=0), batch_tokens=self._batch_tokens):
             rows = pack(batch, pad_id=self._assembled.family.pad_id)
@@ -265,7 +259,6 @@ class LocalAnswerer:
         ]
 
     def _trees(self, asked: Sequence[tuple[Options, int | None]]) -> list[Shown]:
-        """Returns the trees of all options, which are numbered consecutively; a tree shows the media of one group."""
         trees: list[Shown] = []
         first = 0
         for media, same in groupby(asked, key=lambda one: one[1]):
@@ -293,7 +286,6 @@ class LocalAnswerer:
             )
 
     def _grown(self, asked: Sequence[Asked], encoded: Encoded | None) -> Iterator[tuple[Request, list[int]]]:
-        """Yields the requests with the ids of their replies, which grow as leaves of shared trees."""
         if asked and self._temperature:
             drawable(self._assembled.model)
         prompts = [Prompted(each.layouts[0], each.media) for each in asked]
@@ -308,7 +300,6 @@ class LocalAnswerer:
             yield from zip(requests, self._assembled.model.reply(rows, shown, wanted), strict=True)
 
     def _plain(self, asked: Sequence[Asked], encoded: Encoded | None) -> Iterator[tuple[Request, list[int]]]:
-        """Yields the requests with the ids of their replies, each from a row of its own."""
         family = self._assembled.family
         for batch in budgeted(asked, new_tokens=self._max_new_tokens, batch_tokens=self._batch_tokens):
             layouts = [each.layouts[0] for each in batch]
@@ -323,14 +314,12 @@ class LocalAnswerer:
             yield from zip((each.request for each in batch), replies, strict=True)
 
     def _choosing(self, asked: Sequence[Request]) -> AbstractContextManager[None]:
-        """Returns the context in which plain rows are generated: greedily, or drawn with a seed for each request."""
         if self._temperature == 0:
             return nullcontext()
         seeds = [self._draw(request) for request in asked]
         return drawn(self._assembled.model, temperature=self._temperature, seeds=seeds)
 
     def _draw(self, request: Request) -> int:
-        """Returns the seed with which the reply to a request is drawn."""
         return stable_int(self._seed, "reply", request.question.id, request.condition, request.repeat) >> 1
 
 

@@ -142,10 +142,6 @@ def zoo_entry(name: str, weights: str | None = None) -> ZooEntry:
     Args:
         name: The recipe's model.name.
         weights: The recipe's model.weights, which decides the entry where the name stands for any checkpoint.
-
-    Raises:
-        ValueError: There is no such model (the message offers the nearest name), the model is on a server, or the name
-            stands for any checkpoint and no weights are named.
     """
     found = any_entry(name)
     if isinstance(found, CheckpointEntry):
@@ -161,10 +157,6 @@ def zoo_entry(name: str, weights: str | None = None) -> ZooEntry:
 
 
 def any_entry(name: str) -> ZooEntry | ServedEntry | CheckpointEntry:
-    """Returns the entry of that name, which may be that of a model on a server or of any checkpoint.
-
-    Raises:
-        ValueError: There is no such model; the message offers the nearest name.
-    """
+    """Returns the entry of that name, which may be that of a model on a server or of any checkpoint."""
     entry = cast("Callable[[], ZooEntry | ServedEntry | CheckpointEntry]", catalog.load(catalog.MODELS, name))
     return entry()

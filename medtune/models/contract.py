@@ -83,11 +83,7 @@ class Transform(Protocol):
         ...
 
     def __call__(self, media: Media, /) -> MediaItem:
-        """Returns one item on the CPU.
-
-        Raises:
-            ValueError: The item is of another kind, or of a shape that the tower cannot take.
-        """
+        """Returns one item on the CPU."""
         ...
 
     def stack(self, items: Sequence[MediaItem], /) -> MediaBatch:
@@ -139,8 +135,7 @@ class Model(nn.Module, ABC):
         """Returns the encoded media items; moves its input to the model's device and type."""
 
     @abstractmethod
-    def forward(self, rows: PackedRows, encoded: Encoded | None, /) -> TargetLogprobs:
-        """Returns the log-probabilities of the target tokens."""
+    def forward(self, rows: PackedRows, encoded: Encoded | None, /) -> TargetLogprobs: ...
 
     @abstractmethod
     def reply(self, rows: PackedRows, encoded: Encoded | None, wanted: Sequence[Wanted], /) -> list[list[int]]:
@@ -156,8 +151,7 @@ class Model(nn.Module, ABC):
         """
 
     @abstractmethod
-    def save(self, folder: Path) -> Path:
-        """Writes the weights into a folder and returns the folder into which the tokenizer has to be written."""
+    def save(self, folder: Path) -> Path: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +180,6 @@ def root_of(name: str, roots: Mapping[PartName, tuple[str, ...]]) -> tuple[PartN
     Args:
         name: Full name of the module or parameter.
         roots: The names with which the modules and parameters of each part begin; the longest that fits decides.
-
-    Raises:
-        ValueError: The name begins with none of the roots.
 
     Example:
         >>> roots = {"vision": ("visual",), "projector": ("visual.merger",), "language": ("lm",)}

@@ -30,9 +30,6 @@ class LocalJudge:
 
         Raises:
             AssetError: There is no such folder, and the hub has no such model or cannot be reached.
-            OSError: The folder holds no language model.
-            ValueError: The model's tokenizer has no chat template, nothing ends a reply, or the folder wants to
-                run code of its own.
         """
         folder = checkpoint_folder(weights, what="judge", files=(*SMALL_FILES, "*.safetensors"))
         self._tokenizer: Any = _read(AutoTokenizer, folder, weights)

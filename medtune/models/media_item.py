@@ -22,10 +22,6 @@ def read_item(ref: MediaRef, transform: Transform, *, change: Callable[[Media], 
         ref: The files of the media item.
         transform: The preparation for the tower.
         change: A change of the decoded item, which training makes before the preparation; it must keep the size.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file cannot be decoded, or the model cannot take it; the message names the file.
     """
     if isinstance(transform, VolumeInput) and ref.kind == "volume":
         return transform.read(ref) if change is unchanged else transform.changed(ref, change)

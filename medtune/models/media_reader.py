@@ -45,13 +45,7 @@ class MediaReader:
         self._coming = self._ahead(groups, workers) if workers else self._one_by_one(groups)
 
     def next(self) -> list[MediaItem]:
-        """Returns the items of the next group that was announced.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-            ValueError: A file cannot be decoded, or the model cannot take it; the message names the file.
-            RuntimeError: A process that reads ahead was lost; see `lost_readers_named`.
-        """
+        """Returns the items of the next group that was announced."""
         started = time.perf_counter()
         try:
             return next(self._coming)
@@ -59,12 +53,7 @@ class MediaReader:
             self.waited_s += time.perf_counter() - started
 
     def read(self, group: Shown) -> list[MediaItem]:
-        """Returns the items of a group that was not announced.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-            ValueError: A file cannot be decoded, or the model cannot take it; the message names the file.
-        """
+        """Returns the items of a group that was not announced."""
         started = time.perf_counter()
         try:
             return _items(group, self._transform)
@@ -107,8 +96,6 @@ class MediaReader:
 
 
 class _Refused(NamedTuple):
-    """An error of a user's file, which is raised again as it was; torch would wrap it in its own words."""
-
     kind: type[FileNotFoundError] | type[ValueError]
     message: str
 

@@ -31,10 +31,6 @@ def drawn(model: nn.Module, *, temperature: float, seeds: Sequence[int]) -> Iter
             ends.
         temperature: Temperature of the sampling, above 0; 1 draws from the model's own distribution.
         seeds: One seed for each row of the batch, in the order of the rows; the same seed draws the same noise.
-
-    Raises:
-        ValueError: The temperature is not above 0, the batch has another number of rows, or the model changes its
-            logits behind its output layer.
     """
     if temperature <= 0:
         raise ValueError(f"the temperature is {temperature}; it must be above 0, and 0 is the greedy choice")
@@ -60,11 +56,7 @@ def gumbel(size: int, generator: torch.Generator) -> Tensor:
 
 
 def drawable(model: nn.Module) -> nn.Module:
-    """Returns the output layer from whose logits replies can be drawn.
-
-    Raises:
-        ValueError: The model changes its logits behind it, or contains no language model of transformers.
-    """
+    """Returns the output layer from whose logits replies can be drawn."""
     for part in model.modules():
         layer: nn.Module | None = part.get_output_embeddings() if isinstance(part, PreTrainedModel) else None
         if isinstance(part, PreTrainedModel) and layer is not None:

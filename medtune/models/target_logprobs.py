@@ -98,8 +98,6 @@ def _reading(layer: nn.Linear) -> Iterator[None]:
 
 
 class _Read(torch.autograd.Function):
-    """Returns logprobs_T and is_likeliest_T; the weight stays as it is stored, so that it can be gathered again."""
-
     @staticmethod
     def forward(
         ctx: Any, hidden_TE: Tensor, weight_VE: Tensor, id_T: Tensor, logits_at_once: int
@@ -154,7 +152,6 @@ class _Read(torch.autograd.Function):
 
 
 def _left(soft_CV: Tensor, id_C1: Tensor) -> Tensor:
-    """Returns one-hot minus softmax, in the memory of softmax. It is made in float32, as it is small where p is 1."""
     missing_C1 = 1 - soft_CV.gather(1, id_C1)
     return soft_CV.neg_().scatter_(1, id_C1, missing_C1)
 
@@ -164,7 +161,6 @@ def _chunks(number: int, chunk: int) -> Iterator[slice]:
 
 
 def _computed(hidden_TE: Tensor) -> torch.dtype:
-    """Returns the type in which torch.nn.functional.linear would multiply the states."""
     device = hidden_TE.device.type
     autocast = torch.is_autocast_enabled(device) and hidden_TE.dtype != torch.float64
     return torch.get_autocast_dtype(device) if autocast else hidden_TE.dtype

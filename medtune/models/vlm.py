@@ -63,7 +63,6 @@ class VisionLanguageModel(Model):
 
     @property
     def of_transformers(self) -> PreTrainedModel:
-        """The language model."""
         return self.language
 
     def train(self, mode: bool = True) -> VisionLanguageModel:
@@ -99,11 +98,7 @@ class VisionLanguageModel(Model):
         return moved_MCHW.to(weight.dtype) if pixels_MCHW.is_floating_point() else moved_MCHW
 
     def embed(self, rows: PackedRows | PromptRows, tokens_MNE: Tensor | None) -> Tensor:
-        """Returns embeddings_BLE, with the visual tokens in the places of the media spans.
-
-        Raises:
-            ValueError: A media span does not have exactly the tokens of one media item, or no tokens are given for it.
-        """
+        """Returns embeddings_BLE, with the visual tokens in the places of the media spans."""
         embeddings_BLE: Tensor = self.language.get_input_embeddings()(rows.ids_BL)
         if rows.media_S.numel() == 0:
             return embeddings_BLE
@@ -142,11 +137,7 @@ class VisionLanguageModel(Model):
 
     @torch.no_grad()
     def reply(self, rows: PackedRows, tokens_MNE: Tensor | None, wanted: Sequence[Wanted]) -> list[list[int]]:
-        """Returns the ids of replies that grow behind one row of prompts.
-
-        Raises:
-            ValueError: There are several rows, or no visual tokens are given for the media that the row shows.
-        """
+        """Returns the ids of replies that grow behind one row of prompts."""
         # Without a configuration, layers with a window keep all keys, some of which other branches still need.
         cache, config = DynamicCache(), self.language.config.get_text_config()
 
@@ -162,11 +153,7 @@ class VisionLanguageModel(Model):
     def generate(
         self, rows: PromptRows, tokens_MNE: Tensor | None, *, max_new_tokens: int, stop_ids: tuple[int, ...]
     ) -> list[list[int]]:
-        """Returns the greedy continuation of each left-padded row, cut behind the first end token.
-
-        Raises:
-            ValueError: The rows are not left-padded.
-        """
+        """Returns the greedy continuation of each left-padded row, cut behind the first end token."""
         if not bool(rows.attention_BL[:, -1].all()):
             raise ValueError("generation needs left-padded rows")
         generate: Any = self.language.generate

@@ -15,7 +15,6 @@ from medtune.eval.scoring.parsers.choice_parsers import parse_choice, parse_choi
 
 
 def benchmark() -> Benchmark:
-    """Returns the benchmark."""
     return Benchmark(
         title="BUSI breast ultrasound",
         version="1.1",

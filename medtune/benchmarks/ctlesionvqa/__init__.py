@@ -27,7 +27,6 @@ from medtune.eval.benchmark import Benchmark
 
 
 def benchmark() -> Benchmark:
-    """Returns the benchmark."""
     return Benchmark(
         title="CTLesionVQA (DeepTumorVQA)",
         version="1.1",

@@ -31,7 +31,6 @@ _ROW_GAP = re.compile(r"\{(\w+)\}")
 
 
 def official_prompts() -> OfficialPrompts:
-    """Returns how the official prompts are filled."""
     return OfficialPrompts(
         names=_names(),
         scenario=scenario,
@@ -53,7 +52,6 @@ def scenario(question: Question) -> str:
 
 
 def _names() -> Mapping[str, Sequence[str]]:
-    """Returns the names of the templates: each scenario, for agents too, and the words for each way to show a CT."""
     known = [names for count in range(len(_PATIENT) + 1) for names in combinations(_PATIENT, count)]
     forms = [
         (MULTIPLE_CHOICE,),
@@ -88,7 +86,6 @@ def _gaps(question: Question) -> Mapping[str, str | None]:
 
 
 def _answer(question: Question, said: str) -> str:
-    """Returns the answer in the form that the prompt asks for: a letter, "yes" or "no", or a phrase or number."""
     if question.answer_kind == "choice":
         return LETTERS[question.options.index(said)]
     return said.lower() if question.answer_kind == "yes_no" else said

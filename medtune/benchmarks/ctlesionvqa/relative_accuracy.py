@@ -108,7 +108,6 @@ paper_inclusive = zero_only_for_zero(inclusive)
 
 
 def _steps_of_error(prediction: float, truth: float) -> Fraction | float | None:
-    """Returns 20 |p - y| / |y|, as an exact fraction if it may lie on a threshold; None for a truth of 0."""
     if truth == 0:
         return None
     steps = _STEPS * (abs(prediction - truth) / abs(truth))

@@ -32,9 +32,6 @@ def repeated(values: Sequence[float]) -> Repeated:
     interval over patients. If all repeats agree, its width is 0, whereas the paper prints +-.007 for models
     that always give the same answer.
 
-    Raises:
-        ValueError: There are no values.
-
     Example:
         >>> found = repeated([0.50, 0.51, 0.49, 0.50, 0.50])
         >>> round(found.mean, 3), found.ci95 and round(found.ci95.high, 4)

@@ -42,9 +42,6 @@ class Averages:
 def averages(cells: Sequence[tuple[str, float]]) -> Averages:
     """Returns the averages of cells; each cell holds the category and the value of one subtype.
 
-    Raises:
-        ValueError: There are no cells.
-
     Example:
         >>> found = averages([("a", 1.0), ("a", 0.0), ("b", 1.0)])
         >>> found.by_category["a"], round(found.total, 3)
@@ -99,7 +96,6 @@ def row_score(row: ParsedReply) -> float:
 
 
 def row_scores(parsed: Iterable[ParsedReply]) -> list[float]:
-    """Returns `row_score` of each row."""
     return [row_score(row) for row in parsed]
 
 

@@ -80,7 +80,6 @@ def repeat_tables(evidence: Evidence) -> list[Table]:
 
 
 def _repeated_accuracies(passes: Sequence[Sequence[ParsedReply]]) -> dict[tuple[str, str], Repeated]:
-    """Returns the mean score over the passes with Student's interval, by (format, subtype)."""
     cells = [by_cell(parsed) for parsed in passes]
     return {
         cell: repeated([mean for each in cells if (mean := mean_score(each.get(cell, ()))) is not None])
@@ -89,7 +88,6 @@ def _repeated_accuracies(passes: Sequence[Sequence[ParsedReply]]) -> dict[tuple[
 
 
 def _official_v2(parsed: Sequence[ParsedReply]) -> list[Table]:
-    """Returns the results of version 2's official scorer: rounded, averaged over questions, without unanswered ones."""
     letters, free_text = list[V2Row](), list[V2Row]()
     for row in parsed:
         if row.prediction is not None and row.prediction.text is not None:
@@ -127,7 +125,6 @@ def _readings(evidence: Evidence) -> Table:
 
 
 def _definitions(cells: Cells) -> Table:
-    """Returns the mean relative accuracy of each numeric subtype by every definition."""
     rows: Rows = []
     for (kind, name), found in cells.items():
         numbers = [row for row in found if is_number(row.question)]
@@ -142,7 +139,6 @@ def _definitions(cells: Cells) -> Table:
 
 
 def _collapse(cells: Cells) -> Table:
-    """Returns signs that a model ignores the scan: share of its commonest answer, Youden's index, unparsed replies."""
     rows: Rows = []
     for (kind, name), found in cells.items():
         counts = detection_table(found)
@@ -159,7 +155,6 @@ def _collapse(cells: Cells) -> Table:
 
 
 def _sensitivity_by(cells: Cells, facet: str) -> Table:
-    """Returns the table for Figure 5: the sensitivity of the recognition subtypes by a property of the lesion."""
     rows: Rows = []
     for (kind, name), found in cells.items():
         positives = [row for row in found if is_positive(row.question) and facet in row.question.facets]
@@ -171,7 +166,6 @@ def _sensitivity_by(cells: Cells, facet: str) -> Table:
 
 
 def _category_by(cells: Cells, facet: str) -> Table:
-    """Returns the table for Appendix H: the mean score of each category by a property of the patient or the scan."""
     found: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for parsed in cells.values():
         category = category_of(parsed[0].question)

@@ -32,7 +32,6 @@ class YesNoTable:
 
     @property
     def n(self) -> int:
-        """The number of questions."""
         return self.positives + self.negatives
 
     @property

@@ -18,7 +18,6 @@ from medtune.eval.scoring.parsers.choice_parsers import parse_choice, parse_choi
 
 
 def benchmark() -> Benchmark:
-    """Returns the benchmark."""
     return Benchmark(
         title="Fetal sweeps (simulated)",
         version="1.1",

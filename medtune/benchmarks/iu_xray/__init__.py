@@ -51,13 +51,11 @@ def _render(question: Question, answer_format: AnswerFormat) -> Prompt:
 
 
 def _kit_form(question: Question) -> str:
-    """Returns the name of MedEvalKit's form for whole reports; the kit has none for a part of a report."""
     task = question.facets["task"]
     return medevalkit_prompts.REPORT.name if task == REPORT else f"{task} alone"
 
 
 def _allowed_changes(question: Question) -> frozenset[Change]:
-    """Returns the changes that leave a report true: reports name sides, so that no image is mirrored."""
     return _ALLOWED
 
 

@@ -63,7 +63,6 @@ def _cells(replies: Sequence[tuple[Question, str]]) -> tuple[Cell, ...]:
 
 
 def _constant_reports(evidence: Evidence) -> Sequence[Table]:
-    """Returns what constant reports get by each rule, as the reply to every question that the rule is about."""
     rows: list[tuple[str, str, Mapping[str, float]]] = []
     notes: list[str] = []
     origin = "train" if evidence.train else "these questions themselves, which flatters it"
@@ -78,7 +77,6 @@ def _constant_reports(evidence: Evidence) -> Sequence[Table]:
 
 
 def _constant(evidence: Evidence, task: str) -> Mapping[str, str]:
-    """Returns the constant reports of train, or of the questions themselves where there is no train split."""
     if not any(question.facets["task"] == task for question in evidence.questions):
         return {}
     known = evidence.train or evidence.questions
@@ -86,7 +84,6 @@ def _constant(evidence: Evidence, task: str) -> Mapping[str, str]:
 
 
 def _repeats(evidence: Evidence, replies: Sequence[str]) -> Table:
-    """Returns how many of the true reports, and of the replies, are no new text."""
     true, learnt = [question.answer for question in evidence.questions], {each.answer for each in evidence.train}
     rows: list[tuple[Cell, ...]] = [("true reports", len(true), len(set(true)), _in(true, learnt))]
     if replies:
@@ -100,7 +97,6 @@ def _repeats(evidence: Evidence, replies: Sequence[str]) -> Table:
 
 
 def _bertscore(evidence: Evidence) -> Sequence[Table]:
-    """Returns the mean BERTScore of what was read from the replies, where a model for it was named."""
     model, rows = evidence.text_model, evidence.rows("image")
     if model is None or not rows:
         return ()

@@ -23,7 +23,6 @@ from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 
 
 def benchmark() -> Benchmark:
-    """Returns the benchmark."""
     return Benchmark(
         title="M3D-VQA",
         version="1.1",
@@ -58,7 +57,6 @@ def allowed_changes(question: Question) -> frozenset[Change]:
 
 
 def has_choices(question: Question) -> bool:
-    """Returns whether the question has choices."""
     return not is_free(question)
 
 

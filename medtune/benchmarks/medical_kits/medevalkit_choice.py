@@ -46,7 +46,6 @@ def is_right(choices: Sequence[str], answer: str, reply: str) -> bool:
 
 
 def _letter_of_paragraph(reply: str, letters: str) -> str:
-    """Returns the first paragraph where it is a letter, else the last one's letter; else the reply as it is."""
     # Three line breaks end a paragraph after two, so that the next one begins with the third.
     paragraphs = reply.split(_PARAGRAPHS)
     said = (paragraphs[0], paragraphs[-1].partition(".")[0])
@@ -54,6 +53,5 @@ def _letter_of_paragraph(reply: str, letters: str) -> str:
 
 
 def _most_similar(choices: Sequence[str], text: str) -> int:
-    """Returns the place of the choice whose characters are most like the text's, the first of several."""
     ratios = [difflib.SequenceMatcher(None, choice, text).ratio() for choice in choices]
     return ratios.index(max(ratios))

@@ -53,10 +53,6 @@ NOTHING = OpenScores(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 def open_scores(truth: str, reply: str) -> OpenScores:
     """Returns the kit's numbers of one reply.
 
-    Raises:
-        ValueError: The compared part of the reply is empty or consists of full stops; the kit stops with ValueError.
-        TypeError: It consists of blanks; the kit stops with TypeError.
-
     Example:
         >>> found = open_scores("Left lung", "The left lung.")
         >>> found.em, round(found.precision, 3), round(found.recall, 3), round(found.f1, 3)

@@ -69,5 +69,4 @@ def medevalkit_prompts(
 
 
 def _letter(question: Question, said: str) -> str:
-    """Returns the letter of an option."""
     return letters_for(question)[question.options.index(said)]

@@ -39,6 +39,5 @@ def letters(reply: str, num_options: int) -> list[str]:
 
 
 def _behind(text: str, words: str) -> str | None:
-    """Returns the text between the first two places of some words, or behind the only one; None if there is none."""
     pieces = text.split(words)
     return pieces[1].strip() if len(pieces) > 1 else None

@@ -127,7 +127,6 @@ def open_is_right(truths: str | Sequence[str], pieces: Iterable[Said]) -> bool:
 
 
 def _tail(line: str, *, is_last: bool) -> str:
-    """Returns the shortest text behind the last place of one of the cues in a line; "" without any."""
     shortest = ""
     for cue in (*_CUES, "=") if is_last else _CUES:
         _, found, rest = line.rpartition(cue)
@@ -137,7 +136,6 @@ def _tail(line: str, *, is_last: bool) -> str:
 
 
 def _normalised(text: str) -> list[Said]:
-    """Returns a number rounded to two decimals, or a text in lower case; one character stands beside a blank."""
     said = text.strip()
     try:
         return [round(float(said.replace(",", "")), 2)]

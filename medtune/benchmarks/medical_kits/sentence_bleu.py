@@ -39,7 +39,6 @@ def sentence_bleu(tokens: Sequence[str], reference: Sequence[str], weights: Sequ
 
 
 def _matches(tokens: Sequence[str], reference: Sequence[str], order: int) -> int:
-    """Returns how many n-grams of the reply are in the reference, each as often as the reference has it."""
     return (_ngrams(tokens, order) & _ngrams(reference, order)).total()
 
 

@@ -26,9 +26,6 @@ class RougeScores(NamedTuple):
 def word_set_rouge(text: str, reference: str) -> RougeScores:
     """Returns the three F values of a text against a reference.
 
-    Raises:
-        ValueError: One of the texts is empty or consists of full stops alone.
-
     Example:
         >>> word_set_rouge("the left lung", "left lung").rouge_1
         0.79999999520000...
@@ -43,7 +40,6 @@ def word_set_rouge(text: str, reference: str) -> RougeScores:
 
 
 def _sentences(text: str) -> list[list[str]]:
-    """Returns the words of each sentence; a sentence of blanks has one empty word."""
     return [" ".join(sentence.split()).split(" ") for sentence in text.split(".") if sentence]
 
 
@@ -69,7 +65,6 @@ def _f_value(common: int, said: int, wanted: int) -> float:
 
 
 def _common_subsequence(reference: Sequence[str], sentence: Sequence[str]) -> list[str]:
-    """Returns the words of a longest common subsequence; of several, the one that the package's way back finds."""
     lengths = [[0] * (len(sentence) + 1) for _ in range(len(reference) + 1)]
     for row, word in enumerate(reference, start=1):
         for column, other in enumerate(sentence, start=1):

@@ -21,7 +21,6 @@ TEST_QUESTIONS = (2000,)
 
 
 def benchmark() -> Benchmark:
-    """Returns the benchmark."""
     rules = {
         "medxpertqa": medxpertqa_rule(),
         "medevalkit": medevalkit_rule("utils/MedXpertQA/MedXpertQA.py", lettered, takes_tags=True),

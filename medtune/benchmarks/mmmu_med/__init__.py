@@ -27,7 +27,6 @@ _QUESTIONS = {"validation": 150, "test": 1752}
 
 
 def benchmark() -> Benchmark:
-    """Returns the benchmark."""
     return Benchmark(
         title="MMMU, medical subjects",
         version="1.0",
@@ -69,7 +68,6 @@ def parse(reply: str, question: Question) -> str | None:
 
 
 def _missing(questions: Sequence[Question]) -> str:
-    """Returns how many of the questions of a part these are, and which subjects are not there; "" if all."""
     for part, count in Counter(question.facets.get(PART, "") for question in questions).items():
         if count < _QUESTIONS.get(part, 0):
             there = {question.facets["task"] for question in questions if question.facets.get(PART) == part}

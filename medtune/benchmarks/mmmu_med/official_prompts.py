@@ -43,12 +43,7 @@ def official_prompts() -> OfficialPrompts:
 
 
 def read(folder: Path) -> Mapping[str, str]:
-    """Returns the templates by the forms of questions.
-
-    Raises:
-        FileNotFoundError: The configuration file is missing.
-        ValueError: The file is not the version that medtune knows.
-    """
+    """Returns the templates by the forms of questions."""
     places = ("mmmu/configs", "configs", ".")
     path = next((file for place in places if (file := folder / place / _FILE).is_file()), None)
     if path is None:
@@ -73,7 +68,6 @@ def _template(path: Path, said: object, key: str, gaps: tuple[str, ...]) -> str:
 
 
 def _text(path: Path, said: object, key: str) -> str:
-    """Returns the one text of a list in the file."""
     match said.get(key) if isinstance(said, dict) else None:
         case [str(text)]:
             return text
@@ -87,5 +81,4 @@ def _gaps(question: Question) -> Mapping[str, str | None]:
 
 
 def _answer(question: Question, said: str) -> str:
-    """Returns the letter of an option; an open answer is unchanged."""
     return letters_for(question)[question.options.index(said)] if question.options else said

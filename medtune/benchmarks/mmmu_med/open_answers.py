@@ -53,7 +53,6 @@ def parse_open(reply: str, question: Question) -> str | None:
 
 
 def _short_lines(said: str) -> list[str]:
-    """Returns the first and last line if they are equally short, else the shorter one; nothing if both are long."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     counts = {line: len(line.split()) for line in (*lines[:1], *lines[-1:])}
     fewest = min(counts.values(), default=_SHORT_WORDS + 1)

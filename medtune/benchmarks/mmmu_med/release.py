@@ -69,8 +69,6 @@ def source_of(part: Part) -> Source:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads rows, and counts what a user has to know about them."""
-
     part: Part
     root: Path
     scratch: Path
@@ -105,7 +103,6 @@ class _Reader:
         )
 
     def _answer(self, row: Row, number: str, options: Sequence[str]) -> tuple[str, dict[str, str]]:
-        """Returns the true answer, and what else has to be known about it."""
         said = self.answers.get(number, row.values.get("answer"))
         truths = _truths(said)
         if not truths or truths[0] in _WITHHELD:
@@ -122,7 +119,6 @@ class _Reader:
         return options[place], {LETTER: truths[0]}
 
     def _images(self, row: Row, spoken: Sequence[int]) -> tuple[MediaRef, ...]:
-        """Returns the images of which the question speaks, or the first where it speaks of none."""
         there = [n for n in range(1, 8) if row.values.get(f"image_{n}") is not None]
         numbers = spoken or there[:1]
         if unused := set(there) - set(numbers):
@@ -142,19 +138,12 @@ class _Reader:
 
 
 def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
-    """Returns the true answer of another tool's row, which states the letter of an option or the answer itself."""
     said = fields.get("answer", "").strip()
     place = ascii_uppercase.find(said) if len(said) == 1 else -1
     return question.options[place] if 0 <= place < len(question.options) else said or None
 
 
 def _read_hub(part: Part, hub: HubId, scratch: Path) -> SourceTable:
-    """Returns the questions of all subjects, or of the one that the id names as its configuration.
-
-    Raises:
-        FileNotFoundError: The hub has no such data set, or it has no such part.
-        ValueError: The configuration is no medical subject, or the data set cannot be read.
-    """
     if hub.config not in (None, *SUBJECTS):
         raise ValueError(f"{hub}: wanted one of the medical subjects {', '.join(SUBJECTS)}, or none for all of them.")
     # Streamed, because the test part is many times larger than the others and would be downloaded with them.
@@ -171,12 +160,6 @@ def _read_hub(part: Part, hub: HubId, scratch: Path) -> SourceTable:
 
 
 def _read(part: Part, root: Path | None, scratch: Path) -> SourceTable:
-    """Returns the questions of the subjects that the folder holds. The options keep the order of the files.
-
-    Raises:
-        FileNotFoundError: There is no such folder, or no file of this part in it.
-        ValueError: A file cannot be read.
-    """
     folder = raw_folder(root, holds=f"MMMU's Parquet files, such as {SUBJECTS[3]}/{part}-00000-of-00001.parquet")
     files = [(subject, path) for subject in SUBJECTS for path in sorted((folder / subject).glob(f"{part}-*.parquet"))]
     if not files:
@@ -205,7 +188,6 @@ def _table(reader: _Reader, rows: Iterator[tuple[str, Row]], where: str) -> Sour
 
 
 def _answers(folder: Path) -> dict[str, object]:
-    """Returns the answers of the user's own file by the ids of questions; nothing where there is no such file."""
     file = folder / TEST_ANSWERS
     if not file.is_file():
         return {}
@@ -217,7 +199,6 @@ def _answers(folder: Path) -> dict[str, object]:
 
 
 def _options(row: Row) -> tuple[str, ...]:
-    """Returns the options, which the column holds as the text of a Python list, or as a list."""
     said = row.values.get("options")
     try:
         read = ast.literal_eval(said) if isinstance(said, str) else said
@@ -234,7 +215,6 @@ def _options(row: Row) -> tuple[str, ...]:
 
 
 def _truths(said: object) -> list[str]:
-    """Returns the true answers of a cell, which is a text, a list or the text of a Python list."""
     if isinstance(said, str) and said.startswith("["):
         try:
             said = ast.literal_eval(said)

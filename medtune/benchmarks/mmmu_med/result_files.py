@@ -24,11 +24,7 @@ _FIELDS = ("id", "question_type", _REPLY)
 
 
 def result_rows(path: Path, questions: Sequence[Question]) -> ToolRows | None:
-    """Returns the rows of a result file or of all result files in a folder; None where the path holds none.
-
-    Raises:
-        ValueError: A file is broken, or a row has no reply.
-    """
+    """Returns the rows of a result file or of all result files in a folder; None where the path holds none."""
     files = sorted(path.rglob("*.json")) if path.is_dir() else [path] if path.suffix == ".json" else []
     files = [file for file in files if _is_result(read_json_text(file))]
     if not files:

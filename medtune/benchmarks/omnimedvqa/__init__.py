@@ -24,7 +24,6 @@ TEST_QUESTIONS = (88_996,)
 
 
 def benchmark() -> Benchmark:
-    """Returns the benchmark."""
     rules = {"medevalkit": medevalkit_rule("utils/OmniMedVQA/OmniMedVQA.py", _as_printed, takes_tags=True)}
     return Benchmark(
         title="OmniMedVQA",

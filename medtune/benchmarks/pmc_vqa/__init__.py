@@ -26,7 +26,6 @@ _TEST_QUESTIONS = {V1_CLEAN.release: 2000, V2.release: 33_430}
 
 
 def benchmark() -> Benchmark:
-    """Returns the benchmark."""
     rules = {"medevalkit": medevalkit_rule("utils/PMC_VQA/PMC_VQA.py", _as_printed, takes_tags=False)}
     return Benchmark(
         title="PMC-VQA",
@@ -49,7 +48,6 @@ def benchmark() -> Benchmark:
 
 
 def _as_printed(question: Question) -> Printed:
-    """Returns the cells of the choices as MedEvalKit prints them, and the letter of the answer."""
     if not question.printed:
         letter = LETTERS[question.options.index(question.answer)]
         return Printed(tuple(f" {x}:{y} " for x, y in zip(LETTERS, question.options, strict=False)), letter)
@@ -58,7 +56,6 @@ def _as_printed(question: Question) -> Printed:
 
 
 def _missing(questions: Sequence[Question]) -> str:
-    """Returns how many of the test questions these are; "" if all, but for one in a hundred that could not be read."""
     for release, count in Counter(question.facets.get(RELEASE, "") for question in questions).items():
         wanted = _TEST_QUESTIONS.get(release, 0)
         if count < (1 - MISSING_SHARE) * wanted:

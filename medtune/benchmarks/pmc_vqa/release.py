@@ -81,8 +81,6 @@ _SOURCES = {V2.test: "pmc_vqa_2", V1.test: "pmc_vqa", V1_CLEAN.test: "pmc_vqa_cl
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads rows of one version, and counts what a user has to know about them."""
-
     version: Version
     images: StoredFiles
     needs_media: bool
@@ -111,7 +109,6 @@ class _Reader:
         )
 
     def _answer(self, row: Row, options: Sequence[str]) -> tuple[str, str]:
-        """Returns the right option and its letter."""
         said = _text(row, self.version.letter_in)
         place = LETTERS.find(said.upper()) if len(said) == 1 else -1
         text = _cell(row, self.version.text_in) if self.version.text_in else ""
@@ -151,12 +148,7 @@ def source_of(version: Version) -> Source:
 
 
 def read_version(version: Version, root: Path | None, scratch: Path, *, needs_media: bool = True) -> SourceTable:
-    """Returns the questions of one version. The options keep the order of the files.
-
-    Raises:
-        FileNotFoundError: There is no such folder, or the version's test file is not in it.
-        ValueError: A table lacks a column, or cannot be read.
-    """
+    """Returns the questions of one version. The options keep the order of the files."""
     folder = raw_folder(root, holds=f"PMC-VQA's {version.test} and its images")
     if not (folder / version.test).is_file():
         there = ", ".join(sorted(path.name for path in folder.glob("*.csv"))) or "no .csv file"
@@ -204,7 +196,6 @@ def article_of(figure: str) -> str:
 
 
 def _options(row: Row) -> tuple[str, ...]:
-    """Returns the options, without their letters where all of them begin with their own; empty ones at the end go."""
     cells = [str(row.values[column] or "") for column in CHOICES]
     lettered = all(
         cell.strip()[:1] == letter and _PREFIX.match(cell) for cell, letter in zip(cells, LETTERS, strict=True)

@@ -98,11 +98,6 @@ class PublicSet:
 
 
 def public_set(name: str) -> PublicSet:
-    """Returns the set of that name.
-
-    Raises:
-        ValueError: There is no such set; the message offers the nearest name.
-    """
     build = cast("Callable[[], PublicSet]", catalog.load(catalog.PUBLIC_SETS, name))
     return build()
 
@@ -117,10 +112,6 @@ def read_set(name: str, folder: Path, scratch: Path) -> SetTable:
 
     Returns:
         The table. The places of its rejects begin with the set's name, as if `folder` had that name.
-
-    Raises:
-        FileNotFoundError: A folder or table of the set is missing.
-        ValueError: A table does not have the documented format, or the folder holds no image.
     """
     own = scratch / name
     own.mkdir()
@@ -132,11 +123,7 @@ def read_set(name: str, folder: Path, scratch: Path) -> SetTable:
 
 
 def sub_folders(root: Path, names: Iterable[str]) -> dict[str, Path]:
-    """Returns the set folders in `root` by set name, in the order of `names`; each folder is named like its set.
-
-    Raises:
-        ValueError: `root` holds no such folder, or holds anything else (hidden files are ignored).
-    """
+    """Returns the set folders in `root` by set name, in the order of `names`; each folder is named like its set."""
     known = list(names)
     found = {name: root / name for name in known if (root / name).is_dir()}
     odd = sorted(path.name for path in root.iterdir() if path.name not in found and not path.name.startswith("."))

@@ -31,7 +31,6 @@ _ROLE = "You are a sonographer who explains videos of ultrasound examinations."
 
 
 def benchmark() -> Benchmark:
-    """Returns the benchmark."""
     return Benchmark(
         title="ReXSonoVQA",
         version="1.2",

@@ -72,9 +72,6 @@ class FreeCrossing:
 def cross_mcq(blind: Sequence[bool], video: Sequence[bool]) -> McqCrossing:
     """Returns the 2 x 2 table of the same questions in two settings; without questions it is all zeros.
 
-    Raises:
-        ValueError: Lengths differ.
-
     Example:
         >>> found = cross_mcq([True, False, False], [True, True, False])
         >>> found.cells, found.recovery
@@ -96,9 +93,6 @@ def cross_mcq(blind: Sequence[bool], video: Sequence[bool]) -> McqCrossing:
 
 def cross_free(blind: Sequence[FreeOutcome], video: Sequence[FreeOutcome]) -> FreeCrossing:
     """Returns the 4 x 4 table of the same questions in two settings; without questions it is all zeros.
-
-    Raises:
-        ValueError: Lengths differ.
 
     Source:
         ReXSonoVQA (arXiv 2604.10916), Appendix C, Tables A2, A4, A6, A8.

@@ -61,7 +61,6 @@ def _shown(question: Question, reply: str) -> str:
 
 
 def _is_usable(text: str) -> bool:
-    """Returns whether a verdict is complete; a verdict without the type of error is asked for again."""
     found = robust_verdict(text)
     return found is not None and found.error_type != "unknown"
 

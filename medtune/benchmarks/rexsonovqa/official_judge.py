@@ -29,10 +29,6 @@ def read_judge_words(path: Path, is_strict: bool) -> OfficialWords:
     Args:
         path: The script, or a folder that holds it.
         is_strict: Whether the block on strictness is appended, as by the script's option --strict_judge.
-
-    Raises:
-        FileNotFoundError: There is no such script.
-        ValueError: The script does not have the known form; the message names the part that differs.
     """
     file = path / _FILE if path.is_dir() else path
     if not file.is_file():
@@ -57,7 +53,6 @@ def read_judge_words(path: Path, is_strict: bool) -> OfficialWords:
 
 
 def _assigned(file: Path) -> Mapping[str, ast.expr]:
-    """Returns the first value that the script's function assigns to each name."""
     try:
         tree = ast.parse(file.read_text("utf-8"))
     except (SyntaxError, ValueError) as error:
@@ -82,7 +77,6 @@ def _plain(assigned: Mapping[str, ast.expr], name: str, file: Path) -> str:
 
 
 def _parts(node: ast.JoinedStr, file: Path) -> Iterator[tuple[str, str]]:
-    """Yields each piece of the text: ("words", "") or ("", "name of the gap")."""
     for part in node.values:
         match part:
             case ast.Constant(str() as text):

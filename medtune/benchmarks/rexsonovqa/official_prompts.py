@@ -25,7 +25,6 @@ _FRAMES_PER_S = 5.0
 
 
 def official_prompts() -> OfficialPrompts:
-    """Returns how the official prompts are filled."""
     return OfficialPrompts(
         names={VIDEO: (_QUESTION,), FRAMES: (_USER, PICTURES_GAP, _QUESTION), BLIND: (_QUESTION,)},
         from_texts=read,
@@ -48,12 +47,7 @@ def as_released(question: Question) -> str:
 
 
 def read(folder: Path) -> Mapping[str, str]:
-    """Returns the template for the video, from a folder that holds the prompts of the paper.
-
-    Raises:
-        FileNotFoundError: The folder holds no index.json.
-        ValueError: A file is broken.
-    """
+    """Returns the template for the video, from a folder that holds the prompts of the paper."""
     path = folder / "index.json"
     if not path.is_file():
         raise FileNotFoundError(f"{folder}: wanted index.json with the paper's prompts; check --from")
@@ -70,7 +64,6 @@ def read(folder: Path) -> Mapping[str, str]:
 
 
 def _answer(question: Question, said: str) -> str:
-    """Returns the answer in the form with which the prompt asks a reply to begin; a free response is unchanged."""
     if said not in question.options:
         return said
     return f"Answer: {LETTERS[question.options.index(said)]}"

@@ -32,11 +32,7 @@ _NAMES = ("pred_*.json", "score_pred_*.json")
 
 
 def result_rows(path: Path, questions: Sequence[Question]) -> ToolRows | None:
-    """Returns the kept rows of a result file or of all result files in a folder; None where the path holds none.
-
-    Raises:
-        ValueError: A file is broken, or a row has no reply.
-    """
+    """Returns the kept rows of a result file or of all result files in a folder; None where the path holds none."""
     if path.is_dir():
         files = sorted(file for name in _NAMES for file in path.rglob(name))
     else:
@@ -68,7 +64,6 @@ def _row(row: Mapping[str, object], where: str) -> ToolRow:
 
 
 def _verdict(row: Mapping[str, object], where: str) -> str | None:
-    """Returns the published verdict on a free response as a judge's reply; None where there is none."""
     if "judge_error_type" not in row:
         return None
     score = row.get("eval_score")

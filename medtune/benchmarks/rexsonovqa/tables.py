@@ -51,7 +51,6 @@ def crossing_rows(cells: Cells, outcomes: Sequence[str]) -> tuple[tuple[Cell, ..
 
 
 def _readings(evidence: Evidence) -> Table:
-    """Returns the scores by both parsers, and by the recoding that the paper uses without saying so, side by side."""
     rows = []
     for name, parsed in evidence.parsed["image"].items():
         items = scored_items(parsed)
@@ -180,7 +179,6 @@ def _mean(found: Report, group: str) -> tuple[float, int]:
 
 
 def _gemini_by_group(found: Report) -> Table:
-    """Returns the numbers of Gemini 3 Pro in the paper's section 5 beside ours, in percent or in points (0 to 2)."""
     text = published("rexsonovqa")["text"]
     rows = []
     for name, key, read in _GEMINI_GROUPS:

@@ -76,7 +76,6 @@ def parse_chinese_yes_no(reply: str, question: Question) -> str | None:
 
 
 def _known(question: Question) -> Mapping[str, bool]:
-    """Returns the words for yes and no, each with whether it is yes."""
     known = dict.fromkeys(_YES, True) | dict.fromkeys(_NO, False)
     if question.options[0] in _NORMAL:
         known |= dict.fromkeys(_NORMAL, True) | dict.fromkeys(_NOT_NORMAL, False)
@@ -84,12 +83,10 @@ def _known(question: Question) -> Mapping[str, bool]:
 
 
 def _parts(clause: str, known: Mapping[str, bool]) -> tuple[int | None, str]:
-    """Returns how often a clause says no, None if it says neither yes nor no, and what it says besides."""
     pattern = "|".join(sorted((*_OF_THE_QUESTION, *_FILLERS, *known), key=len, reverse=True))
     verdicts = [known[word] for word in re.findall(pattern, clause) if word in known]
     return (verdicts.count(False) if verdicts else None), re.sub(rf"{pattern}|\W", "", clause)
 
 
 def _verdict(nos: int) -> set[bool]:
-    """Returns whether so many words for no mean yes; nothing where they turn each other round."""
     return {not nos} if nos in (0, 1) else set()

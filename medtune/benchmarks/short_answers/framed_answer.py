@@ -89,13 +89,11 @@ def is_same_answer(reply: str, truth: str) -> bool:
 
 
 def _forms(text: str) -> set[str]:
-    """Returns the normalised texts that a text can be read as, and each that is a list with its items in order."""
     texts = _unframed(text)
     return {form for each in texts for form in (normalised(each), _in_order(each))} - {""}
 
 
 def _in_order(text: str) -> str:
-    """Returns the items of a list in alphabetical order, "" for all but lists of words: numbers keep their order."""
     items = sorted({normalised(item) for item in _LIST_MARK.split(text)} - {""})
     are_words = all(any(character.isalpha() for character in item) for item in items)
     return " + ".join(items) if len(items) > 1 and are_words else ""
@@ -107,7 +105,6 @@ def _first_sentence(text: str) -> str:
 
 
 def _unframed(text: str) -> list[str]:
-    """Returns a text, and what is left of it each time that a frame at its beginning or end is taken off."""
     found, said = [text], text.strip().rstrip(".。!！;；\"'“”’ ").lstrip("\"'“”‘ ")
     found.append(said)
     for frame in _FRAMES:

@@ -51,10 +51,6 @@ def hub_form_table(
         scratch: An empty folder.
         facets: Returns the facets of a question's text, but for its task.
         notes: Returns notes on the numbers of rows by split.
-
-    Raises:
-        FileNotFoundError: There is no such data set.
-        ValueError: It cannot be read, or has another form.
     """
     sets = hub_rows(origin)
     if wrong := [each.name for each in sets if each.split not in SPLITS]:

@@ -33,12 +33,7 @@ class ReleasedRow(NamedTuple):
 
 
 def released_rows(path: Path, split: Split) -> list[ReleasedRow]:
-    """Returns the rows of a JSON list of objects; a row that is no object has no cells.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file holds no JSON list.
-    """
+    """Returns the rows of a JSON list of objects; a row that is no object has no cells."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: this file of the release is missing. Copy it from there.")
     try:

@@ -64,7 +64,6 @@ def part_of(sizes: Sequence[int]) -> Callable[[Sequence[Question]], str]:
 
 
 def _of_release(evidence: Evidence, printed: Mapping[str, object], facet: str | None) -> Evidence:
-    """Returns the evidence, which says where its questions are of another release than a table."""
     asked, release = (
         {question.facets[facet] for question in evidence.questions} if facet else set(),
         printed.get("release"),
@@ -99,7 +98,6 @@ def _tables(printed: Mapping[str, object], evidence: Evidence, rules: Mapping[st
 
 
 def _ours(rule: ReplyRule, names: Sequence[str], evidence: Evidence) -> list[tuple[Cell, ...]]:
-    """Returns our row in percent by a rule; none without replies."""
     replies = [
         (row.question, row.prediction.text or "")
         for row in evidence.rows("image")

@@ -94,12 +94,10 @@ def truth_as_released(question: Question) -> str:
 
 
 def is_closed(question: Question) -> bool:
-    """Returns whether the question is closed."""
     return question.facets["task"] != OPEN
 
 
 def is_open(question: Question) -> bool:
-    """Returns whether the question is open."""
     return not is_closed(question)
 
 

@@ -11,12 +11,7 @@ _WANTED = 'an object like {"num_patients": 24}, with a whole number of at least 
 
 
 def num_patients(file: Path, *, default: int) -> int:
-    """Returns the number of patients that a settings file states, or the default if it states none.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is not JSON, has another setting, or the number is not a whole number of at least 1.
-    """
+    """Returns the number of patients that a settings file states, or the default if it states none."""
     if not file.is_file():
         raise FileNotFoundError(f"{file}: there is no such file. Write it, or give no folder: the default then holds.")
     try:

@@ -58,12 +58,6 @@ class _Read(NamedTuple):
 def _read(
     languages: Sequence[str], root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True
 ) -> SourceTable:
-    """Returns the questions of the release in the chosen languages.
-
-    Raises:
-        FileNotFoundError: The folder or a file of the release is missing.
-        ValueError: A file or the archive is broken, or no row could be read.
-    """
     folder = raw_folder(root, holds="train.json, validate.json, test.json and imgs or imgs.zip")
     rows = [row for names, split in FILES for row in released_rows(_first(folder, names), split)]
     asked = [row for row in rows if row.cells.get("q_lang") not in LANGUAGES or row.cells["q_lang"] in languages]
@@ -89,7 +83,6 @@ def _first(folder: Path, names: Sequence[str]) -> Path:
 
 
 def _images(folder: Path, rows: Sequence[ReleasedRow], scratch: Path) -> Path:
-    """Returns the folder of the images, which are unpacked from the archive if there is no such folder."""
     archive = folder / ARCHIVE
     if (folder / IMAGES).is_dir() or not archive.is_file():
         return folder / IMAGES

@@ -73,9 +73,6 @@ def paired(questions: Sequence[Question], with_: Sequence[str | None], without: 
         questions: The questions.
         with_: The answer to each question with the organ in the prompt; None for no answer.
         without: The answer to each question without the organ in the prompt.
-
-    Raises:
-        ValueError: The lengths differ.
     """
     pairs = Counter(
         (first == question.answer, second == question.answer)
@@ -99,7 +96,6 @@ def outcomes(evidence: Evidence) -> Paired | None:
 
 
 def _votes(evidence: Evidence, condition: Condition) -> dict[str, list[str | None]]:
-    """Returns for each answered question with options the answer of each pass; None where a pass has none."""
     rows = evidence.parsed.get(condition, {}).get(evidence.parser, ())
     answered = [row for row in rows if row.question.options and row.is_answered]
     return {row.question.id: [reply.parsed for reply in row.passes if reply.prediction is not None] for row in answered}

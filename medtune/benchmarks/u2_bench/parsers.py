@@ -67,5 +67,4 @@ def _parse(reply: str, question: Question, *, mode: Mode) -> str | None:
 
 
 def _as_option(label: str, question: Question) -> str:
-    """Returns the option that a label stands for, or the label itself if it is no option (it is a class of its own)."""
     return next((option for option in question.options if option.lower() == label.lower()), label)

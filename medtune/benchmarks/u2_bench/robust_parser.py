@@ -31,7 +31,6 @@ def parse_number(reply: str, question: Question) -> str | None:
 
 
 def _class_of_number(reply: str, question: Question) -> str | None:
-    """Returns the option that equals a reply as a whole number ("02" is class 2, as for the official scripts)."""
     if re.fullmatch(r"\+?[0-9]{1,9}", reply.strip()) is None:
         return None
     return next((each for each in question.options if each.strip().isdecimal() and int(each) == int(reply)), None)

@@ -126,11 +126,7 @@ def bleu4_of(block: Floats) -> Floats:
 
 
 def value_error(row: ParsedReply) -> float:
-    """Returns the error (truth - answer) in units of the data set's range, clipped to [-1, 1]; 1 without a number.
-
-    Raises:
-        ValueError: The data set has no known range.
-    """
+    """Returns the error (truth - answer) in units of the data set's range, clipped to [-1, 1]; 1 without a number."""
     dataset = row.question.facets["dataset"]
     if dataset not in ALL_RANGES:
         raise ValueError(

@@ -136,7 +136,6 @@ def _chosen(place: Place, text: str, answer: str, options: tuple[str, ...], fiel
 
 
 def _in_other_words(answer: str, options: tuple[str, ...]) -> str | None:
-    """Returns the option that an answer names in another case, or after its letter ("B. colon")."""
     same = [option for option in options if option.casefold().rstrip(".") == answer.casefold().rstrip(".")]
     if len(same) == 1:
         return same[0]
@@ -148,7 +147,6 @@ def _in_other_words(answer: str, options: tuple[str, ...]) -> str | None:
 
 
 def _without_letters(options: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the options without letters in front, where each has its own ("A: liver", "B: colon")."""
     marked = [_LETTER_FIRST.fullmatch(option) for option in options]
     if len(options) > 1 and all(m is not None and m[1] == LETTERS[n] for n, m in enumerate(marked[: len(LETTERS)])):
         return tuple(m[2].strip() for m in marked if m is not None)

@@ -76,9 +76,6 @@ def columns_of(names: Sequence[str], said: Mapping[str, str], *, where: str) -> 
         names: The names of the table's columns.
         said: What the user says: the column of a role; several are separated by commas, and "" stands for none.
         where: The name of the table, for messages.
-
-    Raises:
-        ValueError: A role or a column that the user names does not exist, or two columns may hold the same.
     """
     for role in said:
         if role not in ROLES:
@@ -113,11 +110,7 @@ def plain(name: str) -> str:
 
 
 def require(columns: Columns, role: str, names: Sequence[str], *, where: str, instead: str = "") -> None:
-    """Checks that a column of a role was found.
-
-    Raises:
-        ValueError: There is none; the message lists the columns that are there.
-    """
+    """Checks that a column of a role was found."""
     if columns.of(role) is None:
         usual = ", ".join(_USUAL[role])
         raise ValueError(
@@ -147,7 +140,6 @@ def _number(name: str) -> int:
 
 
 def _named(role: str, text: str, names: Sequence[str], where: str) -> tuple[str, ...]:
-    """Returns the columns that the user names for a role, in any case."""
     found = []
     for said in filter(None, (each.strip() for each in ([text] if text in names else text.split(",")))):
         alike = [said] if said in names else [name for name in names if plain(name) == plain(said)]
@@ -163,7 +155,6 @@ def _named(role: str, text: str, names: Sequence[str], where: str) -> tuple[str,
 
 
 def _check_one_of(found: dict[str, tuple[str, ...]], free: Sequence[str], said: Mapping[str, str], where: str) -> None:
-    """Refuses two columns of single media of one kind, half a question, and one beside turns, unless the user chose."""
     for kind in MEDIA:
         of_kind = found.get(kind, ())
         if kind not in said and sum(not _NUMBERED_IMAGE.fullmatch(plain(name)) for name in of_kind) > 1:

@@ -150,14 +150,12 @@ def words(value: object, place: Place, field: str) -> str:
 
 
 def _part_text(part: object) -> str:
-    """Returns the text of a part of a turn, in the form of chat templates: a text, or a media item."""
     if isinstance(part, Mapping):
         return str(part.get("text") or _MEDIA_PARTS.get(str(part.get("type")), ""))
     return str(part)
 
 
 def _in_order(said: Sequence[Said], media: Sequence[MediaRef], place: Place) -> Sequence[MediaRef]:
-    """Returns the media in the order of their placeholders; volumes stand where the text says image or video."""
     tags = [tag for turn in said for tag in _TAG.findall(turn.text)]
     if len(set(tags)) == 1:
         return media
@@ -169,5 +167,4 @@ def _in_order(said: Sequence[Said], media: Sequence[MediaRef], place: Place) -> 
 
 
 def _stand_in_front(text: str) -> bool:
-    """Returns whether all placeholders of a text stand before its first word."""
     return not PLACEHOLDER.search(re.sub(rf"^\s*(?:{PLACEHOLDER.pattern}\s*)*", "", text))

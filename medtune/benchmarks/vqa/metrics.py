@@ -46,5 +46,4 @@ def _are_mostly_short(questions: Sequence[Question]) -> bool:
 
 
 def _is_text_of(words: int) -> Callable[[Question], bool]:
-    """Returns whether a question's true answer is a text of so many words, so that an equal answer has the score 1."""
     return lambda question: is_open(question) and question.answer_kind != "number" and num_words(question) >= words

@@ -67,8 +67,6 @@ class _Collected:
 
 
 class _Levels:
-    """The columns that may be facets: those with few different values so far, of which some come more than once."""
-
     def __init__(self, columns: Iterable[str], wanted: Sequence[str] | None) -> None:
         self._wanted = wanted
         free = (name for name in columns if not _NAMES_PERSONS.fullmatch(roles.plain(name)))
@@ -76,7 +74,6 @@ class _Levels:
         self.dropped: list[str] = []
 
     def of(self, row: Row) -> dict[str, str]:
-        """Returns the row's values of the columns that may still be facets."""
         found = {name: text for name in self.values if (text := cell_text(_simple(row.values.get(name))))}
         for name, text in found.items():
             self.values[name][text] += 1
@@ -87,7 +84,6 @@ class _Levels:
         return {name: text for name, text in found.items() if name in self.values}
 
     def kept(self) -> set[str]:
-        """Returns the columns that are facets: those with two values and more that divide the rows, or the user's."""
         return {
             name for name, values in self.values.items() if self._wanted is not None or 1 < len(values) < values.total()
         }
@@ -114,11 +110,6 @@ def question_table(
             source reads a single file or a data set.
         limit: The number of patients of each set after which it is read no further; None reads all.
         notes: What the source itself has to say.
-
-    Raises:
-        ValueError: An id comes twice, one medium belongs to two patients, a facet is no column, no row gives a
-            question, the user speaks of a split that the data do not name, or a file that is called test or val would
-            not be read.
     """
     sets = list(sets)
     unread = [] if read_files is None else unread_files(folder, read_files)
@@ -194,7 +185,6 @@ def _collect(each: ReadSet, found: _Collected, levels: _Levels, limit: int | Non
 
 
 def _with_truth_values(found: _Collected, columns: Sequence[Columns]) -> tuple[str, ...]:
-    """Turns TRUE and FALSE into yes and no where all answers are such, as in JSON; returns a note on it."""
     if any(each.of(role) for each in columns for role in (roles.TURNS, roles.ANSWER_TYPE)) or not found.questions:
         return ()
     if not all(not q.options and q.answer.casefold() in TRUTH_VALUES for q in found.questions):
@@ -212,11 +202,6 @@ def _with_truth_values(found: _Collected, columns: Sequence[Columns]) -> tuple[s
 
 
 def _checked_question(one: Asked, found: _Collected) -> Question:
-    """Returns the question after checking that its id is new and its media have one patient.
-
-    Raises:
-        ValueError: The id or the media are those of an earlier row.
-    """
     question = one.question
     if (earlier := found.places.setdefault(question.id, one.place)) is not one.place:
         raise ValueError(
@@ -246,12 +231,10 @@ def _checked(facets: Sequence[str] | None, names: Sequence[str]) -> Sequence[str
 
 
 def _simple(value: object) -> object:
-    """Returns a cell that is a text, number or truth value; None for lists, bytes and the like."""
     return value if isinstance(value, str | int | float | bool) else None
 
 
 def _unit(columns: Sequence[Columns], media: Iterable[tuple[MediaRef, ...]]) -> str:
-    """Returns the noun for what stands for a patient."""
     units = {each.patients for each in columns if each.patients}
     if not all(each.patients for each in columns):
         units |= {_UNITS[ref.kind] for items in media for ref in items} or {_NOTHING}

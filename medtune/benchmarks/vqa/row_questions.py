@@ -64,7 +64,6 @@ class RowReader:
 
         Raises:
             RowError: The row cannot be asked.
-            ValueError: The row states a split that medtune does not know.
         """
         stated = self._split(row, split)
         if stated == LEFT_OUT:
@@ -97,7 +96,6 @@ class RowReader:
         return cell_text(self._cell(row, roles.SPLIT))
 
     def _answered(self, row: Row, question: Question, answer: str, *, is_last: bool) -> Question:
-        """Returns the question with its answer; the row's options and kind of answer are those of its last turn."""
         if self.classes:
             return self._of_classes(row, question, answer)
         found = answered(
@@ -188,7 +186,6 @@ class RowReader:
         return tuple(found)
 
     def _split(self, row: Row, of_file: Split | None) -> str | None:
-        """Returns the split of the row, `LEFT_OUT` where the user leaves it out, or None where nothing states one."""
         said = self._text(row, roles.SPLIT)
         if not said:
             return of_file
@@ -210,7 +207,6 @@ class RowReader:
         return None if column is None else row.values.get(column)
 
     def _media_id(self, media: Sequence[MediaRef], question_id: str) -> str:
-        """Returns the id of media that are shown together, which questions about the same parts of files share."""
         if not media:
             return f"nothing is shown: {question_id}"
 
@@ -226,11 +222,6 @@ class RowReader:
         return self._simple(row, self._cell(row, role), self._name(role))
 
     def _simple(self, row: Row, value: object, column: str) -> str:
-        """Returns a cell as text.
-
-        Raises:
-            RowError: The cell holds a list, a mapping or bytes.
-        """
         if isinstance(value, list | Mapping | bytes):
             raise row.place.error(f"wanted a text or a number, got {type(value).__name__}.", field=column)
         return cell_text(value)

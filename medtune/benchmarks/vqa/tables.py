@@ -72,7 +72,6 @@ def _is_text(question: Question) -> bool:
 
 
 def _too_many_levels(questions: Sequence[Question]) -> list[str]:
-    """Returns a sentence for each facet that has too many values for scores of each."""
     values: dict[str, set[str]] = {}
     for question in questions:
         for facet, value in question.facets.items():

@@ -60,7 +60,6 @@ def benchmark() -> Benchmark:
 
 
 def _missing(questions: Sequence[Question]) -> str:
-    """Returns how the questions are less than the official test, whose rows say of 272 that they are closed."""
     if less := part_of((TEST_QUESTIONS,))(questions):
         return less
     if any(question.facets["task"] == CLOSED for question in questions):

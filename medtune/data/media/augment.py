@@ -73,7 +73,6 @@ def changes_allowed_by_all(questions: Iterable[Question], allowed_changes: Allow
 # Hundreds of thousands of questions use a few wordings.
 @lru_cache(maxsize=1 << 16)
 def _spoilt(said: str) -> frozenset[Change]:
-    """Returns the changes that would make a statement wrong."""
     said = said.lower()
     spoilt: dict[Change, bool] = {
         "mirror": _SIDES.search(said) is not None,
@@ -130,12 +129,10 @@ def augment_media(media: Media, changes: Collection[Change], *, rng: np.random.G
 
 
 def _table(gamma: float) -> NDArray[np.uint8]:
-    """Returns the new value of each grey value; 0 stays 0 and 255 stays 255."""
     return np.asarray(np.rint(255 * (np.arange(256) / 255) ** gamma), dtype=np.uint8)
 
 
 def _moved(pixels_HWC: NDArray[np.uint8], shift_x: float, shift_y: float, scale: float) -> NDArray[np.uint8]:
-    """Returns the picture scaled about its middle and shifted by shares of its sides; uncovered borders are black."""
     height, width = pixels_HWC.shape[:2]
     x0 = width / 2 * (1 - 1 / scale) - shift_x * width
     y0 = height / 2 * (1 - 1 / scale) - shift_y * height

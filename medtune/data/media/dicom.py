@@ -71,10 +71,6 @@ def decode_dicom(path: Path) -> NDArray[np.uint8]:
     stored range; all others are stretched, the lowest to 0, the highest to 255. MONOCHROME1 is inverted last. Palettes
     and YBR become RGB; colours of more than 8 bits are scaled by the stored range.
 
-    Raises:
-        ValueError: The file has several frames, no pixels, an unknown photometric interpretation, or pixels that do not
-            decode. The message never contains a value from the header.
-
     Source: DICOM PS3.3 C.7.6.3.1.2 and C.11; the formulas are those of pydicom.pixels.
     """
     return _decoded(path, _read(path))
@@ -100,9 +96,6 @@ def decode_cine(path: Path) -> Cine:
     Grey values that need stretching are stretched alike in all frames. The times come from Frame Time Vector, Frame
     Time, Cine Rate or Recommended Display Frame Rate; the first of these that the file has is used.
 
-    Raises:
-        ValueError: As for `decode_dicom`, or the file does not state the rate of its frames.
-
     Source: DICOM PS3.3 C.7.6.5.
     """
     dataset = _read(path, is_cine=True)
@@ -120,7 +113,6 @@ def decode_cine(path: Path) -> Cine:
 
 
 def _steps_ms(dataset: Dataset, num_frames: int) -> NDArray[np.float64] | None:
-    """Returns how many milliseconds each frame is shown; the last one is shown as long as the one before it."""
     vector = dataset.get("FrameTimeVector")
     if vector is not None and len(vector) == num_frames and num_frames > 1:
         # The first entry is the first frame's own time, 0; every other entry is the time before its frame.
@@ -137,11 +129,7 @@ def _per_s(rate: float) -> float:
 
 
 def is_dicom(path: Path) -> bool:
-    """Returns whether a file begins like a DICOM file.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-    """
+    """Returns whether a file begins like a DICOM file."""
     with path.open("rb") as file:
         return file.read(132)[128:] == b"DICM"
 
@@ -160,11 +148,7 @@ def _decoded(path: Path, dataset: Dataset) -> NDArray[np.uint8]:
 
 
 def dicom_size(path: Path) -> tuple[int, int]:
-    """Returns the (width, height) of a DICOM image from its header.
-
-    Raises:
-        ValueError: As for `decode_dicom`.
-    """
+    """Returns the (width, height) of a DICOM image from its header."""
     dataset = _read(path)
     return int(dataset.Columns), int(dataset.Rows)
 

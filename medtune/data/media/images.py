@@ -50,10 +50,6 @@ def decode_image(path: Path) -> Image:
     - Transparent pixels are laid over black, the background of ultrasound.
     - Grey values of more than 8 bits are stretched: the lowest becomes 0, the highest 255; an even image becomes 0.
     - DICOM is decoded by `medtune.data.media.dicom`.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is empty, broken, too large, no image of these formats, or has several frames.
     """
     if _is_dicom(path):
         return Image(dicom.decode_dicom(path))
@@ -69,10 +65,6 @@ def image_size(path: Path) -> Size:
     """Returns the size of the upright image in a file, read from its header alone.
 
     Sizes are remembered as long as the process lasts, and read again where a file has changed.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is empty, broken or no image. Damage behind the header is left to `decode_image`.
     """
     try:
         about = path.stat()
@@ -83,7 +75,6 @@ def image_size(path: Path) -> Size:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _size(path: Path, changed_ns: int, num_bytes: int) -> Size:
-    """Returns the size of the image; the time of the last change and the number of bytes tell files apart."""
     if _is_dicom(path):
         return Size(*dicom.dicom_size(path))
     with _open(path) as picture:
@@ -93,12 +84,7 @@ def _size(path: Path, changed_ns: int, num_bytes: int) -> Size:
 
 
 def load_image(ref: MediaRef) -> Image:
-    """Returns the image that a reference names, with its red boxes drawn.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file cannot be decoded, or a box is empty or leaves the image.
-    """
+    """Returns the image that a reference names, with its red boxes drawn."""
     pixels_HWC = decode_image(ref.path).pixels_HWC
     if not ref.boxes:
         return Image(pixels_HWC)
@@ -122,11 +108,7 @@ def stroke_px(width: int, height: int) -> int:
 
 
 def check_box(box: Box, size: Size) -> None:
-    """Checks that a box is not empty and lies inside of its image.
-
-    Raises:
-        ValueError: The box is empty or leaves the image.
-    """
+    """Checks that a box is not empty and lies inside of its image."""
     if not (0 <= box.x0 < box.x1 <= size.width and 0 <= box.y0 < box.y1 <= size.height):
         raise ValueError(
             f"the box {tuple(box)} does not lie in the image of {size.width} x {size.height} pixels. "
@@ -138,9 +120,6 @@ def draw_box(pixels_HWC: NDArray[np.uint8], box: Box) -> None:
     """Draws a red rectangle on the pixels, around the box so that it hides nothing inside.
 
     At the edge of the image, where there is no room around the box, the line moves inside.
-
-    Raises:
-        ValueError: The box is empty or leaves the image.
     """
     height, width = pixels_HWC.shape[:2]
     check_box(box, Size(width, height))

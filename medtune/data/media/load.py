@@ -13,24 +13,14 @@ Shape = Size | Frames
 
 
 def load_media(ref: MediaRef, sampling: Sampling | None = None) -> Media:
-    """Returns the decoded image, video or volume of a reference, with red boxes drawn; of a video the sampled frames.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file cannot be decoded, a box is empty or leaves the image, or a clip does not lie in its video.
-    """
+    """Returns the decoded image, video or volume of a reference, red boxes drawn; of a video the sampled frames."""
     if ref.kind == "volume":
         return load_volume(ref)
     return read_video(ref, sampling) if ref.kind == "video" else load_image(ref)
 
 
 def media_shape(ref: MediaRef, sampling: Sampling | None = None) -> Shape | None:
-    """Returns the size of an image, or the frame size and times of a video, without decoding; None for a volume.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is empty or broken, or a clip does not lie in its video.
-    """
+    """Returns the size of an image, or the frame size and times of a video, without decoding; None for a volume."""
     if ref.kind == "volume":
         return None
     return video_frames(ref, sampling) if ref.kind == "video" else image_size(ref.path)

@@ -42,11 +42,6 @@ def read_mask(path: Path, size: Size) -> Mask:
     Args:
         path: The mask file.
         size: The size of the image that the mask belongs to.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file cannot be decoded, has another size than the image, or its highest value lies between 2
-            and 127.
     """
     grey_HW = decode_image(path).pixels_HWC.max(axis=2)
     height, width = grey_HW.shape
@@ -62,12 +57,7 @@ def read_mask(path: Path, size: Size) -> Mask:
 
 
 def fill_outline(mask_HW: Mask) -> Mask:
-    """Returns a drawn outline as a filled mask; an outline cut by the edge of the image is closed along that edge.
-
-    Raises:
-        ValueError: The mask is empty, or it encloses fewer pixels than it draws, because the outline is open or was
-            filled already.
-    """
+    """Returns a drawn outline as a filled mask; an outline cut by the edge of the image is closed along that edge."""
     if not mask_HW.any():
         raise ValueError("wanted an outline, the mask is empty. Take the file from the release again.")
     sides = (

@@ -9,12 +9,7 @@ from numpy.typing import NDArray
 
 
 def read_metaimage(path: Path) -> NDArray[np.uint8]:
-    """Returns the numbers in a MetaImage file, slowest axis first: (H, W), (frames, H, W) or (H, W, channels).
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file cannot be read, or does not hold whole numbers from 0 to 255.
-    """
+    """Returns the numbers in a MetaImage file, slowest axis first: (H, W), (frames, H, W) or (H, W, channels)."""
     # SimpleITK loads slowly, and only these files need it.
     import SimpleITK as sitk  # noqa: N813
 

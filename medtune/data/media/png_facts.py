@@ -43,7 +43,6 @@ def exif_of_png(path: Path) -> PIL.Image.Exif:
 
 
 def _told(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
-    """Yields the header and the chunks that may say which way up the image is."""
     file.seek(len(_SIGNATURE))
     while len(head := file.read(8)) == 8:
         size, kind = struct.unpack(">I4s", head)

@@ -26,10 +26,6 @@ def preview(media: Sequence[MediaRef]) -> Image:
 
     An item is shown as the image itself, four frames of a video or three slices of a volume. Frames and slices stand
     side by side. Slices are shown as radiologists see them: front or head up, the patient's right on the left.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: A file cannot be decoded, or there are no items.
     """
     if not media:
         raise ValueError("wanted at least one media item to make a picture of, got none")
@@ -46,7 +42,6 @@ def _preview(ref: MediaRef) -> Image:
 
 
 def _slices(volume: Volume) -> NDArray[np.uint8]:
-    """Returns the middle axial, coronal and sagittal slice side by side, one millimetre a pixel, padded with black."""
     patient = reoriented(volume, "LPS")
     x, y, z = (length // 2 for length in patient.hu_IJK.shape)
     x_mm, y_mm, z_mm = patient.spacing_mm
@@ -59,7 +54,6 @@ def _slices(volume: Volume) -> NDArray[np.uint8]:
 
 
 def _side_by_side(panes: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
-    """Returns pictures with or without colours in a row, the lower ones with black below them."""
     tallest = max(pane.shape[0] for pane in panes)
     rest = [(0, 0)] * (panes[0].ndim - 1)
     return np.concatenate([np.pad(pane, ((0, tallest - pane.shape[0]), *rest)) for pane in panes], axis=1)

@@ -104,9 +104,6 @@ def copy_unit(unit: Unit, folder: Path) -> list[CopiedFile | str]:
     """Copies the files of a unit and returns each copy, or the reason why the file could not be read.
 
     This is the work that several processes share.
-
-    Raises:
-        FileNotFoundError: A file is missing.
     """
     if unit.draw is None:
         return [_copied(path, what, folder) for path, what in unit.files]
@@ -140,9 +137,6 @@ def copy_media(
         folder: The media folder.
         draws: How the files that are not there yet are drawn.
         work: Does the work of units; None does it here, one unit after another.
-
-    Raises:
-        FileNotFoundError: A file is missing.
     """
     units = units_of(media, draws)
     done = [copy_unit(unit, folder) for unit in units] if work is None else work(units)
@@ -170,7 +164,6 @@ def _files(ref: MediaRef) -> Iterator[tuple[Path, Stored]]:
 
 
 def _decoded(copy: CopiedFile, kind: MediaKind, path: Path, folder: Path) -> CopiedFile:
-    """Returns the copy with what it shows."""
     file = folder / copy.file
     try:
         return replace(copy, content=decoded_content(kind, file))
@@ -179,7 +172,6 @@ def _decoded(copy: CopiedFile, kind: MediaKind, path: Path, folder: Path) -> Cop
 
 
 def _wrong_part(ref: MediaRef, file: CopiedFile) -> str | None:
-    """Returns why the boxes, the region or the clip do not lie inside of their file; None where they do."""
     try:
         if file.extent is not None:
             check_clip(ref, file.extent)
@@ -277,12 +269,10 @@ def unlink_media(folder: Path) -> None:
 
 
 def _draft(folder: Path, suffix: str) -> Path:
-    """Returns a path for a file that is not whole yet, which no other process takes."""
     return folder / f".{unique_mark()}{suffix}"
 
 
 def _keep(draft: Path, file: Path) -> None:
-    """Gives a file its name once its content is on the disk, so that a file with a name is whole after a power cut."""
     with draft.open("rb") as written:
         os.fsync(written.fileno())
     draft.replace(file)

@@ -19,9 +19,6 @@ def split_evenly(labels: Sequence[frozenset[str]], sizes: Sequence[int]) -> list
         labels: The labels that each unit carries.
         sizes: The number of units in each split.
 
-    Raises:
-        ValueError: The sizes do not add up to the number of units.
-
     Source: Sechidis et al., On the Stratification of Multi-Label Data, ECML PKDD 2011, algorithm 1; fixed sizes,
         the minimum of one and the order of ties are our own.
     """
@@ -67,9 +64,6 @@ def split_evenly(labels: Sequence[frozenset[str]], sizes: Sequence[int]) -> list
 
 def split_sizes(num_units: int, fractions: Sequence[float]) -> list[int]:
     """Returns the sizes of splits with the given fractions: largest remainders, at least one unit per fraction above 0.
-
-    Raises:
-        ValueError: There are fewer units than splits to fill.
 
     Example:
         >>> split_sizes(10, (0.7, 0.15, 0.15)), split_sizes(3, (0.8, 0.1, 0.1)), split_sizes(5, (0, 0, 1))

@@ -19,11 +19,7 @@ def key_path() -> Path:
 
 
 def patient_key() -> bytes:
-    """Returns the user's secret patient key of 32 bytes; creates it on first use, readable only by the user.
-
-    Raises:
-        ValueError: The file is damaged, or others may read it.
-    """
+    """Returns the user's secret patient key of 32 bytes; creates it on first use, readable only by the user."""
     path = key_path()
     try:
         key = path.read_bytes()

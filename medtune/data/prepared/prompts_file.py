@@ -16,11 +16,7 @@ def write_prompts(folder: Path, templates: Mapping[str, str]) -> None:
 
 
 def read_prompts(folder: Path) -> Mapping[str, str] | None:
-    """Returns the official templates of a prepared folder by scenario; None where it has none.
-
-    Raises:
-        ValueError: The file is damaged.
-    """
+    """Returns the official templates of a prepared folder by scenario; None where it has none."""
     path = folder / PROMPTS
     if not path.is_file():
         return None

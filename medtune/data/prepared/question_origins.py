@@ -52,11 +52,7 @@ def write_origins(folder: Path, source: str, raw_ids: Sequence[str], questions: 
 
 
 def read_origins(folder: Path, source: str) -> Origins:
-    """Returns the raw rows that the questions of a prepared folder were.
-
-    Raises:
-        ValueError: The table is missing or damaged.
-    """
+    """Returns the raw rows that the questions of a prepared folder were."""
     path = folder / ORIGINS
     try:
         table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()

@@ -28,9 +28,6 @@ def check_table(name: str, table: SourceTable) -> SourceTable:
     """Returns the source's table with only the media that its questions use, after checking its ids.
 
     Questions whose text marks the places of more or fewer items than are shown become rejects.
-
-    Raises:
-        ValueError: There are no questions, an id is repeated, media are not listed, or two patients share a media item.
     """
     if not table.questions:
         raise ValueError(f"the source {name!r} found no questions in this folder. Check --from.")
@@ -47,7 +44,6 @@ def check_table(name: str, table: SourceTable) -> SourceTable:
 
 
 def _without_misplaced(table: SourceTable) -> ReducedTable:
-    """Returns the source's table without the questions whose marks are not as many as the items that are shown."""
     lost = []
     for number, question in enumerate(table.questions, start=1):
         marks = sum(text.count(MEDIA_MARK) for text in (*(turn.asked for turn in question.turns), question.text))
@@ -74,11 +70,7 @@ def _reduced(table: SourceTable, kept: Sequence[Question], lost: Sequence[Reject
 
 
 def limit_patients(table: SourceTable, limit: int | None, seed: int) -> SourceTable:
-    """Returns the source's table with at most `limit` patients, chosen by seed so that every answer stays present.
-
-    Raises:
-        ValueError: The limit is below 1.
-    """
+    """Returns the source's table with at most `limit` patients, chosen by seed so that every answer stays present."""
     members: dict[str, list[Question]] = {}
     for question in table.questions:
         members.setdefault(question.patient_id, []).append(question)
@@ -104,9 +96,6 @@ def without_media(table: SourceTable, broken: Mapping[str, Broken]) -> ReducedTa
     Args:
         table: The table of the source.
         broken: For each media id whose files could not be copied, the item that could not be and why.
-
-    Raises:
-        ValueError: No question is left.
     """
     if not broken:
         return ReducedTable(table, ())

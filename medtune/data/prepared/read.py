@@ -50,11 +50,7 @@ class Prepared:
 
     @property
     def kinds(self) -> frozenset[MediaKind]:
-        """The kinds of media in the folder.
-
-        Raises:
-            ValueError: The folder was prepared without media.
-        """
+        """The kinds of media in the folder."""
         self._require_media()
         return frozenset(ref.kind for items in self._media.values() for ref in items)
 
@@ -65,7 +61,6 @@ class Prepared:
 
     @property
     def organs(self) -> frozenset[str]:
-        """The organs of which at least one volume in the folder has a mask."""
         return frozenset(organ for items in self._media.values() for ref in items for organ, _ in ref.masks)
 
     @property
@@ -99,11 +94,7 @@ class Prepared:
                 yield self._about_organ(question) if self.by_organ else question
 
     def groups(self, split: Split) -> tuple[MediaGroup, ...]:
-        """Returns the items of a split that are shown together, with all questions about them, in the folder's order.
-
-        Raises:
-            ValueError: The folder was prepared without media.
-        """
+        """Returns the items of a split that are shown together, with all questions about them, in order."""
         self._require_media()
         found: dict[str, list[Question]] = {}
         for question in self.questions(split):
@@ -133,12 +124,7 @@ class Prepared:
 
 
 def open_prepared(root: Path) -> Prepared:
-    """Opens a prepared folder; its tables are mapped into memory, and its media stay on disk.
-
-    Raises:
-        FileNotFoundError: The folder, or a media file in it, is missing.
-        ValueError: The folder is no prepared folder, has another format, or is damaged.
-    """
+    """Opens a prepared folder; its tables are mapped into memory, and its media stay on disk."""
     manifest = read_manifest(root)
     questions = map_table(root / QUESTIONS)
     num_stated = sum(sum(tasks.values()) for tasks in manifest.counts.values())

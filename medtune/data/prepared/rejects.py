@@ -42,9 +42,6 @@ def check_rejected_share(rejects: Sequence[Reject], *, num_taken: int, max_share
         num_taken: The number of questions that were not rejected.
         max_share: The highest share that may be rejected.
         keep: The file that lists the rejects if there are too many.
-
-    Raises:
-        ValueError: There are too many rejects; the message contains the table and the first rejects.
     """
     if not rejects or len(rejects) <= max_share * (len(rejects) + num_taken):
         return

@@ -37,9 +37,6 @@ def split_leaks(
         questions: The questions with their splits.
         media_digest: The digests of the pixels of the items of every media id.
         keep: Whether leaks are kept and counted; else they are refused.
-
-    Raises:
-        ValueError: A patient or an identical image is in two splits, and `keep` is not set; no patient is named.
     """
     names: dict[str, Sequence[tuple[str, ...]]] = {
         "patient": [(question.patient_id,) for question in questions],

@@ -34,11 +34,7 @@ MOST_TOGETHER = 0.5
 
 
 def check_fractions(fractions: Fractions) -> None:
-    """Checks that the fractions of the splits are three positive numbers that add up to 1, or (0, 0, 1).
-
-    Raises:
-        ValueError: They are neither.
-    """
+    """Checks that the fractions of the splits are three positive numbers that add up to 1, or (0, 0, 1)."""
     whole = abs(sum(fractions) - 1) < 1e-6 and min(fractions) >= 0
     if not whole or (min(fractions) == 0 and fractions != (0, 0, 1)):
         raise ValueError(
@@ -77,10 +73,6 @@ def assign_splits(
         seed: Decides the order of the units.
         fractions: The shares of units in train, val and test.
         alike: The group of look-alikes of every image that has one, both by digest.
-
-    Raises:
-        ValueError: The fractions are not usable, there are fewer units than splits, or most patients have images that
-            look alike.
     """
     check_fractions(fractions)
     members = _units(questions, _joined(media_digest, alike))
@@ -149,9 +141,6 @@ def draw_missing_splits(
     A drawn split gets its fraction of train and itself, at least one unit; the splits that the source brings stay as
     they are. Nothing is done where some questions have no split, or where the source brings no train. Units are those
     of `assign_splits`.
-
-    Raises:
-        ValueError: Train consists of fewer units than the splits that it has to be divided into.
     """
     brought = {question.split for question in questions}
     drawn = [split for split in SPLITS[1:] if split not in brought and getattr(fractions, split)]
@@ -184,10 +173,6 @@ def check_splits(
 
     Returns:
         The test questions that leaks concern, by kind, as `split_leaks` counts them; empty unless leaks are kept.
-
-    Raises:
-        ValueError: A question has no split, an id is repeated, an answer is not among the options, a patient or an
-            identical image is in two splits, or a split is empty; a set with only test questions is allowed.
     """
     _check_questions(questions)
     counts = Counter(question.split for question in questions)
@@ -201,7 +186,6 @@ def check_splits(
 
 
 def _shares(fractions: Fractions, brought: set[Split | None]) -> tuple[float, ...]:
-    """Returns the shares of the units without a split: none in a val or test that the source brought."""
     if fractions == TEST_ONLY:
         return fractions
     return tuple(
@@ -211,19 +195,16 @@ def _shares(fractions: Fractions, brought: set[Split | None]) -> tuple[float, ..
 
 
 def _joined(media_digest: Mapping[str, tuple[str, ...]], alike: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
-    """Returns for every item of a media id the name of its group of look-alikes, or its own digest without one."""
     if not alike:
         return media_digest
     return {media_id: tuple(alike.get(each, each) for each in digests) for media_id, digests in media_digest.items()}
 
 
 def _brought(questions: Iterable[Question]) -> Split | None:
-    """Returns the split that the source brought for some of the questions, the last of several; None without any."""
     return max((q.split for q in questions if q.split is not None), key=SPLITS.index, default=None)
 
 
 def _check_not_all_alike(units: Sequence[Sequence[Question]], media_digest: Mapping[str, tuple[str, ...]]) -> None:
-    """Refuses to put most patients into one split because of look-alikes; identical images may do so."""
     patients = [len({question.patient_id for question in unit}) for unit in units]
     largest = max(range(len(units)), key=patients.__getitem__)
     if patients[largest] <= MOST_TOGETHER * sum(patients) or len(_units(units[largest], media_digest)) == 1:
@@ -240,7 +221,6 @@ def _plain(text: str) -> str:
 
 
 def _units(questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]]) -> dict[str, list[Question]]:
-    """Returns the questions of each unit of patients that share images, by the smallest digest of the unit's images."""
     parent: dict[str, str] = {}
 
     def root(digest: str) -> str:

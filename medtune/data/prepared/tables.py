@@ -139,11 +139,7 @@ def _question_columns(questions: Sequence[Question]) -> dict[str, list[object]]:
 
 
 def map_table(path: Path) -> pa.Table:
-    """Returns a table of a prepared folder mapped into memory; no row is read yet.
-
-    Raises:
-        ValueError: The file is missing or damaged, or has other columns.
-    """
+    """Returns a table of a prepared folder mapped into memory; no row is read yet."""
     schema = _QUESTION_SCHEMA if path.name == QUESTIONS else _MEDIA_SCHEMA
     try:
         table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()

@@ -88,13 +88,6 @@ def prepare(
         prompts: Chooses the official prompts for the questions that were taken; None keeps our own wording.
         processes: The number of processes that draw and copy media; it changes no byte. With 1 this process does it,
             and a file that crashes a decoder ends it; the next call then reads that file in a process of its own.
-
-    Raises:
-        FileNotFoundError: `root` or a file in it is missing.
-        ValueError: The source cannot be read, more than the share `max_rejected` of its questions is rejected, the
-            splits would leak, most patients have images that look alike, `out` holds something else, or another
-            process prepares it.
-        OSError: The disk is full or cannot be written.
     """
     splits.check_fractions(fractions)
     check_folders(source, root, out)
@@ -185,7 +178,6 @@ class _Media(NamedTuple):
     names: Mapping[str, str]
 
     def shown(self, media_id: str) -> tuple[str, ...]:
-        """Returns the names of what the items of a media id show."""
         return tuple(self.names[file.digest] for file in self.files[media_id])
 
 
@@ -199,14 +191,12 @@ def _described(taken: Taken) -> _Media:
 
 
 def _undescribed(taken: Taken) -> _Media:
-    """Returns ids made from the questions, for media that were not copied."""
     ids = content_ids.question_content_ids(taken.table.questions)
     files = {each: [CopiedFile(each, file="")] for each in ids.values()}
     return _Media(ids, files, [], len(ids), {each: each for each in files})
 
 
 def _pseudonymous(source: Source, taken: Taken, media: _Media, draft: Path) -> Sequence[Question]:
-    """Returns the questions under new ids and hashed patients; origins.arrow keeps which raw row each of them was."""
     raw = taken.table.questions
     questions = content_ids.with_content_ids(raw, media.ids, question_rows.hash_patients(raw, source.name))
     question_origins.write_origins(draft, source.name, [question.id for question in raw], questions)
@@ -214,7 +204,6 @@ def _pseudonymous(source: Source, taken: Taken, media: _Media, draft: Path) -> S
 
 
 def _without_its_split(source: Source, questions: Sequence[Question]) -> Sequence[Question]:
-    """Returns the questions without the splits that the source brings."""
     if not source.test_only and all(question.split is None for question in questions):
         raise ValueError(
             f"the source {source.name!r} brings no split and is divided by patient anyway: leave --unofficial-split "
@@ -224,7 +213,6 @@ def _without_its_split(source: Source, questions: Sequence[Question]) -> Sequenc
 
 
 def _looks(media: _Media) -> dict[str, Look]:
-    """Returns the look of each media item that has one, by the name of what it shows."""
     found: dict[str, Look] = {}
     for file in (file for files in media.files.values() for file in files):
         if file.look is not None:

@@ -34,9 +34,6 @@ def choice_question(
         seed: Decides the distractors and their order.
         num_options: The number of options including the answer; None, or more than there are labels, shows all labels.
         split: The split, if the files come with one.
-
-    Raises:
-        ValueError: The answer is not among the labels, a label repeats, or fewer than two options are left.
     """
     if len(set(labels)) < len(labels):
         twice = sorted({label for label in labels if labels.count(label) > 1})

@@ -37,11 +37,7 @@ class CsvLayout(NamedTuple):
 
 
 def csv_layout(path: Path) -> CsvLayout:
-    """Returns how a CSV file is written, judged by its beginning.
-
-    Raises:
-        ValueError: The file is empty, is no text, has a column twice, or its first row has more cells than the header.
-    """
+    """Returns how a CSV file is written, judged by its beginning."""
     with path.open("rb") as file:
         start = file.read(_SAMPLE_BYTES)
     if not start.strip():

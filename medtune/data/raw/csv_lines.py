@@ -25,10 +25,6 @@ def csv_lines(table: Path, columns: Sequence[str], *, file: str, delimiter: str 
         columns: The columns that are needed.
         file: The name that rejected lines state for the file.
         delimiter: The character between cells.
-
-    Raises:
-        FileNotFoundError: There is no such table.
-        ValueError: The file is no text, or a column is missing.
     """
     if not table.is_file():
         raise FileNotFoundError(f"{table}: this table is missing. Copy it from the release.")

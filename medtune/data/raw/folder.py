@@ -13,12 +13,7 @@ _CLUTTER = ("thumbs.db", "desktop.ini")
 
 
 def raw_folder(root: Path | None, *, holds: str) -> Path:
-    """Returns `root` if it is a raw folder with something in it; `holds` says in words what should be there.
-
-    Raises:
-        FileNotFoundError: There is no such folder.
-        ValueError: No folder was given, the path is a file, or the folder is empty.
-    """
+    """Returns `root` if it is a raw folder with something in it; `holds` says in words what should be there."""
     if root is None:
         raise ValueError(f"wanted a folder with {holds}, none was given. Give it with --from DIR.")
     if not root.exists():

@@ -30,9 +30,6 @@ class HubId(NamedTuple):
 def parsed_hub_id(text: str) -> HubId | None:
     """Returns the name of a hub data set; None where the text does not begin with "hf:".
 
-    Raises:
-        ValueError: The text begins with "hf:" and does not have the form.
-
     Example:
         >>> parsed_hub_id("hf:MMMU/MMMU:Pharmacy@v1.0")
         HubId(id='MMMU/MMMU', config='Pharmacy', revision='v1.0')

@@ -71,10 +71,6 @@ def file_rows(path: Path, *, name: str) -> RowSet:
     Args:
         path: The file.
         name: The name of the file in places of rows.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is empty or broken, or its suffix is another one.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file. Check the path.")
@@ -94,10 +90,6 @@ def hub_rows(origin: HubId | Path, *, stream: bool = False) -> list[RowSet]:
     Args:
         origin: The data set.
         stream: Fetches rows only as they are read, in place of downloading the data set into the cache.
-
-    Raises:
-        FileNotFoundError: There is no such data set.
-        ValueError: The hub cannot be reached, the data set cannot be read, or it wants to run code.
     """
     import datasets
 
@@ -176,7 +168,6 @@ def _row_set(part: Dataset | IterableDataset, name: str, *, split: str | None) -
 
 
 def _rows(part: Dataset | IterableDataset, name: str) -> Iterator[Row]:
-    """Yields the rows of a part as they are stored: nothing is decoded but class labels and JSON."""
     features: Features = part.features
     decode = {column: decoder for column, feature in features.items() if (decoder := _decoder(feature))}
     size = _ROWS_WITH_MEDIA if "binary" in str(features.arrow_schema) else _ROWS
@@ -225,13 +216,6 @@ def _refuse_code(hub: HubId, files: list[str]) -> None:
 
 
 def _look_up(hub: HubId) -> None:
-    """Checks with a single request that the hub has the data set, and that it needs no code.
-
-    Raises:
-        FileNotFoundError: The hub has no such data set or revision, or shows it to its members alone.
-        ValueError: The hub cannot be reached and no earlier download is in the cache, or the data set wants to run
-            code.
-    """
     import datasets
     import huggingface_hub
     from huggingface_hub import errors
@@ -264,7 +248,6 @@ def _look_up(hub: HubId) -> None:
 
 
 def _http_error() -> type[Exception]:
-    """Returns the error of the HTTP library that the hub's library is built on, which is httpx or its successor."""
     from huggingface_hub.errors import HfHubHTTPError
 
     return cast("type[Exception]", HfHubHTTPError.__bases__[0])
@@ -279,7 +262,6 @@ def _snake_case(name: str) -> str:
 
 @contextmanager
 def _without_torch() -> Iterator[None]:
-    """Keeps the library from importing torch, which takes seconds, for workers that nothing here starts."""
     from datasets import config
 
     there, config.TORCH_AVAILABLE = config.TORCH_AVAILABLE, False
@@ -291,11 +273,6 @@ def _without_torch() -> Iterator[None]:
 
 @contextmanager
 def _explained(where: str) -> Iterator[None]:
-    """Turns the library's errors into one that names the data set.
-
-    Raises:
-        ValueError: The library could not read the data.
-    """
     from datasets.exceptions import DatasetsError
     from datasets.utils import logging
 

@@ -25,10 +25,6 @@ def json_rows(path: Path, *, file: str) -> Iterator[Row | RowError]:
     Args:
         path: The file.
         file: The name of the file in places, relative to the data set's folder.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is not UTF-8 text, is empty, or is no JSON list.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file. Copy it beside the others.")

@@ -64,7 +64,6 @@ def find_option(answer: str, options: tuple[str, ...]) -> str | None:
 
 
 def _run(text: str) -> list[re.Match[str]]:
-    """Returns the marks A, B, C, ... of the options; an empty list where there are fewer than two."""
     return _run_of(_AT_LINE_START, text) or _run_of(_INSIDE, text)
 
 
@@ -82,7 +81,6 @@ def _run_of(marker: re.Pattern[str], text: str) -> list[re.Match[str]]:
 
 
 def _gap(name: str, text: str) -> str:
-    """Returns a gap "{name}" in place of a text, with the blanks that surrounded the text."""
     inner = text.strip()
     before, _, after = text.partition(inner) if inner else (text, "", "")
     return f"{before}{{{name}}}{after}"

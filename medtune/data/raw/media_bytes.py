@@ -25,9 +25,6 @@ def write_media_bytes(content: bytes, folder: Path) -> Path:
     Args:
         content: The bytes of the file.
         folder: The folder, for instance the scratch folder that a source gets.
-
-    Raises:
-        ValueError: The bytes are not those of a file that medtune reads.
     """
     path = folder / f"{hashlib.sha256(content).hexdigest()}{_suffix(content)}"
     if not path.exists():
@@ -36,11 +33,7 @@ def write_media_bytes(content: bytes, folder: Path) -> Path:
 
 
 def decoded_base64(text: str) -> bytes | None:
-    """Returns the bytes that a data URL or a long base64 text holds; None where it is another text, such as a path.
-
-    Raises:
-        ValueError: The text is a data URL and its content is no base64.
-    """
+    """Returns the bytes that a data URL or a long base64 text holds; None where it is another text, such as a path."""
     head = _DATA_URL.match(text)
     if head is None and (len(text) < _SHORTEST_BASE64 or not _BASE64.fullmatch(text)):
         return None

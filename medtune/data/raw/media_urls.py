@@ -32,12 +32,7 @@ class Fetcher:
     _out_of_reach: dict[str, str] = field(default_factory=dict)
 
     def file(self, url: str, folder: Path) -> Path:
-        """Returns the file at a URL, which is fetched into that folder the first time.
-
-        Raises:
-            ValueError: The file cannot be fetched, is too large or of no kind that medtune reads; the message names the
-                host alone.
-        """
+        """Returns the file at a URL, which is fetched into that folder the first time."""
         if url not in self._files:
             self._files[url] = write_media_bytes(self._fetched(url), folder)
         return self._files[url]

@@ -25,9 +25,6 @@ def split_named(name: str, meant: Mapping[str, str]) -> Split | None:
         name: The name, in any case, such as "validation".
         meant: What the user says that names stand for.
 
-    Raises:
-        ValueError: The name stands for no split.
-
     Example:
         >>> split_named("Validation", {}), split_named("mini", {"mini": "test"}), split_named("x", {"x": "none"})
         ('val', 'test', None)
@@ -51,9 +48,6 @@ def split_of_file(name: str, meant: Mapping[str, str]) -> Split | str | None:
         meant: What the user says that names of files stand for; such a name has no suffix, and `LEFT_OUT` is returned
             as it is.
 
-    Raises:
-        ValueError: The name states two splits.
-
     Example:
         >>> split_of_file("vqa/test_2.csv", {}), split_of_file("rows.csv", {}), split_of_file("a.csv", {"a": "val"})
         ('test', None, 'val')
@@ -73,11 +67,7 @@ def file_stem(name: str) -> str:
 
 
 def check_all_used(meant: Mapping[str, str], there: Iterable[str]) -> None:
-    """Checks that the data have each of the names of which the user says what they stand for.
-
-    Raises:
-        ValueError: No file, folder, part or cell of the split column has such a name.
-    """
+    """Checks that the data have each of the names of which the user says what they stand for."""
     names = sorted(set(there))
     for name in meant:
         if name not in names:
@@ -89,11 +79,7 @@ def check_all_used(meant: Mapping[str, str], there: Iterable[str]) -> None:
 
 
 def splits_of_files(names: Iterable[str], meant: Mapping[str, str]) -> dict[str, Split | None]:
-    """Returns the split of each file, without those that the user leaves out.
-
-    Raises:
-        ValueError: A name states two splits, or some names state a split and others none.
-    """
+    """Returns the split of each file, without those that the user leaves out."""
     found = {name: split_of_file(name, meant) for name in names}
     kept: dict[str, Split | None] = {}
     for name, said in found.items():

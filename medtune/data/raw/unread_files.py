@@ -34,9 +34,6 @@ def unread_note(folder: Path, names: Collection[str], meant: Mapping[str, str]) 
         folder: The user's folder.
         names: The files, relative to the folder.
         meant: What the user says that names of files stand for; those that he leaves out are not counted.
-
-    Raises:
-        ValueError: The name of such a file, or of its folder, states that it is test or val.
     """
     left = [name for name in names if meant.get(file_stem(name)) != LEFT_OUT]
     if lost := [name for name in left if _states_evaluation(name, meant)]:

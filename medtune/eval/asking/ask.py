@@ -60,11 +60,6 @@ def evaluate(
         world_size: The number of processes, at least 1.
         barrier: Waits for all ranks; it is called before rank 0 merges the shards, and again afterwards.
         on_group: Called with (groups done, groups of this rank) at the start and after each group.
-
-    Raises:
-        ValueError: The answers on disk were given to other prompts, or the model answered something that it was not
-            asked.
-        OSError: A prediction could not be written, e.g. because the disk is full.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
     plan = plan_visits(
@@ -116,12 +111,7 @@ def _waiting(visit: Visit, done: Collection[PredictionKey]) -> dict[PredictionKe
 def visit_answers(
     answerer: Answerer, visit: Visit, done: Collection[PredictionKey] = frozenset()
 ) -> Iterator[Prediction]:
-    """Yields one prediction for each request of a visit that is not done, with the hash of its prompt.
-
-    Raises:
-        TypeError: The model answered with something else than predictions.
-        ValueError: The model answered something that it was not asked, or left a request unanswered.
-    """
+    """Yields one prediction for each request of a visit that is not done, with the hash of its prompt."""
     waiting = _waiting(visit, done)
     if not waiting:
         return

@@ -15,9 +15,6 @@ def render_choice(question: Question, answer_format: AnswerFormat) -> Prompt:
         answer_format: With "text" the model replies with an option word for word, with "letter" it replies A, B, ...,
             and with "text_letter" it replies with the words and then, on a new line, with the letter that counts.
 
-    Raises:
-        ValueError: There are no options, more options than letters, or the answer is not among them.
-
     Example:
         >>> asked = Question("q", "m", "What is shown?", ("benign", "normal"), "normal", "choice", "p")
         >>> print(render_choice(asked, "letter").text)
@@ -51,11 +48,7 @@ def render_choice(question: Question, answer_format: AnswerFormat) -> Prompt:
 
 
 def letters_for(question: Question) -> tuple[str, ...]:
-    """Returns the letters "A", "B", ... for the options of a question in the order in which they are shown.
-
-    Raises:
-        ValueError: There are more options than letters.
-    """
+    """Returns the letters "A", "B", ... for the options of a question in the order in which they are shown."""
     if len(question.options) > len(ascii_uppercase):
         raise ValueError(f"question {question.id}: {len(question.options)} options, but only 26 letters; use text")
     return tuple(ascii_uppercase[: len(question.options)])

@@ -27,12 +27,7 @@ _ANATOMY_NAMED: tuple[Condition, ...] = ("with_anatomy", "without_anatomy")
 
 
 def check_conditions(groups: Sequence[MediaGroup], benchmark: Benchmark, conditions: Sequence[Condition]) -> None:
-    """Checks that at least one media group can be asked under each of the conditions.
-
-    Raises:
-        ValueError: Frames are to be shuffled and the media are no videos, an organ is to be named that no question
-            states, or an organ is to be named or left out and the official prompts have no words for that.
-    """
+    """Checks that at least one media group can be asked under each of the conditions."""
     if "shuffled_frames" in conditions and "shuffled_frames" not in audit_conditions(groups):
         kinds = sorted({f"{ref.kind}s" for group in groups for ref in group.media}) or ["questions without media"]
         raise ValueError(

@@ -60,9 +60,6 @@ def plan_visits(
     far as the conditions ask for them. Questions without options are left out of "permuted_options" and
     "stated_answer", and media that are no videos are left out of "shuffled_frames". The arguments are those of
     `evaluate`.
-
-    Raises:
-        ValueError: There are no groups, readings or conditions, or `check_conditions` fails.
     """
     if not groups or not readings or not conditions:
         raise ValueError("wanted at least one group, one reading and one condition to evaluate; got none")
@@ -118,7 +115,6 @@ def prompt_hash(request: Request, shown: MediaGroup) -> str:
 
 
 def _render_for(condition: Condition, benchmark: Benchmark) -> Callable[[Sequence[MediaKind]], Render]:
-    """Returns a function from the kinds of the media to the renderer that words questions under a condition."""
     if condition in benchmark.renders:
         own = benchmark.renders[condition]
         return lambda kinds: own

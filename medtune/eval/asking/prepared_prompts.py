@@ -24,13 +24,7 @@ _PLAIN = ShownAs()
 
 
 def read_official_templates(benchmark: Benchmark, file: Path) -> Mapping[str, str]:
-    """Returns the official templates of a benchmark by name, read from the user's YAML file.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: medtune knows no official prompts of this benchmark, the file is broken, or a template has an
-            unknown name or lacks a gap.
-    """
+    """Returns the official templates of a benchmark by name, read from the user's YAML file."""
     official = benchmark.official
     if official is None:
         raise ValueError(f"{benchmark.title} has no official prompts that medtune reads; leave --prompts out")
@@ -75,9 +69,6 @@ def usable_templates(
     """Returns the official templates that can ask the questions.
 
     All questions of a scenario are asked in its official template, or all of them in our wording.
-
-    Raises:
-        ValueError: The templates can ask none of the scenarios.
     """
     official = benchmark.official
     if official is None:
@@ -125,10 +116,6 @@ def with_prepared_prompts(benchmark: Benchmark, prepared: Prepared, *, shown: Sh
         benchmark: The benchmark with our wording.
         prepared: The folder, which may hold official prompts.
         shown: How the model is shown media, and whether it is an agent.
-
-    Raises:
-        ValueError: The folder holds official prompts that this version cannot use, others than its manifest names, or
-            none that fit how the model is shown media.
     """
     templates = prepared.templates
     if templates is None and shown.agent:
@@ -175,11 +162,6 @@ def with_prepared_prompts(benchmark: Benchmark, prepared: Prepared, *, shown: Sh
 
 
 def _check_shown(official: OfficialPrompts, templates: Mapping[str, str], shown: ShownAs, root: Path) -> None:
-    """Refuses official prompts that would tell the model something else than it is shown.
-
-    Raises:
-        ValueError: The prompts have no words for agents, or name another number of frames a second.
-    """
     if shown.agent and not _has_own(official, templates, ShownAs(agent=True)):
         raise ValueError(f"{root}: its official prompts have no words for agents; set model.endpoint.agent=false")
     wanted = official.pictures_per_s
@@ -193,7 +175,6 @@ def _check_shown(official: OfficialPrompts, templates: Mapping[str, str], shown:
 
 
 def _has_own(official: OfficialPrompts, templates: Mapping[str, str], shown: ShownAs) -> bool:
-    """Returns whether there are templates for media that are shown in this form alone."""
     return any((name := official.template(shown, each)) != each and name in templates for each in templates)
 
 
@@ -205,8 +186,6 @@ def _filled(
 
 
 def _opened(official: OfficialPrompts, templates: Mapping[str, str], stems: Sequence[str], ours: Render) -> Render:
-    """Returns a renderer of official prompts with a stem in place of the role; scenarios without template use ours."""
-
     def render(question: Question, answer_format: AnswerFormat) -> Prompt:
         template = templates.get(official.scenario(question))
         if template is None:
@@ -243,6 +222,5 @@ def _render(official: OfficialPrompts, template: str, question: Question, answer
 
 
 def _filler(gap: re.Match[str], gaps: Mapping[str, str | None]) -> str | None:
-    """Returns the text for a gap: the question's own, even if it is "", else the template's default, else None."""
     known = gaps.get(gap[1])
     return gap[2] if known is None else known

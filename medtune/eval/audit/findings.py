@@ -68,9 +68,6 @@ def findings_of(
         looks: The perceptual hash of each image that can be compared, by the name of its file.
         probes: The answers of simple classifiers to the questions of the split that have options.
         seed: Seed of the folds of the classifier of words.
-
-    Raises:
-        ValueError: The split is empty.
     """
     questions = [question for group in groups.get(split, ()) for question in group.questions]
     if not questions:
@@ -218,7 +215,6 @@ def _contradictions(questions: Sequence[Question]) -> list[str]:
 
 
 def _crossing(found: Iterable[tuple[str, str, str]]) -> list[str]:
-    """Returns the ids of the questions whose name occurs in several splits, from rows of (name, split, question id)."""
     rows = list(found)
     splits: dict[str, set[str]] = {}
     for name, split, _ in rows:

@@ -105,7 +105,6 @@ def _collapse(questions: Sequence[Question], said: Sequence[Answers]) -> Collaps
 
 
 def _agreement(first: Answers, second: Answers) -> float:
-    """Returns the share of equal answers among all pairs of a pass of one reading and a pass of the other."""
     return sum(one == two for one in first for two in second) / (len(first) * len(second))
 
 

@@ -30,10 +30,6 @@ def split_probes(train: Sequence[MediaGroup], groups: Sequence[MediaGroup], *, s
     """Returns the probes of a split, which learn from the train split; of very many media items some are drawn.
 
     The probes answer the questions of `groups` that have options, in their order.
-
-    Raises:
-        FileNotFoundError: An image is missing.
-        ValueError: An image cannot be decoded.
     """
     known, asked = (
         [question for group in part for question in group.questions if is_choice(question)] for part in (train, groups)
@@ -60,10 +56,6 @@ def cue_probes(
         train_groups: The train media that the probes learn from.
         questions: The questions to be answered; they have options.
         groups: Their media. A question whose media item is not among them is not asked.
-
-    Raises:
-        FileNotFoundError: An image is missing.
-        ValueError: An image cannot be decoded.
     """
     boxes = _probe(
         "red_box",
@@ -146,7 +138,6 @@ def _probe(
 
 
 def _by_task(questions: Sequence[Question], answers: Sequence[str | None]) -> str:
-    """Returns the share of right answers in each task, and that of guessing, as text."""
     tasks: dict[str, list[int]] = {}
     for number, question in enumerate(questions):
         tasks.setdefault(question.facets.get("task", "all"), []).append(number)

@@ -174,7 +174,6 @@ def _standardised(known_ND: _Floats, asked_ND: _Floats) -> tuple[_Floats, _Float
 
 
 def _regression(known_ND: _Floats, answers: Sequence[str], asked_ND: _Floats) -> tuple[list[str], _Floats]:
-    """Returns the names of the answers, and their log-probabilities for each asked row."""
     from scipy.special import log_softmax
     from sklearn.linear_model import LogisticRegression
 

@@ -118,9 +118,6 @@ def accuracy_row(
         model: The same for the model's answers, in the same order; None leaves the gap out.
         phase: The phase that gave the row's answers.
         note: Describes how the row was made.
-
-    Raises:
-        ValueError: There is no question, or the lengths differ.
     """
     gap = None
     if model is not None:

@@ -107,9 +107,6 @@ def subject_of(
         benchmark: The benchmark whose parsers read the answers.
         parser: Name of the parser whose reading counts.
         train: The questions of the train split.
-
-    Raises:
-        ValueError: A prediction does not fit the questions, none has options, or the parser read nothing.
     """
     found = parse_all(questions, predictions, benchmark)
     if parser not in found["image"]:

@@ -54,7 +54,6 @@ class Side:
 
     @property
     def name(self) -> str:
-        """Name of the set in tables."""
         return self.about.name
 
 
@@ -131,9 +130,6 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
     """Returns the comparison of two sides on the questions that both answered.
 
     Questions with an answer that waits for a judge are left out.
-
-    Raises:
-        ValueError: Benchmarks, data, parsers or questions differ, or no question was answered and scored on both sides.
     """
     check_comparable(first.about, second.about)
     asked = [benchmark.primary_metric.covered(side.rows) for side in (first, second)]
@@ -198,11 +194,7 @@ def _is_reworded(first: ParsedReply, second: ParsedReply) -> bool:
 
 
 def check_comparable(first: About, second: About) -> None:
-    """Checks that two sides were asked the same questions and read by the same parser.
-
-    Raises:
-        ValueError: Benchmark, data, split or parser differ, or the names are the same.
-    """
+    """Checks that two sides were asked the same questions and read by the same parser."""
     if first.name == second.name:
         raise ValueError(f"both sides are called {first.name!r}; compare two different runs or files")
     for what, one, other, todo in (

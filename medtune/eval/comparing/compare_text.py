@@ -91,14 +91,12 @@ def judgement(found: Comparison) -> str:
 
 
 def _passes(found: Comparison) -> tuple[str, ...]:
-    """Returns for each side that was asked repeatedly of how many passes its score is the mean."""
     return tuple(
         f"{name}: {passes_text(number)}" for name, number in zip(found.names, found.repeats, strict=True) if number > 1
     )
 
 
 def _labels(found: Comparison) -> tuple[str, ...]:
-    """Returns the labels of the data, with the names of the sides if their labels differ."""
     first, second = found.labels
     if first == second:
         return first.notes()

@@ -64,9 +64,6 @@ def forest_svg(rows: Sequence[ForestRow], *, title: str, left: str, right: str, 
         left: The meaning of differences below 0.
         right: The meaning of differences above 0.
         notes: Lines below the plot.
-
-    Raises:
-        ValueError: There are no rows, or a number is not finite.
     """
     numbers = [number for row in rows for number in (row.value, row.low, row.high)]
     if not numbers or not all(map(math.isfinite, numbers)):
@@ -141,8 +138,6 @@ def _widest(texts: Sequence[str]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """The horizontal axis: it maps differences from `low` to `high` to `PLOT_PX` pixels to the right of `start`."""
-
     start: float
     low: float
     high: float
@@ -172,7 +167,6 @@ def _mark(row: ForestRow, axis: _Axis, *, y: int) -> list[str]:
 
 
 def _directions(left: str, right: str, axis: _Axis, *, width: int, y: int) -> tuple[list[str], int]:
-    """Returns the texts left and right of 0, on two lines if one is too short, and the bottom of the plot in pixels."""
     left, right = f"\u2190 {left}", f"{right} \u2192"
     to_left, to_right = axis.x(0) - GAP_PX - width_px(left), axis.x(0) + GAP_PX
     last_right = width - EDGE_PX - width_px(right)
@@ -191,7 +185,6 @@ def _text(said: str, x: float, y: int, *, anchor: str = "start") -> str:
 
 
 def _tick(span: float) -> float:
-    """Returns the distance of ticks that cuts the span into about five: 1, 2 or 5 times a power of ten."""
     if span <= 0:
         return 0.1
     power = 10.0 ** math.floor(math.log10(span / 5))

@@ -91,11 +91,7 @@ class Gain:
 
 
 def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark, *, seed: int = 0) -> Gain | None:
-    """Returns the gain of the primary metric from `before` to `after`; None if no question has a score in both.
-
-    Raises:
-        ValueError: The phases scored different questions or used different parsers.
-    """
+    """Returns the gain of the primary metric from `before` to `after`; None if no question has a score in both."""
     if before.parser != after.parser:
         raise ValueError(f"before was read by {before.parser!r}, after by {after.parser!r}; score both with one parser")
     ids = [row.question.id for row in before.rows], [row.question.id for row in after.rows]
@@ -132,11 +128,7 @@ def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark, 
 def level_gain(
     before: Sequence[ParsedReply], after: Sequence[ParsedReply], metric: Metric, *, seed: int = 0
 ) -> LevelGain:
-    """Returns the gain of a metric on scored rows that are paired by position.
-
-    Raises:
-        ValueError: There are no rows, or not as many before as after.
-    """
+    """Returns the gain of a metric on scored rows that are paired by position."""
     right = _both_correctness(before, after)
     patients = [row.question.patient_id for row in before]
     earlier, later = metric.on(before), metric.on(after)

@@ -61,9 +61,6 @@ def readability(
         before: The rows before.
         after: The rows after, about the same questions in the same order.
         gain: Returns the gain on some of them.
-
-    Raises:
-        ValueError: There are not as many rows before as after.
     """
     pairs = [(one.parsed is not None, other.parsed is not None) for one, other in zip(before, after, strict=True)]
     both = pairs.count((True, True))

@@ -55,9 +55,6 @@ def seeds_gain(runs: Sequence[tuple[Sequence[ParsedReply], Sequence[ParsedReply]
         runs: The scored rows of each run, before and after, about the same questions in the same order.
         metric: The benchmark's primary metric.
 
-    Raises:
-        ValueError: Fewer than two runs, no questions, or runs of different questions.
-
     Source:
         Two crossed sources of variance, their sum as a safe estimate: Owen 2007, doi:10.1214/07-AOAS122.
     """
@@ -91,7 +88,6 @@ def seeds_gain(runs: Sequence[tuple[Sequence[ParsedReply], Sequence[ParsedReply]
 
 
 def _changes(runs: Sequence[tuple[Sequence[ParsedReply], Sequence[ParsedReply]]]) -> Floats | None:
-    """Returns correctness after minus before, a line for each run; None if answers are not simply right or wrong."""
     found = []
     for before, after in runs:
         earlier, later = correctness(before), correctness(after)

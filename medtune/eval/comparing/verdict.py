@@ -112,7 +112,6 @@ def _excludes_zero(interval: Interval) -> bool:
 
 
 def _at_least(change: Change) -> str:
-    """Returns why p cannot be small with few patients; "" where it can."""
     if change.num_patients is None:
         return ""
     least = 2.0 ** (1 - change.num_patients)

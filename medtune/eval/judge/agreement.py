@@ -56,10 +56,6 @@ def read_human_scores(path: Path, *, levels: Sequence[int]) -> dict[PredictionKe
 
     The file is CSV with the columns question_id and score, and optionally condition (default: image) and repeat
     (default: 0).
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: A column is missing, a score is none of the levels, or an answer is scored twice.
     """
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}; wanted CSV with the columns question_id and score")
@@ -96,9 +92,6 @@ def agreement(
         judge: The judge's points by prediction.
         patients: The patient of each question id; answers about one patient may depend on each other.
         levels: All possible points.
-
-    Raises:
-        ValueError: A scored question is unknown, or no answer was scored by both.
 
     Source:
         Cohen 1968, doi:10.1037/h0026256, as scikit-learn's `cohen_kappa_score` computes it.

@@ -61,10 +61,6 @@ def judge_predictions(
         system: The instructions for the judge: `task.system`, or those of a user.
         path: The file of predictions.
         on_verdict: Called with (verdicts so far, answers to judge) at the start and after each answer.
-
-    Raises:
-        ValueError: There are verdicts of another judge, or a prediction belongs to an unknown question.
-        OSError: A verdict could not be written.
     """
     beside, by_id = verdicts_path(path), index(questions)
     who = f"{judge.name}, instructions {hashlib.sha256((system + task.user_words).encode()).hexdigest()[:16]}"

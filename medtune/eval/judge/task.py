@@ -68,10 +68,6 @@ def with_official_words(task: JudgeTask, script: Path, *, is_strict: bool) -> Ju
         task: The task in our words.
         script: The user's copy of the script, or a folder that holds it.
         is_strict: Whether the script's block on strictness is appended to the instructions.
-
-    Raises:
-        FileNotFoundError: There is no such script.
-        ValueError: medtune reads no such script of this benchmark, or the script does not have the known form.
     """
     if task.official is None:
         raise ValueError("official: medtune reads no judge's words of this benchmark; name files of text in prompt")

@@ -52,9 +52,6 @@ def with_verdicts(predictions: Sequence[Prediction], path: Path, benchmark: Benc
 
     Without verdicts, or if the benchmark has no judge, the predictions are returned unchanged. A verdict on another
     reply than the one in the file does not count.
-
-    Raises:
-        ValueError: A line of the verdicts is broken.
     """
     beside = verdicts_path(path)
     if benchmark.judging is None or not beside.is_file():
@@ -74,11 +71,7 @@ def judge_replies(
 
 
 def read_verdicts(path: Path) -> dict[PredictionKey, StoredVerdict]:
-    """Returns the judge's verdicts in a file, up to the last whole line; of two on one prediction the later one.
-
-    Raises:
-        ValueError: A whole line is broken.
-    """
+    """Returns the judge's verdicts in a file, up to the last whole line; of two on one prediction the later one."""
     found = {}
     *lines, _torn = path.read_bytes().split(b"\n")
     for number, line in enumerate(lines, start=1):
@@ -116,11 +109,7 @@ class VerdictWriter:
         os.close(self._file)
 
     def write(self, verdict: StoredVerdict) -> None:
-        """Appends one verdict.
-
-        Raises:
-            OSError: The verdict could not be written.
-        """
+        """Appends one verdict."""
         row = {**verdict.key._asdict(), "reply_hash": verdict.reply_hash, "judge": verdict.judge, "text": verdict.text}
         line = json.dumps(row).encode("ascii") + b"\n"
         if os.write(self._file, line) != len(line):

@@ -43,10 +43,6 @@ def read_predictions(path: Path) -> list[Prediction]:
 
     By default the condition is "image", the repeat is 0, and the reading is "generation" if there is a text and
     "likelihood" otherwise. `options_shown` is empty by default, which stands for the question's own order.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: A line is broken; the message names the file, line and field and says what to do.
     """
     if not path.is_file():
         raise FileNotFoundError(f"no prediction file {path}; wanted a file with one JSON object per line")
@@ -73,11 +69,7 @@ def describe_key(key: PredictionKey) -> str:
 
 
 def format_line(prediction: Prediction) -> bytes:
-    """Returns the prediction as one JSON line with its newline; `parse_line` returns the same prediction from it.
-
-    Raises:
-        ValueError: A log-probability is not finite, or there is not one for each option.
-    """
+    """Returns the prediction as one JSON line with its newline; `parse_line` returns the same prediction from it."""
     _check(prediction, where=f"the model's {describe_key(prediction.key)}")
     values = (
         *prediction.key,
@@ -97,9 +89,6 @@ def parse_line(line: bytes, *, where: str) -> Prediction:
     Args:
         line: The line in UTF-8, with or without its newline.
         where: The file and line number, for messages.
-
-    Raises:
-        ValueError: The line is no JSON object, or a field is missing, has the wrong type or an impossible value.
     """
     row = _object(line, where)
     for name in sorted(row.keys() - set(FIELDS)):
@@ -130,11 +119,7 @@ def parse_line(line: bytes, *, where: str) -> Prediction:
 
 
 def replace_file(path: Path, lines: Iterable[bytes]) -> None:
-    """Replaces a file of predictions by `lines` (with newlines) at once, so that readers never see half of it.
-
-    Raises:
-        OSError: The disk is full or the folder cannot be written; the file is unchanged.
-    """
+    """Replaces a file of predictions by `lines` (with newlines) at once, so that readers never see half of it."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
     try:

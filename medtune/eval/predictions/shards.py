@@ -40,12 +40,7 @@ class PredictionWriter:
     """
 
     def __init__(self, path: Path) -> None:
-        """Opens `path` for appending, and creates it if it does not exist.
-
-        Raises:
-            ValueError: A whole line of the existing file is broken.
-            OSError: The file cannot be opened.
-        """
+        """Opens `path` for appending, and creates it if it does not exist."""
         self.path = path
         kept = _whole_lines(path)
         self.done = {prediction.key for prediction in _parse(path, kept)}
@@ -68,12 +63,7 @@ class PredictionWriter:
             os.close(self._file)
 
     def write(self, prediction: Prediction) -> None:
-        """Appends one prediction.
-
-        Raises:
-            ValueError: The prediction is broken, or its key is in the file already.
-            OSError: The prediction could not be written, e.g. because the disk is full; the message says how to go on.
-        """
+        """Appends one prediction."""
         if prediction.key in self.done:
             raise ValueError(f"{describe_key(prediction.key)} was answered twice; wanted one prediction per request")
         line = format_line(prediction)
@@ -112,9 +102,6 @@ def stored_predictions(folder: Path) -> dict[PredictionKey, Prediction]:
 
     If a process was killed after writing the merged file and before removing the shards, predictions are in both; equal
     ones count once.
-
-    Raises:
-        ValueError: A whole line is broken, or two predictions of one key differ.
     """
     found: dict[PredictionKey, Prediction] = {}
     for path in (folder / MERGED, *_shards(folder)):
@@ -135,10 +122,6 @@ def merge_shards(folder: Path, order: Sequence[PredictionKey]) -> None:
     Args:
         folder: The folder with the shards, of any number of ranks.
         order: Every key that was asked, each once, in the order of the merged file.
-
-    Raises:
-        ValueError: A prediction is missing, was never asked for, or exists twice with different answers.
-        OSError: The file cannot be written; the shards are kept.
     """
     found = stored_predictions(folder)
     refuse_unasked(folder, found, order)
@@ -151,11 +134,7 @@ def merge_shards(folder: Path, order: Sequence[PredictionKey]) -> None:
 
 
 def refuse_unasked(folder: Path, found: Iterable[PredictionKey], asked: Iterable[PredictionKey]) -> None:
-    """Checks that a folder holds no predictions of another evaluation.
-
-    Raises:
-        ValueError: `found` has keys that are not in `asked`.
-    """
+    """Checks that a folder holds no predictions of another evaluation."""
     wanted = frozenset(asked)
     foreign = [key for key in found if key not in wanted]
     if foreign:

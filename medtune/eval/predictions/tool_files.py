@@ -59,12 +59,7 @@ class ToolRows(NamedTuple):
 
 
 def read_tool_rows(path: Path) -> list[ToolRow] | None:
-    """Returns the rows of another tool's prediction file; None for a file in medtune's own format.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: A file cannot be read, has no predictions, or is a pickle.
-    """
+    """Returns the rows of another tool's prediction file; None for a file in medtune's own format."""
     if not path.is_file():
         raise FileNotFoundError(f"no prediction file {path}")
     if path.suffix == PICKLE:
@@ -96,11 +91,7 @@ def safe_twin(path: Path) -> Path:
 
 
 def json_list(path: Path) -> list[Mapping[str, object]]:
-    """Returns the objects of a file that holds a JSON list.
-
-    Raises:
-        ValueError: The file is not UTF-8 text, not whole, or holds something else.
-    """
+    """Returns the objects of a file that holds a JSON list."""
     found = read_json_text(path)
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         entries = f"an object with {', '.join(map(str, found))}" if isinstance(found, dict) else type(found).__name__
@@ -109,11 +100,7 @@ def json_list(path: Path) -> list[Mapping[str, object]]:
 
 
 def read_json_text(path: Path) -> object:
-    """Returns the content of a JSON file.
-
-    Raises:
-        ValueError: The file is not UTF-8 text or not whole.
-    """
+    """Returns the content of a JSON file."""
     try:
         return json.loads(utf8_text(path))
     except json.JSONDecodeError as error:
@@ -123,11 +110,7 @@ def read_json_text(path: Path) -> object:
 
 
 def table_row(fields: Mapping[str, str], where: str) -> ToolRow:
-    """Returns a row with a reply in the column "prediction", and with the options of VLMEvalKit's columns A, B, ...
-
-    Raises:
-        ValueError: There is no such column.
-    """
+    """Returns a row with a reply in the column "prediction", and with the options of VLMEvalKit's columns A, B, ..."""
     if PREDICTION not in fields:
         raise ValueError(f"{where}: wanted a column {PREDICTION!r}, there are {', '.join(fields)}.")
     return ToolRow(fields, (fields[PREDICTION],), shown_options(fields), where)
@@ -151,7 +134,6 @@ def _is_swift(each: Mapping[str, object]) -> bool:
 
 
 def _begins_with_a_row(path: Path) -> bool:
-    """Returns whether the first line of a file is a row by itself, so that it holds JSON lines, whatever its name."""
     try:
         first = json.loads(utf8_text(path).lstrip().partition("\n")[0])
     except ValueError:
@@ -160,11 +142,6 @@ def _begins_with_a_row(path: Path) -> bool:
 
 
 def _json_lines(path: Path) -> list[Mapping[str, object]]:
-    """Returns the objects in JSON lines; an empty list if the first line is none, which then is no tool's file.
-
-    Raises:
-        ValueError: The file is not UTF-8 text, or a later line is broken.
-    """
     found: list[Mapping[str, object]] = []
     for number, line in enumerate(utf8_text(path).split("\n"), start=1):
         if not line.strip():
@@ -203,7 +180,6 @@ def _object_row(each: Mapping[str, object], where: str) -> ToolRow:
 
 
 def _swift_row(each: Mapping[str, object], where: str) -> ToolRow:
-    """Returns a row of ms-swift, whose question is the last turn of the user; the last turn of all is the reply."""
     messages = each["messages"]
     turns = [turn for turn in messages if isinstance(turn, dict)] if isinstance(messages, list) else []
     asked = [cell_text(turn.get("content")) for turn in turns if turn.get("role") == "user"]
@@ -212,7 +188,6 @@ def _swift_row(each: Mapping[str, object], where: str) -> ToolRow:
 
 
 def _are_likelihoods(replies: Sequence[str]) -> bool:
-    """Returns whether flattened replies are pairs of a number and whether it is the greedy choice."""
     return len(replies) % 2 == 0 and all(flag in ("True", "False") for flag in replies[1::2])
 
 

@@ -55,9 +55,6 @@ def match_rows(
         find: A function from the id of a raw row to the id of its question.
         places: The number of each question in the order of the raw files.
         answer_in: A function of the source that reads the true answer of a row; fields with usual names are tried too.
-
-    Raises:
-        ValueError: No match is proven, or two rows answer one question differently.
     """
     if not rows:
         raise ValueError("the file has no rows. Score a file with predictions in it.")
@@ -120,7 +117,6 @@ def _attempts(
 
 
 def _by_text(rows: Sequence[ToolRow], questions: Sequence[Question], proof: Proof) -> list[Question]:
-    """Returns the one question that each row's text, options and answer fit; shorter than the rows if one has none."""
     alike = defaultdict(list)
     for question in questions:
         alike[words_of_text(question.text)].append(question)
@@ -152,7 +148,6 @@ def _by_numbers(
 
 
 def _wrong(attempt: _Attempt, rows: Sequence[ToolRow], asked: Sequence[Question], proof: Proof) -> str | None:
-    """Returns in words why an attempt is not to be trusted; None if it is proven."""
     pairs = list(zip(rows, attempt.found, strict=True))
     for row, question in pairs:
         if said := proof.contradiction(row, question):
@@ -201,7 +196,6 @@ def _predictions(rows: Sequence[ToolRow], found: Sequence[Question]) -> MatchedR
 
 
 def _declared_repeats(pairs: Sequence[tuple[ToolRow, Question]]) -> Sequence[tuple[ToolRow, Question]]:
-    """Returns the rows by their numbers in the field "repeat"; nothing where they are not numbered."""
     numbers = [row.fields.get(_REPEAT, "") for row, _ in pairs]
     if not all(number.isdigit() for number in numbers) or len(set(numbers)) < len(numbers):
         return ()
@@ -209,7 +203,6 @@ def _declared_repeats(pairs: Sequence[tuple[ToolRow, Question]]) -> Sequence[tup
 
 
 def _same_once(pairs: Sequence[tuple[ToolRow, Question]]) -> Sequence[tuple[ToolRow, Question]]:
-    """Returns the first row, or the first that was judged, of rows that give a question the same reply."""
     first, question = next((pair for pair in pairs if pair[0].verdict is not None), pairs[0])
     for row, _ in pairs:
         is_same = (row.replies, shown(row, question)) == (first.replies, shown(first, question))

@@ -119,7 +119,6 @@ def shown(row: ToolRow, question: Question) -> tuple[str, ...]:
 
 
 def _agrees(truth: str, row: ToolRow, question: Question) -> bool:
-    """Returns whether a stated true answer is that of the question: its words, its number or an option's letter."""
     if truth.strip() == question.answer:
         return True
     said = truth.strip().strip("[]'\"")

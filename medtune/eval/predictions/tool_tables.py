@@ -15,11 +15,7 @@ TABLES = (".xlsx", ".tsv", ".csv")
 
 
 def table_rows(path: Path) -> Sequence[Mapping[str, str]]:
-    """Returns the rows of a .tsv, .csv or .xlsx table by column; of several sheets the one with the predictions.
-
-    Raises:
-        ValueError: The table cannot be read, is not whole, or has not one sheet with predictions.
-    """
+    """Returns the rows of a .tsv, .csv or .xlsx table by column; of several sheets the one with the predictions."""
     if path.suffix == ".xlsx":
         return _sheet(path)
     csv.field_size_limit(1 << 30)
@@ -44,11 +40,7 @@ def cell_text(value: object) -> str:
 
 
 def utf8_text(path: Path) -> str:
-    """Returns the content of a text file.
-
-    Raises:
-        ValueError: The file is not UTF-8 text.
-    """
+    """Returns the content of a text file."""
     try:
         return path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:

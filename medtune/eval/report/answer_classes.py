@@ -162,7 +162,6 @@ def _measured(one: AnswerClass | None, measure: str) -> ClassScore | None:
 
 
 def _shown_classes(*tasks: TaskClasses) -> list[str]:
-    """Returns the names of the classes; of yes and no only yes, because no has the same numbers the other way round."""
     names = list(dict.fromkeys(one.name for task in tasks for one in task.classes))
     if {name.casefold() for name in names} == {"yes", "no"}:
         return [name for name in names if name.casefold() == "yes"]

@@ -71,12 +71,7 @@ class Answered:
 
 
 def answered_questions(run: RunData) -> list[Answered]:
-    """Returns the questions that every phase of the run answered, in the folder's order.
-
-    Raises:
-        FileNotFoundError: The prepared folder or a phase's file is not there.
-        ValueError: The prepared folder has changed since the run, or a file is broken.
-    """
+    """Returns the questions that every phase of the run answered, in the folder's order."""
     root = run.setting("data", "root")
     prepared = open_prepared(Path(str(root)))
     if (saw := run.results.data_hash) and prepared.data_hash != saw:
@@ -113,12 +108,7 @@ def chosen(answered: Sequence[Answered], *, at_most: int) -> list[Answered]:
 
 
 def with_replies(run: RunData, picked: Sequence[Answered]) -> list[Answered]:
-    """Returns the questions with the generated texts and the probabilities of the options added to their answers.
-
-    Raises:
-        FileNotFoundError: A phase has no predictions.jsonl.
-        ValueError: This file is broken.
-    """
+    """Returns the questions with the generated texts and the probabilities of the options added to their answers."""
     wanted = {one.question.id: one.question for one in picked}
     texts: dict[tuple[str, str], str] = {}
     likelihoods: dict[tuple[str, str], dict[str, float]] = {}
@@ -167,7 +157,6 @@ class ParsedLine(BaseModel):
 
 
 def _parsed(path: Path, parser: str) -> dict[str, tuple[str | None, bool]]:
-    """Returns for each question id the answer of the first repeat with the image, and whether it waits for a judge."""
     return {
         line.question_id: (line.read[parser], parser in line.unscored)
         for line in read_json_lines(path, ParsedLine)

@@ -117,7 +117,6 @@ def strongest_check(run: RunData) -> Strongest | None:
 
 
 def _is_vision_frozen(run: RunData) -> bool:
-    """Returns whether no stage of the run trained the vision tower; True for a run without training."""
     stages = run.setting("train", "stages")
     own = [each.get("tuning") for each in stages if isinstance(each, dict)] if isinstance(stages, list) else []
     tunings = [tuning for tuning in (run.setting("model", "tuning"), *own) if isinstance(tuning, dict)]
@@ -150,13 +149,11 @@ def _strongest_baseline(run: RunData) -> Strongest | None:
 
 
 def _reaches(value: float, run: RunData) -> bool:
-    """Returns whether a value is at least as good as the worse end of the model's interval."""
     reach = run.last.overall.ci95
     return reach is not None and (value >= reach.low if run.higher_is_better else value <= reach.high)
 
 
 def _exceeds(value: float, run: RunData) -> bool:
-    """Returns whether a value is better than the better end of the model's interval."""
     reach = run.last.overall.ci95
     return reach is not None and (value > reach.high if run.higher_is_better else value < reach.low)
 
@@ -257,7 +254,6 @@ def _blind_row(blind: Blind, phase: Phase, run: RunData) -> tuple[Cell, ...]:
 
 
 def _other_readings(phase: Phase, run: RunData) -> list[tuple[Cell, ...]]:
-    """Returns the rows of the same replies as other parsers read them."""
     return [
         (
             word(f"Answers read by {spoken(found.parser)}"),

@@ -338,8 +338,6 @@ def _bar(measure: Measure, y: int, place: _Scale) -> Bar:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Maps a number to percent of the way from `start` to `end`, limited to 0 to 100."""
-
     start: float
     end: float
 
@@ -353,7 +351,6 @@ def _scale(start: float, end: float) -> _Scale:
 
 
 def _axis(values: Sequence[float], *, share: bool = True) -> tuple[float, float, list[float]]:
-    """Returns both ends of an axis with zero on it, and its ticks; values between 0 and 1 get the whole range."""
     low, high = min([0.0, *values]), max([0.0, *values])
     if share and low >= 0 and high <= 1:
         return 0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0]
@@ -388,7 +385,6 @@ def _running_mean(points: Sequence[CurvePoint], window: int) -> list[CurvePoint]
 
 
 def _thinned(points: Sequence[CurvePoint]) -> list[CurvePoint]:
-    """Returns at most about `MAX_POINTS` of the points, always with the last one."""
     every = math.ceil(len(points) / MAX_POINTS)
     return [point for number, point in enumerate(points) if number % every == 0 or number == len(points) - 1]
 

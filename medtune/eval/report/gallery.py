@@ -158,12 +158,7 @@ class Gallery:
 
 
 def gallery(run: RunData) -> Gallery:
-    """Returns the gallery; it is empty and gives the reason if the prepared folder is missing or has changed.
-
-    Raises:
-        ValueError: A file of the run, or an image, is broken.
-        FileNotFoundError: A file of the run is missing.
-    """
+    """Returns the gallery; it is empty and gives the reason if the prepared folder is missing or has changed."""
     try:
         answered = answered_questions(run)
     except FileNotFoundError as error:
@@ -200,12 +195,7 @@ def _items(picked: Sequence[Answered]) -> tuple[Item, ...]:
 
 
 def picture(media: Sequence[MediaRef]) -> Picture:
-    """Returns the images that are shown together with their boxes drawn, reduced to `LONG_SIDE_PX`, as a data URI.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file cannot be decoded.
-    """
+    """Returns the images that are shown together with their boxes drawn, reduced to `LONG_SIDE_PX`, as a data URI."""
     shown = PIL.Image.fromarray(preview(media).pixels_HWC)
     shown.thumbnail((LONG_SIDE_PX, LONG_SIDE_PX), PIL.Image.Resampling.LANCZOS)
     encoded = io.BytesIO()
@@ -263,7 +253,6 @@ def asked_text(question: Question) -> str:
 
 
 def _outcome(one: Answered) -> str:
-    """Returns the outcome of the last phase; an unreadable answer counts as wrong, as in the scores."""
     return "wrong" if one.last.outcome == "unreadable" else one.last.outcome
 
 

@@ -108,7 +108,6 @@ def _metric(run: RunData) -> str:
 
 
 def _subject(run: RunData, num_patients: int | None) -> str:
-    """Returns the questions and the patients, or what stands for them; unseen patients only where they are known."""
     split, unit = str(run.setting("eval", "split")), run.label.stands_for_patient
     unseen = {
         "test": f"{'whom' if unit == PATIENT else 'that'} training never saw",
@@ -126,7 +125,6 @@ def _subject(run: RunData, num_patients: int | None) -> str:
 
 
 def _remembered(run: RunData) -> list[str]:
-    """Returns why a gain may be remembered rather than learnt, which stands beside every verdict."""
     label = run.label
     if label.seen_in_training == NOT_RECORDED:
         return ["on which patients the weights were trained before is not recorded"]
@@ -173,7 +171,6 @@ def _counted(run: RunData) -> tuple[str, ...]:
 
 
 def _warnings(run: RunData) -> list[str]:
-    """Returns the flags of the audit, at most `MAX_FLAGS`; none without an audit."""
     flagged = [row for row in run.audit.rows if row.flag is not None] if run.audit else []
     found = [f"Audit, {row.title}: {row.flag}." for row in flagged[:MAX_FLAGS]]
     more = len(flagged) - len(found)

@@ -82,6 +82,5 @@ def _paper_lines(report: Report) -> Iterator[str]:
 
 
 def _code(text: str) -> list[str]:
-    """Returns a code block whose fence is longer than any fence in the text."""
     fence = "`" * max(3, *(len(found) + 1 for found in re.findall("`+", text)), 0)
     return [fence, text, fence]

@@ -112,12 +112,7 @@ class Report:
 
 
 def run_report(run: RunData, paper_of: PaperOf) -> Report:
-    """Returns the parts of a run's report.
-
-    Raises:
-        FileNotFoundError: A file of the run, or an image of its prepared folder, is missing.
-        ValueError: One of these files is broken.
-    """
+    """Returns the parts of a run's report."""
     shown = gallery(run)
     curves = (loss_chart(run), validation_chart(run))
     return Report(

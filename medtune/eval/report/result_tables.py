@@ -126,7 +126,6 @@ def answers_table(run: RunData) -> ReportTable | None:
 
 
 def _test_notes(changes: Mapping[str, LevelGain], tests: Mapping[str, object]) -> tuple[str, ...]:
-    """Returns the sentences about the tests of a table of gains."""
     notes = []
     if PATIENTS in tests:
         notes.append("p (patients): before and after are swapped for whole patients; it decides.")
@@ -140,7 +139,6 @@ def _test_notes(changes: Mapping[str, LevelGain], tests: Mapping[str, object]) -
 
 
 def _tests(changes: Mapping[str, LevelGain]) -> dict[str, dict[str, float | None]]:
-    """Returns the p values by the name of the test and the level, for the tests that the run has."""
     found: dict[str, dict[str, float | None]] = {
         PATIENTS: {level: one.permutation_p for level, one in changes.items()},
         HOLM: {level: one.permutation_p_holm for level, one in changes.items()},

@@ -124,12 +124,7 @@ class RunData:
 
 
 def read_run(folder: Path) -> RunData:
-    """Returns the content of a run folder.
-
-    Raises:
-        FileNotFoundError: There is no such folder, or results.json, recipe.yaml or environment.json is missing.
-        ValueError: A file is broken; the message names it, with the field.
-    """
+    """Returns the content of a run folder."""
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: there is no such run folder")
     results_path = _needed(folder, "results.json", "did the run end? Continue it with --resume, or run again")
@@ -169,7 +164,6 @@ def _recipe(path: Path) -> tuple[str, dict[str, object]]:
 
 
 def _curves(path: Path, names: tuple[str, ...]) -> dict[str, tuple[CurvePoint, ...]]:
-    """Returns the named columns of metrics.csv; empty if there is no such file, as in a run without training."""
     if not path.is_file():
         return {}
     with path.open(newline="", encoding="utf-8") as file:

@@ -180,7 +180,6 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
 
 
 def _gains(members: Sequence[tuple[str, RunData]]) -> dict[str, LevelGain]:
-    """Returns the gains that have a patient-level p value by the run's name, corrected for their number if several."""
     found: dict[str, LevelGain] = {
         name: run.gain for name, run in members if run.gain and run.gain.permutation_p is not None
     }
@@ -199,7 +198,6 @@ def _by_reading(run: RunData, reading: str) -> Cell:
 
 
 def _tasks(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTable | None:
-    """Returns the last phase of each run by a facet: the first one that has several levels in the first run, if any."""
     facet = next((name for name, levels in first.last.by.items() if len(levels) > 1), None)
     if facet is None:
         return None
@@ -214,7 +212,6 @@ def _tasks(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
 
 
 def _names(runs: Sequence[RunData]) -> list[str]:
-    """Returns the names of the runs' folders, with as many parent folders as are needed to tell them apart."""
     paths = [run.folder.resolve().parts[1:] for run in runs]
     for depth in range(1, max(map(len, paths)) + 1):
         names = ["/".join(path[-depth:]) for path in paths]

@@ -61,7 +61,6 @@ class ReportTable:
 
 
 def word(text: str, tone: Tone = "") -> Cell:
-    """Returns the cell of a text."""
     return Cell(text, text.casefold(), tone)
 
 

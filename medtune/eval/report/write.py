@@ -18,25 +18,13 @@ HTML, MARKDOWN = "report.html", "report.md"
 
 
 def write_report(folder: Path, paper_of: PaperOf) -> Path:
-    """Writes the report of a run into its folder and returns the path of report.html.
-
-    Raises:
-        FileNotFoundError: A file of the run is missing.
-        ValueError: A file is broken; the message names it.
-        OSError: The folder cannot be written; an earlier report is unchanged.
-    """
+    """Writes the report of a run into its folder and returns the path of report.html."""
     report = run_report(read_run(folder), paper_of)
     return _write(folder, run_html(report), run_markdown(report))
 
 
 def write_runs(folders: Sequence[Path], out: Path) -> Path:
-    """Writes the report on several runs into `out` and returns the path of report.html.
-
-    Raises:
-        FileNotFoundError: A run folder or one of its files is missing.
-        ValueError: A file is broken, or a run is named twice.
-        OSError: `out` cannot be written.
-    """
+    """Writes the report on several runs into `out` and returns the path of report.html."""
     named = [folder.resolve() for folder in folders]
     twice = next((folder for folder in named if named.count(folder) > 1), None)
     if twice is not None:

@@ -104,7 +104,6 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benc
 
 
 def _passes(phases: Mapping[str, PhaseScores]) -> list[str]:
-    """Returns the sentences about repeated answers: the passes of each phase, their spread, and missing replies."""
     notes = []
     for name, phase in phases.items():
         score = phase.overall.score

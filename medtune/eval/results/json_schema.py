@@ -34,8 +34,6 @@ _ATTRIBUTE = re.compile(r"^    (\w+): (.*(?:\n {5,}.*)*)", re.MULTILINE)
 
 
 class _Described(GenerateJsonSchema):
-    """Makes schemas whose fields have the descriptions under "Attributes" in the docstrings of their classes."""
-
     def dataclass_schema(self, schema: DataclassSchema) -> JsonSchemaValue:
         made = super().dataclass_schema(schema)
         for kind in reversed(schema["cls"].__mro__[:-1]):

@@ -40,22 +40,12 @@ _MEMBERS = ("str", "float", "int")
 
 
 def read_json(path: Path, kind: type[Kind]) -> Kind:
-    """Returns the content of a JSON file as a value of the type `kind`.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is not JSON, or its content is not of that type; the message names the field.
-    """
+    """Returns the content of a JSON file as a value of the type `kind`."""
     return _parsed(path.read_bytes(), TypeAdapter(kind), where=str(path))
 
 
 def read_json_lines(path: Path, kind: type[Kind]) -> Iterator[Kind]:
-    """Yields the lines of a file of JSON lines as values of the type `kind`.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: A line is not JSON, or not of that type; the message names the line and the field.
-    """
+    """Yields the lines of a file of JSON lines as values of the type `kind`."""
     adapter = TypeAdapter(kind)
     for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
         if line.strip():
@@ -63,11 +53,7 @@ def read_json_lines(path: Path, kind: type[Kind]) -> Iterator[Kind]:
 
 
 def write_document(path: Path, document: object) -> None:
-    """Writes a dataclass as a JSON file, which appears only when it is complete.
-
-    Raises:
-        OSError: The file cannot be written; an earlier file of that name is unchanged.
-    """
+    """Writes a dataclass as a JSON file, which appears only when it is complete."""
     replace_file(path, [json_bytes(document)])
 
 
@@ -85,7 +71,6 @@ def _parsed(content: bytes, adapter: TypeAdapter[Kind], *, where: str) -> Kind:
 
 
 def _message(error: ValidationError, where: str) -> str:
-    """Returns a message about the first broken field."""
     found = error.errors(include_url=False)
     first, paths = found[0], {each["loc"] for each in found}
     kind, path, facts = first["type"], first["loc"], first.get("ctx", {})
@@ -106,6 +91,5 @@ def _message(error: ValidationError, where: str) -> str:
 
 
 def _dotted(path: tuple[int | str, ...]) -> str:
-    """Returns the path of a field, e.g. "phases.final.tables[0].title"."""
     said = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return said.removeprefix(".")

@@ -106,8 +106,6 @@ NO_CLASSES = ByTask((), {})
 
 
 class _Shares(NamedTuple):
-    """The probabilities of the options of one question, and their Brier score."""
-
     patient: str
     true: str
     of: Mapping[str, float]
@@ -215,7 +213,6 @@ def _class(label: str, rows: Sequence[ParsedReply], shares: Sequence[_Shares]) -
 
 
 def _share_said(label: str, row: ParsedReply) -> float:
-    """Returns the share of the passes whose reply to a question is the class."""
     return sum(reply.parsed == label for reply in row.passes) / len(row.passes)
 
 

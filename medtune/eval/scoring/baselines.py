@@ -139,15 +139,11 @@ def _wording(question: Question) -> Hashable:
 
 
 class _Counts:
-    """How often each answer was given, by what was asked."""
-
     def __init__(self) -> None:
         self.counted: defaultdict[Hashable, Counter[str]] = defaultdict(Counter)
 
     def add(self, asked: Hashable, answer: str) -> None:
-        """Counts an answer."""
         self.counted[asked][answer] += 1
 
     def most_frequent(self) -> dict[Hashable, str]:
-        """Returns the most frequent answer by what was asked."""
         return {asked: answers.most_common(1)[0][0] for asked, answers in self.counted.items()}

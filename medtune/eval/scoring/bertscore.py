@@ -32,11 +32,7 @@ class BertModel(NamedTuple):
 
 
 def named_model(text: str) -> BertModel:
-    """Returns the model that a user names as NAME, NAME:LAYER or FOLDER:LAYER.
-
-    Raises:
-        ValueError: The text behind the colon is not a number.
-    """
+    """Returns the model that a user names as NAME, NAME:LAYER or FOLDER:LAYER."""
     name, colon, layer = text.rpartition(":")
     if not colon:
         return BertModel(text)
@@ -47,9 +43,6 @@ def named_model(text: str) -> BertModel:
 
 def bert_scores(texts: Sequence[str], references: Sequence[str], model: BertModel) -> list[BertScore]:
     """Returns the score of each text against its reference, without idf and without rescaling; none for no texts.
-
-    Raises:
-        ValueError: The model's folder is not there, or is given without a layer.
 
     Source:
         Zhang et al. 2020, https://arxiv.org/abs/1904.09675; U2-Bench's use of it: gurenolun/Dolphin-ai-bench,

@@ -96,5 +96,4 @@ def same_text(said: str, truth: str) -> bool:
 
 
 def _as_written(found: re.Match[str]) -> str:
-    """Returns a number without separators of thousands and without zeros at the end of its decimals."""
     return (found[1].replace(",", "") or "0") + (found[2] or "").rstrip("0").rstrip(".")

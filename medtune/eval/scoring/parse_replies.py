@@ -45,10 +45,6 @@ def parse_replies(
         benchmark: The benchmark whose parsers are used.
         reading: The reading to parse.
         condition: The condition to parse.
-
-    Raises:
-        ValueError: A prediction is of an unknown question, does not fit its question's options, or has the key of
-            another one.
     """
     by_id = index(questions)
     found: dict[PredictionKey, Prediction] = {}
@@ -110,11 +106,7 @@ def words_of(prediction: Prediction) -> str:
 
 
 def parse(question: Question, prediction: Prediction, benchmark: Benchmark) -> dict[str, str | None]:
-    """Returns the answer that each parser of the prediction's reading finds in it; None if it finds none.
-
-    Raises:
-        ValueError: The options shown are not the question's, or there is not one log-probability for each.
-    """
+    """Returns the answer that each parser of the prediction's reading finds in it; None if it finds none."""
     shown = prediction.options_shown or question.options
     if shown != question.options and sorted(shown) != sorted(question.options):
         raise ValueError(
@@ -141,10 +133,6 @@ def write_parsed(
     """Writes parsed.jsonl: one line per prediction, in their order, with the true answer and one field per parser.
 
     If an answer waits for a judge, its line also has the field "unscored" with the names of the parsers concerned.
-
-    Raises:
-        ValueError: A prediction is of an unknown question, or does not fit its question's options.
-        OSError: The file cannot be written; an earlier file is unchanged.
     """
     by_id = index(questions)
 
@@ -161,11 +149,7 @@ def write_parsed(
 
 
 def index(questions: Iterable[Question]) -> dict[str, Question]:
-    """Returns the questions by id.
-
-    Raises:
-        ValueError: Two questions share an id.
-    """
+    """Returns the questions by id."""
     by_id: dict[str, Question] = {}
     for question in questions:
         if question.id in by_id:
@@ -177,11 +161,7 @@ def index(questions: Iterable[Question]) -> dict[str, Question]:
 
 
 def question_of(prediction: Prediction, by_id: Mapping[str, Question]) -> Question:
-    """Returns the question that a prediction answers.
-
-    Raises:
-        ValueError: There is no such question; the message names the most similar id.
-    """
+    """Returns the question that a prediction answers."""
     id_ = prediction.key.question_id
     if id_ not in by_id:
         raise ValueError(f"no question {id_!r} among the {len(by_id)} to be scored.{nearest(id_, by_id)}")

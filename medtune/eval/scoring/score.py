@@ -108,9 +108,6 @@ def score_phase(
         text_model: The model for the BERTScore of free text; None leaves it out.
         unlike_published: Why the numbers must not stand among published ones (`why_unlike_published`), ""
             if they may.
-
-    Raises:
-        ValueError: No questions, no such parser, or a prediction does not fit the questions.
     """
     if not questions:
         raise ValueError("there are no questions to score; is the split empty?")
@@ -194,7 +191,6 @@ def _asked_for_replies(
 
 
 def _rules(evidence: Evidence, benchmark: Benchmark, replied: _Chosen) -> list[Table]:
-    """Returns the table of the rules of other tools for the generated replies of one pass, if there are any."""
     whole = {name: rows for name, rows in evidence.parsed["image"].items() if name in benchmark.parsers}
     own = {name: rows for name in whole if (rows := replied(name, whole[name]))}
     left_out = max((len(whole[name]) - len(own[name]) for name in own), default=0)
@@ -213,7 +209,6 @@ def other_answers(predictions: Sequence[Prediction], parser: str, benchmark: Ben
 
 
 def _generation(parser: str, benchmark: Benchmark) -> str:
-    """Returns the primary parser, or the first parser of generations if the primary one is a likelihood."""
     return parser if parser in benchmark.parsers else next(iter(benchmark.parsers))
 
 
@@ -246,9 +241,6 @@ def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[
         rows: The parsed replies, at least one.
         metric: The metric to compute.
         passes: The metric's statistic of each pass on all these rows, if they are known already.
-
-    Raises:
-        ValueError: There are no rows, or the metric leaves its bounds.
     """
     parsed = [number for number, row in enumerate(rows) if not row.unscored]
     unscored, repeats = len(rows) - len(parsed), num_passes(rows)

@@ -49,9 +49,6 @@ def score_prepared(
         benchmark: The folder's benchmark with its prepared prompts, for these questions.
         parser: The parser that reads the replies; None takes the benchmark's first.
         text_model: The model for the BERTScore of free text; None leaves it out.
-
-    Raises:
-        ValueError: There are no questions, no such parser, or a prediction does not fit the questions.
     """
     if any(prediction.prompt_hash is None for prediction in predictions):
         benchmark = replace(benchmark, wording=FOREIGN_WORDING)

@@ -46,7 +46,6 @@ def _mean_table(tables: Sequence[Table], *, num_passes: int) -> Table:
 
 
 def _named_rows(table: Table, *, by_place: bool) -> dict[tuple[object, ...], tuple[Cell, ...]]:
-    """Returns the rows by their place, or by their texts and how often a row with these texts came before."""
     found: dict[tuple[object, ...], tuple[Cell, ...]] = {}
     for place, row in enumerate(table.rows):
         texts = tuple(cell for cell in row if isinstance(cell, str))

@@ -67,9 +67,6 @@ def calibrated(
         correct: 1 for each question that was answered right, 0 for each other.
         true: The place of the true option, for each question; None if it is not among them.
 
-    Raises:
-        ValueError: There is no question.
-
     Example:
         >>> found = calibrated([[0.0, 0.0], [0.0, 0.0]], [1, 0], [0, 1])
         >>> found.ece, found.brier
@@ -131,9 +128,6 @@ def right_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, 
         confidence: The confidence of each answer, 0 to 1.
         correct: 1 for each right answer, 0 for each other.
         bins: Number of bins, at least 1.
-
-    Raises:
-        ValueError: There are fewer bins than one.
 
     Source:
         Guo et al. 2017, arXiv:1706.04599, section 3.

@@ -22,9 +22,6 @@ def cluster_codes(clusters: Sequence[str], *columns: Sequence[float] | None) -> 
     Args:
         clusters: Patient of each question.
         columns: Lists of one value per question, which are checked to lie within [0, 1]; None is skipped.
-
-    Raises:
-        ValueError: There are no questions, lengths differ, or a value is outside [0, 1].
     """
     if not clusters:
         raise ValueError("an interval needs at least one question, got none")
@@ -40,17 +37,12 @@ def cluster_codes(clusters: Sequence[str], *columns: Sequence[float] | None) -> 
 
 
 def check_codes(codes: Numbers, num_rows: int) -> None:
-    """Checks that there is one cluster code for each row of a statistic.
-
-    Raises:
-        ValueError: The numbers of codes and rows differ.
-    """
+    """Checks that there is one cluster code for each row of a statistic."""
     if num_rows != codes.size:
         raise ValueError(f"wanted one row of the statistic per question, got {num_rows} for {codes.size} questions")
 
 
 def num_clusters(codes: Numbers) -> int:
-    """Returns the number of clusters in the codes."""
     return int(codes.max()) + 1
 
 

@@ -73,9 +73,6 @@ class Sums:
             codes: Cluster of each row (`cluster_codes`).
             chosen: The numbers of the clusters that are left out; no number may occur twice.
 
-        Raises:
-            ValueError: There is not one code for each row.
-
         Example:
             >>> mean_of([1.0, 0.0, 0.5]).without(np.array([0, 0, 1]), np.array([0, 1])).tolist()
             [0.5, 0.5]
@@ -115,9 +112,6 @@ def dense_sums(table: Floats, finish: Callable[[Floats], Floats]) -> Sums:
 
 def mean_of(values: Sequence[float] | Floats) -> Sums:
     """Returns the sums whose statistic is the mean of one value per row.
-
-    Raises:
-        ValueError: There are no rows.
 
     Example:
         >>> mean_of([1.0, 0.0, 0.5, 0.5]).value()

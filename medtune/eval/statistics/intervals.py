@@ -68,9 +68,6 @@ def mean_interval(values: Sequence[float], clusters: Sequence[str]) -> Interval:
         values: One per question, each within [0, 1]: 1 right, 0 wrong.
         clusters: Patient of each question.
 
-    Raises:
-        ValueError: No values, lengths differ, or a value is outside [0, 1].
-
     Example:
         >>> low, high = mean_interval([1, 1, 0, 1], ["a", "b", "c", "d"])
         >>> round(low, 3), round(high, 3)
@@ -94,9 +91,6 @@ def statistic_interval(
         right: Correctness of each answer, 0 to 1, which tells how many patients have wrong and right answers; None if
             answers are not simply right or wrong.
         bounds: Lowest and highest possible value, which may be infinite.
-
-    Raises:
-        ValueError: No rows, lengths differ, or the statistic leaves its bounds.
     """
     codes = cluster_codes(clusters, right)
     found = spread([Term(1.0, statistic)], codes)
@@ -124,9 +118,6 @@ def gain_interval(before: Sequence[float], after: Sequence[float], clusters: Seq
         before: One value per question, each within [0, 1]: 1 right, 0 wrong.
         after: The values of the same questions in the other phase.
         clusters: Patient of each question.
-
-    Raises:
-        ValueError: No values, lengths differ, or a value is outside [0, 1].
     """
     return statistic_gain_interval(mean_of(before), mean_of(after), clusters, right=(before, after))
 
@@ -142,9 +133,6 @@ def statistic_gain_interval(
     """Returns the 95 % interval of the difference after - before, paired by question.
 
     The arguments are those of `statistic_interval`; `right` holds the correctness before and after.
-
-    Raises:
-        ValueError: No rows or lengths differ.
     """
     codes = cluster_codes(clusters, *(right or ()))
     found = spread([Term(-1.0, before), Term(1.0, after)], codes)
@@ -256,12 +244,10 @@ def _freedom(found: Spread, telling: int | None) -> float:
 
 
 def _fewest(codes: Numbers, *kinds: ArrayLike) -> int:
-    """Returns the number of clusters with a row of the kind that fewest clusters have."""
     return min(np.unique(codes[np.asarray(kind, dtype=np.bool_)]).size for kind in kinds)
 
 
 def _correlation(codes: Numbers, before: Floats, after: Floats) -> float:
-    """Returns the correlation of the patients' deviations in the two phases, 0 to 1; 0 if a phase has none."""
     of_patients = [np.bincount(codes, weights=phase - phase.mean()) for phase in (before, after)]
     lengths = [float(np.linalg.norm(each)) for each in of_patients]
     if min(lengths) < _ROUNDING:

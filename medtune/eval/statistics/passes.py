@@ -30,9 +30,6 @@ def mean_over_passes(passes: Sequence[Statistic]) -> Statistic:
     Args:
         passes: The statistic of each pass, at least one, about the same questions in the same order.
 
-    Raises:
-        TypeError: The statistics are of different kinds.
-
     Example:
         >>> from medtune.eval.statistics.column_sums import mean_of
         >>> mean_over_passes([mean_of([1.0, 0.0]), mean_of([1.0, 1.0])]).value()
@@ -64,7 +61,6 @@ def sd_of_passes(values: Sequence[float]) -> float | None:
 
 
 def _side_by_side(passes: Sequence[Sums]) -> Sums:
-    """Returns the passes' sums as blocks of columns of one table, so that they are summed in one go."""
     starts = np.cumsum([0, *(each.width for each in passes)])
 
     def finish(sums: Floats) -> Floats:

@@ -43,9 +43,6 @@ def patient_p(both: Statistic, patients: Sequence[str], *, seed: int = 0) -> flo
         patients: The patient of each question; half as many as the statistic has rows.
         seed: Seed of the draws; it has no effect if all arrangements are tried.
 
-    Raises:
-        ValueError: There are no questions, or the statistic does not have two rows for each.
-
     Example:
         >>> from medtune.eval.statistics.column_sums import mean_of
         >>> patient_p(mean_of([0, 0, 0, 0, 1, 1, 1, 1]), ["a", "a", "b", "c"])
@@ -94,7 +91,6 @@ class _Swapped:
 
 
 def _of_sums(both: Sums, codes: Numbers) -> _Swapped:
-    """Returns the differences of a statistic of column sums, which a swap moves from one phase to the other."""
     from scipy.sparse import coo_array
 
     _check_pairs(both.num_rows, codes)
@@ -119,7 +115,6 @@ def _of_sums(both: Sums, codes: Numbers) -> _Swapped:
 
 
 def _of_rows(both: Statistic, codes: Numbers) -> _Swapped:
-    """Returns the differences of a statistic that is computed anew for the rows of each phase."""
     rows = np.arange(codes.size)
 
     def difference(swaps_C: Swaps) -> float:

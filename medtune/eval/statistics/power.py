@@ -73,9 +73,6 @@ class Needed:
 def patients_needed(plan: Plan, *, power: float = 0.8, alpha: float = 0.05) -> Needed:
     """Returns the smallest number of patients with which a two-sided test at `alpha` has the wanted power.
 
-    Raises:
-        ValueError: A share or the accuracy after the gain is outside its range, or the gain is 0.
-
     Example:
         >>> patients_needed(Plan(baseline=0.5, gain=0.2, questions_per_patient=10, icc=0.1)).patients
         20
@@ -150,9 +147,6 @@ def plan_from(before: Sequence[float], after: Sequence[float], clusters: Sequenc
         after: Correctness of each answer in the second phase, 0 to 1.
         clusters: Patient of each question.
         gain: The gain that is to be detected.
-
-    Raises:
-        ValueError: No questions, or lengths differ.
     """
     if not len(before) == len(after) == len(clusters) or not len(clusters):
         raise ValueError(f"wanted two scores and a cluster per question, got {len(before)}, {len(after)}")

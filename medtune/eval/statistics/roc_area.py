@@ -78,7 +78,6 @@ def roc_area_interval(scores: Sequence[float], is_true: Sequence[bool], patients
 
 
 def _joined(scores: Floats) -> Floats:
-    """Returns the scores, or the numbers of their quantiles if there are more than `MAX_LEVELS` different ones."""
     if len(np.unique(scores)) <= MAX_LEVELS:
         return scores
     edges = np.quantile(scores, np.linspace(0, 1, MAX_LEVELS + 1)[1:-1])

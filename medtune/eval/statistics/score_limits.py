@@ -35,9 +35,6 @@ def wilson(successes: float, n: float, *, confidence: float = CONFIDENCE) -> Int
         n: Number of independent trials, > 0; it need not be whole.
         confidence: The confidence level, between 0 and 1.
 
-    Raises:
-        ValueError: `n` is not positive or `successes` is outside [0, n].
-
     Example:
         >>> low, high = wilson(1, 2)
         >>> round(low, 4), round(high, 4)
@@ -92,9 +89,6 @@ def tango(up: float, down: float, n: float, *, confidence: float = CONFIDENCE) -
         n: Number of independent pairs, > 0; it need not be whole.
         confidence: The confidence level, between 0 and 1.
 
-    Raises:
-        ValueError: `n` is not positive, a share is negative, or the shares add up to more than 1.
-
     Example:
         >>> low, high = tango(0, 0, 40)
         >>> round(low, 4), round(high, 4)
@@ -122,7 +116,6 @@ def tango(up: float, down: float, n: float, *, confidence: float = CONFIDENCE) -
 
 
 def _variance_of_a_pair(up: float, down: float, true: float) -> float:
-    """Returns the variance of one pair's change if the true difference is `true` and all else is most likely."""
     if true < 0:
         up, down, true = down, up, -true
     linear = up + down - true * (2 - up + down)

@@ -74,9 +74,6 @@ def spread(terms: Sequence[Term], codes: Numbers) -> Spread:
     Args:
         terms: The statistics and their weights, each with one row per question.
         codes: Cluster of each row (`cluster_codes`).
-
-    Raises:
-        ValueError: There is not one code for each row.
     """
     most = min(term.statistic.most_left_out for term in terms)
     codes = merged(codes, most)
@@ -114,7 +111,6 @@ def spread(terms: Sequence[Term], codes: Numbers) -> Spread:
 
 
 def _clustered(of_clusters: Floats, sizes: Floats, row_variance: float) -> tuple[float, float, float]:
-    """Returns the design effect, the variance of the statistic and its degrees of freedom."""
     total, number = float(sizes.sum()), sizes.size
     largest = float(sizes @ sizes) / total
     if number == 1 or row_variance == 0:
@@ -147,5 +143,4 @@ def _freedom(squares: Floats) -> float:
 
 
 def _finite(values: Floats) -> Floats:
-    """Returns the values with 0 in place of those that the rows left over cannot tell."""
     return np.where(np.isfinite(values), values, 0.0)

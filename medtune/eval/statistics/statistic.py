@@ -36,9 +36,6 @@ class Statistic(Protocol):
         Args:
             codes: Cluster of each row (`cluster_codes`).
             chosen: The numbers of the clusters that are left out; no number may occur twice.
-
-        Raises:
-            ValueError: There is not one code for each row.
         """
 
 
@@ -60,7 +57,6 @@ class Recomputed:
         return MOST_LEFT_OUT
 
     def value(self) -> float:
-        """Returns the statistic of all rows."""
         return self.function(np.arange(self.num_rows))
 
     def part(self, chosen: Sequence[int] | Numbers) -> Recomputed:

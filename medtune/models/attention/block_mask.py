@@ -61,20 +61,17 @@ def block_mask(columns_BCK: Tensor, *, window: int | None = None) -> BlockMask:
 
 
 def _range(values_BK: Tensor, number: int, *, empty: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """Returns the smallest and largest value of each block; the last one is filled up with `empty`."""
     missing = number * WIDTH - values_BK.shape[1]
     low, high = (pad(values_BK, (0, missing), value=each).unflatten(1, (number, WIDTH)) for each in empty)
     return low.amin(dim=2), high.amax(dim=2)
 
 
 def _listed(blocks_BNN: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns for each block of queries the number of its blocks of keys, and their numbers, those first."""
     index = blocks_BNN.to(torch.int8).argsort(dim=-1, descending=True, stable=True).to(torch.int32)
     return blocks_BNN.sum(-1, dtype=torch.int32).unsqueeze(1).contiguous(), index.unsqueeze(1).contiguous()
 
 
 def _mask_mod(columns_BCK: Tensor, window: int | None) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-    """Returns the rule of `columns.sees` for single tokens, as flex_attention compiles it into its kernel."""
     has_blocks = columns_BCK.shape[1] > BLOCK
 
     def mod(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:

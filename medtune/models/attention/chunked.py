@@ -26,8 +26,6 @@ _GATHERED_BELOW = 0.75
 
 
 class _Chunk(NamedTuple):
-    """Queries and the keys that they see: the first `num_keys`, or `key_K`; `mask_BQK` is None if it is not kept."""
-
     first: int
     stop: int
     num_keys: int
@@ -36,8 +34,6 @@ class _Chunk(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """How a row is read: the first `lead` tokens see all before them, and the others are in chunks."""
-
     lead: int
     chunks: tuple[_Chunk, ...]
 
@@ -146,7 +142,6 @@ def _planned(columns_BCK: Tensor, window: int | None, dtype: torch.dtype) -> _Pl
 
 
 def _lead(columns_BCK: Tensor) -> int:
-    """Returns the number of first tokens of each row that see all tokens before them."""
     parts_BK = columns_BCK[:, END] != columns_BCK[:, END, :1]
     length = parts_BK.shape[1]
     return int(torch.where(parts_BK.any(dim=1), parts_BK.int().argmax(dim=1), length).min())
@@ -158,5 +153,4 @@ def _mask(columns_BCK: Tensor, chunk: _Chunk, window: int | None, dtype: torch.d
 
 
 def _added(seen_BQK: Tensor, dtype: torch.dtype) -> Tensor:
-    """Returns what is added to the scores: 0 where a key is seen and minus infinity where it is not."""
     return torch.zeros(seen_BQK.shape, dtype=dtype, device=seen_BQK.device).masked_fill_(~seen_BQK, -torch.inf)

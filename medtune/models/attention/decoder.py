@@ -44,9 +44,6 @@ def take_columns(language: nn.Module) -> None:
 
     Args:
         language: The decoder, or the language model that holds it.
-
-    Raises:
-        ValueError: The decoder computes its attention in a way of its own.
     """
     assert isinstance(language, PreTrainedModel)
     language.set_attn_implementation(NAME)

@@ -147,7 +147,6 @@ def _options(found: Answers, reference: Reference, asked_of: Sequence[AskedQuest
 
 
 def _media_seen(read: Read, assembled: Assembled, asked_of: Sequence[AskedQuestion], asking: Asking) -> Finding:
-    """Returns whether another media item moves the answers; if none does, the other checks would see nothing."""
     changed = list(_with_other_media(asked_of))
     if not changed:
         return None, "all questions are about one media item, or none has options"
@@ -163,7 +162,6 @@ def _media_seen(read: Read, assembled: Assembled, asked_of: Sequence[AskedQuesti
 
 
 def _furthest(left: Answers, right: Answers, questions: Sequence[AskedQuestion]) -> float:
-    """Returns the largest difference between the log-probabilities of two sets of answers."""
     return max(
         abs(a - b)
         for name in (asked.question.id for asked in questions)
@@ -172,7 +170,6 @@ def _furthest(left: Answers, right: Answers, questions: Sequence[AskedQuestion])
 
 
 def _with_other_media(questions: Sequence[AskedQuestion]) -> Iterator[AskedQuestion]:
-    """Yields a copy of each question that shows the media item of another question."""
     for asked in questions:
         kinds = [ref.kind for ref in asked.media]
         others = (each for each in questions if [ref.kind for ref in each.media] == kinds)
@@ -229,7 +226,6 @@ def _sharing(read: Read, assembled: Assembled, asked_of: Sequence[AskedQuestion]
 
 @torch.no_grad()
 def _hidden(assembled: Assembled, questions: Sequence[AskedQuestion], asking: Asking) -> Finding:
-    """Returns whether no token of an answer changes when the tokens behind it change."""
     family, transform = assembled.family, assembled.transform
     largest = 0.0
     for asked in questions[:2]:
@@ -262,7 +258,6 @@ def _first_logprob(assembled: Assembled, shown: Shown, encoded: Encoded | None, 
 
 
 def _leaks(found: Answers, assembled: Assembled, questions: Sequence[AskedQuestion]) -> Finding:
-    """Returns whether the replies that an evaluation would write down are free of the template."""
     ends = assembled.family.pieces(assembled.family.stop_ids)
     for asked in questions:
         text = found[asked.question.id].text or ""

@@ -29,10 +29,6 @@ def reference_of(
         folder: The folder of the checkpoint, whose processor is read anew; None copies the processor in memory.
         loading: The recipe's settings.
         precise: The precision in which the model answers.
-
-    Raises:
-        TypeError: The model is neither of the two kinds.
-        ValueError: The folder holds no processor.
     """
     transform = assembled.transform
     if isinstance(assembled.model, VisionLanguageModel):

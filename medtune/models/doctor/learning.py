@@ -255,7 +255,6 @@ def _same_step(mine: Learnt, peft: PlainPeft, assembled: Assembled, tuning: Tuni
 
 
 def _bytes(tensors: Iterable[Tensor]) -> int:
-    """Returns the bytes of the storages of the tensors, each counted once."""
     return sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
 
 

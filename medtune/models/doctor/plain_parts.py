@@ -73,7 +73,6 @@ class PartsReference:
         return Continued(tuple(said), torch.stack(seen))
 
     def _embedded(self, asked: AskedQuestion, layout: Layout) -> Tensor:
-        """Returns the embeddings of a sequence with the projector's tokens in the places of its media spans."""
         device = next(self._model.parameters()).device
         tokens = [self._visual_tokens(ref) for ref in asked.media]
         embedded_LE: Tensor = self._model.language.get_input_embeddings()(torch.tensor(layout.ids, device=device))

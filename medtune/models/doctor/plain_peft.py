@@ -120,7 +120,6 @@ def adapted_layers(model: Model, part: PartName, tuning: Tuning) -> list[str]:
 
 
 def _learns_whole(model: Model, name: str, tuning: Tuning) -> bool:
-    """Returns whether a parameter of the model itself, not of an adapter, should learn."""
     part, root = root_of(name, model.part_roots)
     how = tuning.parts()[part]
     if how.mode == "full":

@@ -78,11 +78,7 @@ class ProcessorReference:
         return self._inputs(asked) if self._writes(asked) else None
 
     def logprobs(self, asked: AskedQuestion, answer: str, /) -> Tensor:
-        """Returns the log-probability of each token of the answer, with its graph of gradients.
-
-        Raises:
-            ValueError: The conversation with the answer does not begin with the prompt for a reply.
-        """
+        """Returns the log-probability of each token of the answer, with its graph of gradients."""
         whole, first = self._written_answer(asked, answer) if self._writes_answers else self._answer(asked, answer)
         with self._precise():
             logits_LV = self._model.of_transformers(**self._placed(whole)).logits[0]
@@ -113,7 +109,6 @@ class ProcessorReference:
         return all(ref.kind == "image" for ref in asked.media) or self._frames is not None
 
     def _inputs(self, asked: AskedQuestion) -> dict[str, Tensor]:
-        """Returns the processor's outputs for a question up to the place where the answer begins."""
         if asked.question.id not in self._asked:
             self._asked[asked.question.id] = (
                 self._written(asked, None) if self._writes(asked) else self._unwritten(asked)
@@ -139,7 +134,6 @@ class ProcessorReference:
         return {name: torch.as_tensor(value) for name, value in made.items()}
 
     def _unwritten(self, asked: AskedQuestion) -> dict[str, Tensor]:
-        """Returns medtune's own tokens and pixels, with which transformers' forward can still be compared."""
         transform = self._assembled.transform
         if len(asked.media) != 1:
             raise ValueError("videos beside other media are not written by the processor, and cannot be compared")
@@ -147,7 +141,6 @@ class ProcessorReference:
         return {"input_ids": torch.tensor([layout.ids]), **transform(decoded(asked.media[0], transform))}
 
     def _answer(self, asked: AskedQuestion, answer: str) -> tuple[dict[str, Tensor], int]:
-        """Returns the outputs for the question with the tokenizer's tokens of the answer, and where these begin."""
         tokenizer = self._processor.tokenizer
         question = self._conversation(asked, [[] for _ in asked.media])
         open_text, whole_text = self._rendered(question, None), self._rendered(question, answer)
@@ -165,7 +158,6 @@ class ProcessorReference:
         return longer(inputs, (*target, self._end())), inputs["input_ids"].shape[1]
 
     def _written_answer(self, asked: AskedQuestion, answer: str) -> tuple[dict[str, Tensor], int]:
-        """Returns the outputs for the conversation up to the end of the answer, and where the answer begins."""
         marks = {"return_assistant_tokens_mask": True} if "endgeneration" in self._template else {}
         inputs = self._written(asked, answer, **marks)
         mask = inputs.pop(_MASK, None)
@@ -180,7 +172,6 @@ class ProcessorReference:
         return _resized(inputs, ids[: places[-1] + 1]), places[0]
 
     def _ended(self, ids: list[int], first: int) -> list[int]:
-        """Returns the tokens up to the end of the turn; where the template writes none, the end behind the answer."""
         end = self._end()
         if end in ids[first:]:
             return ids[: ids.index(end, first) + 1]
@@ -195,7 +186,6 @@ class ProcessorReference:
         return end
 
     def _conversation(self, asked: AskedQuestion, shown: list[list[Part]]) -> list[Part]:
-        """Returns the turns up to the question as chat templates take them, with the parts of each media item."""
         turns: list[Part] = []
         earlier = asked.question.turns
         answers = [*(turn.answer for turn in earlier), None]
@@ -209,7 +199,6 @@ class ProcessorReference:
         return turns
 
     def _told(self, turns: list[Part], answer: str | None) -> list[Part]:
-        """Returns the turns with an answer behind them."""
         if answer is None:
             return turns
         content: Any = answer if self._as_text else [{"type": "text", "text": answer}]
@@ -226,7 +215,6 @@ class ProcessorReference:
         return {"date_string": TODAY} if "date_string" in self._template else {}
 
     def _placed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Returns a processor's outputs on the device of the tower, those that are no whole numbers in its type."""
         model = self._assembled.model
         weight = next(p for name, p in model.named_parameters() if root_of(name, model.part_roots)[0] == "vision")
         return {
@@ -236,7 +224,6 @@ class ProcessorReference:
 
 
 def _shown(media: Media, frames: FramesAs | None) -> tuple[list[Part], dict[str, Any]]:
-    """Returns the parts of a user's turn that show a media item, and the arguments that the processor needs for it."""
     if not isinstance(media, Video) or frames == "images":
         pictures = media.frames_THWC if isinstance(media, Video) else require_kind(media, Image).pixels_HWC[None]
         return [{"type": "image", "image": PIL.Image.fromarray(each_HWC)} for each_HWC in pictures], {}
@@ -248,7 +235,6 @@ def _shown(media: Media, frames: FramesAs | None) -> tuple[list[Part], dict[str,
 
 
 def _resized(inputs: Mapping[str, Tensor], ids: list[int]) -> dict[str, Tensor]:
-    """Returns the outputs of the processor for the beginning of a conversation, or for one token more than it has."""
     length = inputs["input_ids"].shape[1]
     made = {"input_ids": torch.tensor([ids])}
     for name, tensor in inputs.items():

@@ -90,8 +90,6 @@ def training_proof(
 
 
 def _without_dropout(tuning: Tuning) -> Tuning:
-    """Returns the tuning without dropout, which would draw other numbers on the two sides."""
-
     def plain(how: PartTuning) -> PartTuning:
         return replace(how, lora=replace(how.lora, dropout=0.0))
 
@@ -99,7 +97,6 @@ def _without_dropout(tuning: Tuning) -> Tuning:
 
 
 def _put(model: nn.Module, values: Mapping[str, Tensor]) -> None:
-    """Copies values into those of the model's parameters that have these names."""
     for name, parameter in model.named_parameters():
         if name in values:
             parameter.data.copy_(values[name].to(parameter))

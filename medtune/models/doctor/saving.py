@@ -123,7 +123,6 @@ def _merged(
 
 
 def _exported(assembled: Assembled, saving: Saving) -> Finding:
-    """Returns whether an export holds the merged weights, each under its name; it is removed again."""
     needed = sum(tensor.numel() * tensor.element_size() for tensor in assembled.model.state_dict().values())
     free = shutil.disk_usage(saving.scratch).free
     if free < ROOM * needed:

@@ -62,7 +62,6 @@ def _template(assembled: Assembled, reference: Reference, questions: Sequence[As
 
 
 def _texts(ids: Sequence[int], layout: Layout) -> list[int]:
-    """Returns the tokens without the placeholders of visual tokens; a run of them counts as one."""
     if not layout.media_spans:
         return list(ids)
     placeholders = _placeholders(layout)
@@ -77,7 +76,6 @@ def _placeholders(layout: Layout) -> set[int]:
 
 
 def _words(asked: AskedQuestion, assembled: Assembled) -> Iterator[str]:
-    """Yields a difference where the prompt or a reply is not in the sequence word by word."""
     # An end token that the tokenizer does not mark as special, such as Merlin's, would be decoded as a word.
     unspoken = {IGNORED, *assembled.family.stop_ids}
     for reply in asked.replies:
@@ -134,7 +132,6 @@ def _image_tokens(assembled: Assembled, reference: Reference, questions: Sequenc
 
 
 def _runs(ids: Sequence[int], placeholders: set[int]) -> list[tuple[int, int]]:
-    """Returns the first place and the length of each run of placeholders."""
     runs, place = [], 0
     for is_visual, same in groupby(ids, key=placeholders.__contains__):
         length = len(list(same))
@@ -209,12 +206,10 @@ def _pixels(assembled: Assembled, reference: Reference, questions: Sequence[Aske
 
 
 def _together(parts: Sequence[Tensor]) -> Tensor:
-    """Returns the prepared pixels of several items in a row; those of one item keep their shape."""
     return parts[0] if len(parts) == 1 else torch.cat([part.flatten() for part in parts])
 
 
 def _same_name(name: str, mine: Tensor, wanted: Mapping[str, Tensor]) -> Tensor | None:
-    """Returns the processor's tensor of a name; frames may come with an axis for the clip that medtune leaves out."""
     its = wanted.get(name)
     if its is None:
         its = wanted.get(f"{name}_videos")

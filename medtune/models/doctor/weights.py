@@ -109,8 +109,6 @@ def _prefix(model: Model) -> str:
 
 
 class _Names:
-    """Translates names in files into names in the model by transformers' own rules."""
-
     def __init__(self, whole: PreTrainedModel) -> None:
         rules = get_model_conversion_mapping(whole)
         self._renamings = [rule for rule in rules if isinstance(rule, WeightRenaming)]
@@ -119,7 +117,6 @@ class _Names:
         self._prefix = whole.base_model_prefix
 
     def __call__(self, source: str) -> str:
-        """Returns the name of a file's tensor in the model."""
         name, _ = rename_source_key(source, self._renamings, self._converters, self._prefix, dict(self._own))
         return source if name not in self._own and source in self._own else name
 
@@ -133,7 +130,6 @@ def _tensors(paths: list[Path]) -> Iterator[tuple[str, Tensor]]:
 
 
 def _difference(mine: Tensor, its: Tensor, read_as: torch.dtype) -> str | None:
-    """Returns in words how a tensor in memory differs from that of its file; None where it does not."""
     if its.is_floating_point():
         its = its.to(read_as).to(mine.dtype)
     here = mine.detach().cpu()

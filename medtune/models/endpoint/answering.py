@@ -64,7 +64,6 @@ class EndpointAnswerer:
 
         Raises:
             CostCapError: The requests together may cost more than is left of `max_usd`.
-            ValueError: A request asks for a likelihood and `prompt_logprobs` is off.
         """
         wanted = [(group, request) for group, requests in visits for request in requests]
         for _, request in wanted:
@@ -87,7 +86,6 @@ class EndpointAnswerer:
         Raises:
             EndpointError: A request could not be answered; the replies to the other requests are in the cache.
             CostCapError: The next request may cost more than is left of `max_usd`.
-            ValueError: A request asks for a likelihood and `prompt_logprobs` is off.
         """
         mine = [self._future(group, request) for request in requests]
         self._fill()
@@ -105,7 +103,6 @@ class EndpointAnswerer:
         return self._pool.submit(self._predicted, group, request)
 
     def _fill(self) -> None:
-        """Sends requests of later groups before their turn, until as many as `AHEAD` allows have been sent."""
         while self._waiting and len(self._asked) < AHEAD * self._endpoint.concurrency:
             group, request = self._waiting.popleft()
             self._asked[_key(request)] = self._pool.submit(self._predicted, group, request)

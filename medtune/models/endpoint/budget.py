@@ -37,9 +37,6 @@ class Budget:
         Args:
             endpoint: The settings; the prices and the cap are taken from them.
             ledger: File with a line for each reply that was charged; it need not exist.
-
-        Raises:
-            ValueError: A line of the file is broken.
         """
         self._endpoint = endpoint
         self._ledger = ledger
@@ -101,11 +98,7 @@ class Budget:
                 self._set_aside -= usd
 
     def pay(self, reply: Reply, estimate: Tokens) -> None:
-        """Writes a line for a reply that was charged; the estimate counts where the server does not say the tokens.
-
-        Raises:
-            OSError: The file cannot be written.
-        """
+        """Writes a line for a reply that was charged; the estimate counts where the server does not say the tokens."""
         with self._lock:
             tokens = reply.usage or Tokens(round(estimate.input * self.ratio), estimate.output)
             usd = self._endpoint.usd(*tokens)
@@ -135,7 +128,6 @@ class Budget:
 
 
 def _read(ledger: Path) -> Iterator[tuple[Tokens, float]]:
-    """Yields the tokens and US dollars of each line; an unfinished last line, left by a killed run, is removed."""
     if not ledger.is_file():
         return
     *lines, torn = ledger.read_bytes().split(b"\n")

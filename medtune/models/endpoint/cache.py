@@ -36,11 +36,7 @@ class ReplyCache:
         self._folder = folder
 
     def get(self, digest: str) -> Reply | None:
-        """Returns the reply to the request with this hash; None where the cache holds none.
-
-        Raises:
-            ValueError: The file of the reply is broken.
-        """
+        """Returns the reply to the request with this hash; None where the cache holds none."""
         path = self._path(digest)
         if not path.is_file():
             return None
@@ -58,11 +54,7 @@ class ReplyCache:
             raise ValueError(f"{path}: a broken answer in the cache; remove the file and start again") from error
 
     def put(self, digest: str, reply: Reply) -> None:
-        """Writes the reply to the request with this hash.
-
-        Raises:
-            OSError: The reply could not be written, e.g. because the disk is full.
-        """
+        """Writes the reply to the request with this hash."""
         path = self._path(digest)
         path.parent.mkdir(parents=True, exist_ok=True)
         held = {

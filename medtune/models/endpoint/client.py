@@ -141,7 +141,6 @@ class ChatClient:
             EndpointError: The server refused the request.
             NoReplyError: No try gave a reply that can be used.
             CostCapError: The request may cost more than is left of `max_usd`.
-            OSError: The reply could not be written to the cache.
         """
         digest = self._digest(body, repeat)
         kept = self._cache.get(digest)
@@ -206,7 +205,6 @@ class ChatClient:
 
     @contextmanager
     def _translated(self, what: str) -> Iterator[None]:
-        """Raises errors of this module in place of the library's, which hold the whole request with its key."""
         import openai
 
         try:
@@ -227,11 +225,6 @@ class ChatClient:
         return " ".join(blotted(said, self._key).split())[:_SHOWN_CHARACTERS]
 
     def _wait(self, attempt: int, asked_s: float | None, what: str) -> None:
-        """Waits before the next try: twice as long each time, less a random part, plus the pause the server asks for.
-
-        Raises:
-            EndpointError: The server asks for too long a pause, or the client was stopped.
-        """
         if asked_s is not None and asked_s > LONGEST_ASKED_WAIT_S:
             raise EndpointError(f"{what}: the server asks to wait {asked_s:.0f} s; continue with --resume after that")
         backoff_s = min(LONGEST_WAIT_S, self._first_wait_s * 2**attempt)
@@ -241,7 +234,6 @@ class ChatClient:
 
 
 def _split(body: Body) -> dict[str, Any]:
-    """Returns the body as arguments of the library, which takes fields that it does not know under `extra_body`."""
     known = ("model", "messages")
     return {
         **{name: body[name] for name in known},

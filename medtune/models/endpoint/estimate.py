@@ -14,12 +14,7 @@ Asked = tuple[MediaGroup, Request]
 
 
 def request_tokens(endpoint: Endpoint, asked: Asked, *, max_new_tokens: int) -> Tokens:
-    """Returns the estimated tokens of one request to the server; only the headers of its media files are read.
-
-    Raises:
-        FileNotFoundError: A picture is missing.
-        ValueError: A picture is broken, or the media item is a volume.
-    """
+    """Returns the estimated tokens of one request to the server; only the headers of its media files are read."""
     group, request = asked
     shown = request.condition != "text_only"
     media = group.media if shown else ()
@@ -37,11 +32,6 @@ def num_requests(request: Request) -> int:
 
 
 def total_tokens(endpoint: Endpoint, asked: Iterable[Asked], *, max_new_tokens: int) -> Tokens:
-    """Returns the sum of the estimated tokens of all requests.
-
-    Raises:
-        FileNotFoundError: A picture is missing.
-        ValueError: A picture is broken, or a media item is a volume.
-    """
+    """Returns the sum of the estimated tokens of all requests."""
     counts = [(num_requests(one[1]), request_tokens(endpoint, one, max_new_tokens=max_new_tokens)) for one in asked]
     return Tokens(sum(n * count.input for n, count in counts), sum(n * count.output for n, count in counts))

@@ -44,7 +44,6 @@ class EndpointJudge:
 
     @property
     def name(self) -> str:
-        """The name that the server gives the model."""
         return self._endpoint.model
 
     def replies(

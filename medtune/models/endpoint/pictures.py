@@ -40,10 +40,6 @@ def sent_shape(ref: MediaRef, endpoint: Endpoint) -> Shape | None:
     """Returns the size of the pictures that are sent of a media item, and for several pictures their times.
 
     Only the header of the file is read. None stands for a volume that cannot be sent.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is broken.
     """
     slices = _slices(endpoint)
     return slices.frames(ref.path) if slices and ref.kind == "volume" else media_shape(ref, sampling(endpoint))
@@ -63,9 +59,6 @@ def data_urls(media: Media, endpoint: Endpoint) -> tuple[str, ...]:
     Args:
         media: The media item; a video holds only the frames that `sampling` chose.
         endpoint: The settings, which give the size and format of the pictures.
-
-    Raises:
-        ValueError: The media item is a volume, and `volumes_as` does not say how it is sent.
     """
     slices = _slices(endpoint)
     if slices and isinstance(media, Volume):
@@ -83,9 +76,6 @@ def sent_sizes(shape: Shape | None, endpoint: Endpoint) -> tuple[Size, ...]:
     Args:
         shape: The result of `sent_shape`.
         endpoint: The settings, which limit the size.
-
-    Raises:
-        ValueError: The shape is None: the media item is a volume, which cannot be sent.
     """
     if shape is None:
         raise ValueError(NO_VOLUMES)

@@ -140,7 +140,6 @@ def _usage(body: Mapping[str, Any]) -> Tokens | None:
 
 
 def _said_error(body: Mapping[str, Any]) -> str | None:
-    """Returns the error message in a body; some gateways report a failure of their model with status 200."""
     error = body.get("error")
     said = error.get("message") if isinstance(error, dict) else error
     return said if isinstance(said, str) else None

@@ -33,17 +33,12 @@ class Served:
 
     @property
     def provenance(self) -> dict[str, str]:
-        """The entry of a report that names the weights of other models."""
         return {"served model": f"{self.endpoint.model} at {self.endpoint.base_url}; its weights are not known here"}
 
 
 @contextmanager
 def open_client(served: Served, *, say: Callable[[str], None]) -> Iterator[ChatClient]:
-    """Opens a client of the server; prints the number of requests and their cost when the context ends.
-
-    Raises:
-        ValueError: The environment variable of the key is not set, or the ledger is broken.
-    """
+    """Opens a client of the server; prints the number of requests and their cost when the context ends."""
     key = read_key(served.endpoint, where=served.where)
     cache = ReplyCache(served.endpoint.cache or cache_folder() / "endpoint")
     client = ChatClient(served.endpoint, key=key, cache=cache, budget=Budget(served.endpoint, served.ledger))
@@ -57,11 +52,7 @@ def open_client(served: Served, *, say: Callable[[str], None]) -> Iterator[ChatC
 
 @contextmanager
 def open_answerer(served: Served, *, max_new_tokens: int, say: Callable[[str], None]) -> Iterator[EndpointAnswerer]:
-    """Opens an Answerer, whose threads and connections end with the context.
-
-    Raises:
-        ValueError: The environment variable of the key is not set, or the ledger is broken.
-    """
+    """Opens an Answerer, whose threads and connections end with the context."""
     with (
         open_client(served, say=say) as client,
         EndpointAnswerer(served.endpoint, client, max_new_tokens=max_new_tokens, say=say) as answerer,

@@ -104,9 +104,6 @@ def check_endpoint(endpoint: Endpoint, *, where: str) -> None:
     Args:
         endpoint: The settings.
         where: Their place in the recipe, e.g. "model.endpoint".
-
-    Raises:
-        ValueError: A setting cannot be used; the message names its field and the values that it may have.
     """
     _check_url(endpoint.base_url, where)
     if not endpoint.model:
@@ -168,11 +165,7 @@ def asked_alike(endpoint: Endpoint) -> Endpoint:
 
 
 def read_key(endpoint: Endpoint, *, where: str) -> str | None:
-    """Returns the key from its environment variable; None where the settings name none.
-
-    Raises:
-        ValueError: The environment variable is not set.
-    """
+    """Returns the key from its environment variable; None where the settings name none."""
     if endpoint.key_env is None:
         return None
     key = os.environ.get(endpoint.key_env, "").strip()

@@ -32,7 +32,6 @@ def byte_tokenizer(
 
 
 def token_id(tokenizer: PreTrainedTokenizerFast, token: str) -> int:
-    """Returns the id of one token."""
     found = tokenizer.convert_tokens_to_ids(token)
     assert isinstance(found, int)
     return found

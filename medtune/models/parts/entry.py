@@ -86,8 +86,6 @@ _OVER_PICTURES = ("video_frames", "volumes_as")
 
 
 class _Eyes(NamedTuple):
-    """A tower with its name and the transform that makes its input."""
-
     name: str
     tower: Tower
     transform: Transform
@@ -153,11 +151,6 @@ def _over_voxels_takes(own: OwnParts) -> tuple[str, ...]:
 
 
 def _chosen(name: str, own: OwnParts, loading: Loading) -> tuple[_Eyes, Projector]:
-    """Returns the tower with its transform, and the projector over it.
-
-    Raises:
-        ValueError: A part is not known, or a field has no meaning for the tower that is named.
-    """
     vision = loading.vision or own.vision
     if loading.language is None and loading.revision is not None:
         raise ValueError(

@@ -50,11 +50,7 @@ class PictureInput:
         return
 
     def __call__(self, media: Media) -> Tensor:
-        """Returns the pixels of the pictures, float32, (F, 3, H, W).
-
-        Raises:
-            ValueError: The item is of a kind that the recipe does not say how to show.
-        """
+        """Returns the pixels of the pictures, float32, (F, 3, H, W)."""
         if self.volumes is not None and isinstance(media, Volume):
             media = self.volumes(media)
             frames = media.frames_THWC

@@ -81,7 +81,6 @@ def _hub_snapshot() -> Path | None:
 
 
 def _unquantise(gguf: Path, folder: Path) -> None:
-    """Writes the GGUF file as a folder with float32 weights, which loads in one second instead of twenty."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=folder.parent))
     try:

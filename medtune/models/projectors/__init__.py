@@ -31,11 +31,7 @@ class Projector:
 
 
 def find_projector(name: str, over: Tower) -> Projector:
-    """Returns the projector of that name for a tower's features.
-
-    Raises:
-        ValueError: There is no such projector, or it needs a larger grid than the tower gives.
-    """
+    """Returns the projector of that name for a tower's features."""
     try:
         made = cast("Callable[[Tower], Projector]", catalog.load(catalog.PROJECTORS, name))
         return made(over)

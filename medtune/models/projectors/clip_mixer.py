@@ -41,6 +41,5 @@ class ClipMixer(nn.Module):
         self._num_tokens = num_tokens
 
     def forward(self, features_BTND: Tensor) -> Tensor:
-        """Returns tokens_BKE."""
         tokens_BKE: Tensor = self.mix(self.reduce(features_BTND)).unflatten(1, (self._num_tokens, -1))
         return tokens_BKE

@@ -65,7 +65,6 @@ class CoCaProjector(nn.Module):
         self.mlp = nn.Sequential(*parts)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Returns tokens_BQE."""
         tokens_BQE: Tensor = self.mlp(self.norm(self.pool(features.flatten(1, -2))))
         return tokens_BQE
 

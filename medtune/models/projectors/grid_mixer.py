@@ -27,6 +27,5 @@ class GridMixer(nn.Module):
         self._num_tokens = num_tokens
 
     def forward(self, features_BND: Tensor) -> Tensor:
-        """Returns tokens_BKE."""
         tokens_BKE: Tensor = self.mix(self.reduce(features_BND)).unflatten(1, (self._num_tokens, -1))
         return tokens_BKE

@@ -16,6 +16,5 @@ class PerFeature(nn.Module):
         self.each = each
 
     def forward(self, features: Tensor) -> Tensor:
-        """Returns tokens_BNE."""
         tokens_BNE: Tensor = self.each(features.flatten(1, -2))
         return tokens_BNE

@@ -47,9 +47,6 @@ class SpatialPoolProjector(nn.Module):
         """Returns tokens_BNE, in an order in which the depth is slowest.
 
         Features at the end of an axis that do not fill a cube are left out.
-
-        Raises:
-            ValueError: The features are no grid, or a side of the grid is smaller than a cube.
         """
         if self.pooling == "sequence":
             along_BDN = features_BzhwD.flatten(1, -2).transpose(1, 2)
@@ -70,9 +67,6 @@ def projector(over: Tower) -> Projector:
     """Returns the projector for a tower's features, pooled by 2 along each axis.
 
     The first axis of a tower over pictures may be a single image, which is not pooled along that axis.
-
-    Raises:
-        ValueError: The tower's grid has fewer than two features along another axis.
     """
     if min(over.grid[1:]) < CUBE[0]:
         raise ValueError(f"spatial_pool needs a grid of at least {CUBE[0]} on each side, not {over.grid}")

@@ -70,9 +70,6 @@ def grown(
         wanted: The replies; those to one prompt share its leaf.
         read: Reads the row and its continuation.
         output_layer: Turns hidden states into logits.
-
-    Raises:
-        ValueError: There is more than one row.
     """
     if len(rows.ids_BL) != 1:
         raise ValueError(f"replies grow behind one row, and there are {len(rows.ids_BL)}")

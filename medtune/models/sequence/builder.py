@@ -16,7 +16,6 @@ class SequenceBuilder:
         self._spans: list[Span] = []
 
     def __len__(self) -> int:
-        """Returns the number of positions so far."""
         return len(self._ids)
 
     def text(self, ids: Many[int]) -> None:

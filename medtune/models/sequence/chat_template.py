@@ -55,11 +55,7 @@ class _Frame(NamedTuple):
 
 
 class ChatTemplate:
-    """Lays out one question for a language model that was made for text alone.
-
-    Raises:
-        ValueError: The chat template loses the question or the answer, or nothing ends an answer.
-    """
+    """Lays out one question for a language model that was made for text alone."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int) -> None:
         # The frame has to come first: `PlainText` makes the tokenizer read the template's control tokens as text.
@@ -74,7 +70,6 @@ class ChatTemplate:
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
-        """The token that ends the assistant's turn in the template, or the tokenizer's end of sequence."""
         return (self._frame.stop_id,)
 
     def layout(
@@ -83,9 +78,6 @@ class ChatTemplate:
         """Returns the sequence; the labels are the answer's tokens and the end of its turn.
 
         The shapes are not read, because every media item has the same number of visual tokens.
-
-        Raises:
-            ValueError: There are more or fewer places for media than items, or the template takes no earlier turns.
         """
         frame, row = self._frame, SequenceBuilder(self._frame.stop_id)
         *earlier, last = user_turns(prompt, turns, num_items=len(shapes), between="\n")
@@ -111,15 +103,12 @@ class ChatTemplate:
                 row.text(self._text.encode(piece))
 
     def decode(self, ids: Many[int]) -> str:
-        """Returns the text of generated ids, special tokens left out."""
         return self._text.decode(ids)
 
     def pieces(self, ids: Many[int]) -> list[str]:
-        """Returns the text of each id by itself."""
         return self._text.pieces(ids)
 
     def save(self, folder: Path) -> None:
-        """Writes the tokenizer as transformers reads it."""
         self._text.save(folder)
 
 
@@ -180,7 +169,6 @@ def _applied(tokenizer: PreTrainedTokenizerFast, turns: list[dict[str, Any]], *,
 
 
 def _opening(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ...]:
-    """Returns the ids of the template's beginning, with the token that opens a sequence where the tokenizer has one."""
     ids = _ids(tokenizer, text)
     bos = tokenizer.bos_token_id
     opens = bool(tokenizer("x").input_ids[:1] == [bos]) and bos is not None

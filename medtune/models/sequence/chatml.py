@@ -30,11 +30,7 @@ OPEN, CLOSE = "<|im_start|>", "<|im_end|>"
 
 
 class ChatML:
-    """Lays out questions for a ChatML language model.
-
-    Raises:
-        ValueError: The tokenizer has no ChatML tokens of its own.
-    """
+    """Lays out questions for a ChatML language model."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int) -> None:
         known = tokenizer.get_vocab()
@@ -58,7 +54,6 @@ class ChatML:
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
-        """The end-of-turn token."""
         return (self._stop_id,)
 
     def layout(
@@ -67,9 +62,6 @@ class ChatML:
         """Returns the sequence; the labels are the answer's tokens and the end of its turn.
 
         The shapes are not read, because every media item has the same number of visual tokens.
-
-        Raises:
-            ValueError: There are more or fewer places for media than items.
         """
         row = SequenceBuilder(self._stop_id)
         asked = user_turns(prompt, turns, num_items=len(shapes), between="\n")
@@ -90,13 +82,10 @@ class ChatML:
         return row.sequence(learnt_from=learnt_from)
 
     def decode(self, ids: Many[int]) -> str:
-        """Returns the text of generated ids, special tokens left out."""
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def pieces(self, ids: Many[int]) -> list[str]:
-        """Returns the text of each id by itself."""
         return [str(self._tokenizer.decode([i])) for i in ids]
 
     def save(self, folder: Path) -> None:
-        """Writes the tokenizer as transformers reads it."""
         self._tokenizer.save_pretrained(folder)

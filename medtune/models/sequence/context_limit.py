@@ -19,22 +19,16 @@ class ContextLimited:
 
     @property
     def pad_id(self) -> int:
-        """The padding token of the other family."""
         return self.family.pad_id
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
-        """The end tokens of the other family."""
         return self.family.stop_ids
 
     def layout(
         self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
-        """Returns the sequence that the other family lays out.
-
-        Raises:
-            ValueError: The sequence is longer than the language model's context.
-        """
+        """Returns the sequence that the other family lays out."""
         sequence = self.family.layout(prompt, answer, shapes=shapes, turns=turns)
         if len(sequence.ids) > self._max_tokens:
             of_media = sum(span.stop - span.start for span in sequence.media_spans)
@@ -47,11 +41,9 @@ class ContextLimited:
         return sequence
 
     def decode(self, ids: Many[int]) -> str:
-        """Returns the text of generated ids, special tokens left out."""
         return self.family.decode(ids)
 
     def pieces(self, ids: Many[int]) -> list[str]:
-        """Returns the text of each id by itself."""
         return self.family.pieces(ids)
 
     def save(self, folder: Path) -> None:

@@ -22,9 +22,6 @@ def user_turns(prompt: str, turns: Many[Turn], *, num_items: int, between: str =
         num_items: The number of media items that are shown.
         between: The text that is written behind each item where there are no marks.
 
-    Raises:
-        ValueError: There are marks, and not as many as items.
-
     Example:
         >>> user_turns("Larger?", [Turn("Which side?", "left")], num_items=2)
         [[0, 1, 'Which side?'], ['Larger?']]
@@ -52,11 +49,7 @@ def without_marks(text: str) -> str:
 
 
 def refuse_several(num_items: int) -> None:
-    """Refuses several items, for families that are shown one item at a time.
-
-    Raises:
-        ValueError: There are several items.
-    """
+    """Refuses several items, for families that are shown one item at a time."""
     if num_items > 1:
         raise ValueError(
             f"{num_items} media items are shown together, and this family is shown one at a time; choose another "
@@ -65,11 +58,7 @@ def refuse_several(num_items: int) -> None:
 
 
 def refuse_conversation(turns: Many[Turn], *, num_items: int) -> None:
-    """Refuses several items and earlier turns, for families that are asked one question about one item at a time.
-
-    Raises:
-        ValueError: There are several items or earlier turns.
-    """
+    """Refuses several items and earlier turns, for families that are asked one question about one item at a time."""
     refuse_several(num_items)
     if turns:
         raise ValueError(

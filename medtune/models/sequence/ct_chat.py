@@ -38,11 +38,7 @@ ADDED_TOKENS = ("<pad>", "<multiple_choice>", "<long_answer>", "<short_answe>", 
 
 
 class CTChat:
-    """Lays out one question for CT-CHAT.
-
-    Raises:
-        ValueError: The tokenizer lacks one of the template's tokens, or the task token.
-    """
+    """Lays out one question for CT-CHAT."""
 
     def __init__(
         self,
@@ -70,11 +66,7 @@ class CTChat:
     def layout(
         self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
-        """Returns the sequence; the labels are the answer's tokens and the end of its turn.
-
-        Raises:
-            ValueError: Several items or earlier turns are given.
-        """
+        """Returns the sequence; the labels are the answer's tokens and the end of its turn."""
         refuse_conversation(turns, num_items=len(shapes))
         prompt, encode = without_marks(prompt), self._text.encode
         row = SequenceBuilder(self.pad_id)

@@ -42,11 +42,7 @@ def end_ids(generation: GenerationConfig | None, tokenizer: PreTrainedTokenizerB
 
 
 def read_generation(folder: Path) -> GenerationConfig | None:
-    """Returns what generation_config.json in a folder says; None where there is no such file.
-
-    Raises:
-        ValueError: The file is damaged.
-    """
+    """Returns what generation_config.json in a folder says; None where there is no such file."""
     path = folder / "generation_config.json"
     if not path.is_file():
         return None
@@ -82,11 +78,9 @@ class EndedBy:
 
     @property
     def pad_id(self) -> int:
-        """The padding token of the other family."""
         return self.family.pad_id
 
     def layout(
         self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
-        """Returns the sequence that the other family lays out."""
         return self.family.layout(prompt, answer, shapes=shapes, turns=turns)

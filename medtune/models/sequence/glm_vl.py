@@ -29,11 +29,6 @@ def family(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate
 
 
 def _image(size: Size, *, processor: Any) -> Written:
-    """Returns the text of an image.
-
-    Raises:
-        ValueError: One side of the image is more than 200 times as long as the other.
-    """
     # The processor shows an image as a pair of equal frames, and its limits count the pixels of both.
     run = _run(size, processor.image_processor, frames=processor.image_processor.temporal_patch_size)
     return Written(processor.image_token, (run,))

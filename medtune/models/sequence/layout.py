@@ -84,10 +84,6 @@ class SequenceFamily(Protocol):
             shapes: For each media item that is shown, the size of the image or the frames of the video; empty where
                 none is shown. Families whose number of visual tokens does not depend on them do not read them.
             turns: The turns of the conversation before the prompt, which are not learnt.
-
-        Raises:
-            ValueError: The family does not take several items or earlier turns, or there are more or fewer marks than
-                items.
         """
         ...
 

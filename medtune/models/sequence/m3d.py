@@ -22,12 +22,7 @@ NUM_TOKENS = 256
 
 
 class M3D:
-    """Lays out one question for M3D-LaMed.
-
-    Raises:
-        ValueError: The tokenizer names no opening token, without which the volume would stand one place too early, or
-            no closing token.
-    """
+    """Lays out one question for M3D-LaMed."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int = NUM_TOKENS) -> None:
         self._text = PlainText(tokenizer)
@@ -40,11 +35,7 @@ class M3D:
     def layout(
         self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
-        """Returns the sequence; the labels are the answer's tokens and the end token.
-
-        Raises:
-            ValueError: Several items or earlier turns are given.
-        """
+        """Returns the sequence; the labels are the answer's tokens and the end token."""
         refuse_conversation(turns, num_items=len(shapes))
         question = f" {without_marks(prompt)}" if shapes else without_marks(prompt)
         return self.layout_text(question, None if answer is None else f"{question} {answer}", with_media=bool(shapes))

@@ -51,9 +51,6 @@ class Merlin:
         """Returns the family for the release's own tokenizer, that of RadLLaMA.
 
         The published code looks for the mark by the id of one token, and stops at a token by its number.
-
-        Raises:
-            ValueError: The tokenizer has no token for the mark, or fewer tokens than the number of the stop token.
         """
         if MARK not in tokenizer.get_vocab():
             raise ValueError(f"the tokenizer has no token {MARK!r}, which ends Merlin's questions; is it RadLLaMA's?")
@@ -70,9 +67,6 @@ class Merlin:
         """Returns the sequence; the labels are the answer's tokens and the stop token.
 
         Without media, the sequence begins with the first token of the prompt.
-
-        Raises:
-            ValueError: Several items or earlier turns are given.
         """
         refuse_conversation(turns, num_items=len(shapes))
         prompt, row = without_marks(prompt), SequenceBuilder(self.pad_id)

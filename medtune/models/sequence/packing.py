@@ -138,11 +138,7 @@ def _tokens(row: Many[Shown]) -> int:
 
 
 def pack(rows: Many[Many[Shown]], *, pad_id: int) -> PackedRows:
-    """Returns the rows as tensors, padded at the right with `pad_id`.
-
-    Raises:
-        ValueError: A tree has media spans but shows no media item.
-    """
+    """Returns the rows as tensors, padded at the right with `pad_id`."""
     length = max(_tokens(row) for row in rows)
     ids_BL = torch.full((len(rows), length), pad_id)
     axes = torch.tensor(rows[0][0].tree.positions).shape[1:]
@@ -174,7 +170,6 @@ def pack(rows: Many[Many[Shown]], *, pad_id: int) -> PackedRows:
 
 
 def _padding(rows: int, length: int) -> Tensor:
-    """Returns the columns of rows of padding alone."""
     rank_L = torch.arange(length)
     columns_CL = torch.stack([rank_L, rank_L + 1, torch.full((length,), PADDING), torch.full((length,), NO_BLOCK)])
     return columns_CL.repeat(rows, 1, 1)
@@ -196,7 +191,6 @@ def places_of(tree: Tree) -> list[int]:
 
 
 def _is_chain(tree: Tree) -> bool:
-    """Returns whether a tree has no branches."""
     return tree.ends.count(len(tree.ids)) == len(tree.ids)
 
 
@@ -220,9 +214,6 @@ def spans_of_rows(media_BL: Tensor, media_S: Tensor, length_S: Tensor) -> tuple[
         media_BL: bool, True at visual tokens.
         media_S: Number of the media item that each media span shows, in the order of the rows.
         length_S: Number of visual tokens of each media span.
-
-    Raises:
-        ValueError: The visual tokens of a row are not those of whole spans.
     """
     waiting = iter([ShownSpan(*each) for each in zip(media_S.tolist(), length_S.tolist(), strict=True)])
     rows = []

@@ -24,11 +24,7 @@ class PlainText:
         return tuple(self._tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids)
 
     def special(self, token: str) -> int:
-        """Returns the id of a token.
-
-        Raises:
-            ValueError: The tokenizer has no such token.
-        """
+        """Returns the id of a token."""
         known = self._tokenizer.get_vocab()
         if token not in known:
             raise ValueError(f"the tokenizer has no token {token!r}; is it the one of this model?")
@@ -36,20 +32,12 @@ class PlainText:
 
     @property
     def bos_id(self) -> int:
-        """The id of the token that opens every sequence.
-
-        Raises:
-            ValueError: The tokenizer names none. Without it, all other tokens would stand one place too early.
-        """
+        """The id of the token that opens every sequence."""
         return self._named("bos_token_id")
 
     @property
     def eos_id(self) -> int:
-        """The id of the token that ends an answer.
-
-        Raises:
-            ValueError: The tokenizer names none.
-        """
+        """The id of the token that ends an answer."""
         return self._named("eos_token_id")
 
     def _named(self, field: str) -> int:
@@ -63,9 +51,7 @@ class PlainText:
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def pieces(self, ids: Many[int]) -> list[str]:
-        """Returns the text of each id by itself."""
         return [str(self._tokenizer.decode([i])) for i in ids]
 
     def save(self, folder: Path) -> None:
-        """Writes the tokenizer as transformers reads it."""
         self._tokenizer.save_pretrained(folder)

@@ -86,8 +86,6 @@ class Writing:
 
 
 class _Edges(NamedTuple):
-    """The white space around a text, which some templates leave out."""
-
     before: str
     behind: str
 
@@ -125,16 +123,11 @@ class _Asked(NamedTuple):
 
     @property
     def whole(self) -> str:
-        """The whole text."""
         return "".join(chain.from_iterable(zip_longest(self.around, self.texts, fillvalue="")))
 
 
 class ProcessorTemplate:
-    """Lays out questions for a model of transformers.
-
-    Raises:
-        ValueError: The processor has no chat template, or it drops the image, the question or the answer.
-    """
+    """Lays out questions for a model of transformers."""
 
     def __init__(self, processor: Any, *, writing: Writing, max_tokens: int) -> None:
         self._processor = processor
@@ -159,18 +152,12 @@ class ProcessorTemplate:
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
-        """The token that ends the assistant's turn in the template, or the tokenizer's end of sequence."""
         return (self._stop_id,)
 
     def layout(
         self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
-        """Returns the sequence; the labels are the answer's tokens and the end of its turn.
-
-        Raises:
-            ValueError: The shape of a media item is not given, the family takes no videos, there are more or fewer
-                places for media than items, or the sequence is longer than the model reads; it is never cut off.
-        """
+        """Returns the sequence; the labels are the answer's tokens and the end of its turn."""
         if self._writing.alone:
             refuse_several(len(shapes))
         media = [self._shown(shape) for shape in shapes]
@@ -209,7 +196,6 @@ class ProcessorTemplate:
     def _asked(
         self, prompt: str, turns: tuple[Turn, ...], media: tuple[MediaText[Any], ...], written: tuple[str, ...]
     ) -> _Asked:
-        """Returns the conversation in the words of the template, given how each media item is written."""
         said: list[str] = []
         form: list[tuple[_Part, ...]] = []
         answers: list[str | None] = [*(turn.answer for turn in turns), None]
@@ -225,11 +211,9 @@ class ProcessorTemplate:
         return _Asked(tuple(text.strip() for text in said), around, frame.lead, tuple(shown))
 
     def decode(self, ids: Many[int]) -> str:
-        """Returns the text of generated ids, special tokens left out."""
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def pieces(self, ids: Many[int]) -> list[str]:
-        """Returns the text of each id by itself."""
         return [str(self._tokenizer.decode([i])) for i in ids]
 
     def save(self, folder: Path) -> None:
@@ -237,7 +221,6 @@ class ProcessorTemplate:
         self._processor.save_pretrained(folder)
 
     def _encode_uncached(self, asked: _Asked, answer: str | None) -> tuple[tuple[int, ...], ...]:
-        """Returns the ids before the answer, with one placeholder for each visual run, and the ids of the answer."""
         if any(map(self._control.search, asked.texts)):
             first, *others = asked.around
             context = self._ids(first, first=True)
@@ -263,7 +246,6 @@ class ProcessorTemplate:
         return tuple(self._tokenizer(text, add_special_tokens=special).input_ids)
 
     def _plain(self, text: str) -> tuple[int, ...]:
-        """Returns the ids of a text in which a control token that is spelt out stays plain text."""
         return tuple(self._tokenizer(text, add_special_tokens=False, split_special_tokens=True).input_ids)
 
     def _one_id(self, token: str) -> int:

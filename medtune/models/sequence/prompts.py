@@ -47,9 +47,6 @@ def pad_left(sequences: Many[Sequence], media: Many[int | None], *, pad_id: int)
         media: Number of the first media item that each sequence shows, behind which its others follow; None where it
             shows none.
         pad_id: Token that fills the shorter rows; it is masked.
-
-    Raises:
-        ValueError: A sequence has media spans but shows no media item.
     """
     length = max(len(sequence.ids) for sequence in sequences)
     shape = (len(sequences), length)

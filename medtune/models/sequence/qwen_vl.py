@@ -72,9 +72,6 @@ def limit_qwen2_videos(processor: Any, max_pixels: int | None, max_tokens: int) 
         processor: The checkpoint's processor, which is changed.
         max_pixels: Largest number of pixels of a frame; None takes the vendor's, or the processor's where it is lower.
         max_tokens: Number of tokens that the language model can read.
-
-    Raises:
-        ValueError: The number is below the processor's lower limit.
     """
     video, side = processor.video_processor, _side(processor.video_processor)
     size = dict(video.size)
@@ -91,9 +88,6 @@ def limit_qwen3_videos(processor: Any, max_pixels: int | None, max_tokens: int) 
         processor: The checkpoint's processor, which is changed.
         max_pixels: Largest number of pixels of a frame; None takes the vendor's.
         max_tokens: Number of tokens that the language model can read.
-
-    Raises:
-        ValueError: The number is below the processor's lower limit.
     """
     video, side = processor.video_processor, _side(processor.video_processor)
     size = dict(video.size)
@@ -120,11 +114,6 @@ def _family(processor: Any, video: MediaText[Frames], max_tokens: int) -> Proces
 
 
 def _image(size: Size, *, image_processor: Any) -> Written:
-    """Returns the text of an image.
-
-    Raises:
-        ValueError: One side of the image is more than 200 times as long as the other.
-    """
     side = image_processor.patch_size * image_processor.merge_size
     limits = image_processor.size
     height, width = smart_resize(

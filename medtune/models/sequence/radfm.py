@@ -25,11 +25,7 @@ TOKENS_PER_SCAN = 34
 
 
 class RadFM:
-    """Lays out one question for RadFM.
-
-    Raises:
-        ValueError: The tokenizer names no opening or no closing token.
-    """
+    """Lays out one question for RadFM."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, *, tokens_per_scan: int = TOKENS_PER_SCAN) -> None:
         self._text = PlainText(tokenizer)
@@ -42,11 +38,7 @@ class RadFM:
     def layout(
         self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
-        """Returns the sequence with one scan before the question; the labels are the answer and the end token.
-
-        Raises:
-            ValueError: Several items or earlier turns are given.
-        """
+        """Returns the sequence with one scan before the question; the labels are the answer and the end token."""
         refuse_conversation(turns, num_items=len(shapes))
         return self.layout_scans(without_marks(prompt), answer, positions=(0,) if shapes else ())
 
@@ -63,9 +55,6 @@ class RadFM:
             answer: The text of the answer; None where it is to be generated.
             positions: Position of each scan in the question, from 0 to the number of its characters; see `cut`.
             answer_positions: Position of each scan in the answer, likewise.
-
-        Raises:
-            ValueError: A position lies outside its text, or the text of a position is empty.
         """
         parts = _parts(question, positions, "question")
         row = self._row(parts)
@@ -98,7 +87,6 @@ def cut(position: int) -> int:
 
 
 def _parts(text: str, positions: Many[int], name: str) -> list[str]:
-    """Returns the pieces of a text between its scans, one more than there are scans."""
     if any(not 0 <= position <= len(text) for position in positions) or (positions and not text):
         raise ValueError(f"scan positions {list(positions)} for {name} {text!r} of {len(text)} characters")
     cuts = sorted(map(cut, positions))

@@ -102,8 +102,6 @@ _Key = tuple[int, int, Position, int | None]
 
 
 class _Growing:
-    """A tree to which sequences are added one after another; its nodes have numbers in the order of their arrival."""
-
     def __init__(self) -> None:
         self._ids: list[int] = []
         self._positions: list[Position] = []
@@ -117,7 +115,6 @@ class _Growing:
         self._shared = 0
 
     def has_room_for(self, sequence: Sequence, *, max_tokens: int, room: int) -> bool:
-        """Returns whether the tree keeps its limit with one sequence more."""
         known, wanted = self._known(sequence), _num_nodes(sequence)
         # A sequence that leaves the one before at some token leaves all others there or earlier.
         shared = min(self._shared, self._in_common(sequence))
@@ -125,7 +122,6 @@ class _Growing:
         return size <= max(max_tokens, 2 * shared)
 
     def add(self, sequence: Sequence, number: int) -> None:
-        """Adds a sequence, whose targets get that number."""
         common = self._in_common(sequence) if self._last is not None else _num_nodes(sequence)
         self._shared = common if self._last is None else min(self._shared, common)
         path = self._known(sequence)
@@ -146,11 +142,9 @@ class _Growing:
         self._last, self._path = sequence, path
 
     def _in_common(self, sequence: Sequence) -> int:
-        """Returns the number of first tokens that a sequence has in common with the one before."""
         return 0 if self._last is None else min(_in_common(self._last, sequence), len(self._path), _num_nodes(sequence))
 
     def _known(self, sequence: Sequence) -> list[int]:
-        """Returns the nodes of a sequence's first tokens that the tree has already."""
         path = self._path[: self._in_common(sequence)]
         for key in _keys(sequence, len(path), _num_nodes(sequence)):
             found = self._children.get((path[-1] if path else ROOT, *key))
@@ -160,7 +154,6 @@ class _Growing:
         return path
 
     def tree(self) -> Tree:
-        """Returns the tree, with its nodes numbered depth first."""
         place, ends = _depth_first(self._parents)
         order = sorted(range(len(place)), key=place.__getitem__)
         at = [*place, ROOT]
@@ -176,12 +169,10 @@ class _Growing:
 
 
 def _num_nodes(sequence: Sequence) -> int:
-    """Returns the number of a sequence's tokens that need a node."""
     return len(sequence.ids) - (sequence.labels[-1] != IGNORED)
 
 
 def _learnt(sequence: Sequence) -> Iterator[int]:
-    """Yields the places of a sequence's learnt tokens; nothing predicts the first token."""
     for first in range(0, len(sequence.labels), _COMPARED):
         part = sequence.labels[first : first + _COMPARED]
         if part.count(IGNORED) < len(part):
@@ -189,7 +180,6 @@ def _learnt(sequence: Sequence) -> Iterator[int]:
 
 
 def _keys(sequence: Sequence, first: int, stop: int) -> Iterator[tuple[int, Position, int | None]]:
-    """Yields what tells the tokens from `first` to `stop` from others at the same place: id, position, media item."""
     items: dict[int, int] = {}
     for span in sequence.media_spans:
         items.update(dict.fromkeys(range(max(span.start, first), min(span.stop, stop)), span.item))

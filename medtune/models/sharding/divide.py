@@ -48,9 +48,6 @@ def divide(model: Model, precision: Precision, mesh: DeviceMesh) -> None:
             stage.
         precision: The precision that the model computes in, resolved for the device.
         mesh: The ranks, along one dimension.
-
-    Raises:
-        ValueError: A weight is too large for float16, which the precision asks for.
     """
     types = stored_types(model, precision)
     set_rest(model, precision)
@@ -88,7 +85,6 @@ def units_of(model: Model) -> list[nn.Module]:
 
 
 def _outermost_layers(module: nn.Module) -> Iterator[nn.Module]:
-    """Yields the layers of transformers that lie in no other layer; each is only ever run as a whole."""
     for child in module.children():
         if isinstance(child, GradientCheckpointingLayer):
             yield child
@@ -103,9 +99,6 @@ def read_weight(parameter: nn.Parameter, name: str, dtype: torch.dtype | None) -
         parameter: The parameter.
         name: Its name, for the message.
         dtype: Its type; None keeps it, as for whole numbers.
-
-    Raises:
-        ValueError: A weight is too large for float16, which its type is.
     """
     values = read(parameter)
     parameter.data = (values if dtype is None else in_type(name, values, dtype)).contiguous()

@@ -85,6 +85,5 @@ def fsdp_in_turns(model: nn.Module, turns: Turns) -> Iterator[None]:
 
 
 def _groups(divided: Sequence[FSDPModule]) -> list[Any]:
-    """Returns FSDP2's groups of parameters in the order of the model, each once."""
     found = [group for module in divided for group in module._get_fsdp_state()._fsdp_param_groups]
     return list({id(group): group for group in found}.values())

@@ -44,7 +44,6 @@ def lock_step(
     Raises:
         RanksFailedError: Another rank has failed.
         StoppedInTurn: Some rank was asked to stop.
-        ValueError: The model is divided by another strategy, and `in_turns` is missing.
     """
     if not is_divided(model):
         yield None
@@ -62,7 +61,6 @@ def lock_step(
 
 
 def _group(timeout: timedelta | None) -> dist.ProcessGroup:
-    """Returns a group of all ranks that exchanges integers without a GPU; the first call makes it, on all ranks."""
     world = dist.group.WORLD
     assert world is not None
     if not _group_of_world or _group_of_world[0] is not world:

@@ -104,7 +104,6 @@ class Turns:
         return int(wishes)
 
     def _told(self, failed: int, message: str) -> str:
-        """Returns the message of the rank that failed."""
         said = message.encode()[:_MESSAGE_BYTES]
         sent = torch.zeros(_MESSAGE_BYTES, dtype=torch.uint8)
         sent[: len(said)] = torch.tensor(list(said), dtype=torch.uint8)

@@ -41,11 +41,7 @@ class Tower:
 
 
 def find_tower(name: str, size: Size) -> Tower:
-    """Returns the tower of that name for volumes of shape (1, *size).
-
-    Raises:
-        ValueError: There is no such tower, or a side of the volume is no multiple of the tower's patch.
-    """
+    """Returns the tower of that name for volumes of shape (1, *size)."""
     try:
         made = cast("Callable[[Size], Tower]", catalog.load(catalog.TOWERS, name))
         return made(size)
@@ -60,9 +56,6 @@ def patch_grid(name: str, size: Size, *, patch: int) -> Size:
         name: Name of the tower, for the message.
         size: Voxels along each axis of the volume.
         patch: Voxels along each side of a patch.
-
-    Raises:
-        ValueError: A side of the volume is no multiple of the patch.
     """
     if any(side % patch for side in size):
         raise ValueError(f"{name} splits volumes into patches of {patch}; {size} does not divide")

@@ -196,11 +196,7 @@ class CTViT(nn.Module):
         self.unread = Unread(config)
 
     def encode(self, volume_B1THW: Tensor) -> Tensor:
-        """Returns the encoder's own features before the codebook, (B, t, h, w, D).
-
-        Raises:
-            ValueError: A side is no multiple of the patch.
-        """
+        """Returns the encoder's own features before the codebook, (B, t, h, w, D)."""
         depth, height, width = self.config.patch
         sides = tuple(volume_B1THW.shape[2:])
         if any(side % patch for side, patch in zip(sides, self.config.patch, strict=True)):
@@ -246,11 +242,7 @@ class CTViT(nn.Module):
 
 
 def tower(size: Size) -> Tower:
-    """Returns a small CTViT, which can be trained from random weights, for volumes of shape (1, *size).
-
-    Raises:
-        ValueError: A side of the volume is no multiple of the patch.
-    """
+    """Returns a small CTViT, which can be trained from random weights, for volumes of shape (1, *size)."""
     patch, width = 2, 96
     grid = patch_grid("ctvit", size, patch=patch)
     config = CTViTConfig((patch,) * 3, width, 2, 2, heads=4, head_width=24, mlp_width=width * 8 // 3, codes=1024)

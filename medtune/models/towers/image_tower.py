@@ -35,7 +35,6 @@ class ImageTransform:
 
     @property
     def kinds(self) -> tuple[MediaKind, ...]:
-        """The transform takes images alone."""
         return ("image",)
 
     @property
@@ -44,7 +43,6 @@ class ImageTransform:
         return None
 
     def shape(self, ref: MediaRef) -> Shape | None:
-        """Returns the size of the image."""
         return media_shape(ref)
 
     def __call__(self, media: Media) -> Tensor:
@@ -95,9 +93,6 @@ def load_by_name(tower: GridTower, tensors: dict[str, Tensor], *, left_out: tupl
         tensors: The tensors by name.
         left_out: Beginnings of names that are not loaded.
         where: The file, for messages.
-
-    Raises:
-        ValueError: A name is missing, or the backbone does not know it.
     """
     wanted = {name: value for name, value in tensors.items() if not name.startswith(left_out)}
     own = tower.backbone.state_dict().keys()
@@ -117,9 +112,6 @@ def load_by_order(backbone: nn.Module, tensors: dict[str, Tensor], *, where: str
         backbone: The network that is filled.
         tensors: The tensors, in the order of the file.
         where: The file, for messages.
-
-    Raises:
-        ValueError: A shape differs, or the file has too few tensors.
     """
     own = backbone.state_dict()
     if len(tensors) < len(own):

@@ -68,11 +68,7 @@ class M3DViT(nn.Module):
         return depth, height, width
 
     def forward(self, volume_B1ZHW: Tensor) -> Tensor:
-        """Returns features_BzhwD.
-
-        Raises:
-            ValueError: The volume has another size than the position table was made for.
-        """
+        """Returns features_BzhwD."""
         if tuple(volume_B1ZHW.shape[2:]) != self.config.image_size:
             raise ValueError(f"a volume of {tuple(volume_B1ZHW.shape[2:])}, the tower takes {self.config.image_size}")
         tokens_BND: Tensor = self.vit(volume_B1ZHW)[0]

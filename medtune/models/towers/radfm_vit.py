@@ -58,11 +58,7 @@ class StridedPositions(nn.Module):
         self.tables = nn.ModuleList(nn.Embedding(count, width // 3) for count in rows)
 
     def forward(self, grid: tuple[int, int, int]) -> Tensor:
-        """Returns positions_ND, in an order in which the height changes slowest and the depth fastest.
-
-        Raises:
-            ValueError: The grid has more patches than a table has entries.
-        """
+        """Returns positions_ND, in an order in which the height changes slowest and the depth fastest."""
         parts = []
         for axis, (each, count) in enumerate(zip(self.tables, grid, strict=True)):
             # Under ZeRO-3 a weight has its shape and its values only while its own module computes.
@@ -111,11 +107,7 @@ class RadFMViT(nn.Module):
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.depth))
 
     def forward(self, volume_BCHWZ: Tensor) -> Tensor:
-        """Returns features_BhwzD.
-
-        Raises:
-            ValueError: A side is no multiple of the patch, or holds more patches than there are positions.
-        """
+        """Returns features_BhwzD."""
         sides = tuple(volume_BCHWZ.shape[2:])
         if any(side % patch for side, patch in zip(sides, self.config.patch, strict=True)):
             raise ValueError(f"a volume of {sides} does not split into patches of {self.config.patch}")

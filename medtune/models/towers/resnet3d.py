@@ -65,11 +65,7 @@ class ResNet3D(nn.Module):
         nn.init.zeros_(self.residual.bias)
 
     def forward(self, volume_B1XYZ: Tensor) -> Tensor:
-        """Returns features (B, *grid, D).
-
-        Raises:
-            ValueError: The volume has another size than the dense layers were made for.
-        """
+        """Returns features (B, *grid, D)."""
         if tuple(volume_B1XYZ.shape[2:]) != self.config.size:
             raise ValueError(f"a volume of {tuple(volume_B1XYZ.shape[2:])}, the tower takes {self.config.size}")
         cells = self.activation(self.blocks(self.stem(volume_B1XYZ)))
@@ -79,11 +75,7 @@ class ResNet3D(nn.Module):
 
 
 def tower(size: Size) -> Tower:
-    """Returns the tower for volumes of shape (1, *size).
-
-    Raises:
-        ValueError: A side of the volume is no multiple of the patch.
-    """
+    """Returns the tower for volumes of shape (1, *size)."""
     config = ResNet3DConfig(size)
     patch_grid("resnet3d", size, patch=config.patch)
     return Tower(lambda: ResNet3D(config), config.width, config.grid)

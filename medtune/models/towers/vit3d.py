@@ -10,11 +10,7 @@ PATCH = 2
 
 
 def tower(size: Size) -> Tower:
-    """Returns the tower for volumes of shape (1, *size).
-
-    Raises:
-        ValueError: A side of the volume is no multiple of the patch.
-    """
+    """Returns the tower for volumes of shape (1, *size)."""
     grid = patch_grid("vit3d", size, patch=PATCH)
     config = M3DViTConfig(size, (PATCH,) * 3, WIDTH, 2 * WIDTH, depth=4, heads=4)
     return Tower(lambda: M3DViT(config), WIDTH, grid)

@@ -62,7 +62,6 @@ def hub_entry(
 
 
 def _own_config(loading: Loading, family: Family) -> PreTrainedConfig | None:
-    """Returns the configuration of a recipe's own weights; None where it is not here or is of another family."""
     folder = None if loading.weights is None else kept_folder(loading.weights, loading.revision)
     if folder is None or not (folder / "config.json").is_file():
         return None
@@ -89,7 +88,6 @@ def pretrained(where: str, family: Family, loading: Loading) -> Assembled:
 
     Raises:
         AssetError: The files are not on this machine, and the hub did not give them.
-        ValueError: The folder holds a model of another family, no processor, or incomplete weights.
     """
     # What is small is read and checked first, because the weights may take hours to come.
     folder = checkpoint_folder(where, what="configuration", revision=loading.revision, files=SMALL_FILES)
@@ -116,9 +114,6 @@ def put_together(whole: PreTrainedModel, processor: Any, family: Family, loading
         family: The family of the model.
         loading: The recipe's settings.
         where: Folder, or hub id and commit, from which the weights come, for reports.
-
-    Raises:
-        ValueError: The recipe sets frames of videos, or volumes as frames, for a family that takes no videos.
     """
     config: Any = whole.config
     sequence = family.sequence(processor, config=config, max_tokens=config.get_text_config().max_position_embeddings)
@@ -149,11 +144,7 @@ def _limit_images(processor: Any, family: Family, loading: Loading, *, where: st
 
 
 def refuse_pixel_limits(family: Family, loading: Loading) -> None:
-    """Refuses `model.image_max_pixels` and `video_max_pixels` for a family that scales media to a size of its own.
-
-    Raises:
-        ValueError: The recipe sets one of them for such a family.
-    """
+    """Refuses `model.image_max_pixels` and `video_max_pixels` for a family that scales media to a size of its own."""
     if loading.image_max_pixels is not None and not family.any_size:
         raise ValueError(
             f"model.image_max_pixels is set, but {family.model_types[0]} scales every image to its own size"
@@ -191,10 +182,6 @@ def read_processor(folder: Path, said: str) -> Any:
     Args:
         folder: The folder with the checkpoint's files.
         said: The checkpoint in words, for messages.
-
-    Raises:
-        ValueError: The checkpoint holds no processor, only a tokenizer without an image processor, or wants code of
-            its own.
     """
     processor = _read(AutoProcessor, folder, said, what="processor (preprocessor_config.json, tokenizer.json)")
     if not hasattr(processor, "image_processor"):
@@ -210,9 +197,6 @@ def read_weights(folder: Path, said: str, loading: Loading, *, attention: str | 
         said: The checkpoint as messages name it.
         loading: The recipe's settings.
         attention: Name of the attention's implementation; None takes the one that transformers chooses.
-
-    Raises:
-        ValueError: The weights are not those of the configuration.
     """
     model, report = _read(
         AutoModelForImageTextToText,

@@ -60,11 +60,7 @@ class ProcessorTransform:
         return media_shape(ref, self.frames)
 
     def __call__(self, media: Media) -> Pixels:
-        """Returns the tower's arguments for one image, video or volume.
-
-        Raises:
-            ValueError: The processor refuses the item, for instance as too narrow, or the model takes no such media.
-        """
+        """Returns the tower's arguments for one image, video or volume."""
         if self.volumes is not None and isinstance(media, Volume):
             media = self.volumes(media)
         if isinstance(media, Video) and self.video is not None:

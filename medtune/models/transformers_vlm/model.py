@@ -92,10 +92,6 @@ class TransformersVlm(Model):
 
         Rows with and without media are read apart: transformers' cross-attention layers are skipped only where no row
         shows an image.
-
-        Raises:
-            ValueError: A row shows media that were not encoded, was cut through its image, or holds more than the
-                model takes in a row.
         """
         step = self._whole_rows(rows)
         parts = [self._targets(rows, step, chosen, encoded) for chosen in _alike(step)]
@@ -120,12 +116,7 @@ class TransformersVlm(Model):
 
     @torch.no_grad()
     def reply(self, rows: PackedRows, encoded: Encoded | None, wanted: Sequence[Wanted]) -> list[list[int]]:
-        """Returns the ids of replies that grow behind one row of prompts.
-
-        Raises:
-            ValueError: The model cannot be told who sees whom, there are several rows, or the row shows media that were
-                not encoded.
-        """
+        """Returns the ids of replies that grow behind one row of prompts."""
         if self.plain_because is not None:
             raise ValueError(f"replies cannot grow in one row: {self.plain_because}")
         row = self._whole_rows(rows)
@@ -183,9 +174,6 @@ class TransformersVlm(Model):
             encoded: The encoded media; None where no row shows any.
             max_new_tokens: Largest number of tokens of a reply.
             stop_ids: Ids of the tokens that end a reply.
-
-        Raises:
-            ValueError: The rows are not left-padded.
         """
         if not bool(rows.attention_BL[:, -1].all()):
             raise ValueError("generation needs left-padded rows")
@@ -218,23 +206,17 @@ class TransformersVlm(Model):
 
 
 def _in_place(tensor: Tensor, weight: Tensor) -> Tensor:
-    """Returns a tensor of a media item on the device of a weight, and in its type if it holds fractions."""
     moved = placed(tensor, weight.device)
     return moved.to(weight.dtype) if tensor.is_floating_point() else moved
 
 
 def _alike(step: Step) -> list[list[int]]:
-    """Returns the numbers of the rows that show media and those of the rows that do not; empty groups are left out."""
     groups = ([row for row, spans in enumerate(step.spans) if bool(spans) == shown] for shown in (True, False))
     return [rows for rows in groups if rows]
 
 
 def sequence_padding(rows: PackedRows, because: str) -> Tensor:
-    """Returns bool (B, L), False at padding, for rows that hold one sequence each.
-
-    Raises:
-        ValueError: A row holds a tree with branches, or several trees.
-    """
+    """Returns bool (B, L), False at padding, for rows that hold one sequence each."""
     attention_BL = rows.counted
     if not rows.is_plain:
         raise ValueError(f"a row holds more than one sequence, but each needs its own: {because}")
@@ -242,7 +224,6 @@ def sequence_padding(rows: PackedRows, because: str) -> Tensor:
 
 
 def _next_tokens(row: Step, new: NewTokens) -> Step:
-    """Returns the step that reads the next tokens of the replies that grow behind a row."""
     return Step(
         ids_BL=new.ids_1A,
         positions_BL=new.positions_1A,
@@ -254,7 +235,6 @@ def _next_tokens(row: Step, new: NewTokens) -> Step:
 
 
 def _next_step(step: Step, ids_B: Tensor) -> Step:
-    """Returns the step that reads one more token per row, one position further on every axis."""
     new_B1 = torch.ones_like(step.media_BL[:, -1:])
     return Step(
         ids_BL=ids_B.unsqueeze(1),

@@ -25,8 +25,6 @@ SEGMENTS = "medtune_segments_like_flash"
 
 
 class _Run(NamedTuple):
-    """Segments of one length that stand one behind another."""
-
     length: int
     number: int
 
@@ -96,7 +94,6 @@ def _runs(boundaries: Sequence[int]) -> list[_Run]:
 
 
 def _stacked(parts_1HSD: Sequence[Tensor], length: int) -> Tensor:
-    """Returns segments of one length as a batch (K, H, N, D)."""
     whole_1HSD = parts_1HSD[0] if len(parts_1HSD) == 1 else torch.cat(list(parts_1HSD), dim=2)
     _, heads, patches, width = whole_1HSD.shape
     return whole_1HSD.reshape(heads, patches // length, length, width).transpose(0, 1)

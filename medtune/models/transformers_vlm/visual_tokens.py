@@ -109,7 +109,6 @@ def _of_grids(whole: PreTrainedModel, given: Pixels) -> dict[str, Any]:
 
 
 def _joined(tensors: Sequence[Tensor]) -> Tensor:
-    """Returns the tensors of all images as one; missing tiles (axis 1) of images with fewer tiles are zeros."""
     if tensors[0].dim() == 5:
         tiles = max(tensor.shape[1] for tensor in tensors)
         tensors = [torch.nn.functional.pad(t, (0, 0) * 3 + (0, tiles - t.shape[1])) for t in tensors]
@@ -132,9 +131,6 @@ def rows_of(tokens: Sequence[Tensor], step: Step) -> Tensor:
     Args:
         tokens: A tensor (N, E) for each image.
         step: The rows; all of them show images.
-
-    Raises:
-        ValueError: A row's media spans do not hold exactly the tokens of their images.
     """
     chosen: list[Tensor] = []
     for spans in step.spans:

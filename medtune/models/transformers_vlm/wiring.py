@@ -65,7 +65,6 @@ class Step(NamedTuple):
         return self.seen.dim() == 3
 
     def part(self, rows: Sequence[int]) -> Step:
-        """Returns the step of some rows alone."""
         if len(rows) == len(self.spans):
             return self
         here_B = torch.tensor(rows)

@@ -65,10 +65,6 @@ def apply_tuning(model: Model, tuning: Tuning, *, seed: int) -> tuple[PartRow, .
         model: The model, without adapters.
         tuning: How each part learns.
         seed: Seed for the random weights of the adapters.
-
-    Raises:
-        ValueError: LoRA targets match no module, a pattern matches no parameter, no parameter would learn, or one that
-            should learn is held in 4 bits.
     """
     adapt(model, [tuning], seed=seed)
     return set_learning(model, tuning)
@@ -80,9 +76,6 @@ def adapt(model: Model, tunings: Sequence[Tuning], *, seed: int) -> None:
     These parameters are then stored in float32, whatever type the model's weights have; weights that stay in their
     files get that type when they are read. The random weights of the adapters are drawn from `seed`, so that a recipe
     starts from the same weights on all ranks.
-
-    Raises:
-        ValueError: LoRA targets match no module, or two tunings want different adapters for one part.
     """
     torch.manual_seed(seed)
     for part in PARTS:
@@ -112,9 +105,6 @@ def set_learning(
         tuning: How each part learns.
         types: The type that each parameter will be stored in, for a model whose weights are still in their files; None
             for a model that has its weights.
-
-    Raises:
-        ValueError: No parameter would learn, a pattern matches none, or a parameter that should learn is in 4 bits.
     """
     learning = _learning(model, tuning)
     for name, parameter in model.named_parameters():
@@ -147,7 +137,6 @@ def _row(model: Model, part: PartName, how: PartTuning, types: Mapping[str, torc
 
 
 def _type_of(parameters: Iterable[tuple[str, Tensor]], types: Mapping[str, torch.dtype]) -> str | None:
-    """Returns the number type of most of the parameters; None if there are none."""
     sizes: Counter[str] = Counter()
     for name, parameter in parameters:
         sizes[str(types.get(name, parameter.dtype)).removeprefix("torch.")] += logical_size(parameter)
@@ -155,11 +144,6 @@ def _type_of(parameters: Iterable[tuple[str, Tensor]], types: Mapping[str, torch
 
 
 def _learning(model: Model, tuning: Tuning) -> set[str]:
-    """Returns the names of the parameters that a tuning lets learn.
-
-    Raises:
-        ValueError: A pattern matches no parameter, or a parameter that should learn is held in 4 bits.
-    """
     found: set[str] = set()
     for part, how in tuning.parts().items():
         named = {name: _local_name(model, name) for name, _ in part_parameters(model, part)}
@@ -184,7 +168,6 @@ def _learning(model: Model, tuning: Tuning) -> set[str]:
 
 
 def _local_name(model: Model, name: str) -> str:
-    """Returns a parameter's name inside its part, as it was before an adapter was added."""
     _, root = root_of(name, model.part_roots)
     inside = name.removeprefix(root).removeprefix(".").replace(".base_layer", "")
     return inside if "." in inside else f"{root.rpartition('.')[2]}.{inside}".rstrip(".")
@@ -195,7 +178,6 @@ def _size(parameters: Iterable[Tensor]) -> int:
 
 
 def _inject_lora(model: Model, part: PartName, lora: Lora) -> None:
-    """Adds adapters to the modules of a part that the targets name; modules of other parts are never adapted."""
     from peft import LoraConfig, inject_adapter_in_model
 
     adapted = False
@@ -235,7 +217,6 @@ def _inject_lora(model: Model, part: PartName, lora: Lora) -> None:
 
 
 def _add_lengths(model: Model, names: Sequence[str]) -> None:
-    """Adds DoRA's lengths to layers whose parameters are only counted."""
     from peft.tuners.lora.dora import DoraLinearLayer
 
     for name in names:
@@ -320,9 +301,6 @@ class GradientAudit:
         Args:
             reached: For each part, whether it got a gradient on any device; a device that had no share of the step
                 has seen none.
-
-        Raises:
-            ValueError: A trainable part got no gradient, or a frozen one has one.
         """
         for handle in self._handles:
             handle.remove()

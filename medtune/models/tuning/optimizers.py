@@ -18,9 +18,6 @@ def build_optimizer(name: OptimizerName, groups: list[dict[str, Any]], *, scaled
         scaled_loss: Whether the gradients are scaled (16-mixed). They have to be unscaled, measured and clipped before
             the step, so the fused optimizer, which would unscale them itself, is not used.
 
-    Raises:
-        ValueError: The optimizer needs bitsandbytes, which is not installed.
-
     Source: Loshchilov & Hutter 2019, arXiv 1711.05101; Dettmers et al. 2022, arXiv 2110.02861.
     """
     if name == "adamw":

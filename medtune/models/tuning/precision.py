@@ -29,11 +29,7 @@ output of an embedding that learns. Layers that models define themselves multipl
 
 
 def resolved(wanted: Precision, device: torch.device) -> Precision:
-    """Returns the precision for a device; "auto" becomes bf16-mixed where bfloat16 is native there, else 32-true.
-
-    Raises:
-        ValueError: The recipe asks for 16-mixed on a CPU.
-    """
+    """Returns the precision for a device; "auto" becomes bf16-mixed where bfloat16 is native there, else 32-true."""
     if wanted == "16-mixed" and device.type == "cpu":
         raise ValueError("train.precision 16-mixed needs a GPU; on a CPU take bf16-mixed or 32-true")
     if wanted != "auto":
@@ -45,11 +41,7 @@ def resolved(wanted: Precision, device: torch.device) -> Precision:
 
 
 def precise(precision: Precision, device: torch.device) -> Precise:
-    """Returns a function that gives the context manager for a forward pass outside of training.
-
-    Raises:
-        ValueError: The precision is still "auto".
-    """
+    """Returns a function that gives the context manager for a forward pass outside of training."""
     computed = frozen_type(precision)
     if computed == torch.float32:
         return nullcontext
@@ -57,11 +49,7 @@ def precise(precision: Precision, device: torch.device) -> Precise:
 
 
 def frozen_type(precision: Precision) -> torch.dtype:
-    """Returns the type that a model computes in, in which the weights that do not learn are stored.
-
-    Raises:
-        ValueError: The precision is still "auto".
-    """
+    """Returns the type that a model computes in, in which the weights that do not learn are stored."""
     if precision == "auto":
         raise ValueError("the precision 'auto' has to be resolved for the device first")
     return NARROW.get(precision, torch.float32)
@@ -75,9 +63,6 @@ def set_types(model: nn.Module, precision: Precision) -> None:
     Args:
         model: The model; its adapters are there, and `requires_grad` says which parameters learn in any stage.
         precision: The precision that the model computes in.
-
-    Raises:
-        ValueError: The precision is still "auto", or a weight is too large for float16.
     """
     types = stored_types(model, precision)
     for name, parameter in model.named_parameters():
@@ -92,9 +77,6 @@ def stored_types(model: nn.Module, precision: Precision) -> dict[str, torch.dtyp
     Args:
         model: The model, as `set_types` takes it.
         precision: The precision that the model computes in.
-
-    Raises:
-        ValueError: The precision is still "auto".
     """
     frozen = frozen_type(precision)
     norms = {id(p) for module in model.modules() if isinstance(module, _NORMS) for p in module.parameters()}
@@ -146,11 +128,7 @@ def float32_adapters(layers: Iterable[nn.Module]) -> Iterator[None]:
 
 
 def in_type(name: str, values: Tensor, wanted: torch.dtype) -> Tensor:
-    """Returns the values of a parameter in the type that it is stored in.
-
-    Raises:
-        ValueError: A value is too large for float16.
-    """
+    """Returns the values of a parameter in the type that it is stored in."""
     converted = values.to(wanted)
     if wanted == torch.float16 and values.dtype != wanted and not (values.is_meta or bool(converted.isfinite().all())):
         raise ValueError(

@@ -29,9 +29,6 @@ def quantize_language(model: Model, *, precision: Precision, device: torch.devic
         model: The model, without adapters.
         precision: The number format that the layers compute in.
         device: The device that the model will run on.
-
-    Raises:
-        ValueError: bitsandbytes is not installed.
     """
     try:
         import bitsandbytes as bnb

@@ -52,11 +52,7 @@ def parts_with(tunings: Sequence[Tuning], init: InitName) -> set[PartName]:
 
 
 def start_pissa(model: Model, parts: set[PartName]) -> Starts:
-    """Gives the adapters of some parts their PiSSA weights, takes these out of the adapted weights, and returns them.
-
-    Raises:
-        ValueError: An adapted layer is a convolution, or smaller than the rank.
-    """
+    """Gives the adapters of some parts their PiSSA weights, takes these out of the weights, and returns them."""
     starts: dict[str, Tensor] = {}
     for name, layer in _adapted(model, parts):
         _refuse_layer(name, layer, "pissa")
@@ -98,10 +94,6 @@ def start_eva(model: Model, parts: set[PartName], batches: Iterator[EvaBatch]) -
         model: The model, with adapters that change nothing yet, on the device that it will learn on.
         parts: The parts whose adapters begin with EVA.
         batches: Training batches, without an end; each is asked for when it is needed.
-
-    Raises:
-        ValueError: An adapted layer is a convolution, narrower than the rank, gets no input, or the inputs of the
-            layers do not settle.
     """
     from peft import EvaConfig, LoraConfig
 
@@ -133,15 +125,11 @@ class EvaBatch(NamedTuple):
 
 
 class _Ticket:
-    """Stands for a batch in peft's loop, which keeps all that it was given; batches themselves would fill memory."""
-
     def to(self, device: torch.device) -> _Ticket:
-        """Returns itself; the batch is moved when it is shown."""
         return self
 
 
 def _components(model: Model, config: LoraConfig, batches: Iterator[EvaBatch]) -> dict[str, Tensor]:
-    """Returns the first right singular vectors of each layer's inputs."""
     from peft import get_eva_state_dict
 
     device = next(model.parameters()).device

@@ -61,21 +61,12 @@ class Coder:
     digest: str
 
     def of_volume(self, volume_1THW: Tensor) -> Tensor:
-        """Returns the code ids of a prepared volume, int64 (t, h, w).
-
-        Raises:
-            ValueError: A side is no multiple of the tower's patch.
-        """
+        """Returns the code ids of a prepared volume, int64 (t, h, w)."""
         with _exactly():
             return self.tower.quantise(self.tower.encode(volume_1THW[None])).ids[0]
 
     def of_encoding(self, path: Path) -> Tensor:
-        """Returns the code ids of a saved encoding, int64 (t, h, w).
-
-        Raises:
-            FileNotFoundError: There is no such file.
-            ValueError: The file is damaged (see `read_encoding`), or its vectors are not codes of this tower.
-        """
+        """Returns the code ids of a saved encoding, int64 (t, h, w)."""
         vectors_thwD = torch.from_numpy(read_encoding(path))
         found, width = vectors_thwD.shape[-1], self.tower.config.width
         if found != width:
@@ -96,17 +87,12 @@ class Coder:
 
 @contextmanager
 def _exactly() -> Iterator[None]:
-    """Makes the context compute in float32 and without gradients, also inside an evaluation in 16 bits."""
     with torch.no_grad(), torch.autocast("cpu", enabled=False):
         yield
 
 
 def coder_of(vision: nn.Module) -> Coder:
-    """Returns a coder with a copy of a tower and its present weights.
-
-    Raises:
-        TypeError: The tower has no codebook.
-    """
+    """Returns a coder with a copy of a tower and its present weights."""
     if not isinstance(vision, CTViT):
         raise TypeError(f"{type(vision).__name__} has no codes")
     tower = deepcopy(vision).to("cpu", torch.float32).eval().requires_grad_(False)
@@ -138,10 +124,6 @@ class CodesInput(VolumeInput):
         """Returns the code ids of one volume, int64 (t, h, w).
 
         They come from the cache; if they are not there, from the saved encoding; if there is none, from the volume.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-            ValueError: A file is refused, or the encoding was saved by another tower.
         """
         if self.cache is None:
             return self._made(ref)
@@ -149,11 +131,7 @@ class CodesInput(VolumeInput):
         return torch.from_numpy(ids_thw.astype(np.int64))
 
     def entry(self, ref: MediaRef, cache: VolumeCache) -> Entry:
-        """Returns the entry of the code ids of one volume in a cache, which `read` makes where it is missing.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-        """
+        """Returns the entry of the code ids of one volume in a cache, which `read` makes where it is missing."""
         encoding = self._encoding(ref)
         seen = cache.name(ref, self.prepare) if encoding is None else cache.digest(encoding)
         return Entry(f"{seen}-{CODES}-{self.coder.digest}", lambda: Kept(self._made(ref).numpy().astype(self._type)))
@@ -164,7 +142,6 @@ class CodesInput(VolumeInput):
         return f"the code ids of the tower, as {np.dtype(self._type).name}"
 
     def most_bytes(self, grid: Grid) -> int:
-        """Returns the bytes of the code ids of any volume."""
         smallest = Volume(np.zeros((8, 8, 8), np.int16), (1.0, 1.0, 1.0), "RAS")
         return prod(self.prepare(smallest).shape) // prod(self.coder.tower.config.patch) * np.dtype(self._type).itemsize
 
@@ -181,11 +158,7 @@ class CodesInput(VolumeInput):
         return self(load_volume(ref, self.prepare.organs))
 
     def stack(self, items: Sequence[Tensor]) -> Tensor:
-        """Returns the code ids of several volumes as one batch, int64 (B, t, h, w).
-
-        Raises:
-            ValueError: The volumes differ in the shape of their grid.
-        """
+        """Returns the code ids of several volumes as one batch, int64 (B, t, h, w)."""
         grids = sorted({tuple(item.shape) for item in items})
         if len(grids) > 1:
             raise ValueError(

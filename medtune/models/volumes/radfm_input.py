@@ -27,7 +27,6 @@ class RadFMInput(VolumeInput):
 
     @property
     def kinds(self) -> tuple[MediaKind, ...]:
-        """The transform takes images and volumes."""
         return ("image", "volume")
 
     def __call__(self, media: Media) -> Tensor:

@@ -35,7 +35,6 @@ class VolumeInput:
 
     @property
     def kinds(self) -> tuple[MediaKind, ...]:
-        """The transform takes volumes alone."""
         return ("volume",)
 
     @property
@@ -52,22 +51,13 @@ class VolumeInput:
         return torch.from_numpy(np.ascontiguousarray(self.prepare(require_kind(media, Volume))))
 
     def read(self, ref: MediaRef) -> Tensor:
-        """Returns one prepared volume from its files or from the cache, with the masks that the preparation reads.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-            ValueError: A file is refused.
-        """
+        """Returns one prepared volume from its files or from the cache, with the masks that the preparation reads."""
         if self.cache is None:
             return self(load_volume(ref, self.prepare.organs))
         return torch.from_numpy(self.cache.transformed(ref, self.prepare))
 
     def entry(self, ref: MediaRef, cache: VolumeCache) -> Entry:
-        """Returns the entry of one volume in a cache, which `read` makes where it is missing.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-        """
+        """Returns the entry of one volume in a cache, which `read` makes where it is missing."""
         return cache.entry(ref, self.prepare)
 
     @property
@@ -83,15 +73,10 @@ class VolumeInput:
         """Returns one volume that is read from its files, changed and then prepared.
 
         The cache is not used, because training draws a new change each time.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-            ValueError: A file is refused.
         """
         organs = self.prepare.organs
         # A mirrored volume needs the mask of the other side's organ.
         return self(change(load_volume(ref, {*organs, *map(other_side, organs)})))
 
     def stack(self, items: Sequence[Tensor]) -> Tensor:
-        """Returns prepared volumes as one batch."""
         return torch.stack(list(items))

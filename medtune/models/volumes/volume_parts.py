@@ -55,11 +55,7 @@ class VolumeParts:
 
 
 def chosen(variants: Mapping[str, VolumeParts], name: str | None) -> VolumeParts:
-    """Returns the variant of that name, the first one for None.
-
-    Raises:
-        ValueError: There is no such variant.
-    """
+    """Returns the variant of that name, the first one for None."""
     if name is None:
         return next(iter(variants.values()))
     if name not in variants:

@@ -22,7 +22,6 @@ def load_language(where: str, *, dtype: DtypeName = "float32", revision: str | N
 
     Raises:
         AssetError: There is no such folder, and the hub did not give it.
-        ValueError: The folder holds no causal language model with a tokenizer of the tokenizers library.
     """
     folder = release_folder(where, "model.language", revision=revision)
     model = read_language(folder, dtype=dtype)
@@ -30,11 +29,7 @@ def load_language(where: str, *, dtype: DtypeName = "float32", revision: str | N
 
 
 def read_language(folder: Path, *, dtype: DtypeName = "float32") -> PreTrainedModel:
-    """Returns the causal language model in a folder.
-
-    Raises:
-        ValueError: The folder holds no model that transformers can read without running code from the folder.
-    """
+    """Returns the causal language model in a folder."""
     try:
         model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False, dtype=loaded_type(folder, dtype)
@@ -48,11 +43,7 @@ def read_language(folder: Path, *, dtype: DtypeName = "float32") -> PreTrainedMo
 
 
 def context_of(config: PreTrainedConfig) -> int:
-    """Returns the number of tokens that a language model can read: its context, or its sliding window if shorter.
-
-    Raises:
-        ValueError: The configuration states neither.
-    """
+    """Returns the number of tokens that a language model can read: its context, or its sliding window if shorter."""
     found = [getattr(config, name, None) for name in ("max_position_embeddings", "sliding_window")]
     limits = [int(limit) for limit in found if limit]
     if not limits:

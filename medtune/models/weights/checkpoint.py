@@ -78,12 +78,7 @@ def write_trained(
 
 
 def open_trained(path: Path) -> Trained:
-    """Opens a checkpoint, a file or a folder.
-
-    Raises:
-        FileNotFoundError: There is no such checkpoint, or a folder was not written to its end.
-        ValueError: It is neither a complete safetensors file nor a folder with trained weights.
-    """
+    """Opens a checkpoint, a file or a folder."""
     if path.is_dir():
         return TrainedFolder(path)
     if not path.is_file():
@@ -95,12 +90,7 @@ def open_trained(path: Path) -> Trained:
 
 
 def read_about(path: Path) -> dict[str, str]:
-    """Returns the facts about a checkpoint that its writer was given.
-
-    Raises:
-        FileNotFoundError: There is no such checkpoint.
-        ValueError: The checkpoint is not complete.
-    """
+    """Returns the facts about a checkpoint that its writer was given."""
     return open_trained(path).about
 
 
@@ -110,11 +100,6 @@ def fitting_facts(path: Path, wanted: Mapping[str, str]) -> dict[str, str]:
     Args:
         path: The checkpoint.
         wanted: The recipe's own facts: the model's name, the adapters and the adapter that was merged before.
-
-    Raises:
-        FileNotFoundError: There is no such checkpoint.
-        ValueError: The checkpoint is not complete, or belongs to another model, to adapters with another scale, or to
-            another model.adapter.
     """
     found = read_about(path)
     if found.get("model", "unknown") != wanted["model"]:
@@ -136,22 +121,12 @@ def fitting_facts(path: Path, wanted: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_starts(path: Path) -> Starts:
-    """Returns the beginnings of PiSSA adapters that a checkpoint holds; none if it has no such adapters.
-
-    Raises:
-        FileNotFoundError: There is no such checkpoint.
-        ValueError: The checkpoint is not complete.
-    """
+    """Returns the beginnings of PiSSA adapters that a checkpoint holds; none if it has no such adapters."""
     return open_trained(path).starts
 
 
 def read_trained(path: Path) -> dict[str, Tensor]:
-    """Returns all trained weights of a checkpoint in the host's memory, whole.
-
-    Raises:
-        FileNotFoundError: There is no such checkpoint.
-        ValueError: The checkpoint is not complete.
-    """
+    """Returns all trained weights of a checkpoint in the host's memory, whole."""
     opened = open_trained(path)
     found = {name: torch.empty(shape) for name, shape in opened.shapes.items()}
     opened.fill({name: Piece(tensor.view(-1), 0, tensor.numel()) for name, tensor in found.items()})
@@ -163,10 +138,6 @@ def load_trained(model: nn.Module, path: Path) -> None:
 
     The model has its pretrained weights. What PiSSA adapters took out of these is taken out again. Where the model is
     divided among ranks, each reads only its own part. Weights that stay unread are read from this file later.
-
-    Raises:
-        FileNotFoundError: There is no such checkpoint.
-        ValueError: The checkpoint is not complete, a name is missing or not known, or a shape differs.
     """
     parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
     opened = open_trained(path)

@@ -45,11 +45,6 @@ def merge_adapters(model: nn.Module, *, dtype: torch.dtype | None = None) -> int
     Args:
         model: The model, with weights of 16 or 32 bits.
         dtype: The type that all weights get; None keeps their types.
-
-    Raises:
-        ValueError: A merged weight is not finite, or weights are in 4 bits. An adapter that was trained on these is
-            merged into the weights of their checkpoint, because merged weights would change if they were quantised
-            again.
     """
     if held := [name for name, p in model.named_parameters() if is_quantized(p)]:
         raise ValueError(f"{held[0]} is in 4 bits; load the model without model.language_bits to merge adapters")
@@ -100,8 +95,6 @@ def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assemble
 
     Raises:
         AssetError: The weights or the adapter cannot be downloaded.
-        ValueError: There is no such model, the folder holds another model or only a part of one, or the adapter does
-            not fit the model.
     """
     if loading.weights is not None and Path(loading.weights).is_dir():
         refuse_revision(loading.weights, loading.revision)
@@ -163,9 +156,6 @@ def check_loading(name: str, entry: ZooEntry, loading: Loading) -> None:
         name: Name of the zoo entry.
         entry: The zoo entry.
         loading: The recipe's settings.
-
-    Raises:
-        ValueError: The model does not take a setting, or has no preparation of that name; the message names it.
     """
     # Every model can be read from an exported folder; whether an adapter fits is known when it is read.
     exported = loading.weights is not None and is_exported(loading.weights)
@@ -179,7 +169,6 @@ def check_loading(name: str, entry: ZooEntry, loading: Loading) -> None:
 
 
 def _assembled(entry: ZooEntry, seed: int, loading: Loading) -> Assembled:
-    """Returns the assembled model; adds the name of the weights to errors that do not name them."""
     where = loading.weights or (entry.hub.repo_id if entry.hub else None)
     try:
         return entry.assemble(seed, loading)

@@ -61,7 +61,6 @@ def checkpoint_folder(
 
     Raises:
         AssetError: There is no such folder, and the hub did not give the files; the message says why and what to do.
-        ValueError: A revision is given for a local folder.
     """
     if Path(where).is_dir():
         refuse_revision(where, revision)
@@ -92,9 +91,6 @@ def refuse_revision(where: str | None, revision: str | None) -> None:
     Args:
         where: Local folder or hub id; None where the model has no weights on the hub.
         revision: The recipe's `model.revision`.
-
-    Raises:
-        ValueError: A revision is given, and `where` is no hub id.
     """
     if revision is not None and (where is None or Path(where).is_dir()):
         named = "the model's weights are not read from the hub" if where is None else f"{where} is a local folder"
@@ -209,7 +205,6 @@ def _at(where: str, revision: str | None) -> str:
 
 
 def _why(where: str, revision: str | None, error: Exception) -> str:
-    """Returns why the hub gave no files and what to do, as the end of a sentence that begins with what was wanted."""
     if isinstance(error, HFValidationError):
         return "not found: this is no local folder, and no hub id either (organisation/name)"
     if isinstance(error, GatedRepoError):

@@ -101,9 +101,6 @@ def refuse_loading(loading: Loading, *, takes: Collection[str], name: str) -> No
         loading: The recipe's settings.
         takes: Names of the fields of `Loading` that the model takes.
         name: Name of the model, for the message.
-
-    Raises:
-        ValueError: Another setting differs from its default; the message names it.
     """
     wrong = [field for field in set_fields(loading) if field.removeprefix("model.") not in takes]
     if wrong:

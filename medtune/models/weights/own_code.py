@@ -17,9 +17,6 @@ def refuse_own_code(folder: Path, said: str, error: Exception) -> None:
         folder: The folder with the checkpoint's files.
         said: The checkpoint in words, for the message.
         error: The error that transformers raised under trust_remote_code=False.
-
-    Raises:
-        ValueError: The checkpoint wants to run code.
     """
     if SETTING not in str(error):
         return

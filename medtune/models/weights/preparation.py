@@ -21,8 +21,6 @@ def volume_input(name: str, seed: int, loading: Loading = DEFAULT) -> VolumeInpu
 
     Raises:
         AssetError: The weights of the tower cannot be downloaded.
-        FileNotFoundError: The files of the tower are missing.
-        ValueError: There is no such model, or it does not take a setting.
     """
     entry = zoo_entry(name, loading.weights)
     check_loading(name, entry, loading)

@@ -29,9 +29,6 @@ def tokenizer_folder(folders: list[Path], *, of: str, hint: str = "") -> Path:
         folders: The folders in which it may lie.
         of: Name of the model, for the message.
         hint: What else to do, for the message.
-
-    Raises:
-        FileNotFoundError: None of them holds one.
     """
     for folder in folders:
         if any((folder / name).is_file() for name in (CONVERTED, SENTENCEPIECE)):
@@ -41,12 +38,6 @@ def tokenizer_folder(folders: list[Path], *, of: str, hint: str = "") -> Path:
 
 
 def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
-    """Returns the tokenizer in a folder.
-
-    Raises:
-        FileNotFoundError: The folder holds no tokenizer.
-        ValueError: It cannot be read without running code from the folder, or a file of it is damaged.
-    """
     tokenizer_folder([folder], of="model.weights")
     said = _read_config(folder)
     if (folder / CONVERTED).is_file():
@@ -62,7 +53,6 @@ def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
 
 
 def _converted(folder: Path, pieces: SentencePieceProcessor, said: dict[str, Any]) -> PreTrainedTokenizerFast:
-    """Returns LLaMA's tokenizer; an opening, closing or unknown token that is not named is that of sentencepiece."""
     ids = {"bos": pieces.bos_id(), "eos": pieces.eos_id(), "unk": pieces.unk_id()}
     # RadFM's tokenizer_config.json names the empty text as each of the three.
     unnamed = [role for role in _ROLES if not said.get(f"{role}_token") and ids[role] >= 0]
@@ -111,11 +101,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Returns the object in a JSON file.
-
-    Raises:
-        ValueError: The file is damaged, or it holds something else.
-    """
+    """Returns the object in a JSON file."""
     try:
         said = json.loads(path.read_text("utf-8"))
     except ValueError as error:

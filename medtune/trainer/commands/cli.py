@@ -122,7 +122,6 @@ def parser(names: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
 
 
 def _add_plugins(parser: argparse.ArgumentParser) -> None:
-    """Adds --plugins, which every command takes, before or behind its name."""
     parser.add_argument(
         "--plugins",
         type=Path,
@@ -135,7 +134,6 @@ def _add_plugins(parser: argparse.ArgumentParser) -> None:
 
 
 def _split_plugins(arguments: Sequence[str]) -> tuple[list[Path], list[str]]:
-    """Returns the folders that --plugins names anywhere among the arguments, and the arguments without them."""
     parser = argparse.ArgumentParser(prog="medtune", add_help=False, allow_abbrev=False)
     _add_plugins(parser)
     found, rest = parser.parse_known_args(arguments)

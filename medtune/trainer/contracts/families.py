@@ -87,11 +87,7 @@ def every_parameter_belongs_to_a_part(found: Opened) -> Iterator[str]:
 
 
 def its_answers_are_as_likely_as_transformers_says(found: Opened) -> Iterator[str]:
-    """Complains if the doctor finds that a tiny model reads, answers or replies otherwise than transformers' own code.
-
-    Raises:
-        TypeError: A twin is not read with a processor of transformers.
-    """
+    """Complains if the doctor finds that a tiny model reads or replies otherwise than transformers' own code."""
     asking = Asking(torch.device("cpu"), nullcontext, TOLERANCE, max_new_tokens=4, moves=MOVED)
     for name, entry in found.twins.items():
         assembled = entry.assemble(0)
@@ -111,7 +107,6 @@ def its_answers_are_as_likely_as_transformers_says(found: Opened) -> Iterator[st
 
 
 def _asked(number: int, folder: Path) -> AskedQuestion:
-    """Returns a question about a picture of its own, with two options."""
     path, size = folder / f"{number}.png", (60, 90, 3)
     PIL.Image.fromarray(np.random.default_rng(number).integers(0, 255, size, dtype=np.uint8)).save(path)
     question = Question(f"q{number}", f"m{number}", TEXT, OPTIONS, OPTIONS[0], "choice", "p")

@@ -91,11 +91,7 @@ class AutocastDeepSpeedStrategy(DeepSpeedStrategy):
             _scale_loss(engine.optimizer)
 
     def divide_weights(self, model: nn.Module) -> None:
-        """Reads the weights of a model and divides them among the ranks, in place and one after another.
-
-        Raises:
-            ValueError: A weight is too large for float16, which the precision asks for.
-        """
+        """Reads the weights of a model and divides them among the ranks, in place and one after another."""
         import deepspeed
 
         types = stored_types(model, self._stored_for)

@@ -28,11 +28,7 @@ _waiting: list[Any] = []
 
 
 def device_of_rank(local_rank: int) -> torch.device:
-    """Returns the GPU of this rank, or the CPU if the machine has no GPU.
-
-    Raises:
-        ValueError: The machine has fewer GPUs than ranks.
-    """
+    """Returns the GPU of this rank, or the CPU if the machine has no GPU."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
     if (count := torch.cuda.device_count()) <= local_rank:
@@ -120,7 +116,6 @@ def state_timeout(minutes: float) -> None:
 
 
 def _waiting_group() -> Any:
-    """Returns the group for waiting; the first call makes it, on all ranks together."""
     world = dist.group.WORLD
     if not _waiting or _waiting[0] is not world:
         _waiting[:] = [world, dist.new_group(backend="gloo", timeout=timedelta(hours=WAITING_HOURS))]
@@ -129,11 +124,6 @@ def _waiting_group() -> Any:
 
 @contextlib.contextmanager
 def _saying_why() -> Iterator[None]:
-    """Says what an error means that ends the waiting.
-
-    Raises:
-        RuntimeError: Another rank ended, or did not come in time.
-    """
     try:
         yield
     except RuntimeError as error:
@@ -145,11 +135,7 @@ def _saying_why() -> Iterator[None]:
 
 
 def barrier() -> None:
-    """Waits until all ranks have reached this call, for hours if need be; returns at once in a run with one process.
-
-    Raises:
-        RuntimeError: Another rank ended, or did not come within `WAITING_HOURS`.
-    """
+    """Waits until all ranks have reached this call, for hours if need be; returns at once in a run with one process."""
     if dist.is_initialized():
         with _saying_why():
             dist.barrier(group=_waiting_group())
@@ -165,11 +151,7 @@ def summed(values: Sequence[float], device: torch.device) -> list[float]:
 
 
 def highest(number: int) -> int:
-    """Returns the highest of the numbers that the ranks give; it waits as `barrier` does.
-
-    Raises:
-        RuntimeError: Another rank ended, or did not come within `WAITING_HOURS`.
-    """
+    """Returns the highest of the numbers that the ranks give; it waits as `barrier` does."""
     if not dist.is_initialized():
         return number
     tensor = torch.tensor([number], dtype=torch.int64)
@@ -179,11 +161,7 @@ def highest(number: int) -> int:
 
 
 def told_by_first(value: object) -> Any:
-    """Returns on every rank what rank 0 gives; it waits as `barrier` does.
-
-    Raises:
-        RuntimeError: Another rank ended, or did not come within `WAITING_HOURS`.
-    """
+    """Returns on every rank what rank 0 gives; it waits as `barrier` does."""
     if not dist.is_initialized():
         return value
     told = [value]

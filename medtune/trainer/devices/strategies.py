@@ -21,11 +21,7 @@ from medtune.trainer.recipe.schema import StrategyName
 
 
 def build_strategy(name: StrategyName, *, world_size: int, device: torch.device, precision: Precision) -> Strategy:
-    """Returns the Lightning strategy for a recipe's `train.strategy` and `train.precision`.
-
-    Raises:
-        ValueError: The strategy needs DeepSpeed, which is not installed.
-    """
+    """Returns the Lightning strategy for a recipe's `train.strategy` and `train.precision`."""
     if name == "auto" and world_size == 1:
         return SingleDeviceStrategy(device=device)
     if name in ("auto", "ddp"):
@@ -49,11 +45,7 @@ def divides_weights(strategy: Strategy) -> bool:
 
 
 def refuse_strategy(strategy: Strategy) -> None:
-    """Refuses a Lightning strategy that divides the weights in a way in which the module could not compute.
-
-    Raises:
-        ValueError: The strategy is one of these; the message says what to take instead.
-    """
+    """Refuses a Lightning strategy that divides the weights in a way in which the module could not compute."""
     foreign_zero_3 = isinstance(strategy, DeepSpeedStrategy) and strategy.zero_stage_3
     if isinstance(strategy, FSDPStrategy) or (foreign_zero_3 and not isinstance(strategy, AutocastDeepSpeedStrategy)):
         raise ValueError(

@@ -57,8 +57,6 @@ def give_back(parameters: Sequence[Any]) -> None:
 
 
 class _Coordinator:
-    """Takes the place of DeepSpeed's coordinator: gathers what a module needs in turns, and keeps no trace."""
-
     def __init__(self, model: nn.Module, turns: Turns) -> None:
         from deepspeed.runtime.zero.partitioned_param_coordinator import iter_params
         from deepspeed.utils import z3_leaf_module
@@ -74,29 +72,23 @@ class _Coordinator:
         self._numbers = {part.names: number for number, part in reversed(list(enumerate(self.parts)))}
         self.hierarchy = 0
 
-    def trace_prologue(self, module: nn.Module) -> None:
-        """Compares nothing with an earlier pass."""
+    def trace_prologue(self, module: nn.Module) -> None: ...
 
     def is_record_trace(self) -> bool:
-        """Returns False: passes differ, and are not remembered."""
         return False
 
-    def reset_step(self) -> None:
-        """Forgets nothing, because nothing is remembered."""
+    def reset_step(self) -> None: ...
 
     def fetch_sub_module(self, module: nn.Module, forward: bool) -> None:
-        """Gathers the parameters that a module holds when it is their turn."""
         self._running.append(module)
         self._fetch(module, self._held[module])
 
     def fetch_borrowed(self, parameter: Any, *arguments: Any) -> None:
-        """Gathers a parameter that the running module reads from another one, for as long as it runs."""
         module = self._running[-1]
         self._borrowed.setdefault(module, []).append(parameter)
         self._fetch(module, [parameter])
 
     def release_sub_module(self, module: nn.Module, forward: bool = False) -> None:
-        """Divides the parameters that a module needed again, unless another module is using them."""
         self._running.pop()
         for p in (*self._held[module], *self._borrowed.pop(module, ())):
             p.ds_active_sub_modules.discard(module.ds_id)

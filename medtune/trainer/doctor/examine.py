@@ -41,10 +41,6 @@ def examine(patient: Patient) -> DoctorFile:
 
     One copy of the model is in memory, and beside it one tensor of its files at a time, or a copy of what learns with
     its gradients and moments.
-
-    Raises:
-        FileNotFoundError: A media file is missing.
-        ValueError: The weights cannot be read, or there are no questions.
     """
     began = time.monotonic()
     questions = asked_questions(patient)
@@ -119,7 +115,6 @@ def _training_checks(
     saving: Saving,
     computed: torch.dtype,
 ) -> tuple[Check, ...]:
-    """Returns the checks of a training step and of what is saved of it; a model that cannot be adapted fails them."""
     recipe, model = patient.recipe, assembled.model
     try:
         adapt(model, [saving.tuning], seed=recipe.train.seed)
@@ -139,6 +134,5 @@ def _training_checks(
 
 
 def _example_answers(patient: Patient) -> Check:
-    """Returns the row about answers that a release prints for the published model."""
     kind = "release" if patient.entry.variants else "checkpoint"
     return Check("published answers", None, f"not available: the {kind} states no answers of the published model")

@@ -66,12 +66,7 @@ def patient_of(experiment: Experiment) -> Patient:
 
 
 def open_patient(recipe: Recipe) -> Patient:
-    """Returns a recipe with its data opened, for this process alone.
-
-    Raises:
-        FileNotFoundError: The prepared folder is missing.
-        ValueError: The model is on a server, or the recipe and its data do not fit each other.
-    """
+    """Returns a recipe with its data opened, for this process alone."""
     if recipe.model.endpoint is not None:
         raise ValueError(f"model.name {SERVED!r}: the weights of a served model are not here, so they cannot be proven")
     device = device_of_rank(0)
@@ -84,9 +79,6 @@ def asked_questions(patient: Patient) -> list[AskedQuestion]:
     """Returns ten questions of the evaluated split, two about one media item where there are enough items.
 
     A recipe asks the same ones each time.
-
-    Raises:
-        ValueError: The split is empty.
     """
     recipe = patient.recipe
     groups = groups_of(patient.prepared, recipe.eval.split, questions=8 * QUESTIONS, seed=recipe.train.seed)

@@ -139,7 +139,6 @@ class ServedModel:
 
     @property
     def provenance(self) -> Mapping[str, str]:
-        """A sentence that says where the answers of the served model come from."""
         return self.served.provenance
 
     def answering(self) -> AbstractContextManager[Answerer]:

@@ -46,11 +46,7 @@ class AnsweredPhase:
 
 
 def answered_phase(experiment: Experiment) -> AnsweredPhase:
-    """Returns the last phase of a run, read from its folder.
-
-    Raises:
-        FileNotFoundError: The run has answered nothing yet.
-    """
+    """Returns the last phase of a run, read from its folder."""
     folder = experiment.folder
     done = [phase for phase in (folder.final, folder.zero_shot) if (phase / MERGED).is_file()]
     if not done:
@@ -81,11 +77,7 @@ def audit_without_asking(experiment: Experiment, model: AskedModel) -> str:
 
 
 def audit_with_model(experiment: Experiment, phase: AnsweredPhase, model: AskedModel) -> str:
-    """Asks the model under the conditions that the phase left out, writes audit.json and returns its table as text.
-
-    Raises:
-        ValueError: No question has options.
-    """
+    """Asks the model under the conditions that the phase left out, writes audit.json and returns its table as text."""
     folder = experiment.folder
     if not _has_choices(phase):
         raise ValueError(f"{folder.root}: no question has options; an audit asks whether answers could be guessed")

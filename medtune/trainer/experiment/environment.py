@@ -51,7 +51,6 @@ def _version(package: str) -> str | None:
 
 
 def _git_commit() -> str | None:
-    """Returns the commit of the checkout that medtune runs from; None for an installed wheel."""
     checkout = Path(__file__).resolve().parents[3]
     if not (checkout / ".git").exists():
         return None

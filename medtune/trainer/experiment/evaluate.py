@@ -156,18 +156,13 @@ def answer_groups(
 
 
 def _meet(answerer: Answerer) -> None:
-    """Waits for all ranks, and helps those that still ask a divided model."""
     if isinstance(answerer, LocalAnswerer):
         answerer.meet()
     wait_or_stop()
 
 
 def tested_groups(experiment: Experiment) -> tuple[MediaGroup, ...]:
-    """Returns the media groups that the phases zero_shot and final are measured on.
-
-    Raises:
-        ValueError: The split is empty.
-    """
+    """Returns the media groups that the phases zero_shot and final are measured on."""
     return tested(experiment.recipe, experiment.prepared, limit=experiment.limit)
 
 

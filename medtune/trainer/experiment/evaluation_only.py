@@ -33,7 +33,5 @@ def unofficial_before(model: ModelBlock) -> list[str]:
 
     Raises:
         AssetError: The adapter cannot be downloaded.
-        FileNotFoundError: There is no file at model.checkpoint.
-        ValueError: The file at model.checkpoint is not a safetensors file, or the adapter's folder holds none.
     """
     return [recorded_label(facts).unofficial_training for facts in facts_before(model)]

@@ -84,7 +84,6 @@ class Experiment:
 
     @property
     def world_size(self) -> int:
-        """The number of processes of the run."""
         return self.started.world_size
 
     @property
@@ -143,11 +142,6 @@ def open_experiment(
         limit: About how many questions of each split are used; None uses all.
         command: The command line, for the record.
         accept_changed_data: Whether a run that is resumed goes on with other data than it began with.
-
-    Raises:
-        FileExistsError: The folder holds something and `resume` is off.
-        FileNotFoundError: A prepared folder is missing, or there is no run to resume.
-        ValueError: The recipe, the data and the machine do not fit each other; the message says what does not fit.
     """
     if training and recipe.model.endpoint is not None:
         raise ValueError(
@@ -220,10 +214,6 @@ def open_run(root: Path, *, questions: Path | None = None) -> Experiment:
         root: The run folder.
         questions: The prepared folder of the run, if it has been moved from `data.root`. With None, `data.root` is
             used; if it is relative, it is looked for in the working directory and then in every folder above the run.
-
-    Raises:
-        FileNotFoundError: `root` holds no run, or its prepared folder does not exist.
-        ValueError: The prepared folder is not the one that the run was started with, or does not fit the recipe.
     """
     folder = RunFolder(root)
     recipe, recorded = folder.read_recipe(), folder.recorded()

@@ -25,12 +25,6 @@ def open_for_model(
         benchmark_name: The benchmark for which the folder must have been prepared.
         model: The block `model` of the recipe.
         named_by: The words before the benchmark's name in an error message, which tell the field that names it.
-
-    Raises:
-        FileNotFoundError: The folder, or a media file in it, is missing.
-        ValueError: The folder is not a prepared folder, was written in another format, is damaged, was prepared for
-            another benchmark, has official prompts that cannot be used, or holds questions about several media items
-            or with earlier turns, which the model does not take.
     """
     prepared, benchmark = open_with_prompts(root, benchmark_name, model, named_by=named_by)
     entry = any_entry(model.name)
@@ -40,11 +34,7 @@ def open_for_model(
 
 
 def refuse_conversations(prepared: Prepared, model: ModelBlock) -> None:
-    """Refuses a folder with questions about several items, or with earlier turns, for a model that takes none.
-
-    Raises:
-        ValueError: There are such questions; the message names the model and the number of items.
-    """
+    """Refuses a folder with questions about several items, or with earlier turns, for a model that takes none."""
     entry = any_entry(model.name)
     if isinstance(entry, CheckpointEntry) and model.weights is not None:
         entry = entry.of(model.weights)

@@ -57,10 +57,6 @@ def load_model(experiment: Experiment, checkpoint: Path | None) -> AskedModel:
         experiment: The experiment whose model is loaded.
         checkpoint: The file of trained weights to read; None keeps the pretrained weights. It has no effect on a model
             behind an endpoint, whose weights are not on this machine.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The weights do not belong to the recipe's tuning, or the model does not read the prepared media.
     """
     if experiment.recipe.model.endpoint is not None:
         return ServedModel(experiment, _served(experiment, experiment.recipe.model.endpoint))
@@ -110,10 +106,6 @@ def load_trainable(experiment: Experiment, stage: Stage, start: Path | None) -> 
         experiment: The experiment that the stage belongs to.
         stage: The stage that begins.
         start: The file of trained weights to begin from; None begins from the pretrained weights.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The weights do not belong to the recipe's tuning.
     """
     with leaving_weights_unread(experiment.recipe.train.divides_weights):
         assembled = adapted(experiment, start)
@@ -147,10 +139,6 @@ def load_as_left(
         in_4_bits: Whether a language model that the run held in 4 bits is held so again; otherwise it keeps the weights
             of its checkpoint.
         before_training: Called with the model before the trained weights are read; None for nothing.
-
-    Raises:
-        FileNotFoundError: There is no run, or the weights that it evaluated are gone.
-        ValueError: The weights do not belong to the recipe, or the run asked a served model.
     """
     recipe = folder.read_recipe()
     block = _pinned(recipe.model, folder)
@@ -183,9 +171,6 @@ def place(model: Model, precision: Precision, device: torch.device) -> None:
         model: The model; the parameters that any stage trains require gradients.
         precision: The precision that the model computes in, resolved for the device.
         device: The device of the model.
-
-    Raises:
-        ValueError: A weight is too large for float16, which the precision asks for.
     """
     set_types(model, precision)
     model.to(device)
@@ -211,13 +196,7 @@ def adapter_base(recipe: Recipe) -> Base:
 
 
 def load_checkpoint(recipe: Recipe, model: Model, path: Path) -> None:
-    """Reads trained weights from a file or a folder into the trainable parameters of a model.
-
-    Raises:
-        FileNotFoundError: There is no such checkpoint.
-        ValueError: The checkpoint belongs to another model, to adapters with another scale, or to another
-            model.adapter, or its tensors do not fit.
-    """
+    """Reads trained weights from a file or a folder into the trainable parameters of a model."""
     fitting_facts(path, about_weights(recipe))
     load_trained(model, path)
 
@@ -228,10 +207,6 @@ def adapted(experiment: Experiment, checkpoint: Path | None) -> Assembled:
     Args:
         experiment: The experiment whose model is loaded.
         checkpoint: The file of trained weights to read; None leaves the weights as they are before training.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The weights do not belong to the recipe's tuning.
     """
     assembled = _fetched(experiment)
     tunings = [stage.tuning for stage in experiment.recipe.stages]
@@ -249,9 +224,6 @@ def _fetched(experiment: Experiment) -> Assembled:
 
     Linear layers that are held in 4 bits are already on the device. Rank 0 fetches the weights first, so that the other
     ranks find them.
-
-    Raises:
-        ValueError: The model does not read the prepared media, or cannot be divided among the devices.
     """
     block, seed = _pinned(experiment.recipe.model, experiment.folder), experiment.recipe.train.seed
     if experiment.rank == 0:
@@ -278,23 +250,16 @@ def _fetched(experiment: Experiment) -> Assembled:
 
 
 def _repositories(block: ModelBlock) -> list[str]:
-    """Returns the hub ids that a model's weights come from; local folders may be among them."""
     entry = zoo_entry(block.name, block.weights)
     return [each for each in (block.weights or (entry.hub.repo_id if entry.hub else None), block.language) if each]
 
 
 def _pinned(block: ModelBlock, folder: RunFolder) -> ModelBlock:
-    """Returns the recipe's block with the commit that the run has read before, so that no phase reads another one."""
     noted = [commit for where, commit in folder.commits.items() if where in _repositories(block)]
     return replace(block, revision=noted[0]) if noted else block
 
 
 def _with_volume_cache(experiment: Experiment, assembled: Assembled) -> Assembled:
-    """Returns the model with a cache of prepared volumes, if it reads volumes and the recipe asks for a cache.
-
-    Raises:
-        ValueError: model.crop_organs names an organ of which no volume has a mask.
-    """
     transform = assembled.transform
     if not isinstance(transform, VolumeInput):
         return assembled
@@ -306,12 +271,6 @@ def _with_volume_cache(experiment: Experiment, assembled: Assembled) -> Assemble
 
 
 def _served(experiment: Experiment, endpoint: Endpoint) -> Served:
-    """Returns the model behind an endpoint; its costs are recorded in the run folder.
-
-    Raises:
-        ValueError: The prepared folder holds volumes and the recipe does not say how to send them, or the environment
-            variable with the key is not set.
-    """
     name = experiment.recipe.model.name
     _refuse_media(read_kinds(endpoint), experiment.prepared, model=name, otherwise={"volume": f", or {SLICES_INSTEAD}"})
     read_key(endpoint, where="model.endpoint")
@@ -321,7 +280,6 @@ def _served(experiment: Experiment, endpoint: Endpoint) -> Served:
 def _refuse_media(
     reads: Sequence[MediaKind], prepared: Prepared, *, model: str, otherwise: Mapping[MediaKind, str]
 ) -> None:
-    """Refuses media of a kind that the model does not read; the message ends with the kind's hint in `otherwise`."""
     if odd := sorted(prepared.kinds - set(reads)):
         raise ValueError(
             f"{prepared.root} holds {odd[0]}s; model.name {model} reads {' and '.join(f'{kind}s' for kind in reads)} "

@@ -78,7 +78,6 @@ def missing_weights(recipe: Recipe, entry: ZooEntry) -> str | None:
 
 
 def _terms(wanted: str, revision: str | None, entry: ZooEntry) -> str:
-    """Returns the licence of weights and how to get access, as the hub says, or else as is known of the zoo's model."""
     said = terms_of(wanted, revision)
     own = entry.hub if entry.hub is not None and entry.hub.repo_id == wanted else None
     licence = said.licence if said is not None and said.licence else entry.licence if own is not None else None

@@ -45,11 +45,6 @@ def open_data(recipe: Recipe, *, training: bool, limit: int | None = None) -> Op
         recipe: The recipe.
         training: Whether the model is trained.
         limit: About how many questions of each split are used; None uses all.
-
-    Raises:
-        FileNotFoundError: A prepared folder, or a media file in it, is missing.
-        ValueError: A folder is damaged, does not fit the recipe, holds no answers that the recipe could score, or
-            shares patients or images with the evaluated questions.
     """
     prepared, benchmark = open_for_model(recipe.data.root, recipe.data.benchmark, recipe.model)
     asked = prepared.questions(recipe.eval.split)
@@ -69,9 +64,6 @@ def check_fit(recipe: Recipe, prepared: Prepared, benchmark: Benchmark, *, train
 
     Checked are the answer format, the parser, the conditions, and that no needed split is empty. Training needs the
     splits train and val; with a mixture, train comes from the mixture.
-
-    Raises:
-        ValueError: A setting does not fit; the message says what was wanted and what there is.
     """
     official = benchmark.official if prepared.templates is not None else None
     if official is not None and official.answer_format != recipe.model.answer_format:

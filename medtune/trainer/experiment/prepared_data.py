@@ -26,11 +26,6 @@ def open_with_prompts(
         benchmark_name: The benchmark for which the folder must have been prepared.
         model: The block `model` of the recipe, which says how the model is shown media.
         named_by: The words before the benchmark's name in an error message, which tell the field that names it.
-
-    Raises:
-        FileNotFoundError: The folder, or a media file in it, is missing.
-        ValueError: The folder is not a prepared folder, was written in another format, is damaged, was prepared for
-            another benchmark, or has official prompts that cannot be used.
     """
     prepared = open_prepared(root)
     refuse_other_benchmark(prepared, benchmark_name, named_by=named_by)
@@ -38,7 +33,6 @@ def open_with_prompts(
 
 
 def _shown_as(model: ModelBlock) -> ShownAs:
-    """Returns how the model is shown media; a server is sent the frames of a video as pictures one by one."""
     endpoint = model.endpoint
     if endpoint is None:
         return ShownAs(model.volumes_as)
@@ -48,22 +42,14 @@ def _shown_as(model: ModelBlock) -> ShownAs:
 
 
 def refuse_other_benchmark(prepared: Prepared, benchmark_name: str, *, named_by: str) -> None:
-    """Refuses a folder that was prepared for another benchmark.
-
-    Raises:
-        ValueError: The folder was prepared for another benchmark; the message names both.
-    """
+    """Refuses a folder that was prepared for another benchmark."""
     made_for = prepared.manifest.benchmark
     if made_for != benchmark_name:
         raise ValueError(f"{prepared.root} was prepared for the benchmark {made_for!r}; {named_by} {benchmark_name!r}")
 
 
 def groups_of(prepared: Prepared, split: Split, *, questions: int | None, seed: int) -> tuple[MediaGroup, ...]:
-    """Returns the media groups of a split, or a random part of them with about `questions` questions.
-
-    Raises:
-        ValueError: The split is empty.
-    """
+    """Returns the media groups of a split, or a random part of them with about `questions` questions."""
     groups = limited(prepared.groups(split), questions=questions, seed=seed)
     if not groups:
         raise ValueError(f"{prepared.root}: the split {split!r} is empty; prepare the folder with patients in it")
@@ -71,11 +57,7 @@ def groups_of(prepared: Prepared, split: Split, *, questions: int | None, seed: 
 
 
 def tested(recipe: Recipe, prepared: Prepared, *, limit: int | None) -> tuple[MediaGroup, ...]:
-    """Returns the media groups that a recipe's results are measured on, with about `limit` questions; None takes all.
-
-    Raises:
-        ValueError: The split is empty.
-    """
+    """Returns the media groups that results are measured on, with about `limit` questions; None takes all."""
     wanted = [number for number in (limit, recipe.eval.questions) if number is not None]
     return groups_of(prepared, recipe.eval.split, questions=min(wanted, default=None), seed=recipe.train.seed)
 

@@ -25,10 +25,6 @@ def rescore_run(experiment: Experiment) -> str:
     """Writes parsed.jsonl, scores.json, results.json and the report of a finished run anew; returns its tables as text.
 
     The phases, the questions and the primary parser of the run are kept.
-
-    Raises:
-        FileNotFoundError: The run has no results.
-        ValueError: The answers do not fit the prepared folder.
     """
     folder = experiment.folder
     results = read_json(folder.results, ResultsFile)

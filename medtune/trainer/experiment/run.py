@@ -84,7 +84,6 @@ def evaluate(experiment: Experiment) -> int:
 
 
 def _zero_shot_alone(experiment: Experiment, loggers: Sequence[Logger], start: Path | None) -> PhaseScores:
-    """Evaluates the model before training and frees it, so that it is not in memory beside the one that learns."""
     model = load_model(experiment, start)
     scores = _zero_shot(experiment, loggers, model, conditions=("image",))
     if isinstance(model, LoadedModel):
@@ -103,7 +102,6 @@ def _zero_shot(
 
 
 def _train_stages(experiment: Experiment, loggers: Sequence[Logger]) -> bool:
-    """Trains the stages that are not done yet; returns False if someone asked to stop before the end."""
     start = experiment.recipe.model.checkpoint or starting_adapters(experiment)
     for planned in planned_stages(experiment.recipe):
         # A stage writes its last weights before its last state, so the weights exist once this step is saved.
@@ -121,7 +119,6 @@ def _is_done(folder: RunFolder, planned: PlannedStage) -> bool:
 
 
 def _train_stage(experiment: Experiment, loggers: Sequence[Logger], planned: PlannedStage, start: Path | None) -> bool:
-    """Trains one stage; the model is built anew from `start`, so that a resumed run gives the same result."""
     model = load_trainable(experiment, planned.stage, start)
     log_parts(experiment, loggers, planned, model.rows)
     if experiment.rank == 0:
@@ -167,7 +164,6 @@ def _phase(
 def _finish(
     experiment: Experiment, loggers: Sequence[Logger], phases: Mapping[str, PhaseScores], model: AskedModel
 ) -> None:
-    """Writes results.json, the audit and the report, and prints the gain."""
     benchmark, recipe, folder = experiment.benchmark, experiment.recipe, experiment.folder
     both = "zero_shot" in phases and "final" in phases
     gain = gain_between(phases["zero_shot"], phases["final"], benchmark) if both else None
@@ -212,7 +208,6 @@ def _finish(
 
 
 def _stopped_early(experiment: Experiment) -> str:
-    """Returns for each stage that ended before its last step at which step and why; "" if none did."""
     names = {number: stage.name for number, stage in enumerate(experiment.recipe.stages, 1)}
     stops = sorted(experiment.folder.early_stops.items())
     return "; ".join(f"stage {names[number]} {why}" if len(names) > 1 else why for number, why in stops)

@@ -193,11 +193,7 @@ class RunFolder:
         return state is not None and state.name.endswith(_BEFORE_VALIDATION)
 
     def refuse_old_state(self) -> None:
-        """Refuses a state that an earlier version of medtune has saved.
-
-        Raises:
-            ValueError: The newest state has another format.
-        """
+        """Refuses a state that an earlier version of medtune has saved."""
         state = self.saved_state()
         if state is not None and not (state / STATE_FILE).is_file():
             raise ValueError(
@@ -207,31 +203,17 @@ class RunFolder:
             )
 
     def read_recipe(self) -> Recipe:
-        """Returns the recipe of the run.
-
-        Raises:
-            FileNotFoundError: The folder holds no run.
-            ValueError: The run's recipe cannot be read.
-        """
         if not self.recipe.is_file():
             raise FileNotFoundError(f"{self.root}: no run is here (no recipe.yaml); give the folder that a run wrote")
         return read_recipe(str(self.recipe))
 
     def recorded(self) -> Mapping[str, object]:
-        """Returns the content of environment.json: the machine, the versions, and facts about the recipe and its data.
-
-        Raises:
-            FileNotFoundError: The folder holds no run, or not all of it.
-        """
+        """Returns the content of environment.json: machine, versions, and facts about the recipe and its data."""
         found: Mapping[str, object] = json.loads(self.environment.read_text("utf-8"))
         return found
 
     def recorded_label(self) -> DataLabel:
-        """Returns the label of the data that the run recorded when it began.
-
-        Raises:
-            FileNotFoundError: The folder holds no run, or not all of it.
-        """
+        """Returns the label of the data that the run recorded when it began."""
         return recorded_label(self.recorded())
 
     @property
@@ -253,9 +235,6 @@ class RunFolder:
         """Returns what is different in the data since the run began, or since a change of them was accepted.
 
         Only the prepared folders that `now` names are compared.
-
-        Raises:
-            FileNotFoundError: The folder holds no run, or not all of it.
         """
         return changes(self.data_before(), now)
 
@@ -273,10 +252,6 @@ class RunFolder:
         Args:
             root: The evaluated prepared folder, for the message.
             now: The facts about the data that are there now.
-
-        Raises:
-            FileNotFoundError: The folder holds no run, or not all of it.
-            ValueError: The data differ; the message says in what.
         """
         if changed := self.changed_data(now):
             raise ValueError(
@@ -336,11 +311,6 @@ def begin_or_resume(
         accept_changed_data: Whether the run goes on with other data than it began with.
         asked: The media groups that are evaluated, which are compared with what the run has learnt if its data changed.
         contents: The digest of what each of their media files shows.
-
-    Raises:
-        FileExistsError: The folder holds something and `resume` is off.
-        FileNotFoundError: `resume` is on and the folder holds no run.
-        ValueError: The interrupted run had another recipe or other data.
     """
     root = folder.root
     if resume:

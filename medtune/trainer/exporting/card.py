@@ -139,7 +139,6 @@ def _origin(run: RunData | None) -> list[str]:
 
 
 def _licence(recipe: Recipe, entry: ZooEntry) -> str:
-    """Returns the licence of the weights, which are the zoo's or those that the recipe names."""
     where = recipe.model.weights
     if where is None or (entry.hub is not None and where == entry.hub.repo_id):
         return entry.licence

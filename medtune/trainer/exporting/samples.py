@@ -28,10 +28,6 @@ def choose_samples(recipe: Recipe, assembled: Assembled, *, count: int) -> Chose
     """Returns a question about each of the first images of the run's test data that stand alone, or made-up ones.
 
     Volumes and videos are always made up, because those of a prepared folder are too large to be passed on.
-
-    Raises:
-        FileNotFoundError: The prepared folder is there, and a file in it is missing.
-        ValueError: The prepared folder is damaged, or was prepared for another benchmark.
     """
     found = _from_data(recipe, count=count) if "image" in assembled.transform.kinds else []
     if found:

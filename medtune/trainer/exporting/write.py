@@ -108,10 +108,8 @@ def write_and_prove(run: RunFolder, folder: Path, wanted: Wanted) -> Written:
     """Writes the model of a run into an empty folder and proves it.
 
     Raises:
-        FileNotFoundError: The run or its weights do not exist.
         NoPeftFolderError: The adapter alone is asked for, and PEFT's format cannot express it.
         ProofError: The folder cannot be read, or does not say what the trained model says.
-        ValueError: The weights do not fit the recipe.
     """
     recipe = run.read_recipe()
     expected, assembled = _expected(run, recipe, wanted)
@@ -138,7 +136,6 @@ def write_and_prove(run: RunFolder, folder: Path, wanted: Wanted) -> Written:
 
 
 def _expected(run: RunFolder, recipe: Recipe, wanted: Wanted) -> tuple[_Expected | None, Assembled]:
-    """Returns what the run's model says about the samples, and the model, on the base model's own weights."""
     if not wanted.samples:
         return None, _loaded(run, wanted, in_4_bits=False)
     four_bits = None
@@ -163,7 +160,6 @@ def _expected(run: RunFolder, recipe: Recipe, wanted: Wanted) -> tuple[_Expected
 def _loaded(
     run: RunFolder, wanted: Wanted, *, in_4_bits: bool, before_training: Callable[[Assembled], None] | None = None
 ) -> Assembled:
-    """Returns the run's model on the device, with weights that do not learn any more."""
     _, assembled = load_as_left(run, wanted.device, in_4_bits=in_4_bits, before_training=before_training)
     assembled.model.requires_grad_(False)
     assembled.model.to(wanted.device)
@@ -171,13 +167,11 @@ def _loaded(
 
 
 def _precise(model: nn.Module, device: torch.device) -> Precise:
-    """Returns the context in which a model computes as it is held: with 16-bit weights under autocast."""
     narrow = {p.dtype for p in model.parameters() if p.dtype in (torch.bfloat16, torch.float16)}
     return partial(torch.autocast, device.type, narrow.pop()) if narrow else nullcontext
 
 
 def _dtype(recipe: Recipe, assembled: Assembled, wanted: Wanted) -> torch.dtype:
-    """Returns the number format of the export: that of the base model's checkpoint, unless another one is asked for."""
     if wanted.dtype != "base":
         found: torch.dtype = getattr(torch, wanted.dtype)
         return found
@@ -191,7 +185,6 @@ def _dtype(recipe: Recipe, assembled: Assembled, wanted: Wanted) -> torch.dtype:
 
 
 def _plain_type(assembled: Assembled) -> str | None:
-    """Returns the model_type of a model that plain transformers reads; None for models that need medtune."""
     whole = assembled.model.of_transformers
     is_whole = all(name.startswith("whole.") for name, _ in assembled.model.named_parameters())
     return whole.config.model_type if is_whole and type(whole).__module__.startswith("transformers.") else None
@@ -218,7 +211,6 @@ def _adapter(run: RunFolder, recipe: Recipe, assembled: Assembled, folder: Path,
 
 
 def _facts(run: RunFolder, weights: Path | None) -> dict[str, str]:
-    """Returns what an export says about its data, and about the patients that its weights were trained on."""
     return {
         **run.recorded_label().facts(),
         **(NOTHING.facts() if weights is None else learnt_facts(read_about(weights))),
@@ -247,11 +239,6 @@ def _proven(
     plain: bool,
     scratch: Path,
 ) -> Proof:
-    """Returns the proof of a written folder.
-
-    Raises:
-        ProofError: The folder cannot be read, or lies beyond the tolerance.
-    """
     more = _plain_task(recipe, folder, wanted, scratch) if plain else _own_task(recipe, folder, wanted)
     told = told_by(PLAIN if plain else OWN, {**task, **more}, scratch)
     proof = Proof(

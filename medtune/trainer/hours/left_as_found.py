@@ -38,5 +38,4 @@ def nothing_left() -> Iterator[Path]:
 
 
 def _guessing() -> Any:
-    """Returns the object in which Lightning keeps the rank that it took from variables when it was imported."""
     return lightning_ranks.rank_zero_only

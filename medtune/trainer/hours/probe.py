@@ -72,9 +72,7 @@ def probe(data: OpenedData, *, size: int, clock: Clock = time.perf_counter) -> H
         clock: Returns the seconds.
 
     Raises:
-        FileNotFoundError: A media file is missing.
         Stopped: A signal asked to stop.
-        ValueError: The recipe, its data and its model do not fit each other.
     """
     recipe = with_counted_epochs(data.recipe, [each.prepared for each in data.training_sets], limit=None)
     with nothing_left() as folder:
@@ -138,7 +136,6 @@ class _Probe:
         return Hours(recipe, rows, not_counted(recipe))
 
     def _start(self) -> tuple[Path | None, list[Row]]:
-        """Returns the weights that the training begins with, and the row of making them where the run makes them."""
         if (given := self._recipe.model.checkpoint) is not None:
             return given, []
         begun = self._clock()
@@ -155,7 +152,6 @@ class _Probe:
         again: bool = False,
         audits: bool = False,
     ) -> _Phase:
-        """Measures an evaluation of the tested questions by a model that is freed afterwards."""
         recipe, experiment, clock = self._recipe, self._experiment, self._clock
         plan = functools.partial(
             asking,
@@ -183,7 +179,6 @@ class _Probe:
         return _Phase(row, audit)
 
     def _stage(self, planned: PlannedStage, start: Path | None) -> list[Row]:
-        """Measures the steps and validations of a stage."""
         recipe, experiment = self._recipe, self._experiment
         val = groups_of(experiment.prepared, "val", questions=recipe.eval.val_questions, seed=recipe.train.seed)
         part = _part(val, self._size * recipe.eval.batch_size, recipe)
@@ -212,7 +207,6 @@ class _Probe:
         ]
 
     def _freed(self, model: weakref.ReferenceType[Model], where: str) -> float:
-        """Returns the seconds in which a model that nobody holds any more is freed."""
         begun = self._clock()
         check_freed(model, what=f"the model of the probe of {where}")
         return self._clock() - begun
@@ -227,7 +221,6 @@ class _Phase(NamedTuple):
 
 
 def _part(groups: Sequence[MediaGroup], wanted: int, recipe: Recipe) -> int:
-    """Returns the number of questions of so many groups of a validation, which draws its groups in a fixed order."""
     if len(groups) <= wanted:
         return recipe.eval.val_questions
     return math.ceil(wanted * sum(len(group.questions) for group in groups) / len(groups))

@@ -79,7 +79,6 @@ class StepTimes(Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Notes the end of a step."""
         if step_done(trainer, batch_idx):
             self.steps.append(self._passed())
 
@@ -104,7 +103,6 @@ class StepTimes(Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Notes the end of a batch."""
         self.validations[-1].answering.append(self._passed())
         self.validations[-1].groups.append(len(batch.visits))
 

@@ -52,9 +52,6 @@ def run_agent(
         meeting: Where the launchers of several machines meet.
         restarts: How often failed ranks are started again, which then go on with the run.
         requeue: Whether SLURM is asked to queue the job again after a signal that says that its time is nearly over.
-
-    Raises:
-        ValueError: Ranks are to be started again on several machines, or the other machines did not come.
     """
     if restarts and counts.nodes > 1:
         raise ValueError(
@@ -156,14 +153,12 @@ def _not_waiting_after_a_stop(root: Path, ended: Callable[[str], int], *, nodes:
 
 
 def _has_children() -> bool:
-    """Returns whether this process has children; True where the system does not say."""
     path = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
     return not path.is_file() or bool(path.read_text())
 
 
 @contextlib.contextmanager
 def _handlers_restored() -> Iterator[None]:
-    """Restores the handlers of signals, which the agent replaces and leaves behind."""
     before = {number: signal.getsignal(number) for number in (*STOP_SIGNALS, signal.SIGQUIT)}
     try:
         yield
@@ -174,7 +169,6 @@ def _handlers_restored() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _variables(devices: int) -> Iterator[None]:
-    """Sets what the ranks inherit: who started them, and a share of the cores, without which each would use all."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     mine = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, cores // devices)))}
     mine[LAUNCHER_PID] = str(os.getpid())

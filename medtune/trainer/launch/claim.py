@@ -25,9 +25,6 @@ def claim(root: Path, *, resume: bool) -> bool:
     Args:
         root: The run folder.
         resume: Whether --resume was given.
-
-    Raises:
-        FileExistsError: The folder holds something that this command did not begin, and `resume` is off.
     """
     goes_on = resume or continues(root)
     if not goes_on:
@@ -41,11 +38,7 @@ def claim(root: Path, *, resume: bool) -> bool:
 
 
 def refuse_used(root: Path, *, resume: bool) -> None:
-    """Refuses a run folder that holds something which this command did not begin; it writes nothing.
-
-    Raises:
-        FileExistsError: The folder holds something that this command did not begin, and `resume` is off.
-    """
+    """Refuses a run folder that holds something which this command did not begin; it writes nothing."""
     if not resume and not continues(root) and _rest(root):
         raise FileExistsError(
             f"{root} is not empty; name another folder with --out, or continue that run with --resume"
@@ -58,7 +51,6 @@ def continues(root: Path) -> bool:
 
 
 def _clear(root: Path) -> None:
-    """Removes what this very job left when it was killed before its run had begun."""
     refuse_used(root, resume=False)
     if root.is_dir() and _is_ours(root):
         RunFolder(root).environment.unlink(missing_ok=True)
@@ -84,7 +76,6 @@ def _is_ours(root: Path) -> bool:
 
 
 def _identity() -> dict[str, str]:
-    """Returns names of what started this process, which stay the same when it is started again."""
     found = {}
     if job := job_of():
         found["slurm_job"] = job
@@ -96,6 +87,5 @@ def _identity() -> dict[str, str]:
 
 
 def _started_at(process: int) -> str:
-    """Returns when a process was started, in ticks since the machine was; "" if the system does not say."""
     path = Path(f"/proc/{process}/stat")
     return path.read_text().rpartition(")")[2].split()[19] if path.is_file() else ""

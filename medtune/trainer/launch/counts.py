@@ -50,9 +50,6 @@ def count(
         devices: The argument --devices.
         node_rank: The argument --node-rank.
         variables: The environment variables; None takes those of this process.
-
-    Raises:
-        ValueError: The arguments contradict the launcher, or other machines of the job would never start.
     """
     given = os.environ if variables is None else variables
     if started.how == "alone":
@@ -92,11 +89,7 @@ def _check_alone(wanted: Counts, given: Mapping[str, str]) -> None:
 
 
 def with_counts(recipe: Recipe, counts: Counts) -> Recipe:
-    """Returns the recipe with the numbers that the run really has, which decide nothing about its results.
-
-    Raises:
-        ValueError: The recipe cannot be run with these numbers.
-    """
+    """Returns the recipe with the numbers that the run really has, which decide nothing about its results."""
     counted = replace(recipe, train=replace(recipe.train, nodes=counts.nodes, devices=counts.devices))
     check_recipe(counted)
     return counted

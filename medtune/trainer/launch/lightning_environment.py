@@ -49,7 +49,6 @@ class StartedEnvironment(ClusterEnvironment):
         return False
 
     def world_size(self) -> int:
-        """The number of processes on all machines."""
         return self._started.world_size
 
     def set_world_size(self, size: int) -> None:
@@ -81,9 +80,6 @@ def keep_to_run_folder(trainer: Any, root: Path) -> None:
     Args:
         trainer: The trainer; its `default_root_dir` is `root`.
         root: The folder that Lightning may use, inside the run folder.
-
-    Raises:
-        ValueError: The folder holds a file that Lightning would read.
     """
     if found := sorted(root.glob("hpc_ckpt_*")):
         raise ValueError(f"{found[0]}: Lightning would begin with these weights; no run writes this file, remove it")

@@ -41,9 +41,6 @@ def meeting(
         rendezvous: The argument --rendezvous, HOST or HOST:PORT.
         node_rank: The number of this machine; None if it was not given.
         variables: The environment variables; None takes those of this process.
-
-    Raises:
-        ValueError: There are several machines and nothing says where they meet.
     """
     given = os.environ if variables is None else variables
     if nodes == 1:

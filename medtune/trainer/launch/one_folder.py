@@ -25,10 +25,6 @@ def one_folder(mine: Path, train: TrainBlock, *, resume: bool, is_named: bool) -
         train: The settings that say how many ranks there are.
         resume: Whether --resume was given.
         is_named: Whether --out was given.
-
-    Raises:
-        FileExistsError: The folder holds something else.
-        ValueError: The machines have different numbers of processes, or ranks that were started again have no folder.
     """
     if not is_named and int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0:
         raise ValueError("torchrun started this run again, which needs --out: the folder whose run goes on")
@@ -53,11 +49,7 @@ def one_folder(mine: Path, train: TrainBlock, *, resume: bool, is_named: bool) -
 
 
 def see_folder(folder: RunFolder) -> None:
-    """Waits until rank 0 has begun the run, and until this rank sees its folder.
-
-    Raises:
-        FileNotFoundError: This machine does not see the folder of rank 0.
-    """
+    """Waits until rank 0 has begun the run, and until this rank sees its folder."""
     barrier()
     deadline = time.monotonic() + SEEN_WITHIN_S
     while not folder.recipe.is_file():

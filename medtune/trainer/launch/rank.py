@@ -46,9 +46,6 @@ def join(train: TrainBlock, started: Started | None = None) -> tuple[Started, to
     Args:
         train: The block of the recipe.
         started: How this process was started; None takes what the variables of the environment say.
-
-    Raises:
-        ValueError: This process and its recipe do not fit, or the machine has too few GPUs.
     """
     started = started or how_started()
     if started.world_size != train.world_size:
@@ -68,7 +65,6 @@ def join(train: TrainBlock, started: Started | None = None) -> tuple[Started, to
 
 
 def _tell_torch(started: Started) -> None:
-    """Sets the variables by which PyTorch's process groups find each other, which srun does not set."""
     address = address_of(os.environ)
     if address is None:
         raise ValueError("srun started several tasks and neither SLURM_JOB_NODELIST nor MASTER_ADDR is set; set one")
@@ -143,7 +139,6 @@ def _stopped_here(stop: Stopped, started: Started, root: Path | None) -> None:
 
 
 def _end_together(started: Started, root: Path | None, *, requeue: bool) -> None:
-    """Keeps all tasks of srun until rank 0 is done: the first that ends with 130 would end the others."""
     with listening():
         if requeue and started.rank == 0 and root is not None and stopped_by(root) in REQUEUED_AFTER:
             queue_again()

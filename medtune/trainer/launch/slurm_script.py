@@ -100,9 +100,6 @@ def slurm_job(text: str, *, nodes: int, devices: int | None) -> Asked:
         text: The argument.
         nodes: The number of machines where the text says nothing.
         devices: The argument --devices.
-
-    Raises:
-        ValueError: A key or a value is wrong.
     """
     found: dict[str, str] = {}
     key = ""
@@ -206,10 +203,6 @@ def submit(job: SlurmJob, *, resume: bool, dry: bool) -> int:
         job: The job.
         resume: Whether --resume was given.
         dry: Whether the script is only printed.
-
-    Raises:
-        FileExistsError: The run folder holds something and `resume` is off.
-        ValueError: There is no sbatch, or it refused the script.
     """
     refuse_used(job.out, resume=resume)
     script = script_of(job)

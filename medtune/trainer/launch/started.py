@@ -57,9 +57,6 @@ def how_started(variables: Mapping[str, str] | None = None) -> Started:
 
     Args:
         variables: The environment variables; None takes those of this process.
-
-    Raises:
-        ValueError: The variables contradict each other, or the machines have different numbers of processes.
     """
     given = os.environ if variables is None else variables
     if "RANK" in given or "WORLD_SIZE" in given:
@@ -101,7 +98,6 @@ def _by_torchrun(given: Mapping[str, str]) -> Started:
 
 
 def _has_tasks(given: Mapping[str, str]) -> bool:
-    """Returns whether this process is one of several tasks that srun started."""
     step = given.get("SLURM_STEP_ID", given.get("SLURM_STEPID"))
     if step is None or "SLURM_PROCID" not in given or int(step) >= _OPENED_BY_HAND:
         return False
@@ -135,7 +131,6 @@ def _by_srun(given: Mapping[str, str]) -> Started:
 
 
 def _tasks_of_each_node(given: Mapping[str, str], tasks: int) -> list[int]:
-    """Returns the number of tasks on each node, from for instance "2(x3),1"."""
     if text := given.get("SLURM_STEP_TASKS_PER_NODE"):
         counts = [re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part) for part in text.split(",")]
         return [int(found[1]) for found in counts if found for _ in range(int(found[2] or 1))]

@@ -30,7 +30,6 @@ def wait_or_stop() -> None:
     """Waits for all ranks, and stops them together if any was asked to.
 
     Raises:
-        RuntimeError: Another rank ended, or did not come in time.
         Stopped: Any rank was asked to stop.
     """
     if number := stopping_signal():
@@ -38,11 +37,7 @@ def wait_or_stop() -> None:
 
 
 def stopping_signal() -> int:
-    """Returns the signal that asked any rank to stop, the same on all ranks, and 0 if none did; it waits for all.
-
-    Raises:
-        RuntimeError: Another rank ended, or did not come in time.
-    """
+    """Returns the signal that asked any rank to stop, the same on all ranks, and 0 if none did; it waits for all."""
     mine = asked_to_stop()
     number = highest(mine)
     if number:

@@ -39,9 +39,6 @@ class Devices:
 def parse_devices(text: str) -> Devices:
     """Returns the devices that a text such as "4xA6000-48GB" or "2x8xA100-80GB" describes.
 
-    Raises:
-        ValueError: The text has neither the form NxNAME-SIZEGB nor the form NODESxNxNAME-SIZEGB.
-
     Example:
         >>> parse_devices("2x8xA100-80GB")
         Devices(count=8, name='A100', memory_gb=80.0, is_gpu=True, nodes=2)

@@ -49,6 +49,5 @@ def exported(recipe: Recipe, parameters: int, learnt: int) -> dict[str, float]:
 
 
 def _has_peft_adapter(recipe: Recipe, pissa: float) -> bool:
-    """Returns whether a run writes an adapter beside its best weights, as far as the recipe says."""
     adapted = any(stage.tuning.language.mode == "lora" for stage in recipe.stages)
     return adapted and not pissa and recipe.model.adapter is None

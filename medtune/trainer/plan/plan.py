@@ -185,7 +185,6 @@ class Planner:
         return phases, unknown
 
     def _key(self, recipe: Recipe, stage: Stage, what: str) -> tuple[object, ...]:
-        """Returns what decides a pass."""
         train = recipe.train
         media = 1
         tokens = self._sizes.row_tokens
@@ -206,7 +205,6 @@ class Planner:
         return key
 
     def _groups_of_pass(self, stage: Stage) -> int:
-        """Returns the most media groups of a forward pass: with a budget of tokens, as many of the shortest as fit."""
         if stage.micro_batch_tokens is None:
             return stage.micro_batch_size
         fitting = stage.micro_batch_tokens // (self._sizes.least_tokens or self._sizes.row_tokens)
@@ -311,7 +309,6 @@ def _model_key(recipe: Recipe, stage: Stage | None) -> tuple[object, ...]:
 
 
 def _skeleton(entry: ZooEntry, recipe: Recipe, stage: Stage | None) -> Model:
-    """Returns the model of a stage, or before training for None, on the meta device."""
     model, precision = entry.skeleton(recipe.model), _precision(recipe)
     if recipe.model.language_bits is not None:
         quantize_language(model, precision=precision, device=torch.device("meta"))
@@ -342,7 +339,6 @@ def _states(kept: Held) -> dict[str, float]:
 
 
 def _training(name: str, kept: Held, step: Mapping[str, float]) -> Phase:
-    """Returns what a device holds in a step: in the backward pass, or when gradients are sent after it."""
     sent = {"gradients as they are sent": kept.sent}
     held_then = _states(replace(kept, buffers=0.0) if kept.buffers_fill_late else kept)
     backward = Phase(name, _positive({**held_then, **step, **(sent if kept.sends_in_between else {})}))
@@ -351,7 +347,6 @@ def _training(name: str, kept: Held, step: Mapping[str, float]) -> Phase:
 
 
 def _cache_bytes(model: Model, recipe: Recipe) -> float:
-    """Returns the bytes of a token's keys and values in all layers."""
     config = model.of_transformers.config.get_text_config()
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads

@@ -139,7 +139,6 @@ class Rehearsal:
 
 
 def _visual_tokens(encoded: Any) -> int:
-    """Returns the tokens of an item in a row: those of tokens_MNE, or one where the decoder attends to the states."""
     return int(encoded.shape[1]) if isinstance(encoded, Tensor) else 1
 
 
@@ -167,8 +166,6 @@ def _prefixes(kinds: list[str]) -> list[int]:
 
 
 class _Unpacked(torch.autograd.Function):
-    """Multiplies with a weight that is unpacked from 4 bits for each pass and not kept."""
-
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, packed: Tensor, width: int) -> Tensor:
         ctx.shape, ctx.packed = (width, inputs.shape[-1]), packed
@@ -184,7 +181,6 @@ def _weight(packed: Tensor, shape: tuple[int, int], dtype: torch.dtype) -> Tenso
 
 
 def _unpack_in_forward(model: Model, fake: FakeTensorMode, compute: torch.dtype) -> None:
-    """Lets layers in 4 bits run without values, in place, as bitsandbytes runs them."""
     for module in model.modules():
         weight = module._parameters.get("weight")
         if weight is not None and is_quantized(weight):

@@ -30,9 +30,6 @@ def build(kind: type[_T], tree: Mapping[str, object], layers: Sequence[Layer]) -
         kind: The dataclass to build.
         tree: The merged settings, as nested mappings.
         layers: The layers that they were merged from, for the messages.
-
-    Raises:
-        ValueError: A key is unknown (the message offers the nearest one) or missing, or a value has the wrong type.
     """
     found = _block(kind, tree, (), layers, usual={})
     if not isinstance(found, kind):
@@ -115,7 +112,6 @@ def _key(hint: Hint, key: object, place: Place, layers: Sequence[Layer]) -> obje
 
 
 def _single(hint: Hint, value: object, place: Place, layers: Sequence[Layer]) -> object:
-    """Returns a value that is neither a block nor a list, converted to its type."""
     refused = value is None or isinstance(value, Mapping | list | tuple)
     if not refused:
         try:
@@ -137,7 +133,6 @@ def _reader(hint: Hint) -> ArgumentParser:
 
 
 def _shown(value: object) -> str:
-    """Returns the value as it would be written in YAML, with text in quotes."""
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -12,11 +12,7 @@ LEAST_IMAGE_PIXELS = 56 * 56
 
 
 def check_recipe(recipe: Recipe) -> None:
-    """Refuses a recipe with values that no run could use.
-
-    Raises:
-        ValueError: A value is impossible; the message names the field, its value and the allowed values.
-    """
+    """Refuses a recipe with values that no run could use."""
     train, evaluation = recipe.train, recipe.eval
     _check_served(recipe)
     for name, value, least in (

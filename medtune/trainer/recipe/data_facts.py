@@ -44,9 +44,6 @@ def facts_of_table(table: SourceTable) -> DataFacts:
     """Returns the facts about raw files that were read but not yet prepared.
 
     Questions without a split get one from `prepare`, by patient; they are counted by its default shares.
-
-    Raises:
-        ValueError: There are no questions.
     """
     if not table.questions:
         reasons = f"; the first reason: {table.rejects[0].reason}" if table.rejects else ""
@@ -65,11 +62,7 @@ def facts_of_table(table: SourceTable) -> DataFacts:
 
 
 def facts_of_prepared(prepared: Prepared) -> DataFacts:
-    """Returns the facts about a prepared folder.
-
-    Raises:
-        ValueError: The folder was prepared without media.
-    """
+    """Returns the facts about a prepared folder."""
     groups = {split: prepared.groups(split) for split in SPLITS}
     media = {group.media_id: group.media for found in groups.values() for group in found}
     questions = [question for found in groups.values() for group in found for question in group.questions]

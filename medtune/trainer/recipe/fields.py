@@ -43,9 +43,6 @@ def recipe_fields(block: str = "") -> list[FieldLine]:
 
     Args:
         block: A full key such as "train" or "model.tuning.language"; "" for the whole recipe.
-
-    Raises:
-        ValueError: There is no such block; the message offers the nearest one.
     """
     every = list(_fields(Recipe, prefix="", usual={}))
     found = [field for field in every if not block or field.name == block or field.name.startswith(f"{block}.")]

@@ -47,9 +47,6 @@ def first_recipe(facts: DataFacts, *, benchmark: str, root: Path, on_gpu: bool, 
         root: The prepared folder, as an absolute path.
         on_gpu: Whether this machine has a GPU.
         commands: The commands to type, for the header.
-
-    Raises:
-        ValueError: No model can be trained on these media on this machine.
     """
     blocks = {
         "model": _model(facts, on_gpu=on_gpu),
@@ -205,7 +202,6 @@ def _readings(facts: DataFacts) -> tuple[str, str]:
 
 
 def _new_tokens(facts: DataFacts) -> int:
-    """Returns room for the longest free answer, in steps of 16 tokens."""
     needed = 16 + facts.longest_answer // CHARACTERS_PER_TOKEN
     return min(MOST_NEW_TOKENS, -(-needed // 16) * 16)
 

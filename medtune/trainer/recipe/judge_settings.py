@@ -53,12 +53,7 @@ class JudgeSettings:
 
 
 def read_judge(file: Path | None, overrides: Sequence[str]) -> JudgeSettings:
-    """Returns the settings of a YAML file with `overrides` applied; without a file, the defaults are overridden.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: A key is unknown, a value is wrong, or not exactly one of endpoint and local is given.
-    """
+    """Returns the settings of a YAML file with `overrides` applied; without a file, the defaults are overridden."""
     settings = read_settings(JudgeSettings, file, overrides)
     if (settings.endpoint is None) == (settings.local is None):
         raise ValueError(
@@ -87,10 +82,6 @@ def instructions(settings: JudgeSettings, own: str) -> str:
     Args:
         settings: The settings of the judge, which name the user's files.
         own: The benchmark's instructions.
-
-    Raises:
-        FileNotFoundError: A file is missing.
-        ValueError: A file is empty or not UTF-8.
     """
     texts = []
     for path in settings.prompt:

@@ -26,11 +26,7 @@ class Layer:
 
 
 def read_layer(path: Path) -> Layer:
-    """Returns the settings of a YAML file.
-
-    Raises:
-        ValueError: The file is not YAML, or is not a mapping of keys to values.
-    """
+    """Returns the settings of a YAML file."""
     try:
         tree = yaml.safe_load(path.read_text("utf-8"))
     except yaml.YAMLError as error:
@@ -43,11 +39,7 @@ def read_layer(path: Path) -> Layer:
 
 
 def override_layer(text: str) -> Layer:
-    """Returns the layer of one KEY=VALUE given to `--set`.
-
-    Raises:
-        ValueError: There is no equals sign, or VALUE is not YAML. The message leaves VALUE out, which may be a secret.
-    """
+    """Returns the layer of one KEY=VALUE given to `--set`."""
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise ValueError(f"{COMMAND_LINE} {text!r}: expected KEY=VALUE, for instance train.max_steps=10")
@@ -63,11 +55,7 @@ def override_layer(text: str) -> Layer:
 
 
 def merge(layers: Sequence[Layer]) -> Tree:
-    """Returns the settings of all layers in one tree; if two layers give the same key, the later one counts.
-
-    Raises:
-        ValueError: A layer gives a value for an element that a list does not have.
-    """
+    """Returns the settings of all layers in one tree; if two layers give the same key, the later one counts."""
     tree: Tree = {}
     for layer in layers:
         tree = merged(tree, layer.tree)
@@ -94,7 +82,6 @@ def _over(old: object, value: object, *, place: str) -> object:
 
 
 def _merged_list(below: Sequence[object], above: Mapping[str, object], *, place: str) -> list[object]:
-    """Returns the list with some elements changed; the keys of `above` are their numbers, as in train.stages.0."""
     out = list(below)
     for number, value in above.items():
         if not str(number).isdecimal() or int(number) >= len(out):

@@ -13,10 +13,6 @@ def read_with_plugins(path: Path) -> Layer:
     """Returns the layer of a recipe's file, with absolute paths of its plugin folders, and takes these into use.
 
     In the file the paths are relative to the file itself. A recipe that this one extends may lie in one of the folders.
-
-    Raises:
-        FileNotFoundError: A plugin folder is missing.
-        ValueError: The file is not YAML, or its key `plugins` is not a list of folders.
     """
     layer = read_layer(path)
     if "plugins" not in layer.tree:
@@ -31,10 +27,6 @@ def use_plugins(tree: Mapping[str, object], path: Path) -> tuple[Path, ...]:
     Args:
         tree: The recipe's keys and values.
         path: The recipe's file; relative folders are looked for beside it.
-
-    Raises:
-        FileNotFoundError: A plugin folder is missing.
-        ValueError: The key `plugins` is not a list of folders.
     """
     listed = tree.get("plugins") or []
     if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
@@ -43,11 +35,7 @@ def use_plugins(tree: Mapping[str, object], path: Path) -> tuple[Path, ...]:
 
 
 def use_plugins_of_run(run: Path) -> None:
-    """Takes the plugin folders into use that a run was made with; does nothing if `run` is not a run folder.
-
-    Raises:
-        FileNotFoundError: A plugin folder is missing.
-    """
+    """Takes the plugin folders into use that a run was made with; does nothing if `run` is not a run folder."""
     path = run / "recipe.yaml"
     if path.is_file():
         use_plugins(read_layer(path).tree, path)

@@ -13,10 +13,6 @@ def as_published(recipe: Recipe, benchmark: Benchmark) -> Recipe:
     """Returns the recipe with the protocol of the benchmark's authors if it asks for that, else the recipe itself.
 
     A value that the authors do not state stays as it is in the recipe.
-
-    Raises:
-        ValueError: The authors published no protocol, or they asked each question several times without stating a
-            temperature and the recipe's temperature is 0.
     """
     if recipe.eval.protocol == "recipe":
         return recipe

@@ -25,12 +25,7 @@ _T = TypeVar("_T")
 
 
 def find_recipe(name: str) -> Path:
-    """Returns the file of a recipe: by its name in medtune or a plugin, or by its path.
-
-    Raises:
-        ValueError: There is no such recipe; the message offers the nearest name.
-        FileNotFoundError: `name` ends in .yaml or .yml, and there is no such file.
-    """
+    """Returns the file of a recipe: by its name in medtune or a plugin, or by its path."""
     if name.endswith((".yaml", ".yml")):
         if not Path(name).is_file():
             raise FileNotFoundError(f"no recipe file {name}")
@@ -43,10 +38,6 @@ def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
 
     The plugin folders that the recipe names are taken into use. For keys that have been renamed, the new name is
     printed on stderr.
-
-    Raises:
-        ValueError: The file is not YAML, a key is unknown (the message offers the nearest one), or a value is wrong.
-        FileNotFoundError: There is no such file, or a plugin folder is missing.
     """
     path = find_recipe(name)
     layers = read_layers(name, overrides)
@@ -56,12 +47,7 @@ def read_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
 
 
 def read_layers(name: str, overrides: Sequence[str] = ()) -> list[Layer]:
-    """Returns the layers of a recipe: the recipe that extends no other, those above it in order, then the overrides.
-
-    Raises:
-        ValueError: A file is not YAML, recipes extend each other in a circle, or an override sets `plugins`.
-        FileNotFoundError: There is no such file, or a plugin folder is missing.
-    """
+    """Returns the layers of a recipe: the recipe that extends no other, those above it in order, then the overrides."""
     files = _chain(find_recipe(name))
     replaced = [override_layer(override) for override in overrides]
     if any("plugins" in layer.tree for layer in replaced):
@@ -70,7 +56,6 @@ def read_layers(name: str, overrides: Sequence[str] = ()) -> list[Layer]:
 
 
 def _chain(path: Path) -> list[Layer]:
-    """Returns the layers of a recipe's file and of all that it extends, directly or not; the lowest comes first."""
     layers: list[Layer] = []
     chain: dict[Path, str] = {}
     while True:
@@ -89,7 +74,6 @@ def _chain(path: Path) -> list[Layer]:
 
 
 def _extended(parent: str, named_by: Path) -> Path:
-    """Returns the file of the recipe that a file extends; a relative path starts at the folder of that file."""
     try:
         is_file = parent.endswith((".yaml", ".yml"))
         return find_recipe(str(named_by.parent / Path(parent).expanduser()) if is_file else parent)
@@ -103,9 +87,6 @@ def recipe_from_tree(tree: Mapping[str, Any], *, where: str) -> Recipe:
     Args:
         tree: All keys and values of the recipe.
         where: Where they come from, for messages.
-
-    Raises:
-        ValueError: A key is unknown or missing, or a value is wrong.
     """
     return _recipe(tree, [Layer(where, tree)])
 
@@ -117,10 +98,6 @@ def read_settings(kind: type[_T], file: Path | None, overrides: Sequence[str]) -
         kind: The dataclass of the settings.
         file: The YAML file; None starts from the defaults of `kind`.
         overrides: KEY=VALUE, applied in their order.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: A key is unknown or missing, or a value has the wrong type.
     """
     if file is not None and not file.is_file():
         raise FileNotFoundError(f"no file {file}")
@@ -144,11 +121,6 @@ def _recipe(tree: Mapping[str, Any], layers: Sequence[Layer]) -> Recipe:
 
 
 def _with_checkpoint_name(recipe: Recipe) -> Recipe:
-    """Returns the recipe with the name "auto" and its weights where its model.name is a hub id or a folder.
-
-    Raises:
-        ValueError: model.weights names other weights.
-    """
     model = recipe.model
     if model.name in catalog.names(catalog.MODELS) or not ("/" in model.name or Path(model.name).is_dir()):
         return recipe
@@ -161,7 +133,6 @@ def _with_checkpoint_name(recipe: Recipe) -> Recipe:
 
 
 def _with_whole_stages(tree: Mapping[str, Any]) -> Tree:
-    """Returns the tree with the values filled in that its stages take from the blocks `train` and `model.tuning`."""
     train = tree["train"]
     shared = {key: train[key] for key in STAGE_KEYS if key in train}
     tuning = merged(dataclasses.asdict(Tuning()), tree["model"].get("tuning", {}))
@@ -173,17 +144,11 @@ def _with_whole_stages(tree: Mapping[str, Any]) -> Tree:
 
 
 def _shared_with(stage: Mapping[str, Any], shared: Mapping[str, Any]) -> Tree:
-    """Returns what a stage takes from `train`: nothing about micro-batches if it says itself how large they are."""
     says_itself = any(stage.get(key) is not None for key in _MICRO_BATCH)
     return {key: value for key, value in shared.items() if not (says_itself and key in _MICRO_BATCH)}
 
 
 def _with_one_micro_batch(tree: Mapping[str, Any], layers: Sequence[Layer]) -> Tree:
-    """Returns the tree with micro_batch_size or micro_batch_tokens in each block: the one of the later layer.
-
-    Raises:
-        ValueError: A block gives both in one file, or both with `--set`.
-    """
     train = tree.get("train")
     if not isinstance(train, Mapping):
         return dict(tree)

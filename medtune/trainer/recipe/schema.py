@@ -165,11 +165,7 @@ class Stage:
 
     @property
     def steps(self) -> int:
-        """The number of optimizer steps.
-
-        Raises:
-            ValueError: The length is still given in epochs.
-        """
+        """The number of optimizer steps."""
         if self.max_steps is None:
             raise ValueError(f"the stage {self.name!r} is given in epochs; they have to be counted on the data first")
         return self.max_steps
@@ -268,7 +264,6 @@ class TrainBlock:
 
     @property
     def world_size(self) -> int:
-        """The number of processes on all machines."""
         return self.nodes * self.devices
 
     @property

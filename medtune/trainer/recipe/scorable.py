@@ -14,8 +14,6 @@ from medtune.trainer.recipe.schema import Recipe
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Questions that the run will ask together, and the words for them in messages."""
-
     split: Split
     questions: Sequence[Question]
     drawn_by: str
@@ -38,10 +36,6 @@ def check_scored(
         parser: The parser whose answers the primary score counts.
         training: Whether the model is trained, and therefore validated.
         limit: About how many questions of each split are used; None uses all.
-
-    Raises:
-        ValueError: No question is one that the primary metric is about, the readings give the parser no answer to read,
-            or every validation would wait for a judge; the message says what to change.
     """
     options, seed = recipe.eval, recipe.train.seed
     asked = [_drawn(prepared, options.split, options.questions, "eval.questions", limit=limit, seed=seed)]
@@ -91,7 +85,6 @@ def _waits_for_judge(benchmark: Benchmark, covered: Sequence[Question]) -> bool:
 def _drawn(
     prepared: Prepared, split: Split, questions: int | None, field: str, *, limit: int | None, seed: int
 ) -> _Asked:
-    """Returns the questions of a split that a run asks, as it draws them."""
     wanted = [(number, name) for number, name in ((limit, "--limit"), (questions, field)) if number is not None]
     everything = prepared.questions(split)
     least, drawn_by = min(wanted, default=(len(everything), ""))

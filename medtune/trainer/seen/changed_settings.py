@@ -57,7 +57,6 @@ def _default(block: type[Any], name: str) -> Any:
 
 
 def _fields(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yields every setting under its full key, with its value as text."""
     if dataclasses.is_dataclass(value):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     elif isinstance(value, tuple) and any(dataclasses.is_dataclass(each) for each in value):

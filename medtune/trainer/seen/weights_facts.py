@@ -16,8 +16,6 @@ def facts_before(model: ModelBlock) -> Iterator[Mapping[str, str]]:
 
     Raises:
         AssetError: The adapter cannot be downloaded.
-        FileNotFoundError: There is no checkpoint at model.checkpoint.
-        ValueError: The checkpoint is not whole, or the adapter's folder holds none.
     """
     if model.weights is not None and is_exported(model.weights):
         yield read_exported(model.weights)

@@ -58,10 +58,6 @@ def open_finished(root: Path, *, questions: Path | None = None) -> FinishedRun:
         root: The run folder.
         questions: The prepared folder of the run, if it has been moved from `data.root`. With None, `data.root` is
             used; if it is relative, it is looked for in the working directory and then in every folder above the run.
-
-    Raises:
-        FileNotFoundError: `root` holds no run, or its prepared folder does not exist.
-        ValueError: The prepared folder is not the one that the run was started with.
     """
     folder = RunFolder(root)
     recipe = folder.read_recipe()

@@ -44,10 +44,6 @@ def run_grid(
         out: The folder that holds the runs.
         grid: For each dotted key of the recipe, the values that it takes.
         resume: Whether OUT may hold runs already.
-
-    Raises:
-        FileExistsError: A folder holds a run already and `resume` is not set.
-        ValueError: The process was started by a launcher such as torchrun.
     """
     if how_started().how != "alone":
         raise ValueError(

@@ -56,10 +56,6 @@ def run_seeds(
         out: The folder that holds seed_0, seed_1, ...
         first_seed: `train.seed` of the first run; the others count up from it.
         number: The number of runs.
-
-    Raises:
-        FileExistsError: A folder holds a run already and --resume was not given.
-        ValueError: There are fewer than two runs, or the process was started by a launcher such as torchrun.
     """
     if how_started().how != "alone":
         raise ValueError(
@@ -80,12 +76,7 @@ def run_seeds(
 
 
 def compare_seeds(out: Path, *, number: int) -> str:
-    """Writes OUT/seeds.json from the folders seed_0 to seed_(N-1) and returns its table.
-
-    Raises:
-        FileNotFoundError: A run is missing.
-        ValueError: The runs answered different questions, or no question has a score in all of them.
-    """
+    """Writes OUT/seeds.json from the folders seed_0 to seed_(N-1) and returns its table."""
     finished = [open_finished(out / f"seed_{index}") for index in range(number)]
     benchmark, label = finished[0].benchmark, finished[0].label
     runs, unscored = without_unscored([_read(run) for run in finished])
@@ -160,11 +151,7 @@ def phase_rows(run: FinishedRun, folder: Path, questions: Sequence[Question]) ->
 
 
 def answered_rows(run: FinishedRun) -> tuple[list[ParsedReply], list[ParsedReply]]:
-    """Returns the parsed replies of a run before and after training.
-
-    Raises:
-        ValueError: A phase has no answers.
-    """
+    """Returns the parsed replies of a run before and after training."""
     folder = run.folder
     asked = {key.question_id for key in stored_predictions(folder.zero_shot)}
     questions = [question for question in run.prepared.questions(run.recipe.eval.split) if question.id in asked]
@@ -180,11 +167,7 @@ def _read(run: FinishedRun) -> SeedRun:
 
 
 def without_unscored(runs: Sequence[SeedRun]) -> tuple[list[SeedRun], int]:
-    """Returns the runs without the questions that wait for a judge in any run, and the number of these questions.
-
-    Raises:
-        ValueError: The runs answered different questions.
-    """
+    """Returns the runs without the questions that wait for a judge in any run, and the number of these questions."""
     ids = {tuple(row.question.id for row in phase) for run in runs for phase in run.phases}
     if len(ids) > 1:
         raise ValueError("the runs answered different questions; all seeds of a recipe have to answer the same ones")

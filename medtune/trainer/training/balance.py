@@ -60,7 +60,6 @@ class Balanced:
                 self._turn[numbers] = np.arange(len(ids))
 
     def groups_in(self, epoch: int) -> Sequence[int]:
-        """Returns the indices of the groups of which an epoch asks at least one question."""
         asked = np.add.reduceat(self._asked(epoch).astype(np.int64), self._first[:-1])
         return [int(number) for number in np.flatnonzero(asked)]
 
@@ -78,7 +77,6 @@ class Balanced:
 
 
 def _cells(questions: Sequence[Question]) -> dict[tuple[str, str], dict[str, list[str]]]:
-    """Returns the ids of the questions, by cell and answer."""
     cells: dict[tuple[str, str], dict[str, list[str]]] = {}
     for question in questions:
         cells.setdefault(cell_of(question), {}).setdefault(_class(question), []).append(question.id)
@@ -108,7 +106,6 @@ def _frequent(answers: Collection[Sequence[str]]) -> _Frequent:
 
 
 def _class(question: Question) -> str:
-    """Returns the answer in the form that is compared: a number by its value, words without case and final period."""
     try:
         return f"{float(question.answer) + 0.0:.12g}"
     except ValueError:

@@ -106,19 +106,11 @@ class MicroBatches(Dataset[MicroBatch]):
                 yield Draw(number, group, epoch=epoch, place=0)
 
     def layouts(self, draw: Draw) -> list[Layout]:
-        """Returns the sequences of a drawn group: one for each question, with its answer.
-
-        Raises:
-            ValueError: A sequence is too long; the message names the file and the question.
-        """
+        """Returns the sequences of a drawn group: one for each question, with its answer."""
         return self._sequences.layouts(draw)
 
     def lengths(self, draw: Draw) -> Lengths:
-        """Returns the tokens of each tree of a drawn group.
-
-        Raises:
-            ValueError: A sequence is too long; the message names the file and the question.
-        """
+        """Returns the tokens of each tree of a drawn group."""
         return self._sequences.lengths(draw)
 
     def is_blind(self, draw: Draw) -> bool:
@@ -159,7 +151,6 @@ class MicroBatches(Dataset[MicroBatch]):
         )
 
     def _step_layouts(self, step: int, whole: Sequence[Draw]) -> dict[Draw, list[Layout]]:
-        """Returns the sequences of a step's groups, which all of its forward passes need to count its targets."""
         if self._laid[0] != step:
             self._laid = (step, {draw: self.layouts(draw) for draw in whole})
         return self._laid[1]
@@ -187,7 +178,6 @@ class MicroBatches(Dataset[MicroBatch]):
         return [] if mine else list(whole[:1])
 
     def _packed(self, layouts: Sequence[Sequence[Layout]], shown: Sequence[int | None]) -> PackedRows:
-        """Returns the groups' sequences as rows of trees; the sequences are numbered consecutively over all groups."""
         trees: list[Shown] = []
         first = 0
         for media, group in zip(shown, layouts, strict=True):
@@ -235,8 +225,6 @@ def micro_batches(mixture: Mixture, order: GroupOrder, assembled: Assembled, *, 
 
 
 class _Packing(NamedTuple):
-    """Whether the questions of a group share a tree, and up to how many tokens trees are packed into one row."""
-
     share_prefix: bool
     row_tokens: int
 
@@ -247,8 +235,6 @@ def _packing(assembled: Assembled) -> _Packing:
 
 
 class _Loader(DataLoader[MicroBatch]):
-    """Tells the loading processes which micro-batches training has taken."""
-
     def __iter__(self) -> Iterator[MicroBatch]:  # type: ignore[override]
         turns = self.dataset.turns if isinstance(self.dataset, MicroBatches) else None
         try:

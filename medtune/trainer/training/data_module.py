@@ -63,10 +63,6 @@ class QuestionData(pl.LightningDataModule):
             name: The recipe's name or file.
             overrides: Changes of it, for instance "data.root=prepared/busi".
             model: The module that is trained.
-
-        Raises:
-            FileNotFoundError: There is no such recipe, or no prepared folder.
-            ValueError: A value is wrong, or the recipe and its data do not fit each other.
         """
         return cls._of(read_recipe(name, overrides), model)
 
@@ -93,11 +89,6 @@ class QuestionData(pl.LightningDataModule):
             readings: How questions with options are answered; free answers are generated. None compares the
                 likelihoods of the options, which is fast.
             val_questions: Number of questions that validations ask; None asks all of the split val.
-
-        Raises:
-            FileNotFoundError: There is no such folder.
-            ValueError: It is no prepared folder, holds media that the model does not read, or a number or reading is
-                wrong.
         """
         if readings is not None and not set(readings) <= set(get_args(Reading)):
             raise ValueError(f"readings is {readings!r}; it must hold 'likelihood', 'generation' or both")
@@ -124,11 +115,7 @@ class QuestionData(pl.LightningDataModule):
         return cls(open_data(recipe, training=True), model, stage)
 
     def train_dataloader(self) -> DataLoader[MicroBatch]:
-        """Returns the loader of this rank's micro-batches; it continues at the trainer's step.
-
-        Raises:
-            ValueError: The trainer wants to overfit on some batches.
-        """
+        """Returns the loader of this rank's micro-batches; it continues at the trainer's step."""
         trainer, recipe = self._its_trainer(), self._opened.recipe
         if getattr(trainer, "overfit_batches", 0):
             raise ValueError("Trainer(overfit_batches=...) reads batches by number: take limit_train_batches instead")
@@ -160,7 +147,6 @@ class QuestionData(pl.LightningDataModule):
         return stage_mixture(self._opened.recipe, self._stage, self._opened.training_sets, limit=self._limit)
 
     def _plan(self) -> _TrainPlan:
-        """Returns a plan in which an epoch is the whole stage, one pass over the groups, or what the trainer allows."""
         trainer, mixture = self._its_trainer(), self._mixture
         if self._stage.max_steps is not None:
             order = self.order(trainer.world_size)
@@ -227,8 +213,6 @@ class QuestionData(pl.LightningDataModule):
 
 
 class _TrainPlan(NamedTuple):
-    """The order of the groups, the optimizer steps of an epoch, and the forward passes of a rank in a whole epoch."""
-
     order: GroupOrder
     epoch_steps: int
     length: int

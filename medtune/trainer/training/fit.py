@@ -59,7 +59,6 @@ def fit(
 
     Raises:
         NonFiniteLossError: The loss is infinite or not a number.
-        ValueError: A trainable part got no gradient, a frozen part got one, or the split val is empty.
     """
     recipe, stage, folder = experiment.recipe, planned.stage, experiment.folder
     module = FineTuning(model.assembled, stage, train=recipe.train, answers=recipe.eval, chosen=recipe.model)

@@ -14,11 +14,7 @@ _SHOWN = 3
 
 
 def refuse_no_train(prepared: Prepared) -> None:
-    """Refuses a training set without a train split.
-
-    Raises:
-        ValueError: The train split is empty; the message says what to do.
-    """
+    """Refuses a training set without a train split."""
     if prepared.num_questions("train") == 0:
         why = whole_test(prepared)
         otherwise = f"{why}; or leave" if why else "Leave"
@@ -26,11 +22,7 @@ def refuse_no_train(prepared: Prepared) -> None:
 
 
 def refuse_same(learnt: Prepared, evaluated: Prepared) -> None:
-    """Refuses a training set with patients or media of the evaluated val or test split, in whatever file format.
-
-    Raises:
-        ValueError: The training set is refused; the message gives numbers of patients and media, and no names.
-    """
+    """Refuses a training set with patients or media of the evaluated val or test split, in whatever file format."""
     same = _shared(learnt, evaluated).same
     asked = (question.patient_id for split in _HELD_OUT for question in evaluated.questions(split))
     patients = {question.patient_id for question in learnt.questions("train")}.intersection(asked)
@@ -49,10 +41,6 @@ def refuse_seen_lookalikes(learnt: Prepared, evaluated: Prepared, *, allowed: bo
 
     Returns:
         Words that say how many media these are, if they are allowed; "" if there are none.
-
-    Raises:
-        ValueError: There are such media and they are not allowed; the message names the nearest by their media ids,
-            which are made from content.
     """
     seen = _shared(learnt, evaluated).alike
     if not seen:
@@ -76,7 +64,6 @@ def _shared(learnt: Prepared, evaluated: Prepared) -> SharedMedia:
 
 
 def _media_ids(prepared: Prepared, splits: tuple[Split, ...]) -> dict[str, str]:
-    """Returns the media id of what each media file of some splits shows."""
     groups = (group for split in splits for group in prepared.groups(split))
     return {prepared.contents[ref.path.name]: group.media_id for group in groups for ref in group.media}
 

@@ -100,10 +100,6 @@ class FineTuning(pl.LightningModule):
         Args:
             name: The recipe's name or file.
             overrides: Changes of it, for instance "train.seed=1".
-
-        Raises:
-            FileNotFoundError: There is no such recipe.
-            ValueError: A value is wrong, or the recipe has several stages or a setting that only `medtune run` has.
         """
         recipe = read_recipe(name, overrides)
         if wrong := _only_for_runs(recipe):
@@ -122,9 +118,6 @@ class FineTuning(pl.LightningModule):
             weights: The hub id or folder of other weights.
             tuning: How each part learns; None trains adapters of the language model, and the projector in full.
             seed: Seed of the adapters and of dropout.
-
-        Raises:
-            ValueError: There is no such model, or the tuning does not fit it.
         """
         block = ModelBlock(name=name, weights=weights, tuning=tuning or Tuning())
         stage = Stage(name="training", tuning=block.tuning)
@@ -138,11 +131,7 @@ class FineTuning(pl.LightningModule):
         return cls(assembled, stage, train=train, answers=answers, chosen=block)
 
     def setup(self, stage: str) -> None:
-        """Stores each weight in the type in which the trainer's precision uses it, unless it is divided later.
-
-        Raises:
-            ValueError: The trainer's strategy or precision cannot be used; the message says what to take instead.
-        """
+        """Stores each weight in the type in which the trainer's precision uses it, unless it is divided later."""
         refuse_strategy(self.trainer.strategy)
         if not divides_weights(self.trainer.strategy):
             set_types(self.model, self._precision)
@@ -166,11 +155,7 @@ class FineTuning(pl.LightningModule):
         return found
 
     def on_fit_start(self) -> None:
-        """Checks that gradients are clipped once.
-
-        Raises:
-            ValueError: Both the recipe and the trainer clip gradients, or neither would although the recipe says so.
-        """
+        """Checks that gradients are clipped once."""
         own, others = self._train.clip_norm, self.trainer.gradient_clip_val or 0.0
         if isinstance(self.trainer.strategy, DeepSpeedStrategy):
             if own and own != others:
@@ -264,11 +249,7 @@ class FineTuning(pl.LightningModule):
         return self._gradient_norm
 
     def configure_optimizers(self) -> Any:
-        """Returns AdamW and the schedule of its learning rates, which change after every optimizer step.
-
-        Raises:
-            ValueError: Nothing says how many steps there are.
-        """
+        """Returns AdamW and the schedule of its learning rates, which change after every optimizer step."""
         tuning, stage, precision = self.stage.tuning, self.stage, self.trainer.precision
         if self.lr is not None:
             tuning = Tuning(**{part: replace(how, lr=self.lr) for part, how in tuning.parts().items()})
@@ -307,7 +288,6 @@ class FineTuning(pl.LightningModule):
         self._asker.begin(self.device, self._precision, self._in_turns())
 
     def on_validation_end(self) -> None:
-        """Lets go of the model that answered."""
         self._asker.end()
 
     def on_test_end(self) -> None:
@@ -348,11 +328,7 @@ class FineTuning(pl.LightningModule):
             self.log(f"{phase}/{name}", value, prog_bar=name == "loss", sync_dist=True, batch_size=1)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuses a saved state of another model or tuning.
-
-        Raises:
-            ValueError: The names of the trainable parameters differ.
-        """
+        """Refuses a saved state of another model or tuning."""
         refuse_other_names(checkpoint.get("state_dict", ()), self)
 
 
@@ -372,7 +348,6 @@ def _num_steps(trainer: pl.Trainer) -> float:
 
 
 def _only_for_runs(recipe: Recipe) -> str:
-    """Returns the fields of a recipe that a trainer of one's own cannot follow; "" if there are none."""
     train, model = recipe.train, recipe.model
     found = {
         "train.stages": bool(train.stages),
@@ -389,7 +364,6 @@ def _only_for_runs(recipe: Recipe) -> str:
 
 
 def _mixed(*numbers: int) -> int:
-    """Returns the seed of a training step, made from several numbers."""
     mixed = 0
     for number in numbers:
         mixed = (mixed * 1_000_003 + number + 1) % (2**31 - 1)

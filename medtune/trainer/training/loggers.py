@@ -149,7 +149,6 @@ def _csv_logger(root: Path, *, resume_step: int) -> CSVLogger:
 
 
 def _rows_until(path: Path, last_step: int) -> list[tuple[int, dict[str, float]]]:
-    """Returns the rows of the training up to a step; rows of zero_shot and final are logged anew at every start."""
     if not path.is_file():
         return []
     with path.open(newline="") as file:
@@ -187,7 +186,6 @@ def _wandb_options(root: Path, block: LogBlock, *, recipe_name: str) -> dict[str
 
 
 def _has_key() -> bool:
-    """Returns whether W&B would find a key: in WANDB_API_KEY, or in the netrc file that `wandb login` writes."""
     if os.environ.get("WANDB_API_KEY"):
         return True
     with contextlib.suppress(FileNotFoundError, netrc.NetrcParseError):
@@ -197,7 +195,6 @@ def _has_key() -> bool:
 
 
 def _wandb_id(root: Path) -> str:
-    """Returns the W&B id of a run folder, so that a resumed run continues its own dashboard."""
     path = root / "wandb" / "run_id"
     if not path.is_file() and how_started().rank == 0:
         path.parent.mkdir(exist_ok=True)

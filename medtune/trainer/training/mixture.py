@@ -49,12 +49,6 @@ def open_training_sets(recipe: Recipe, prepared: Prepared, benchmark: Benchmark)
         recipe: The recipe, whose block `data` names the folders.
         prepared: The folder at `data.root`, which the run is evaluated on.
         benchmark: The benchmark of that folder.
-
-    Raises:
-        FileNotFoundError: There is no such folder.
-        ValueError: A folder has no train split, was prepared for another benchmark than the recipe says, or shares a
-            patient or an image with the val or test split that the run is evaluated on. Images that look alike count
-            as shared unless `data.allow_lookalikes` is set.
     """
     found = []
     for named in folders_of(recipe.data):
@@ -147,12 +141,7 @@ class Mixture:
 
 
 def stage_mixture(recipe: Recipe, stage: Stage, training_sets: Sequence[TrainingSet], *, limit: int | None) -> Mixture:
-    """Returns the training data of a stage, with about `limit` questions of each training set; None uses all.
-
-    Raises:
-        ValueError: The stage's filter leaves no question of a training set, or the recipe asks for changes that are
-            allowed for no image.
-    """
+    """Returns the training data of a stage, with about `limit` questions of each training set; None uses all."""
     data, seed = recipe.data, recipe.train.seed
     members = []
     for each in training_sets:

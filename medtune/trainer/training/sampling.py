@@ -51,7 +51,6 @@ class AllGroups:
     num_groups: int
 
     def groups_in(self, epoch: int) -> Sequence[int]:
-        """Returns the indices of all groups."""
         return range(self.num_groups)
 
 
@@ -97,7 +96,6 @@ class EndlessRow:
         return Draw(member, int(self._shuffled(member, epoch)[index]), epoch, place)
 
     def _member_at(self, place: int) -> tuple[int, int]:
-        """Returns the index of the member at a place, and the number of earlier places that belong to this member."""
         if len(self._members) == 1:
             return 0, place
         block, offset = divmod(place, _BLOCK)
@@ -184,7 +182,6 @@ class StepOrder:
 
     @property
     def accumulate(self) -> int:
-        """The number of forward passes of each device per optimizer step."""
         return math.ceil(self.batch_size / (self.micro_batch_size * self.world_size))
 
     def step_groups(self, step: int) -> list[Draw]:

@@ -24,11 +24,7 @@ def expect_what_learns(module: nn.Module, keys: Any) -> None:
 
 
 def refuse_other_names(found: Collection[str], module: nn.Module) -> None:
-    """Refuses a saved state of another model or tuning.
-
-    Raises:
-        ValueError: The names of the parameters that learn differ.
-    """
+    """Refuses a saved state of another model or tuning."""
     there, learning = set(found), set(trainable_names(module))
     if there and there != learning:
         raise ValueError(

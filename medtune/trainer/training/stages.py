@@ -47,11 +47,7 @@ def planned_stages(recipe: Recipe) -> tuple[PlannedStage, ...]:
 
 
 def training_groups(recipe: Recipe, prepared: Prepared, stage: Stage, *, limit: int | None) -> tuple[MediaGroup, ...]:
-    """Returns the media groups of a prepared folder that a stage learns from.
-
-    Raises:
-        ValueError: The train split is empty, or the stage's filter leaves no question of it.
-    """
+    """Returns the media groups of a prepared folder that a stage learns from."""
     groups = groups_of(prepared, "train", questions=limit, seed=recipe.train.seed)
     chosen = [kept for group in groups if (kept := _only(group, stage.only)).questions]
     if not chosen:

@@ -24,11 +24,7 @@ from medtune.trainer.training.mixture import stage_mixture
 
 
 def starting_adapters(experiment: Experiment) -> Path | None:
-    """Returns the file of weights that the first stage begins with; None where adapters begin at random.
-
-    Raises:
-        ValueError: Some adapted layer cannot begin in the way that the recipe says.
-    """
+    """Returns the file of weights that the first stage begins with; None where adapters begin at random."""
     path = experiment.folder.start
     tunings = [stage.tuning for stage in experiment.recipe.stages]
     if not parts_with(tunings, "pissa") | parts_with(tunings, "eva"):
@@ -66,7 +62,6 @@ def _make(experiment: Experiment, assembled: Assembled, path: Path) -> None:
 
 
 def _batches(experiment: Experiment, assembled: Assembled) -> Iterator[EvaBatch]:
-    """Yields the forward passes of the first stage that begins with EVA; those without media are left out."""
     recipe = experiment.recipe
     stage = next(each for each in recipe.stages if parts_with([each.tuning], "eva"))
     mixture = stage_mixture(recipe, stage, experiment.training_sets, limit=experiment.limit)

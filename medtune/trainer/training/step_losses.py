@@ -37,7 +37,6 @@ class StepLosses:
         self.total = 0.0
 
     def __len__(self) -> int:
-        """Returns the number of passes whose losses were not read yet."""
         return len(self._waiting)
 
     def forget(self) -> None:

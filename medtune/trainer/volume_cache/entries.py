@@ -37,11 +37,7 @@ class Task(NamedTuple):
 
 
 def make_entries(task: Task) -> list[str | None]:
-    """Makes the entries of one scan, and returns for each the reason why it could not be made, or None.
-
-    Raises:
-        OSError: The disk of the cache is full or cannot be written; nothing half-written is left.
-    """
+    """Makes the entries of one scan, and returns for each the reason why it could not be made, or None."""
     cache = VolumeCache(task.folder)
     return [_made(cache, task.entry_of, ref) for ref in task.refs]
 

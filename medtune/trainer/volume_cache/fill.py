@@ -49,11 +49,6 @@ def fill(recipe: Recipe, wanted: Wanted, *, processes: int, share: Share, say: C
         processes: The number of processes.
         share: Which share of the scans.
         say: Prints what will be written, before anything is, and how far the work is.
-
-    Raises:
-        ValueError: Another process fills this cache with the same entries, or the disk or a quota is full; what is
-            finished is kept.
-        OSError: The disk cannot be written.
     """
     cache, entry_of = wanted.cache, _entry_of(recipe, wanted)
     mine = [refs for number, refs in enumerate(wanted.scans) if share.holds(number)]
@@ -87,7 +82,6 @@ def fill(recipe: Recipe, wanted: Wanted, *, processes: int, share: Share, say: C
 
 
 def _entry_of(recipe: Recipe, wanted: Wanted) -> EntryOf:
-    """Returns what each process makes entries with; a tower is not sent with every task, but loaded by each process."""
     if not isinstance(wanted.input, CodesInput):
         return functools.partial(by_transform, wanted.input.prepare)
     loading = Loading(**{field.name: getattr(recipe.model, field.name) for field in fields(Loading)})
@@ -96,7 +90,6 @@ def _entry_of(recipe: Recipe, wanted: Wanted) -> EntryOf:
 
 @contextlib.contextmanager
 def _claimed(wanted: Wanted, share: Share) -> Iterator[None]:
-    """Claims the entries of this kind, so that two processes do not make the same ones."""
     kind = hashlib.sha256(repr(wanted.input).encode()).hexdigest()[:16]
     folder = wanted.cache.folder / f".filling-{kind}"
     name = WHOLE if share.of == 1 else f"share-{share.number}-of-{share.of}"

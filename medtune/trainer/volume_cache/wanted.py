@@ -48,12 +48,7 @@ class Wanted(NamedTuple):
 
 
 def wanted(recipe: Recipe) -> Wanted | None:
-    """Returns what the runs of a recipe read through the cache; None where its model reads no volumes as such.
-
-    Raises:
-        FileNotFoundError: A prepared folder, or a file in it, is missing.
-        ValueError: A folder does not fit the recipe, or model.crop_organs names an organ without masks.
-    """
+    """Returns what the runs of a recipe read through the cache; None where its model reads no volumes as such."""
     if recipe.model.endpoint is not None:
         return None
     reads = volume_input(recipe.model.name, recipe.train.seed, recipe.model)
@@ -72,11 +67,7 @@ def wanted(recipe: Recipe) -> Wanted | None:
 
 
 def check_organs(recipe: Recipe, prepared: Prepared) -> None:
-    """Checks that the prepared folder has masks of the organs that the recipe crops to.
-
-    Raises:
-        ValueError: model.crop_organs names an organ of which no volume has a mask.
-    """
+    """Checks that the prepared folder has masks of the organs that the recipe crops to."""
     there = prepared.organs
     if unknown := sorted(set(recipe.model.crop_organs or ()) - there):
         raise ValueError(
@@ -86,7 +77,6 @@ def check_organs(recipe: Recipe, prepared: Prepared) -> None:
 
 
 def _refs(recipe: Recipe, prepared: Prepared) -> Iterator[MediaRef]:
-    """Yields the volumes of what is trained on, of val and of the split that is evaluated."""
     own: list[Split] = ["val", recipe.eval.split]
     for named in folders_of(recipe.data):
         if named.root.resolve() == recipe.data.root.resolve():

@@ -104,7 +104,6 @@ def _place_questions(case: Case, box: Box, seed: int) -> Iterator[Question]:
 
 
 def _tissue_box(case: Case, donor: Case) -> Box:
-    """Returns the lesion box of `donor` at the same relative place in the image of `case`, at least one pixel wide."""
     box, (width, height) = donor.largest, case.size
     if box is None:
         raise ValueError(f"{donor.path}: a normal image has no lesion box to lend.")

@@ -40,8 +40,6 @@ _KNOWN_OTHER = {"train": 3062, "val": 382, "test": 382}
 
 
 class _Row(NamedTuple):
-    """A study as annotation.json states it."""
-
     value: object
     split: Split
     place: Place
@@ -63,17 +61,10 @@ def source() -> Source:
 
 
 def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns the questions whether or not their images are there."""
     return _read(root, seed, scratch, needs_media=False)
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
-    """Returns a question for each study of annotation.json, in the split that the file states.
-
-    Raises:
-        FileNotFoundError: There is no annotation.json.
-        ValueError: The file is no JSON object with the parts train, val and test.
-    """
     folder = raw_folder(root, holds=f"{FILE} and the folder images")
     parts = _parts(folder / FILE)
     counts = {split: len(rows) for split, rows in parts.items()}
@@ -91,7 +82,6 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
 
 
 def _parts(path: Path) -> dict[Split, list[object]]:
-    """Returns the rows of each part; a part that is named by blanks is the test part, as in one public copy."""
     if not path.is_file():
         raise FileNotFoundError(
             f"{path}: wanted R2Gen's {FILE}, there is none. Give the folder that holds it. "

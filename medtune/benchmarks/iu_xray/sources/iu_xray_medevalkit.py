@@ -50,17 +50,10 @@ def source() -> Source:
 
 
 def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns the questions whether or not their images are there."""
     return _read(root, seed, scratch, needs_media=False)
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
-    """Returns a question for each study of test.json.
-
-    Raises:
-        FileNotFoundError: There is no test.json.
-        ValueError: The file is no list of studies.
-    """
     folder = raw_folder(root, holds=f"{FILE} and the folder images")
     path = folder / FILE
     if not path.is_file():

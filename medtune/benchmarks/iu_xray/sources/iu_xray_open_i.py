@@ -49,16 +49,10 @@ def source() -> Source:
 
 
 def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns the questions whether or not their images are there."""
     return _read(root, seed, scratch, needs_media=False)
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
-    """Returns a question for each report that has a text and images.
-
-    Raises:
-        FileNotFoundError: There is no folder with *.xml files.
-    """
     folder = raw_folder(root, holds=f"{_REPORTS[0]} and {_IMAGES}")
     reports = next((folder / name for name in _REPORTS if any((folder / name).glob("*.xml"))), None)
     if reports is None:
@@ -81,7 +75,6 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
 
 
 def _lack(study: Study) -> str:
-    """Returns what a study lacks to be asked about, as a phrase; "" if it lacks nothing."""
     if not study.images:
         return "without images"
     return "" if study.findings or study.impression else "without findings and impression"
@@ -111,7 +104,6 @@ def _study(file: Path, place: Place, images: Path) -> Study:
 
 
 def _finding(root: ElementTree.Element) -> str | None:
-    """Returns whether the indexers found the study normal; None where it was not indexed."""
     terms = {re.sub(r"\s+", " ", term.text or "").strip().lower() for term in root.iterfind(".//MeSH/major")} - {""}
     if not terms or terms == {_NOT_INDEXED}:
         return None

@@ -49,5 +49,4 @@ def mean_scores(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
 
 
 def _tokens(text: str) -> list[str]:
-    """Returns the words in lower case, with every full stop as a word of its own; only single blanks divide words."""
     return [word for word in text.lower().replace(".", " .").split(" ") if word]

@@ -64,8 +64,6 @@ def source() -> Source:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads rows of both layouts, and counts what a user has to know about them."""
-
     images: StoredFiles
     needs_media: bool
     media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
@@ -98,7 +96,6 @@ class _Reader:
         )
 
     def _asked(self, row: Row, options: Mapping[str, str]) -> str:
-        """Returns the question without its options, where these are what follows the words in front of them."""
         said = _text(row, "question")
         asked, mark, listed = said.rpartition(CHOICES)
         wanted = " ".join(f"({letter}) {text}" for letter, text in options.items())
@@ -120,7 +117,6 @@ class _Reader:
 
 
 def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
-    """Returns the true answer of another tool's row, which states its letter."""
     said = (fields.get("label") or fields.get("answer") or "").strip()
     place = ascii_uppercase.find(said) if len(said) == 1 else -1
     return question.options[place] if 0 <= place < len(question.options) else said or None
@@ -133,17 +129,10 @@ def _read_hub(hub: HubId, seed: int, scratch: Path) -> SourceTable:
 
 
 def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns the questions whether or not their images are there."""
     return _read(root, seed, scratch, needs_media=False)
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
-    """Returns the test questions. The options keep the order of the files.
-
-    Raises:
-        FileNotFoundError: There is no such folder, or no file with the test questions in it.
-        ValueError: The file or the archive is broken.
-    """
     folder = raw_folder(root, holds=f"MedXpertQA's {TEST} and images")
     name = next((name for name in FILES if (folder / name).is_file()), None)
     if name is None:
@@ -161,11 +150,6 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
 
 
 def _rows(path: Path, name: str) -> Iterator[Row]:
-    """Yields the rows of JSON lines.
-
-    Raises:
-        ValueError: A line is broken.
-    """
     for number, line in enumerate(path.read_text("utf-8").split("\n"), start=1):
         if not line.strip():
             continue
@@ -177,7 +161,6 @@ def _rows(path: Path, name: str) -> Iterator[Row]:
 
 
 def _options(row: Row) -> dict[str, str]:
-    """Returns the options by their letters, from an object or a list of objects."""
     said = row.values.get("options")
     if isinstance(said, list):
         said = {each.get("letter"): each.get("content") for each in said if isinstance(each, Mapping)}

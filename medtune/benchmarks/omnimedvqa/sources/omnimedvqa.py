@@ -59,8 +59,6 @@ def source() -> Source:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads rows, and counts what a user has to know about them."""
-
     images: StoredFiles
     needs_media: bool
     media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
@@ -91,7 +89,6 @@ class _Reader:
         )
 
     def _id(self, row: Row) -> str:
-        """Returns the row's own id, with its place behind where another row has the same."""
         said = _text(row, "question_id")
         if said in self.ids:
             self.counts["rows have an id that an earlier row has too"] += 1
@@ -127,17 +124,10 @@ class _Reader:
 
 
 def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns the questions whether or not their images are there."""
     return _read(root, seed, scratch, needs_media=False)
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
-    """Returns the questions of the open-access part. The options keep the order of the files.
-
-    Raises:
-        FileNotFoundError: There is no such folder, or no JSON file of the open-access part in it.
-        ValueError: A file or archive is broken.
-    """
     folder = raw_folder(root, holds=f"OmniMedVQA's {TABLES} and Images, or {ARCHIVE}")
     if (folder / _INSIDE / TABLES).is_dir():
         folder /= _INSIDE
@@ -169,7 +159,6 @@ def _rows(images: StoredFiles, name: str) -> Iterator[Row]:
 
 
 def _options(row: Row) -> tuple[str, ...]:
-    """Returns the options of a row, of which C and D may be absent or empty."""
     found = [str(row.values.get(f"option_{letter}") or "").strip() for letter in _LETTERS]
     while found and not found[-1]:
         found.pop()

@@ -56,12 +56,6 @@ class _Asked(NamedTuple):
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
-    """Returns the questions of the release.
-
-    Raises:
-        FileNotFoundError: The folder or a file of the release is missing.
-        ValueError: A file is broken.
-    """
     folder = raw_folder(root, holds=f"{', '.join(name for name, _ in FILES)} and the folder {IMAGES}")
     if is_hub_copy(folder):
         return _read_hub(folder, seed, scratch)
@@ -86,7 +80,6 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
 
 
 def _read_hub(origin: HubId | Path, seed: int, scratch: Path) -> SourceTable:
-    """Returns the questions of the hub's form, from which the release's repeated rows were removed."""
     return hub_form_table(
         origin,
         scratch,

@@ -45,7 +45,6 @@ _COLUMNS = ("uuid", "subject_id", *(f"sweep_{number}_ac_mm" for number in range(
 
 
 def public_set() -> PublicSet:
-    """Returns the set."""
     return PublicSet(
         title="ACOUSLIC-AI, blind sweeps for the abdominal circumference",
         licence="CC BY-NC-SA 4.0",
@@ -64,10 +63,6 @@ def _read(folder: Path, scratch: Path) -> SetTable:
     states for its sweep; it is missing if the table states none. A file whose mask or table line is missing or does not
     have the documented format is rejected without affecting other files, and counts as many times as a file gives
     frames on average.
-
-    Raises:
-        FileNotFoundError: The folder of sweeps or the table is missing.
-        ValueError: The table lacks a column.
     """
     root = folder / _RELEASED if (folder / _RELEASED).is_dir() else folder
     films, masks = root / FILMS, root / MASKS
@@ -131,7 +126,6 @@ def _frames(place: Place, path: Path, masks: Path, lines: Mapping[str, Line], sc
 
 
 def _spread(indices: NDArray[np.intp]) -> list[int]:
-    """Returns up to `FRAMES_PER_VIEW` of the indices, evenly spaced."""
     if len(indices) <= FRAMES_PER_VIEW:
         return [int(index) for index in indices]
     places = (np.arange(FRAMES_PER_VIEW) + 0.5) * len(indices) / FRAMES_PER_VIEW

@@ -57,7 +57,6 @@ class Case:
 
 
 def public_set() -> PublicSet:
-    """Returns the set."""
     return PublicSet(
         title="BUSI, breast ultrasound images",
         licence=LICENCE,
@@ -70,7 +69,6 @@ def public_set() -> PublicSet:
 
 
 def _read(folder: Path, scratch: Path) -> SetTable:
-    """Returns all images; the box of an image is the smallest box around all its lesions."""
     found = busi_cases(folder)
     frames = tuple(
         Frame(
@@ -107,10 +105,6 @@ def busi_cases(root: Path) -> BusiCases:
     has another size than its image, the place of that lesion is unknown, and the image is marked as not measurable. An
     image is rejected if its first mask is missing, has another size than the image or contradicts the class. A mask
     without an image is rejected too, as is any file that does not belong to the set.
-
-    Raises:
-        FileNotFoundError: A folder is missing.
-        ValueError: A folder holds no image.
     """
     folder = root / _OFFICIAL_FOLDER if (root / _OFFICIAL_FOLDER).is_dir() else root
     folders = [folder / lesion_class for lesion_class in CLASSES]

@@ -25,7 +25,6 @@ _SPLITS: dict[str, Split] = {"1": "train", "0": "test"}
 
 
 def public_set() -> PublicSet:
-    """Returns the set."""
     return PublicSet(
         title="FETAL_PLANES_DB, fetal planes of two hospitals",
         licence="CC BY 4.0",
@@ -43,10 +42,6 @@ def _read(folder: Path, scratch: Path) -> SetTable:
     The authors split the images into training and test data by patient. About one in eight of their training patients,
     chosen by patient number, becomes validation data; the test data stay as published. A line that does not have the
     documented format, or whose image is missing, is rejected without affecting other lines.
-
-    Raises:
-        FileNotFoundError: The table is missing.
-        ValueError: A column is missing.
     """
     seen: set[str] = set()
     lines = csv_lines(folder / TABLE, COLUMNS, file=TABLE, delimiter=";")

@@ -32,7 +32,6 @@ _ANNOTATIONS = ("Dataset/annos/annotation", "Dataset/boxes/annotation", "annotat
 
 
 def public_set() -> PublicSet:
-    """Returns the set."""
     return PublicSet(
         title="FPUS23, a fetal phantom",
         licence="MIT",
@@ -51,10 +50,6 @@ def _read(folder: Path, scratch: Path) -> SetTable:
     615 frames of the release are tagged with the same pose twice; this counts as one tag. A frame with two different
     poses is rejected, and so is a frame that is missing or does not have the documented format, without affecting other
     frames. A broken XML file counts as many times as a file lists frames on average.
-
-    Raises:
-        FileNotFoundError: Both parts of the layout are missing, or one of the folders of planes is.
-        ValueError: A stream has annotations in both places.
     """
     streams = [path for place in _ANNOTATIONS for path in sorted((folder / place).glob("*/annotations.xml"))]
     planes = folder / PLANE_FOLDER
@@ -75,8 +70,6 @@ def _read(folder: Path, scratch: Path) -> SetTable:
 
 
 class _Image(NamedTuple):
-    """The facts that an XML file states about one frame."""
-
     place: Place
     path: Path
     element: ET.Element
@@ -135,7 +128,6 @@ def _pose(image: ET.Element, place: Place) -> str:
 
 
 def _part_seen(image: ET.Element) -> dict[str, str]:
-    """Returns the standard plane that a frame is tagged with; in the release, 106 frames are tagged as abdominal."""
     planes = _attribute(image, "diagnostic_plane", "plane")
     return {"plane": planes.pop()} if len(planes) == 1 else {}
 

@@ -84,7 +84,6 @@ class Head:
 
 
 def public_set() -> PublicSet:
-    """Returns the set."""
     return PublicSet(
         title="HC18, fetal heads",
         licence="CC BY 4.0",
@@ -102,10 +101,6 @@ def _read(folder: Path, scratch: Path) -> SetTable:
     If the table is in the folder, each image has the values hc_mm (head circumference) and pixel_size_mm. An image
     without an outline or table line, or one that does not have the documented format, is rejected without affecting
     other images.
-
-    Raises:
-        FileNotFoundError: A folder is missing.
-        ValueError: The table lacks a column.
     """
     files = head_files(folder)
     table = next((path for path in (folder / TABLE, folder / "training_set" / TABLE) if path.is_file()), None)
@@ -163,11 +158,7 @@ def read_head(pair: Pair) -> Head:
 
 
 def head_files(folder: Path) -> HeadFiles:
-    """Returns the images and outlines of a folder in either layout; a file that does not belong to HC18 is rejected.
-
-    Raises:
-        FileNotFoundError: The folder of the outlines is missing.
-    """
+    """Returns the images and outlines of a folder in either layout; a file that does not belong to HC18 is rejected."""
     if (folder / "images").is_dir():
         return _plain(folder / "images", folder / "masks", clutter_note([folder]))
     notes = clutter_note([folder])
@@ -212,7 +203,6 @@ def _official(folder: Path, file: str, notes: tuple[str, ...]) -> HeadFiles:
 
 
 def _official_pair(path: Path, place: Place) -> Pair | None:
-    """Returns the pair of an image and its outline; None if `path` is itself an outline."""
     match = _OFFICIAL.fullmatch(path.name)
     if match is None:
         raise unexpected_file(path, place, wanted="only '000_HC.png', '000_HC_Annotation.png', '000_2HC.png', ...")

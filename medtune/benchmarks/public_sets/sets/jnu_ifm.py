@@ -33,7 +33,6 @@ _SHOWN = {
 
 
 def public_set() -> PublicSet:
-    """Returns the set."""
     return PublicSet(
         title="JNU-IFM, intrapartum films",
         licence="CC BY 4.0",

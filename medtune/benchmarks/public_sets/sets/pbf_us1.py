@@ -44,14 +44,11 @@ _STUDY_COLUMNS = ["Study Name", "position"]
 
 
 class _Released(NamedTuple):
-    """A frame's file, and its position in its folder for the error message if no table line lists it."""
-
     path: Path
     place: Place
 
 
 def public_set() -> PublicSet:
-    """Returns the set."""
     return PublicSet(
         title=TITLE,
         licence="CC BY 4.0",
@@ -65,12 +62,7 @@ def public_set() -> PublicSet:
 
 
 def read_frames(folder: Path) -> SetTable:
-    """Returns all frames of either layout; a wrong line, or a file that no line lists, is rejected on its own.
-
-    Raises:
-        FileNotFoundError: The folder holds no table of frames.
-        ValueError: The table of frames or metadata.csv lacks a column.
-    """
+    """Returns all frames of either layout; a wrong line, or a file that no line lists, is rejected on its own."""
     if (folder / RELEASED).is_file():
         table, columns = RELEASED, _RELEASED_COLUMNS
         entries = [path for path in visible_entries(folder) if path.name not in (table, _STUDIES)]
@@ -94,7 +86,6 @@ def read_frames(folder: Path) -> SetTable:
 
 
 def _positions(table: Path) -> dict[str, str]:
-    """Returns the position of the phantom (OA, OP, SA or SP) by study; empty if there is no such table."""
     lines = csv_lines(table, _STUDY_COLUMNS, file=table.name) if table.is_file() else []
     name, position = _STUDY_COLUMNS
     return {line.cells[name]: line.cells[position] for line in lines if line.cells[position]}

@@ -26,7 +26,6 @@ STRUCTURES = {1: "pubic symphysis", 2: "fetal head"}
 
 
 def public_set() -> PublicSet:
-    """Returns the set."""
     return PublicSet(
         title="PSFHS, pubic symphysis and fetal head",
         licence="CC BY 4.0",
@@ -43,9 +42,6 @@ def _read(folder: Path, scratch: Path) -> SetTable:
 
     An image whose mask is missing, or that does not have the documented format, is rejected without affecting other
     images.
-
-    Raises:
-        FileNotFoundError: The folder of images is missing.
     """
     images, labels = folder / IMAGES, folder / LABELS
     if not images.is_dir():
@@ -82,9 +78,6 @@ def grey(stored: NDArray[np.uint8], path: Path) -> NDArray[np.uint8]:
     Args:
         stored: The array of the file. Its channels may be its first or its last axis.
         path: The file, for the error message.
-
-    Raises:
-        ValueError: The array has another shape, or its channels differ.
     """
     if stored.ndim == 2:
         return stored

@@ -98,7 +98,6 @@ def class_scores(readings: Sequence[Reading], *, mode: Mode) -> ClassScores:
     Raises:
         OfficialFailureError: The script fails, so that the whole data set is lost: in strict mode because no row has a
             label, or in both because every true answer is missing.
-        ValueError: There are no rows.
 
     Example:
         >>> scores = class_scores([Reading("benign", "benign"), Reading("normal", "perhaps normal")], mode="strict")
@@ -149,7 +148,6 @@ def _without_brackets(cell: str) -> str:
 
 
 def _anatomy(cell: str) -> str:
-    """Returns the organ in a cell that is written like a dict, in small letters; only the lenient script does so."""
     try:
         found = json.loads(cell.replace("'", '"'))
     except json.JSONDecodeError:

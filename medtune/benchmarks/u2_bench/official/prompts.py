@@ -36,7 +36,6 @@ _TEXT_SETS = {"CG": ("CG 10", "CG 44"), "RG": ("RG 39",)}
 
 
 def official_prompts() -> OfficialPrompts:
-    """Returns how the official prompts are filled."""
     return OfficialPrompts(
         names=dict.fromkeys(
             (*(f"{task} {each}" for task, sets in TASKS.items() for each in sets), *_STEM_LABELS.values()), ()
@@ -55,12 +54,7 @@ def scenario(question: Question) -> str:
 
 
 def read(folder: Path) -> Mapping[str, str]:
-    """Returns the templates by scenario.
-
-    Raises:
-        FileNotFoundError: The folder holds neither the kit's files nor the index.json of the paper's prompts.
-        ValueError: A file is broken.
-    """
+    """Returns the templates by scenario."""
     for place in (folder, folder / "vlmeval" / "dataset"):
         if (place / _KIT[0]).is_file():
             return _kit(place)
@@ -100,7 +94,6 @@ def _paper(folder: Path) -> Mapping[str, str]:
 
 
 def _stems(path: Path) -> Mapping[str, str]:
-    """Returns the beginnings of the ablation's prompts; their gap takes the organ in plain words, not a table cell."""
     lines = path.read_text("utf-8").splitlines()
     found = {
         name: line.removeprefix(label).strip().removesuffix("...").replace("{anatomy}", "{organ}")

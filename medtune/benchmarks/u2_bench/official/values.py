@@ -130,11 +130,7 @@ def scaled(value: float, span: Range) -> float:
 
 
 def scaled_error(value: Value, *, dataset: str) -> float:
-    """Returns the scaled true value minus the scaled prediction of a row that is used.
-
-    Raises:
-        ValueError: The row is not used.
-    """
+    """Returns the scaled true value minus the scaled prediction of a row that is used."""
     if value.truth is None or value.predicted is None:
         raise ValueError("a row without a truth or without a number has no error; check `is_used`")
     span = RANGES[dataset]

@@ -50,12 +50,6 @@ def _recognises(origin: Path | HubId) -> bool:
 
 
 def _read(origin: Path | HubId | None, seed: int, scratch: Path, *, options: TableOptions) -> SourceTable:
-    """Returns the questions of all splits of a data set.
-
-    Raises:
-        FileNotFoundError: There is no such data set.
-        ValueError: It cannot be read, wants to run code, has no questions or answers, or has a split of another name.
-    """
     if not isinstance(origin, HubId):
         origin = raw_folder(origin, holds=f"a saved data set ({' or '.join(SAVED)})")
     folder = Path(origin.id) if isinstance(origin, HubId) else origin
@@ -81,9 +75,6 @@ def _splits(parts: list[RowSet], options: TableOptions) -> dict[str, Split | Non
     """Returns the split of each part that is not left out; a single part named "train" states none.
 
     `datasets` gives the name "train" to whatever is not divided.
-
-    Raises:
-        ValueError: A name stands for no split, or is that of two parts.
     """
     found: dict[str, Split | None] = {}
     for part in parts:

@@ -64,12 +64,6 @@ def _recognises(origin: Path | HubId) -> bool:
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions) -> SourceTable:
-    """Returns a multiple-choice question about each file.
-
-    Raises:
-        FileNotFoundError: There is no such folder.
-        ValueError: There are fewer than two classes, or columns are given.
-    """
     folder = raw_folder(root, holds="folders that are named after classes, or train, val and test with such folders")
     if options.columns or options.facets:
         raise ValueError("folders of classes have no columns: leave --columns and --facets out, or write a table.")
@@ -96,11 +90,6 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions)
 
 
 def _class_folders(folder: Path, meant: Mapping[str, str]) -> list[tuple[Split | None, Path]]:
-    """Returns the folders of classes with the split that the folder above states.
-
-    Raises:
-        ValueError: Some folders are named after splits, and others with folders in them are not.
-    """
     inner = [each for each in visible_entries(folder) if each.is_dir()]
     outer = [each for each in inner if _states_split(each.name, meant)]
     if not outer:
@@ -121,7 +110,6 @@ def _states_split(name: str, meant: Mapping[str, str]) -> bool:
 
 
 def _media(folder: Path) -> list[Path]:
-    """Returns the media in a folder of a class: files, and folders with a DICOM series."""
     if not folder.is_dir():
         return []
     suffixes = (*IMAGE_SUFFIXES, *VIDEO_SUFFIXES, *NIFTI_SUFFIXES)
@@ -129,7 +117,6 @@ def _media(folder: Path) -> list[Path]:
 
 
 def _is_scan(folder: Path) -> bool:
-    """Returns whether a folder holds files and no folders, as one with a DICOM series does."""
     return folder.is_dir() and bool(entries := visible_entries(folder)) and not any(map(Path.is_dir, entries))
 
 

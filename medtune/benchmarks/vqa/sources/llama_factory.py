@@ -92,10 +92,6 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
     """Returns the questions of all data sets that dataset_info.json lists, or of those of one file.
 
     A broken row, or a row whose media file is missing, is rejected without affecting other rows.
-
-    Raises:
-        FileNotFoundError: dataset_info.json, or a file that it names, is missing.
-        ValueError: dataset_info.json lists no file, or has an unknown form.
     """
     one = root.name if root is not None and root.is_file() else None
     folder = root.parent if root and one else raw_folder(root, holds=f"{INFO} and the files that it names")
@@ -116,12 +112,6 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
 
 
 def _entries(folder: Path, file: str | None) -> dict[str, Mapping[str, object]]:
-    """Returns the entries of dataset_info.json that name a file, or that name this one.
-
-    Raises:
-        FileNotFoundError: There is no dataset_info.json.
-        ValueError: It is no JSON object of objects.
-    """
     path = folder / INFO
     if not path.is_file():
         raise FileNotFoundError(f"{path}: this table of data sets is missing. Copy it beside the data.")
@@ -141,11 +131,6 @@ class _Once(NamedTuple):
 
 
 def _once(entries: Mapping[str, tuple[Mapping[str, object], Split | None]], where: Path) -> _Once:
-    """Returns the entries with their splits, without those that read a file again in the same way, and notes on these.
-
-    Raises:
-        ValueError: Two entries read one file in different ways, or as different splits.
-    """
     first: dict[str, str] = {}
     kept: dict[str, tuple[Mapping[str, object], Split | None]] = {}
     notes = []
@@ -167,7 +152,6 @@ def _once(entries: Mapping[str, tuple[Mapping[str, object], Split | None]], wher
 
 
 def _name_with_split(name: str, entry: Mapping[str, object]) -> str:
-    """Returns the path by which the split of a data set is found: its split, its name and its file."""
     return "/".join(filter(None, (str(entry.get("split") or ""), name, str(entry["file_name"]))))
 
 
@@ -203,8 +187,6 @@ def _read_set(
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How the rows of one data set are written, as dataset_info.json says."""
-
     name: str
     is_sharegpt: bool
     columns: Mapping[str, str]
@@ -213,7 +195,6 @@ class _Layout:
 
     @property
     def used(self) -> frozenset[str]:
-        """The names of the columns that hold turns or media."""
         return frozenset(self.columns.values())
 
 
@@ -233,7 +214,6 @@ def _rows(path: Path, file: str, layout: _Layout) -> Iterator[Row | RowError | L
 
 
 def _with_messages(row: Row, layout: _Layout) -> Row:
-    """Returns the row with its turns under `messages` and its media under `images` and `videos`."""
     columns, values = layout.columns, row.values
     said = _sharegpt(row, layout) if layout.is_sharegpt else _alpaca(row, columns)
     system = values.get(columns["system"])

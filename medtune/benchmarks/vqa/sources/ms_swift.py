@@ -78,10 +78,6 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
     """Returns the questions of all *.jsonl files in the folder, or of one file.
 
     A broken row, or a row whose media file is missing, is rejected without affecting other rows.
-
-    Raises:
-        FileNotFoundError: There is no *.jsonl file.
-        ValueError: A name of a split is unknown.
     """
     is_file = root is not None and root.is_file()
     folder = root.parent if root and is_file else raw_folder(root, holds="*.jsonl with messages, and their media")
@@ -117,11 +113,6 @@ def _rows(path: Path) -> Iterator[Row | RowError | LeftOut]:
 
 
 def _with_messages(row: Row) -> Row:
-    """Returns the row with its turns under `messages`, whichever of the three forms it has.
-
-    Raises:
-        RowError: The row has none of them.
-    """
     values = row.values
     if values.get(MESSAGES) is not None:
         return row

@@ -69,12 +69,6 @@ def table_files(folder: Path) -> list[Path]:
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions, needs_files: bool) -> SourceTable:
-    """Returns the questions of a table, or of all tables in a folder.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: No table is there, or it cannot be read.
-    """
     if root is None:
         raise ValueError("wanted a table or a folder with tables, none was given. Give it with --from PATH.")
     folder = root if root.is_dir() else root.parent
@@ -126,11 +120,7 @@ def json_columns(path: Path, name: str) -> tuple[str, ...]:
 
 
 def mapped(names: tuple[str, ...], options: TableOptions, *, where: str) -> Columns:
-    """Returns which columns hold what, after checking that questions and answers are among them.
-
-    Raises:
-        ValueError: A column is missing or ambiguous.
-    """
+    """Returns which columns hold what, after checking that questions and answers are among them."""
     found = columns_of(names, options.columns, where=where)
     if found.of(roles.TURNS) is None:
         if options.question is None:
@@ -157,7 +147,6 @@ def listed_classes(columns: Columns, classes: Mapping[str, tuple[str, ...]]) -> 
 
 
 def _beside(root: Path) -> tuple[str, ...]:
-    """Returns a note if other tables lie beside the only one that was given."""
     if root.is_dir():
         return ()
     others = [file for file in table_files(root.parent) if file.parent == root.parent and file != root]

@@ -78,12 +78,6 @@ class _Read(NamedTuple):
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
-    """Returns the questions of a folder in one of the layouts of this module.
-
-    Raises:
-        FileNotFoundError: The folder or a file of the release is missing.
-        ValueError: A file is broken, or no row could be read.
-    """
     folder = raw_folder(root, holds=f"{PUBLIC}, or {' and '.join(name for name, _ in PAIR)}, and the images")
     if not (folder / PUBLIC).is_file() and is_hub_copy(folder):
         return _read_hub(folder, seed, scratch)
@@ -98,7 +92,6 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
 
 
 def _read_hub(origin: HubId | Path, seed: int, scratch: Path) -> SourceTable:
-    """Returns the questions of the hub's form, which has neither ids nor types."""
     return hub_form_table(
         origin,
         scratch,
@@ -108,12 +101,6 @@ def _read_hub(origin: HubId | Path, seed: int, scratch: Path) -> SourceTable:
 
 
 def _rows(folder: Path) -> list[ReleasedRow]:
-    """Returns the rows of the single file or of the pair.
-
-    Raises:
-        FileNotFoundError: A file is missing.
-        ValueError: A file is broken, or no row is of train or of test.
-    """
     is_single = (folder / PUBLIC).is_file()
     rows = (
         _single_rows(folder) if is_single else [r for name, split in PAIR for r in released_rows(folder / name, split)]
@@ -183,7 +170,6 @@ def _question(row: ReleasedRow, images: Path, *, needs_media: bool) -> _Read:
 
 
 def _types(row: ReleasedRow) -> str:
-    """Returns the types of a question in alphabetical order, joined by "+"."""
     codes = [code.strip().upper() for code in row.text("question_type").split(",")]
     unknown = [code for code in codes if code not in TYPES]
     if unknown:
@@ -192,7 +178,6 @@ def _types(row: ReleasedRow) -> str:
 
 
 def _repairs(row: ReleasedRow) -> int:
-    """Returns how many cells of a row had to be repaired."""
     answer, kind = row.cells.get("answer"), row.cells.get("answer_type")
     types = str(row.cells.get("question_type"))
     return sum(

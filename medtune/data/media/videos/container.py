@@ -43,12 +43,7 @@ class Timeline:
 
 
 def timeline(path: Path) -> Timeline:
-    """Returns the times of all frames of a video file, read from its packets without decoding a frame.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is empty, damaged, cut short or no video, or does not say when its frames are shown.
-    """
+    """Returns the times of all frames of a video file, read from its packets without decoding a frame."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such video. Check the folder that you gave.")
     status = path.stat()
@@ -96,10 +91,6 @@ def decoded_frames(path: Path, stamps: Sequence[int]) -> NDArray[np.uint8]:
 
     Decoding begins at the keyframe before each wanted frame, so that distant frames cost no more than neighbouring
     ones.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is damaged, so that a frame does not decode.
     """
     keyframes = timeline(path).keyframes
     wanted = sorted(set(stamps))

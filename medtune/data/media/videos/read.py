@@ -42,12 +42,7 @@ class Extent(NamedTuple):
 
 
 def read_video(ref: MediaRef, sampling: Sampling | None = None) -> Video:
-    """Returns the sampled frames of a video clip, cut to its region, with red boxes drawn; all frames by default.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file cannot be decoded, or the clip, its region or a box does not lie in it.
-    """
+    """Returns the sampled frames of a video clip, cut to its region, with red boxes drawn; all frames by default."""
     extent = video_extent(ref.path)
     numbers = _numbers(ref, extent, sampling)
     frames_THWC = _decoded(ref.path, numbers)
@@ -65,12 +60,7 @@ def read_video(ref: MediaRef, sampling: Sampling | None = None) -> Video:
 
 
 def video_frames(ref: MediaRef, sampling: Sampling | None = None) -> Frames:
-    """Returns the size and times of the frames that `read_video` would return, from the video's packets alone.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is damaged, or the clip, its region or a box does not lie in it.
-    """
+    """Returns the size and times of the frames that `read_video` would return, from the video's packets alone."""
     extent = video_extent(ref.path)
     times_s = tuple(extent.times_s[number] for number in _numbers(ref, extent, sampling))
     if ref.region is None:
@@ -90,10 +80,6 @@ def read_whole_frames(path: Path, at_most: int) -> WholeFrames:
     """Returns the frames in the middles of `at_most` equal parts of a video; all frames of one that has no more.
 
     The parts are counted in frames: containers round times, each in its own way, and leave the order of frames alone.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file cannot be decoded.
     """
     extent = video_extent(path)
     count = len(extent.times_s)
@@ -103,12 +89,7 @@ def read_whole_frames(path: Path, at_most: int) -> WholeFrames:
 
 
 def video_extent(path: Path) -> Extent:
-    """Returns the frame size, the times of all frames and the duration of a video or a cine DICOM.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is damaged or no video.
-    """
+    """Returns the frame size, the times of all frames and the duration of a video or a cine DICOM."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such video. Check the folder that you gave.")
     if is_dicom(path):
@@ -120,11 +101,7 @@ def video_extent(path: Path) -> Extent:
 
 
 def check_clip(ref: MediaRef, extent: Extent) -> None:
-    """Checks that a clip lies in its video; its end may be late by one frame, because times are often rounded.
-
-    Raises:
-        ValueError: The clip, its region or a box does not lie in the video.
-    """
+    """Checks that a clip lies in its video; its end may be late by one frame, because times are often rounded."""
     start_s = 0.0 if ref.start_s is None else ref.start_s
     end_s = extent.duration_s if ref.end_s is None else ref.end_s
     asked = f"the clip from {start_s:g} to {end_s:g} s"
@@ -143,7 +120,6 @@ def check_clip(ref: MediaRef, extent: Extent) -> None:
 
 
 def _decoded(path: Path, numbers: Sequence[int]) -> NDArray[np.uint8]:
-    """Returns the frames with these numbers."""
     if is_dicom(path):
         return _cine(path).frames_THWC[list(numbers)]
     stamps = timeline(path).stamps
@@ -173,7 +149,6 @@ def _numbers(ref: MediaRef, extent: Extent, sampling: Sampling | None) -> list[i
 
 
 def _shown(times_s: Sequence[float], start_s: float, end_s: float) -> list[int]:
-    """Returns the numbers of the frames that begin in the clip."""
     # The tolerance of a hundredth of a millisecond lets times that were written with few digits meet their frame.
     first, last = np.searchsorted(times_s, [start_s - 1e-5, end_s - 1e-5])
     return list(range(int(first), int(last)))

@@ -18,9 +18,6 @@ class Sampling:
             last frame included; a clip with fewer frames gives all of them.
         per_s: The number of frames a second, beginning with the first frame; None spreads `at_most` frames over the
             clip however long it is.
-
-    Raises:
-        ValueError: A number is not above 0.
     """
 
     at_most: int

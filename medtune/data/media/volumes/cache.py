@@ -53,40 +53,21 @@ class VolumeCache:
     _digests: dict[tuple[Path, int, int], str] = field(default_factory=dict, repr=False, compare=False)
 
     def transformed(self, ref: MediaRef, transform: VolumeTransform) -> NDArray[np.float32]:
-        """Returns the transformed volume with the masks that the transform reads, computed once.
-
-        Raises:
-            FileNotFoundError: There is nothing at the path.
-            ValueError: The volume is refused, or an entry of the cache is damaged.
-            OSError: The disk is full or cannot be written.
-        """
+        """Returns the transformed volume with the masks that the transform reads, computed once."""
         return transform.finish(self.kept(self.entry(ref, transform)))
 
     def entry(self, ref: MediaRef, transform: VolumeTransform) -> Entry:
-        """Returns the entry of a volume with the masks that the transform reads.
-
-        Raises:
-            FileNotFoundError: There is nothing at the path.
-        """
+        """Returns the entry of a volume with the masks that the transform reads."""
         return Entry(self.name(ref, transform), lambda: transform.keep(load_volume(ref, transform.organs)))
 
     def kept(self, entry: Entry) -> Kept:
-        """Returns what an entry holds, which is made first if the cache does not have it.
-
-        Raises:
-            ValueError: The entry is damaged.
-            OSError: The disk is full or cannot be written.
-        """
+        """Returns what an entry holds, which is made first if the cache does not have it."""
         if not self.holds(entry):
             self.write(entry, entry.make())
         return Kept(*read_values(self._file(entry)))
 
     def write(self, entry: Entry, kept: Kept) -> None:
-        """Writes what an entry holds, as a whole or not at all.
-
-        Raises:
-            OSError: The disk is full or cannot be written; nothing is left behind.
-        """
+        """Writes what an entry holds, as a whole or not at all."""
         write_values(self._file(entry), kept.values, kept.about)
 
     def remove_unfinished(self) -> None:
@@ -105,18 +86,13 @@ class VolumeCache:
                     file.unlink()
 
     def holds(self, entry: Entry) -> bool:
-        """Returns whether the cache has an entry."""
         return self._file(entry).is_file()
 
     def _file(self, entry: Entry) -> Path:
         return self.folder / f"{entry.name}.safetensors"
 
     def name(self, ref: MediaRef, transform: VolumeTransform) -> str:
-        """Returns the name of the entry for a volume, the masks that `transform` reads, and `transform`.
-
-        Raises:
-            FileNotFoundError: There is nothing at the path.
-        """
+        """Returns the name of the entry for a volume, the masks that `transform` reads, and `transform`."""
         asked = ref.target or transform.organs
         masks = "".join(f"-{organ}-{self.digest(path)}" for organ, path in ref.masks if organ in asked)
         masks += "".join(f"-of-{organ}" for organ in ref.target)
@@ -124,11 +100,7 @@ class VolumeCache:
         return f"{content}-{transform_hash(transform)}"
 
     def digest(self, path: Path) -> str:
-        """Returns 32 hex digits of a hash over the content of a volume's file, or of the files in its folder.
-
-        Raises:
-            FileNotFoundError: There is nothing at the path.
-        """
+        """Returns 32 hex digits of a hash over the content of a volume's file, or of the files in its folder."""
         if not path.exists():
             raise FileNotFoundError(f"{path}: there is no such volume. Check the path.")
         # A prepared folder names its media by their content, so that a large scan need not be read for its digest.

@@ -32,7 +32,6 @@ class Grid(NamedTuple):
 
 
 def grid_of(volume: Volume) -> Grid:
-    """Returns the grid of a volume."""
     i, j, k = volume.hu_IJK.shape
     return Grid((i, j, k), volume.spacing_mm, volume.orientation)
 
@@ -43,10 +42,6 @@ def geometry_of(affine: NDArray[np.float64], *, where: str) -> Geometry:
     Args:
         affine: The matrix, (4, 4) or (3, 3), to mm to the right, to the front and to the head; its origin is not used.
         where: The file and the field, for messages.
-
-    Raises:
-        ValueError: A number is not finite, an axis has no length, the axes are not at right angles, or two of them
-            point the same way.
 
     Example:
         >>> geometry_of(np.diag([-2.0, -2.0, 5.0]), where="example")
@@ -104,11 +99,7 @@ def reoriented(volume: Volume, orientation: str) -> Volume:
 
 
 def turned(values_IJK: NDArray[_Values], volume: Volume, orientation: str) -> NDArray[_Values]:
-    """Returns a view of values on a volume's grid, with its axes swapped and flipped to another orientation.
-
-    Raises:
-        ValueError: The orientation names one direction of the body twice.
-    """
+    """Returns a view of values on a volume's grid, with its axes swapped and flipped to another orientation."""
     axes, flips = _turn(volume.orientation, orientation)
     return np.flip(values_IJK.transpose(axes), flips)
 
@@ -126,7 +117,6 @@ def turned_shape(grid: Grid, orientation: str) -> tuple[int, int, int]:
 
 
 def _turn(have_letters: str, want_letters: str) -> tuple[list[int], tuple[int, ...]]:
-    """Returns the axis that each axis comes from, and the axes that are flipped."""
     if sorted(_DIRECTIONS[letter][0] for letter in want_letters) != [0, 1, 2]:
         raise ValueError(f"{want_letters!r} names one direction of the body twice")
     have = [_DIRECTIONS[letter] for letter in have_letters]
@@ -137,11 +127,7 @@ def _turn(have_letters: str, want_letters: str) -> tuple[list[int], tuple[int, .
 
 
 def compact_hu(hu: NDArray[np.generic], *, where: str) -> NDArray[np.int16] | NDArray[np.float32]:
-    """Returns Hounsfield units as int16 where that loses nothing, else as float32.
-
-    Raises:
-        ValueError: A value is not finite.
-    """
+    """Returns Hounsfield units as int16 where that loses nothing, else as float32."""
     if hu.dtype == np.int16:
         return np.asarray(hu, dtype=np.int16)
     if not np.isfinite(hu).all():

@@ -15,12 +15,7 @@ from medtune.data.types import MediaRef, Volume
 
 
 def read_volume(path: Path) -> Volume:
-    """Returns the volume in a NIfTI file, a folder with one DICOM series, an array or a file of a prepared folder.
-
-    Raises:
-        FileNotFoundError: There is nothing at the path.
-        ValueError: The path holds none of these, or is refused by `read_nifti`, `read_series` or `read_scaled_array`.
-    """
+    """Returns the volume in a NIfTI file, a folder with one DICOM series, an array or a file of a prepared folder."""
     if path.is_dir():
         return read_series(path)
     if not path.exists():
@@ -35,12 +30,7 @@ def read_volume(path: Path) -> Volume:
 
 
 def volume_grid(path: Path) -> Grid:
-    """Returns the grid of a volume, from the file's header where it has one.
-
-    Raises:
-        FileNotFoundError: There is nothing at the path.
-        ValueError: As for `read_volume`.
-    """
+    """Returns the grid of a volume, from the file's header where it has one."""
     if path.is_file() and path.name.endswith(STORED_SUFFIX):
         return read_stored_grid(path)
     if path.is_file() and path.name.endswith(NIFTI_SUFFIXES):
@@ -52,10 +42,6 @@ def load_volume(ref: MediaRef, organs: Collection[str] = ()) -> Volume:
     """Returns a volume with the masks of some organs; organs without a mask file are left out.
 
     If the reference has a target, only the masks of the target are read.
-
-    Raises:
-        FileNotFoundError: A file is missing.
-        ValueError: A file is refused, or a mask lies on another grid than the volume.
     """
     volume = read_volume(ref.path)
     asked = ref.target or organs

@@ -49,7 +49,6 @@ class AxialPictures:
     per_s: float
 
     def __call__(self, volume: Volume) -> Video:
-        """Returns the chosen slices of the volume as the frames of a video."""
         axis = _axial(volume.orientation)
         numbers = self._numbers(volume.hu_IJK.shape[axis])
         from_foot = numbers if volume.orientation[axis] == "S" else [volume.hu_IJK.shape[axis] - 1 - n for n in numbers]
@@ -64,12 +63,7 @@ class AxialPictures:
         return Video(frames_THWC, self._times_s(len(numbers)))
 
     def frames(self, path: Path) -> Frames:
-        """Returns the size and times of the pictures of a volume file, from the file's header where it has one.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-            ValueError: The file is refused.
-        """
+        """Returns the size and times of the pictures of a volume file, from the file's header where it has one."""
         grid = volume_grid(path)
         width, height, count = (_length(grid, letters) for letters in ("LR", "PA", "SI"))
         return Frames(Size(width, height), self._times_s(len(self._numbers(count))))

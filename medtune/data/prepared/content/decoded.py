@@ -34,12 +34,7 @@ class Content(NamedTuple):
 
 
 def decoded_content(kind: MediaKind, path: Path) -> Content | None:
-    """Returns what the file of a video or of a volume shows; None for an image, whose name is made from its pixels.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file cannot be decoded.
-    """
+    """Returns what the file of a video or of a volume shows; None for an image, whose name is made from its pixels."""
     if kind == "volume":
         volume = read_volume(path)
         return Content(_digest(axial_slices(volume)), _hashes(volume_pictures(volume)))
@@ -50,7 +45,6 @@ def decoded_content(kind: MediaKind, path: Path) -> Content | None:
 
 
 def _digest(pictures: Iterable[NDArray[np.generic]], count: int = 0) -> str:
-    """Returns the SHA-256 over the number of all frames and over the shape and values of some pictures."""
     whole = hashlib.sha256(f"{count}:".encode())
     for picture in pictures:
         whole.update(f"{'x'.join(map(str, picture.shape))}:".encode())

@@ -47,7 +47,6 @@ def volume_pictures(volume: Volume) -> list[NDArray[np.uint8]]:
 
 
 def _canonical(volume: Volume) -> NDArray[np.generic]:
-    """Returns a view of the voxels whose axes grow to the left, to the back and to the head."""
     letters = [letter if letter in _ORIENTATION else _OPPOSITE[letter] for letter in volume.orientation]
     flips = tuple(axis for axis, letter in enumerate(volume.orientation) if letter not in _ORIENTATION)
     axes = [letters.index(letter) for letter in _ORIENTATION]
@@ -57,7 +56,6 @@ def _canonical(volume: Volume) -> NDArray[np.generic]:
 
 
 def _slab(hu_LPS: NDArray[np.generic], axis: int, place: float) -> NDArray[np.float32]:
-    """Returns the mean of a slab, to which slices on its edges count by the part of them that lies inside."""
     length = hu_LPS.shape[axis]
     low, high = (place - _THICKNESS / 2) * length, (place + _THICKNESS / 2) * length
     first, last = int(np.floor(low)), min(int(np.ceil(high)), length)

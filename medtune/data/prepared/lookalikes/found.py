@@ -73,7 +73,6 @@ class Lookalikes:
         return (self.num_images, "images"), (self.num_others, "videos and volumes")
 
     def _compared(self) -> tuple[str, str]:
-        """Returns what was compared and when two look alike, in words."""
         images = f"perceptual hashes differ in at most {self.max_distance} of 64 bits"
         others = "perceptual hashes of pictures of them differ in at most 4.5 of 64 bits on average"
         if not self.num_others:

@@ -95,7 +95,6 @@ def lookalike_groups(looks: Mapping[str, Look], *, max_distance: int | None = No
 
 
 def _joined(codes_PN: NDArray[np.uint64], max_distance: int) -> tuple[NDArray[np.intp], int]:
-    """Returns the group of each media item, which is its first one, and the number of pairs."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -103,7 +102,6 @@ def _joined(codes_PN: NDArray[np.uint64], max_distance: int) -> tuple[NDArray[np
     group_N = np.arange(count)
 
     def joined(edges: Sequence[NDArray[np.intp]]) -> NDArray[np.intp]:
-        """Returns the group of each item after the items of each edge were joined as well."""
         here, there = (np.concatenate(ends) for ends in zip(*edges, strict=True))
         graph = coo_array((np.ones(len(here), bool), (here, there)), shape=(count, count))
         _, labels = connected_components(graph, directed=False)
@@ -170,7 +168,6 @@ def _pictures(look: Look) -> tuple[int, ...]:
 
 
 def _by_pictures(looks: Mapping[str, Look]) -> dict[int, list[str]]:
-    """Returns the sorted names of the media that have as many pictures, by their number."""
     found: dict[int, list[str]] = defaultdict(list)
     for name in sorted(looks):
         found[len(_pictures(looks[name]))].append(name)
@@ -184,7 +181,6 @@ def _codes(looks: Mapping[str, Look], names: Sequence[str]) -> NDArray[np.uint64
 def _alike(
     codes_PN: NDArray[np.uint64], code_P: NDArray[np.uint64], max_distance: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Returns the places of the look-alikes of one media item, and their distances from it."""
     most = max_distance if len(code_P) == 1 else min(max_distance, MAX_PICTURE_DISTANCE)
     first_N = np.bitwise_count(codes_PN[0] ^ code_P[0])
     places = np.flatnonzero(first_N <= most)
@@ -198,7 +194,6 @@ def _alike(
 
 
 def _pairs(codes_PN: NDArray[np.uint64], max_distance: int) -> Iterator[tuple[int, NDArray[np.intp]]]:
-    """Yields the place of each item that has look-alikes behind it, with their places."""
     for index in range(codes_PN.shape[1] - 1):
         later, _ = _alike(codes_PN[:, index + 1 :], codes_PN[:, index], max_distance)
         if len(later):

@@ -11,11 +11,7 @@ from medtune.data.unique_names import unique_mark
 
 
 def check_replaceable(out: Path) -> None:
-    """Checks that a prepared folder may be written to a path: nothing lies there, or an earlier prepared folder.
-
-    Raises:
-        ValueError: The path is a file, or a folder with other files in it.
-    """
+    """Checks that a prepared folder may be written to a path: nothing lies there, or an earlier prepared folder."""
     if not out.exists():
         return
     foreign = None if not out.is_dir() else sorted(set(os.listdir(out)) - ENTRIES)
@@ -25,12 +21,7 @@ def check_replaceable(out: Path) -> None:
 
 
 def put_in_place(draft: Path, out: Path) -> None:
-    """Makes a finished folder the prepared folder `out`, as a whole; an earlier one is replaced.
-
-    Raises:
-        ValueError: Something that is no prepared folder lies at `out`.
-        OSError: The disk cannot be written; an earlier prepared folder is then still there.
-    """
+    """Makes a finished folder the prepared folder `out`, as a whole; an earlier one is replaced."""
     check_replaceable(out)
     replaced = out.with_name(f".{out.name}.{unique_mark()}.old")
     try:

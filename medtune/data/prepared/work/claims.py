@@ -54,11 +54,7 @@ class Claim:
         self._mark = mark
 
     def check(self) -> None:
-        """Checks that the claim is still this process's own.
-
-        Raises:
-            ValueError: Another process took it over, because this one was not seen for minutes.
-        """
+        """Checks that the claim is still this process's own."""
         if (_said(self._path) or {}).get("mark") != self._mark:
             raise ValueError(
                 f"{self._path}: another process has taken over this preparation, because this one was not seen for "
@@ -74,9 +70,6 @@ def claimed(folder: Path, name: str = WHOLE, work: Work = PREPARING) -> Iterator
         folder: The folder of the claims, in the folder that is worked on.
         name: The share, or WHOLE.
         work: The words about the work.
-
-    Raises:
-        ValueError: Another process works on it; the message says which.
     """
     folder.mkdir(parents=True, exist_ok=True)
     mark = unique_mark()
@@ -137,11 +130,6 @@ def _make(draft: Path, mine: Path) -> None:
 
 
 def _refuse_living(path: Path, draft: Path, work: Work) -> dict[str, Any] | None:
-    """Returns what a claim says whose owner is gone.
-
-    Raises:
-        ValueError: The owner is at work.
-    """
     said = _said(path)
     try:
         touched = path.stat().st_mtime
@@ -175,7 +163,6 @@ def _touch(path: Path, ended: threading.Event) -> None:
 
 
 def _machine() -> str | None:
-    """Returns what tells machines and containers apart that number their processes separately."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{socket.gethostname()} {boot} {os.readlink('/proc/self/ns/pid')}"
@@ -184,7 +171,6 @@ def _machine() -> str | None:
 
 
 def _born(pid: int | None = None) -> str:
-    """Returns when a process began, so that a later one with its number is not taken for it; "" if it is gone."""
     try:
         status = Path(f"/proc/{pid or os.getpid()}/stat").read_text(encoding="utf-8")
     except OSError:

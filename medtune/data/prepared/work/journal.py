@@ -82,7 +82,6 @@ class Journal:
         self._append({"key": key})
 
     def finish(self, key: str, outcomes: Sequence[Outcome]) -> None:
-        """Notes what was made under a key."""
         files = [_written(each, self._media) for each in outcomes]
         self._finished[key] = files
         self._append({"key": key, "files": files})
@@ -98,11 +97,7 @@ def content_key(*said: object) -> str:
 
 
 def path_said(path: Path) -> list[object]:
-    """Returns what tells whether a file, or a folder's files, changed: names, sizes and times of the last change.
-
-    Raises:
-        FileNotFoundError: There is nothing at the path.
-    """
+    """Returns what tells whether a file, or a folder's files, changed: names, sizes and times of the last change."""
     return [str(path.absolute()), *([file.name, *_stamp(file)] for file in _files(path))]
 
 
@@ -124,7 +119,6 @@ def _stamp(file: Path) -> tuple[int, int]:
 
 
 def _entries(path: Path) -> list[dict[str, Any]]:
-    """Returns the entries of a journal's file; a killed process may have left the last line unfinished."""
     found = []
     for line in path.read_bytes().splitlines():
         try:

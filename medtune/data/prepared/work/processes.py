@@ -137,7 +137,6 @@ def start_server(modules: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
-    """Yields processes that are forked from the server."""
     others = {child.pid for child in multiprocessing.active_children()}
     context = multiprocessing.get_context("forkserver")
     pool = ProcessPoolExecutor(processes, context, initializer=_begin)
@@ -154,7 +153,6 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _begin() -> None:
-    """Leaves Ctrl-C to the parent, and ends this process when the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -30,10 +30,6 @@ def read_source(source: Source, root: Origin, seed: int, scratch: Path, *, witho
         seed: Decides the order of options, and a simulation.
         scratch: An empty folder.
         without_media: Takes the questions whose media files are missing, too.
-
-    Raises:
-        FileNotFoundError: The data, or a file in them, are missing.
-        ValueError: The source reads no such data.
     """
     if isinstance(root, HubId):
         if source.read_hub is None:
@@ -44,12 +40,7 @@ def read_source(source: Source, root: Origin, seed: int, scratch: Path, *, witho
 
 
 def check_folders(source: Source, root: Origin, out: Path) -> None:
-    """Checks that there is something to read and that `out` may be written.
-
-    Raises:
-        FileNotFoundError: `root` is missing.
-        ValueError: The source needs a folder, or `out` holds something else or lies in it.
-    """
+    """Checks that there is something to read and that `out` may be written."""
     if source.provenance != "synthetic" and root is None:
         raise ValueError(f"the source {source.name!r} reads files: give their folder with --from DIR ({source.url}).")
     if isinstance(root, Path):
@@ -131,11 +122,6 @@ def prepare_share(
         seed: As for `prepare`.
         limit: As for `prepare`.
         processes: The number of processes.
-
-    Raises:
-        FileNotFoundError: `root` or a file in it is missing.
-        ValueError: The source cannot be read, or another process works on this share or on the whole.
-        OSError: The disk is full or cannot be written.
     """
     check_folders(source, root, out)
     with work_folder(out, processes=processes, share=share) as work:

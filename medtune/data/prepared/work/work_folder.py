@@ -67,15 +67,10 @@ class WorkFolder:
 
     @property
     def media(self) -> Path:
-        """Its media folder."""
         return self.draft / MEDIA_FOLDER
 
     def copy(self, units: Sequence[Unit]) -> list[list[CopiedFile | str]]:
-        """Copies units, or takes what is finished, and returns the copies of each, or the reasons why there are none.
-
-        Raises:
-            FileNotFoundError: A file is missing.
-        """
+        """Copies units, or takes what is finished, and returns each one's copies, or the reasons why there are none."""
         keys = [self._key(unit) for unit in units]
         found = {key: finished for key in keys if (finished := self.journal.finished(key)) is not None}
         # What one key names is copied once.
@@ -136,10 +131,6 @@ def work_folder(out: Path, *, processes: int = 1, share: Share | None = None) ->
     """Yields the folder in which the prepared folder `out` is made; at the end it becomes `out`, unless it is a share.
 
     If anything goes wrong, it is kept when media files are finished, and the next call continues it.
-
-    Raises:
-        ValueError: Something that is no prepared folder lies at `out`, or another process prepares it.
-        OSError: The disk is full or cannot be written.
     """
     if processes > 1:
         # Its imports take as long as a source's reading.
@@ -180,7 +171,6 @@ def work_folder(out: Path, *, processes: int = 1, share: Share | None = None) ->
 
 
 def _clear(root: Path) -> None:
-    """Removes what a process that was killed has left, except for finished media and the journal."""
     for path in root.iterdir():
         if path.name.startswith("scratch-"):
             shutil.rmtree(path, ignore_errors=True)

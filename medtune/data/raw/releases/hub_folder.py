@@ -16,10 +16,6 @@ def hub_folder(hub: HubId, files: Sequence[str]) -> Path:
     Args:
         hub: The data set.
         files: The names of the files, or patterns such as "*.csv".
-
-    Raises:
-        FileNotFoundError: The hub has no such data set, or none of the files.
-        ValueError: The hub cannot be reached and the files are not in its cache, or a configuration is named.
     """
     import huggingface_hub
     from huggingface_hub import errors

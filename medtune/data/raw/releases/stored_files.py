@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 
 class _Member(NamedTuple):
-    """A file inside of an archive: the open archive, and the file's path in it."""
-
     archive: zipfile.ZipFile
     path: str
 
@@ -33,11 +31,7 @@ class StoredFiles:
     members: Mapping[str, Sequence[_Member]]
 
     def find(self, name: str) -> Path | None:
-        """Returns the file of a name, unpacked if need be; None where neither folders nor archives hold it.
-
-        Raises:
-            ValueError: The name leads out of the release.
-        """
+        """Returns the file of a name, unpacked if need be; None where neither folders nor archives hold it."""
         said = PurePosixPath(name)
         if said.is_absolute() or ".." in said.parts or not said.parts:
             raise ValueError(f"wanted a path inside of the release, got {name!r}.")
@@ -69,9 +63,6 @@ def stored_files(root: Path, folders: Sequence[str], archives: Sequence[str], sc
         folders: The folders in it that may hold the files, relative to it, in the order in which they are searched.
         archives: The names of the zip archives in it that may hold the files; those that are missing are left out.
         scratch: The folder into which a file of an archive is unpacked.
-
-    Raises:
-        ValueError: An archive is broken.
     """
     found: dict[str, list[_Member]] = {}
     for archive in (root / name for name in archives):

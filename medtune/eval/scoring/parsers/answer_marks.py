@@ -59,7 +59,6 @@ def without_emphasis(text: str) -> str:
 
 
 def _braced(text: str, start: int) -> str:
-    """Returns the text up to the brace that closes the one before `start`, or to the end."""
     depth = 1
     for place in range(start, len(text)):
         depth += {"{": 1, "}": -1}.get(text[place], 0)

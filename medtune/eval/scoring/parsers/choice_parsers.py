@@ -75,7 +75,6 @@ def _read(reply: str, options: tuple[str, ...]) -> str | None:
 
 
 def _told(text: str, options: tuple[str, ...]) -> _Told:
-    """Returns the options that a text names by the first rule that applies; None if no rule does."""
     told = _whole(text, options)
     if told is not None:
         return told
@@ -109,7 +108,6 @@ def _whole(text: str, options: tuple[str, ...]) -> _Told:
 
 
 def _stated(pattern: re.Pattern[str], text: str, options: tuple[str, ...]) -> _Told:
-    """Returns the options that the statements found by a pattern name; None if no statement names or rejects any."""
     found: list[set[str]] = []
     for statement in pattern.finditer(text):
         if statements.is_asked(text, statement.start()):
@@ -136,7 +134,6 @@ def _stated(pattern: re.Pattern[str], text: str, options: tuple[str, ...]) -> _T
 
 
 def _spelled(text: str, start: int, options: tuple[str, ...]) -> set[str]:
-    """Returns the option whose words begin with what looks like letters ("E. coli", "A,B"), with others on the line."""
     line = text[start:].partition("\n")[0]
     option = begins_with(line, options)
     if option is None or len(plain_words(option)) == 1:
@@ -150,7 +147,6 @@ def _is_denied(text: str, start: int) -> bool:
 
 
 def _unless_contradicted(told: set[int], text: str, end: int, options: tuple[str, ...]) -> set[str]:
-    """Returns the options told, with one more if its words follow directly on another option's letter."""
     named = {options[place] for place in told}
     if len(named) != 1:
         return named

@@ -220,7 +220,6 @@ def _letter(text: str, start: int, *, after_joint: bool) -> tuple[int, int] | No
 
 
 def _marks(text: str, n: int) -> list[tuple[int, int, int, int]]:
-    """Returns for every letter that begins a line its option, and where the line starts, the mark ends and starts."""
     found = []
     for mark in _LINE.finditer(text):
         group = "boxed" if mark["boxed"] else "bare"

@@ -70,7 +70,6 @@ def begins_with(text: str, options: tuple[str, ...]) -> str | None:
 
 @lru_cache(maxsize=_KEPT_TEXTS)
 def _with_places(text: str, options: tuple[str, ...]) -> str:
-    """Returns the text in lower case, with a character for each option's place instead of the option's words."""
     said = _PLACE.sub(" ", _folded(text))
     on_one_line = " ".join(said.split())
     words = [plain_words(option) for option in options]

@@ -52,5 +52,4 @@ def read_measure(reply: str, unit: str | None) -> float | None:
 
 
 def _short(unit: str) -> str:
-    """Returns the short name of a unit, e.g. "cm" for "Centimetres"."""
     return normalised(f"1 {unit}").removeprefix("1 ")

@@ -75,7 +75,6 @@ def read_number(reply: str, unit: str | None = None) -> float | None:
 
 
 def _answers(text: str) -> list[str]:
-    """Returns the parts of a text that begin with an answer statement, or the whole text if there is no statement."""
     statements = list(_STATEMENT.finditer(text))
     ends = [statement.start() for statement in statements] + [len(text)]
     direct = [
@@ -135,7 +134,6 @@ def _finite(value: float) -> float | None:
 
 
 def _ascii_digits(text: str) -> str:
-    """Returns the text with the decimal digits of all scripts as 0 to 9, and full-width and Arabic marks as ours."""
     return "".join(
         str(unicodedata.decimal(character)) if character.isdecimal() else _MARKS.get(character, character)
         for character in text

@@ -80,7 +80,6 @@ def parse_yes_no(reply: str, question: Question) -> str | None:
 
 
 def _letter(reply: str, question: Question) -> str | None:
-    """Returns the option whose letter a reply gives; the options' words are hidden, so that only letters count."""
     hidden = tuple(f"{_PRIVATE}{number}" for number in range(len(question.options)))
     found = parse_choice(reply, replace(question, options=hidden, answer=hidden[0]))
     return None if found is None else question.options[hidden.index(found)].strip().casefold()
@@ -113,7 +112,6 @@ def _read(said: str, question: Question) -> str | None:
 
 
 def _verdict(said: str) -> str | None:
-    """Returns the first word of a reply if that decides; None if it does not, or if a later verdict differs."""
     first = _FIRST.match(said)
     if first is None:
         return None
@@ -122,7 +120,6 @@ def _verdict(said: str) -> str | None:
 
 
 def _denies(said: str, asked: str, *, has_no: bool) -> bool:
-    """Returns whether a reply denies what is asked: by its words, or with "no" where nothing normal is asked for."""
     denied, wanted = [found["what"] for found in _DENIED.finditer(said)], set(_content(asked))
     is_single = not _CLAUSES.search(said.strip(" .!"))
     if any(wanted & set(_content(what)) for what in denied):
@@ -133,7 +130,6 @@ def _denies(said: str, asked: str, *, has_no: bool) -> bool:
 
 
 def _affirms(said: str, asked: str) -> bool:
-    """Returns whether a reply is a clause of the question's words, in their order and up to the last of them."""
     told, wanted = _content(said), _content(asked)
     if not told or _CLAUSES.search(said.strip(" .!")) or not _IS.search(said) or NEGATION.search(f"{said} {asked}"):
         return False

@@ -13,9 +13,5 @@ from medtune.models.transformers_vlm.family import Family
 
 
 def find_family(name: str) -> Family:
-    """Returns the family of that name.
-
-    Raises:
-        ValueError: There is no such family; the message offers the nearest name.
-    """
+    """Returns the family of that name."""
     return cast("Callable[[], Family]", catalog.load(catalog.FAMILIES, name))()

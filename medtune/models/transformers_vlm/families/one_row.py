@@ -89,7 +89,6 @@ def _decoder_of_gemma(whole: PreTrainedModel) -> nn.Module:
 
 
 def _token_types(step: Step, encoded: VisualTokens | None) -> dict[str, Any]:
-    """Returns the mask of the visual tokens, which see one another both ways; columns say so themselves."""
     if step.has_columns or not bool(step.media_BL.any()):
         return {}
     return {"token_type_ids": placed(step.media_BL, step.ids_BL.device).long()}
@@ -146,7 +145,6 @@ def qwen3_vl() -> Family:
 
 
 def _deepstack(step: Step, encoded: VisualTokens | None) -> dict[str, Any]:
-    """Returns the tower's intermediate features, which the first decoder layers add at the visual tokens."""
     if encoded is None or not bool(step.media_BL.any()):
         return {}
     deep = [rows_of(layer, step) for layer in encoded.deep]

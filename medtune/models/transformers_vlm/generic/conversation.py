@@ -75,9 +75,6 @@ class Conversations:
 
     Attributes:
         marks_answers: Whether the chat template marks the span that the assistant generates.
-
-    Raises:
-        ValueError: There is no chat template, or it drops the question, the answer or the image.
     """
 
     def __init__(self, processor: Any) -> None:
@@ -102,11 +99,7 @@ class Conversations:
             raise ValueError("the chat template drops the image: a question with an image reads as one without")
 
     def rendered(self, asked: Asked) -> str:
-        """Returns the text of a conversation as the chat template writes it, before media are filled in.
-
-        Raises:
-            ValueError: The chat template refuses the conversation.
-        """
+        """Returns the text of a conversation as the chat template writes it, before media are filled in."""
         with _template_errors():
             return str(self._apply(self._processor, asked, tokenize=False))
 
@@ -125,9 +118,6 @@ class Conversations:
             asked: The conversation.
             with_mask: Whether the span that the template marks as generated is returned too.
             times: The number of rows of the batch, which all are this conversation.
-
-        Raises:
-            ValueError: The processor or its chat template refuses the conversation, or an output is no tensor.
         """
         return self._inputs(self._processor, asked, with_mask=with_mask, times=times)
 
@@ -215,8 +205,6 @@ def as_video(frames_TCHW: Tensor, times_s: Sequence[float]) -> Medium:
 
 
 class _Remembering:
-    """An image or video processor that prepares blank media of each size once."""
-
     def __init__(self, processor: Any) -> None:
         self._own = processor
         self._made: dict[str, Mapping[str, Any]] = {}
@@ -242,7 +230,6 @@ def _sizes(media: Any) -> Any:
 
 
 def _without_pixels(value: Any) -> Any:
-    """Returns a large tensor of numbers as zeros of its shape that take no memory; anything else as it is."""
     large = isinstance(value, Tensor) and value.is_floating_point() and value.numel() > _LARGE
     return value.new_zeros(()).expand(value.shape) if large else value
 

@@ -51,11 +51,6 @@ class Vlm:
             video_frames: The number of frames of a video; None takes 16.
             volumes_as: How a CT volume is shown to a model of videos: "slices", "video" or "slice"; None refuses
                 volumes.
-
-        Raises:
-            TypeError: The model is no model of transformers, or the processor is none.
-            ValueError: The model's parts are not found, the processor has no chat template that shows an image, or a
-                number is below 1.
         """
         for what, number in (("max_new_tokens", max_new_tokens), ("batch_size", batch_size)):
             if number < 1:
@@ -83,19 +78,12 @@ class Vlm:
         self._answerer.expect(visits)
 
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
-        """Yields one prediction per request."""
         with _evaluating(self._whole):
             answered = list(self._answerer.answer(group, requests))
         yield from answered
 
 
 def _whole(model: object) -> PreTrainedModel:
-    """Returns the model of transformers, with the adapters of peft inside it where it has some.
-
-    Raises:
-        TypeError: It is no model of transformers.
-        ValueError: Its adapters are prompts, which only peft's own forward puts in.
-    """
     if isinstance(model, PeftModel):
         if model.active_peft_config.is_prompt_learning:
             raise ValueError(
@@ -124,7 +112,6 @@ def _refuse_no_processor(processor: object) -> None:
 
 @contextmanager
 def _evaluating(whole: PreTrainedModel) -> Iterator[None]:
-    """Puts all modules into evaluation mode, and afterwards each into the mode that it had."""
     learning: list[Any] = [module for module in whole.modules() if module.training]
     whole.eval()
     try:

@@ -85,14 +85,12 @@ def generic_entry(title: str, licence: str, *, hub: HubWeights, config: Callable
 
 
 def _taken(family: str | None) -> tuple[str, ...]:
-    """Returns the fields that a checkpoint takes; which of them the generic entry takes is known when it is read."""
     if family is not None:
         return taken_fields(find_family(family))
     return ("weights", "revision", "dtype", "video_frames", "video_frames_per_s", "volumes_as")
 
 
 def _family_here(where: str) -> str | None:
-    """Returns the family of a checkpoint whose files are on this machine; None where they are not, or it has none."""
     folder = kept_weights(where)
     if folder is None:
         return None
@@ -104,7 +102,6 @@ def from_checkpoint(where: str, loading: Loading) -> Assembled:
 
     Raises:
         AssetError: The files are not on this machine, and the hub did not give them.
-        ValueError: It is no vision-language model that transformers knows, or cannot be read by the generic entry.
     """
     config = read_config(where, loading.revision)
     family = family_of(config.model_type)
@@ -120,7 +117,6 @@ def read_generic(where: str, config: PreTrainedConfig, loading: Loading) -> Asse
 
     Raises:
         AssetError: The files are not on this machine, and the hub did not give them.
-        ValueError: The checkpoint cannot be read by the generic entry.
     """
     folder = checkpoint_folder(where, what="configuration", revision=loading.revision, files=SMALL_FILES)
     said = described(where, folder)
@@ -159,9 +155,6 @@ class GenericReader:
         Args:
             whole: The model with its weights.
             provenance: Where the weights of each part come from.
-
-        Raises:
-            ValueError: The model's parts cannot be told apart.
         """
         model = GenericVlm(whole, self.outputs.by_token, self.outputs.joins, self.outputs.axes)
         family = ended_by(self.template, whole.generation_config, self.template.tokenizer)
@@ -169,11 +162,7 @@ class GenericReader:
 
 
 def generic_reader(processor: Any, config: Any, loading: Loading) -> GenericReader:
-    """Returns what reads questions and media for a checkpoint.
-
-    Raises:
-        ValueError: The processor cannot be read by the generic entry, or does not take a setting.
-    """
+    """Returns what reads questions and media for a checkpoint."""
     conversations = Conversations(processor)
     outputs = processor_outputs(conversations, processor, config)
     _refuse_settings(loading, config.model_type, videos=outputs.video is not None)
@@ -200,7 +189,6 @@ def read_config(where: str, revision: str | None = None) -> PreTrainedConfig:
 
     Raises:
         AssetError: It is not on this machine, and the hub did not give it.
-        ValueError: It is not that of a vision-language model of transformers that answers in words.
     """
     folder = checkpoint_folder(where, what="configuration", revision=revision, files=SMALL_FILES)
     try:
@@ -234,11 +222,7 @@ def family_of(model_type: str) -> str | None:
 
 
 def generic_skeleton(config: PreTrainedConfig) -> GenericVlm:
-    """Returns the model without weights, on the meta device.
-
-    Raises:
-        ValueError: Its parts cannot be told apart.
-    """
+    """Returns the model without weights, on the meta device."""
     with torch.device("meta"):
         return GenericVlm(AutoModelForImageTextToText.from_config(config, trust_remote_code=False), {})
 

@@ -49,12 +49,7 @@ class Outputs(NamedTuple):
 
 
 def processor_outputs(conversations: Conversations, processor: Any, config: Any) -> Outputs:
-    """Returns the kinds of a processor's outputs, found with two questions of different length about one image.
-
-    Raises:
-        ValueError: An output depends on the text in a way that a token's id does not decide, or no token stands for the
-            image.
-    """
+    """Returns the kinds of a processor's outputs, found with two questions of different length about one image."""
     image = as_image(PIL.Image.new("RGB", _PROBE))
     made = [conversations.inputs(Asked(text, None, (image,))) for text in _PROBES]
     names = _of_media(made)
@@ -84,7 +79,6 @@ def processor_outputs(conversations: Conversations, processor: Any, config: Any)
 
 
 def _axes_of_rows(conversations: Conversations, medium: Medium, names: Sequence[str]) -> dict[str, int]:
-    """Returns the axis along which each output of two equal rows is joined; none for those where it cannot be told."""
     asked = Asked(_PROBES[0], None, (medium,))
     one = conversations.inputs(asked)
     try:
@@ -101,7 +95,6 @@ def _axes_of_rows(conversations: Conversations, medium: Medium, names: Sequence[
 
 
 def _joins(conversations: Conversations, names: tuple[str, ...]) -> dict[str, int] | None:
-    """Returns the axis along which each output of several images is joined, found with two images; None for none."""
     images = [as_image(PIL.Image.effect_noise(size, 64).convert("RGB")) for size in _TWO_SIZES]
     try:
         both = conversations.inputs(Asked(_PROBES[0], None, tuple(images)))
@@ -124,7 +117,6 @@ def _is_joined(whole: Tensor | None, parts: Sequence[Tensor], axis: int) -> bool
 
 
 def _of_media(made: Sequence[dict[str, Tensor]]) -> tuple[str, ...]:
-    """Returns the names of the outputs that belong to the medium, given those for two questions about one medium."""
     names = []
     for name in made[0]:
         if name in _TEXT or all(each[name].shape == each["input_ids"].shape for each in made):
@@ -139,7 +131,6 @@ def _of_media(made: Sequence[dict[str, Tensor]]) -> tuple[str, ...]:
 
 
 def _tried_video(conversations: Conversations, processor: Any) -> list[dict[str, Tensor]]:
-    """Returns the outputs for two questions about one video; empty where the processor or its template takes none."""
     if getattr(processor, "video_processor", None) is None:
         return []
     asked = [Asked(text, None, (_blank_video(),)) for text in _PROBES]
@@ -205,11 +196,7 @@ class GenericTransform:
         return media_shape(ref, self.frames)
 
     def __call__(self, media: Media) -> Pixels:
-        """Returns the processor's outputs for one image, video or volume.
-
-        Raises:
-            ValueError: The processor refuses the item, or the model takes no such media.
-        """
+        """Returns the processor's outputs for one image, video or volume."""
         if self.volumes is not None and isinstance(media, Volume):
             media = self.volumes(media)
         if isinstance(media, Video) and self.video is not None:

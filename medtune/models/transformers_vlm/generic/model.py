@@ -98,11 +98,7 @@ class GenericVlm(Model):
         ]
 
     def forward(self, rows: PackedRows, encoded: Encoded | None) -> TargetLogprobs:
-        """Returns the log-probabilities of the target tokens.
-
-        Raises:
-            ValueError: A row holds more than one sequence, or shows media that were not encoded.
-        """
+        """Returns the log-probabilities of the target tokens."""
         attention_BL = sequence_padding(rows, self.plain_because)
         shown = _shown(spans_of_rows(rows.media_BL, rows.media_S, rows.length_S))
         read = []
@@ -126,7 +122,6 @@ class GenericVlm(Model):
         return joined(read)
 
     def _inputs(self, ids_BL: Tensor, attention_BL: Tensor, media: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Returns the arguments of the model; the outputs of the processor about single tokens are made anew."""
         by_token = {}
         for name, values in self._by_token.items():
             made_BL = torch.zeros_like(ids_BL)
@@ -151,9 +146,6 @@ class GenericVlm(Model):
             encoded: The encoded media; None where no row shows any.
             max_new_tokens: Largest number of tokens of a reply.
             stop_ids: Ids of the tokens that end a reply.
-
-        Raises:
-            ValueError: The rows are not left-padded, or show media that were not encoded.
         """
         if not bool(rows.attention_BL[:, -1].all()):
             raise ValueError("generation needs left-padded rows")
@@ -183,11 +175,6 @@ class GenericVlm(Model):
         return [replies[row] for row in range(len(replies))]
 
     def _media(self, shown: Sequence[Sequence[int]], encoded: Encoded) -> dict[str, Tensor]:
-        """Returns the media of rows whose media have the same shapes, joined row after row as the processor does it.
-
-        Raises:
-            ValueError: The images of a row have shapes that cannot be joined.
-        """
         names = encoded[shown[0][0]] if shown[0] else ()
         try:
             rows = [
@@ -211,7 +198,6 @@ class GenericVlm(Model):
 
 @contextmanager
 def _settings(whole: PreTrainedModel, settings: GenerationConfig) -> Iterator[None]:
-    """Replaces the checkpoint's own settings of generation, which would fill in a penalty on repetitions."""
     model: Any = whole
     kept = model.generation_config
     model.generation_config = settings
@@ -222,7 +208,6 @@ def _settings(whole: PreTrainedModel, settings: GenerationConfig) -> Iterator[No
 
 
 def _shown(spans: Sequence[Sequence[ShownSpan]]) -> list[tuple[int, ...]]:
-    """Returns the numbers of the media items that each row shows, in their order."""
     return [tuple(dict.fromkeys(span.media for span in row)) for row in spans]
 
 
@@ -230,9 +215,6 @@ def _alike(shown: Sequence[tuple[int, ...]], encoded: Encoded | None, axes: Mapp
     """Returns the numbers of the rows that one pass can read: those without media, or with media of the same shapes.
 
     Rows whose media the processor does not join have a pass of their own.
-
-    Raises:
-        ValueError: A row shows media, but none were encoded.
     """
     if encoded is None and any(shown):
         raise ValueError("the rows show media, but none were encoded")

@@ -21,9 +21,6 @@ def find_parts(whole: PreTrainedModel) -> dict[PartName, tuple[str, ...]]:
     that transformers built from the configuration of a tower for images (or sounds, which no question shows). The
     projector is the rest of the model. If nothing is left, it is those children of the tower that come after the
     tower's layers and end in the width of the language model, such as the mergers of the Qwen family.
-
-    Raises:
-        ValueError: A part was not found; the message shows the top of the module tree.
     """
     language = _language(whole)
     vision = [name for name in _towers(whole) if not _within(name, language)]
@@ -87,7 +84,6 @@ def _sub_configs(whole: PreTrainedModel, words: tuple[str, ...]) -> list[object]
 
 
 def _built_from(whole: PreTrainedModel, configs: list[object]) -> list[str]:
-    """Returns the outermost models of transformers that were built from one of the configurations."""
     kinds = {type(config) for config in configs} - {type(whole.config), dict}
     found: list[str] = []
     for name, module in whole.named_modules():
@@ -97,7 +93,6 @@ def _built_from(whole: PreTrainedModel, configs: list[object]) -> list[str]:
 
 
 def _rest(whole: PreTrainedModel, taken: tuple[str, ...]) -> list[str]:
-    """Returns the outermost modules and parameters that lie beside the roots that are taken, in the model's order."""
     found: dict[str, None] = {}
     for name, _ in whole.named_parameters():
         if _within(name, taken):
@@ -110,7 +105,6 @@ def _rest(whole: PreTrainedModel, taken: tuple[str, ...]) -> list[str]:
 
 
 def _mergers(whole: PreTrainedModel, tower: str) -> Iterator[str]:
-    """Yields the children of a tower that come after its layers and end in the width of the language model."""
     width = whole.config.get_text_config().hidden_size
     children = list(whole.get_submodule(tower).named_children())
     stacks = [number for number, (_, child) in enumerate(children) if isinstance(child, nn.ModuleList)]

@@ -26,19 +26,13 @@ _Ids = tuple[int, ...]
 
 
 class _Told(NamedTuple):
-    """A conversation up to the last answer: the prompt, the turns before it and the shapes of the media."""
-
     prompt: str
     turns: tuple[Turn, ...]
     shapes: tuple[Shape, ...]
 
 
 class GenericTemplate:
-    """The sequences of a checkpoint whose family is not known.
-
-    Raises:
-        ValueError: There is no chat template, it drops a part of the conversation, or nothing ends a reply.
-    """
+    """The sequences of a checkpoint whose family is not known."""
 
     def __init__(
         self,
@@ -72,20 +66,12 @@ class GenericTemplate:
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
-        """The token that ends the assistant's turn in the template, or the tokenizer's end of sequence."""
         return (self._stop_id,)
 
     def layout(
         self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
-        """Returns the sequence; the labels are the part of the last turn that the template marks as generated.
-
-        Raises:
-            ValueError: The size of a medium is not given, several media are shown that the processor does not join as
-                it writes them alone, the answered conversation does not begin with the prompt for generation, the
-                generation span does not begin where the prompt ends, or the sequence is longer than the model reads;
-                sequences are never cut off.
-        """
+        """Returns the sequence; the labels are the part of the last turn that the template marks as generated."""
         if len(shapes) > 1 and not (self._joins_images and all(isinstance(shape, Size) for shape in shapes)):
             raise ValueError(
                 f"{len(shapes)} media items are shown together; the generic entry shows several images where the "
@@ -109,7 +95,6 @@ class GenericTemplate:
         )
 
     def _target(self, told: _Told, answer: str, asked: _Ids) -> _Ids:
-        """Returns the ids of the answer and of what ends it, which are learnt behind the unchanged prompt."""
         whole, marked = self._read(told, answer)
         # Where a template marks the answers of all turns, the last one is learnt.
         learnt = tuple(place for place in marked if place >= len(asked) or not told.turns)
@@ -138,7 +123,6 @@ class GenericTemplate:
         return (*target, self._stop_id)
 
     def _read_uncached(self, told: _Told, answer: str | None) -> tuple[_Ids, _Ids]:
-        """Returns the ids of the conversation, and the places that the template marks as generated."""
         marked = answer is not None and self._conversations.marks_answers
         asked = Asked(told.prompt, answer, tuple(map(_blank, told.shapes)), told.turns)
         made = self._inputs(asked, with_mask=marked)
@@ -158,7 +142,6 @@ class GenericTemplate:
         return spans if len(shapes) < 2 else self._of_items(spans, shapes)
 
     def _of_items(self, spans: Many[Span], shapes: tuple[Shape, ...]) -> list[Span]:
-        """Returns the spans with the numbers of their images, each of which has as many tokens as it has alone."""
         alone = [self._read(_Told("", (), (shape,)), None)[0] for shape in shapes]
         counts = [sum(each in self._visual_ids for each in ids) for ids in alone]
         if sum(counts) != sum(stop - start for start, stop, _ in spans):
@@ -187,11 +170,9 @@ class GenericTemplate:
         return str(self._tokenizer.decode(list(ids[max(place - 3, 0) : place + 5])))
 
     def decode(self, ids: Many[int]) -> str:
-        """Returns the text of generated ids, special tokens left out."""
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def pieces(self, ids: Many[int]) -> list[str]:
-        """Returns the text of each id by itself."""
         return [str(self._tokenizer.decode([each])) for each in ids]
 
     def save(self, folder: Path) -> None:
@@ -200,7 +181,6 @@ class GenericTemplate:
 
 
 def _blank(shape: Shape) -> Medium:
-    """Returns a black image or video of a size."""
     if isinstance(shape, Frames):
         black = torch.zeros((), dtype=torch.uint8)
         return as_video(black.expand(len(shape.times_s), 3, shape.size.height, shape.size.width), shape.times_s)

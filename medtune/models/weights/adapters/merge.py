@@ -20,9 +20,6 @@ def merged_layer(layer: BaseTunerLayer, dtype: torch.dtype | None = None) -> nn.
     Args:
         layer: The adapted layer.
         dtype: The type of the merged weights; None keeps that of the layer's own weights.
-
-    Raises:
-        ValueError: A merged weight is not finite.
     """
     adapted: Any = layer
     base: nn.Module = adapted.get_base_layer()

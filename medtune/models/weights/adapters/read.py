@@ -59,7 +59,6 @@ def merge_adapter(assembled: Assembled, where: str, *, base: str) -> Assembled:
 
     Raises:
         AssetError: The adapter is neither here nor given by the hub.
-        ValueError: It is no LoRA adapter, belongs to a model of other shapes or names, or is incomplete.
     """
     folder = adapter_folder(where)
     config = _read_config(folder)
@@ -92,7 +91,6 @@ def check_adapter(where: str) -> None:
 
     Raises:
         AssetError: The adapter is neither here nor given by the hub.
-        ValueError: The folder holds no adapter, or one of another kind.
     """
     folder = adapter_folder(where)
     _read_config(folder)
@@ -104,7 +102,6 @@ def adapter_folder(where: str) -> Path:
 
     Raises:
         AssetError: The adapter is neither here nor given by the hub.
-        ValueError: The folder holds no adapter.
     """
     folder = Path(where)
     if not folder.is_dir():
@@ -170,11 +167,6 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
 
 
 def _explicit(config: LoraConfig, tensors: Mapping[str, Tensor], whole: PreTrainedModel, folder: Path) -> LoraConfig:
-    """Returns the configuration with every layer named, so that an old layout of names or a pattern leaves no doubt.
-
-    Raises:
-        ValueError: A tensor belongs to no layer of the model, a layer lacks its tensors, or a rank differs.
-    """
     from peft import LoraConfig
     from peft.utils.other import get_pattern_key
 
@@ -229,7 +221,6 @@ def _layer(name: str) -> str:
 
 
 def _copied(name: str, modules: Mapping[str, nn.Module], wanted: Sequence[str]) -> str:
-    """Returns the module that a tensor without "lora" in its name is a part of, among those that were copied whole."""
     local = name.removeprefix(PREFIX)
     owners = [local.rsplit(".", n)[0] for n in range(1, local.count(".") + 1)]
     return next((o for o in owners if any(o == w or o.endswith(f".{w}") for w in wanted)), local)
@@ -248,11 +239,6 @@ def _exact(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merge(whole: PreTrainedModel, config: LoraConfig, tensors: dict[str, Tensor], folder: Path) -> None:
-    """Merges the adapter layer by layer, and puts the modules that were copied whole into their places.
-
-    Raises:
-        ValueError: A shape differs, or a tensor of the adapter or of the model's adapters is left over.
-    """
     from peft import PeftModel, set_peft_model_state_dict
 
     wrapped = PeftModel(whole, config)
@@ -295,11 +281,6 @@ def _root(model: Model) -> str:
 
 
 def _copy_outside(model: Model, path: Path) -> list[str]:
-    """Copies the weights of the tower and the projector into the model and returns their names.
-
-    Raises:
-        ValueError: A name or a shape is not that of the model.
-    """
     if not path.is_file():
         return []
     parameters = dict(model.named_parameters())

@@ -182,7 +182,6 @@ def _of_adapter(name: str, adapted: Mapping[str, LoraLayer]) -> bool:
 
 
 def _lora_tensors(local: Mapping[str, Tensor], adapted: Mapping[str, LoraLayer]) -> dict[str, Tensor]:
-    """Returns the adapters' tensors without the adapter's name; DoRA's magnitude also without "weight"."""
     found = {}
     for name, tensor in local.items():
         if _of_adapter(name, adapted):
@@ -192,11 +191,6 @@ def _lora_tensors(local: Mapping[str, Tensor], adapted: Mapping[str, LoraLayer])
 
 
 def _config(adapted: Mapping[str, LoraLayer], base: Base) -> LoraConfig:
-    """Returns the configuration with the rank and the scale of each layer.
-
-    Raises:
-        NoPeftFolderError: There are no adapters, or PEFT has one setting for all layers where these differ.
-    """
     if not adapted:
         raise NoPeftFolderError("the run trained no LoRA adapter")
     from peft import LoraConfig
@@ -238,11 +232,6 @@ def _exactly(name: str) -> str:
 
 
 def _modules_to_save(whole: nn.Module, full: list[str]) -> list[str]:
-    """Returns the largest modules whose parameters were all trained in full, so that PEFT can hold each as a copy.
-
-    Raises:
-        NoPeftFolderError: A trained parameter belongs to a module that holds others, which were not trained in full.
-    """
     trained = set(full)
     shared: dict[int, list[str]] = {}
     for name, parameter in whole.named_parameters(remove_duplicate=False):
@@ -256,11 +245,6 @@ def _modules_to_save(whole: nn.Module, full: list[str]) -> list[str]:
 
 
 def _owner(whole: nn.Module, name: str, trained: set[str]) -> str:
-    """Returns the name of the largest module around a parameter that PEFT can copy.
-
-    Raises:
-        NoPeftFolderError: Even the smallest one holds parameters that were not trained in full.
-    """
     owner = name.rpartition(".")[0]
     found = None
     while owner:
@@ -279,7 +263,6 @@ def _owner(whole: nn.Module, name: str, trained: set[str]) -> str:
 
 
 def _saved_tensors(whole: nn.Module, saved: list[str], local: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Returns the weights of the copied modules: the trained ones, and their buffers as they are."""
     by_id = {id(p): local[name] for name, p in whole.named_parameters() if name in local}
     found: dict[str, Tensor] = {}
     for owner in saved:

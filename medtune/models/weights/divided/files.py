@@ -40,9 +40,6 @@ def write_pieces(folder: Path, pieces: Mapping[str, Piece]) -> None:
     Args:
         folder: The folder, empty or not there yet.
         pieces: The pieces that this rank holds. Of a tensor that every rank holds whole, each writes a part.
-
-    Raises:
-        OSError: A rank could not write its file, for instance because the disk is full.
     """
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -59,11 +56,7 @@ def write_pieces(folder: Path, pieces: Mapping[str, Piece]) -> None:
 
 
 def read_pieces(folder: Path, pieces: Mapping[str, Piece]) -> None:
-    """Fills pieces with their values from a folder; each rank reads what it needs by itself.
-
-    Raises:
-        ValueError: A tensor is missing or has another size, or the folder is damaged or holds anything but tensors.
-    """
+    """Fills pieces with their values from a folder; each rank reads what it needs by itself."""
     sizes = saved_sizes(folder)
     for name, piece in pieces.items():
         if sizes.get(name) != piece.whole:
@@ -83,9 +76,6 @@ def read_range(folder: Path, name: str, first: int = 0, count: int | None = None
         name: The name of the tensor.
         first: The place of the first value.
         count: The number of values; None reads to the end.
-
-    Raises:
-        ValueError: There is no such tensor, or the folder is damaged or holds anything but tensors.
     """
     found = _listed(folder).state_dict_metadata.get(name)
     if not isinstance(found, TensorStorageMetadata):
@@ -97,22 +87,12 @@ def read_range(folder: Path, name: str, first: int = 0, count: int | None = None
 
 
 def saved_types(folder: Path) -> dict[str, torch.dtype]:
-    """Returns the type in which each tensor of a folder was saved.
-
-    Raises:
-        FileNotFoundError: The folder is not there, or was not written to its end.
-        ValueError: The folder is damaged or holds anything but tensors.
-    """
+    """Returns the type in which each tensor of a folder was saved."""
     return {name: each.properties.dtype for name, each in _listed(folder).state_dict_metadata.items()}  # type: ignore[union-attr]
 
 
 def saved_sizes(folder: Path) -> dict[str, int]:
-    """Returns the number of values of each tensor in a folder.
-
-    Raises:
-        FileNotFoundError: The folder is not there, or was not written to its end.
-        ValueError: The folder is damaged or holds anything but tensors.
-    """
+    """Returns the number of values of each tensor in a folder."""
     return {name: int(each.size[0]) for name, each in _listed(folder).state_dict_metadata.items()}  # type: ignore[union-attr]
 
 
@@ -140,8 +120,6 @@ class _ReadPlan(DefaultLoadPlanner):
 
 
 class _SafeReader(dcp_files.FileSystemReader):
-    """torch's reader, but for the list of contents, which torch's own would execute."""
-
     def read_metadata(self, *arguments: Any, **keywords: Any) -> Metadata:
         found = _listed(Path(self.path))
         found.storage_meta = dcp_metadata.StorageMeta(load_id=self.load_id)
@@ -161,8 +139,6 @@ _RECORDS["torch.serialization", "_get_layout"] = torch.serialization._get_layout
 
 
 class _Listing(pickle.Unpickler):
-    """Unpickles records of plain values, and refuses everything else before it is made."""
-
     def find_class(self, module: str, name: str) -> Any:
         if module == "pathlib" and name.endswith("Path"):
             # Where the folder was when it was written, which does not matter.
@@ -183,7 +159,6 @@ def _listed(folder: Path) -> Metadata:
 
 @functools.lru_cache(maxsize=4)
 def _read_list(path: Path, changed_ns: int) -> Metadata:
-    """Reads a list of contents; those of a model with thousands of tensors take a while, and are asked for often."""
     try:
         found = _Listing(io.BytesIO(path.read_bytes())).load()
     except Exception as error:

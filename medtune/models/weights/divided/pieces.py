@@ -55,11 +55,7 @@ class Piece:
 
 
 def whole_piece(tensor: Tensor) -> Piece:
-    """Returns a tensor as one piece, which is a view of it.
-
-    Raises:
-        ValueError: The tensor's values do not lie one after another in memory.
-    """
+    """Returns a tensor as one piece, which is a view of it."""
     if not tensor.is_contiguous():
         raise ValueError(f"a tensor of the shape {tuple(tensor.shape)} is not contiguous; its values cannot be viewed")
     return Piece(tensor.detach().view(-1), 0, tensor.numel(), everywhere=True)
@@ -69,9 +65,6 @@ def held_piece(tensor: Tensor) -> Piece | None:
     """Returns the piece of a parameter or of an optimizer's tensor that this rank holds; None if it holds none of it.
 
     An undivided tensor is one piece on every rank. A parameter under ZeRO-3 and a tensor under FSDP2 are pieces.
-
-    Raises:
-        ValueError: The tensor is divided along another dimension than its first.
     """
     if isinstance(tensor, DTensor):
         return _piece_of_rows(tensor)

@@ -29,10 +29,6 @@ class TrainedFolder:
 
     Args:
         path: The folder.
-
-    Raises:
-        FileNotFoundError: The folder was not written to its end.
-        ValueError: The folder is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -45,7 +41,6 @@ class TrainedFolder:
 
     @property
     def about(self) -> dict[str, str]:
-        """The facts about the checkpoint that its writer was given."""
         return dict(self._about)
 
     @property
@@ -63,11 +58,7 @@ class TrainedFolder:
         }
 
     def fill(self, pieces: Mapping[str, Piece]) -> None:
-        """Fills pieces of weights with their values, and reads no more than these.
-
-        Raises:
-            ValueError: A weight is missing or has another size, or the folder is damaged.
-        """
+        """Fills pieces of weights with their values, and reads no more than these."""
         read_pieces(self._path, pieces)
 
 
@@ -87,9 +78,6 @@ def write_trained_folder(
         names: The names of the parameters that the checkpoint holds.
         about: Facts about the checkpoint, which `read_about` returns.
         starts: The beginnings of PiSSA adapters, the same on all ranks.
-
-    Raises:
-        OSError: A rank could not write its file.
     """
     learnt = [(name, p) for name, p in model.named_parameters() if name in names]
     begun = {f"{START}{name}": tensor.detach().contiguous() for name, tensor in starts.items()}

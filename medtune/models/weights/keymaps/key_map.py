@@ -66,9 +66,6 @@ def translate(tensors: Deferred, key_map: KeyMap, *, where: str) -> dict[str, Ca
         tensors: The tensors under their published names.
         key_map: The rules.
         where: The file, for messages.
-
-    Raises:
-        ValueError: The key map does not know a name, or a tensor that should be zero is not.
     """
     parts: dict[str, dict[int, Callable[[], Tensor]]] = {}
     unknown = []
@@ -112,9 +109,6 @@ def check_published(module: nn.Module, outline: Mapping[str, Tensor], key_map: K
         outline: The tensors under their published names, which may be on the meta device.
         key_map: The rules.
         where: The file, for messages.
-
-    Raises:
-        ValueError: A name of the file is not known, the file lacks a weight, or a shape differs.
     """
     for _ in _fitting(module, at_hand(outline), key_map, where=where):
         pass
@@ -141,10 +135,6 @@ def load_published(
         where: The file, for messages.
         dtypes: Type of the floating-point numbers in each of the module's children that is named; the others keep the
             type of the file. None names no child.
-
-    Raises:
-        ValueError: A name of the file is not known, the file lacks a weight, or a shape differs. Nothing is loaded
-            then.
     """
     wanted = dtypes or {}
     found = {}
@@ -160,7 +150,6 @@ def load_published(
 
 
 def _fitting(module: nn.Module, tensors: Deferred, key_map: KeyMap, *, where: str) -> Iterator[tuple[str, Tensor]]:
-    """Yields the tensors under medtune's names, read one after another, if their names are those of the module."""
     found, own = translate(tensors, key_map, where=where), module.state_dict()
     if own.keys() != found.keys():
         missing, surplus = own.keys() - found.keys(), found.keys() - own.keys()

@@ -44,9 +44,6 @@ def merged(tensors: Deferred, *, scale: float = LORA_SCALE) -> Deferred:
     Args:
         tensors: The tensors of the published file.
         scale: Scale of the adapters, alpha / r.
-
-    Raises:
-        ValueError: An adapter lacks A, B or the weight W that it adapts.
     """
     halves = re.compile(r"(.+)\.lora_([AB])\.default\.weight")
     plain = {name: read for name, read in tensors.items() if not halves.fullmatch(name)}
@@ -61,6 +58,5 @@ def merged(tensors: Deferred, *, scale: float = LORA_SCALE) -> Deferred:
 def _adapted(
     weight: Callable[[], Tensor], up: Callable[[], Tensor], down: Callable[[], Tensor], *, scale: float
 ) -> Tensor:
-    """Returns W + scale * B A, which is computed in float32, in the type of W."""
     before = weight()
     return torch.addmm(before.float(), up().float(), down().float(), alpha=scale).to(before.dtype)

@@ -51,12 +51,7 @@ def _itself(tensor: Tensor) -> Tensor:
 
 
 def open_checkpoint(paths: list[Path]) -> Stored:
-    """Returns the tensors of one checkpoint, which may consist of several files. No values are read yet.
-
-    Raises:
-        FileNotFoundError: A file does not exist, or no file is named.
-        ValueError: A file is damaged or holds other things than tensors, or a name occurs in two files.
-    """
+    """Returns the tensors of one checkpoint, which may consist of several files. No values are read yet."""
     if not paths:
         raise FileNotFoundError("no checkpoint file to read")
     outline: dict[str, Tensor] = {}

@@ -80,8 +80,6 @@ def assemble_ct_chat(parts: VolumeParts, loading: Loading) -> Assembled:
 
     Raises:
         AssetError: The recipe names no folder.
-        FileNotFoundError: A file is missing. No weights were read then.
-        ValueError: A file is damaged, or is that of another model.
     """
     folder = release_folder(loading.weights, "CT-CHAT")
     words = system_prompt_of(folder, loading.system_prompt)
@@ -126,8 +124,6 @@ def read_ct_chat_tower(parts: VolumeParts, loading: Loading) -> nn.Module:
 
     Raises:
         AssetError: The recipe names no folder.
-        FileNotFoundError: The folder holds no tower.
-        ValueError: The file is damaged, or is that of another model.
     """
     path, key_map = _tower_file(release_folder(loading.weights, "CT-CHAT"))
     with torch.device("meta"):
@@ -141,7 +137,6 @@ def read_ct_chat_tower(parts: VolumeParts, loading: Loading) -> nn.Module:
 
 
 def _tower_file(folder: Path) -> tuple[Path, KeyMap]:
-    """Returns the file of the tower and its key map."""
     for name, key_map in TOWER_FILES:
         if (folder / name).is_file():
             return folder / name, key_map
@@ -149,7 +144,6 @@ def _tower_file(folder: Path) -> tuple[Path, KeyMap]:
 
 
 def _planned(folder: Path) -> PreTrainedModel:
-    """Returns the language model without weights."""
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         model: PreTrainedModel = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
@@ -161,7 +155,6 @@ def _planned(folder: Path) -> PreTrainedModel:
 def _checked(
     folder: Path, planned: PreTrainedModel, vision: nn.Module, projector: nn.Module, *, num_tokens: int
 ) -> _Found:
-    """Returns the opened files of a release, whose names and shapes fit; no values are read."""
     path, key_map = _tower_file(folder)
     if not (folder / PROJECTOR_FILE).is_file():
         raise FileNotFoundError(f"{folder}: no {PROJECTOR_FILE}, the projector of CT-CHAT")
@@ -195,7 +188,6 @@ def _check_language(planned: PreTrainedModel, stored: Stored, folder: Path) -> N
 
 
 def _split(stored: Stored) -> tuple[Stored, Stored]:
-    """Returns the tensors of the projector, and those of the language model that lie beside them."""
     rows = {name: match[1] for name in stored.outline if (match := _ROWS.fullmatch(name))}
     return (
         Stored(
@@ -210,7 +202,6 @@ def _split(stored: Stored) -> tuple[Stored, Stored]:
 
 
 def _has_adapter(folder: Path, planned: PreTrainedModel) -> bool:
-    """Returns whether there is an adapter; refuses one that does not fit the language model."""
     weights = next((folder / name for name in _ADAPTER_FILES if (folder / name).is_file()), None)
     if not (folder / _ADAPTER).is_file():
         if weights is not None:
@@ -265,7 +256,6 @@ def _language(folder: Path, found: _Found, *, num_tokens: int, loading: Loading)
 
 
 def _with_adapter(layer: Any, weight: Tensor) -> Tensor:
-    """Returns the weight of an adapted layer, merged by peft itself; the layer keeps what it has."""
     base = layer.get_base_layer()
     kept = base.weight.data
     base.weight.data = weight.clone()

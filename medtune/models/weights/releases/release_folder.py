@@ -28,7 +28,6 @@ def release_folder(
 
     Raises:
         AssetError: There is no such folder, and the hub cannot be reached or has no such repository.
-        ValueError: A revision is given for a local folder.
     """
     if where is None:
         raise AssetError(f"{what} is not on the hub in a form that can be read; give the local folder that holds it")
@@ -42,10 +41,6 @@ def weight_files(folder: Path, patterns: Sequence[str], what: str) -> list[Path]
         folder: The folder.
         patterns: Patterns for their names, the most wanted first.
         what: Name of the checkpoint in words, for messages.
-
-    Raises:
-        FileNotFoundError: There is none, or one that the index names is missing.
-        ValueError: The index is damaged.
     """
     index = folder / INDEX
     if index.is_file():

@@ -48,9 +48,6 @@ def system_prompt_of(folder: Path, said: str | None) -> Words:
     Args:
         folder: The folder of the release.
         said: The recipe's model.system_prompt.
-
-    Raises:
-        ValueError: conversation.py is there, but damaged, or has no conversation for Llama 3.
     """
     if said is not None:
         return Words(said, "model.system_prompt")
@@ -76,9 +73,6 @@ def time_sentence_of(folder: Path, said: str | None, *, own: str) -> Words:
         folder: The folder of the release.
         said: The recipe's model.time_sentence.
         own: medtune's sentence.
-
-    Raises:
-        ValueError: The recipe's sentence has other fields in braces than seconds, frames and times.
     """
     if said is not None:
         return Words(_checked(said), "model.time_sentence")
@@ -102,7 +96,6 @@ def time_sentence_of(folder: Path, said: str | None, *, own: str) -> Words:
 
 
 def _assigned(code: str, where: str) -> Iterator[tuple[str, ast.expr]]:
-    """Yields the names that code assigns at its top level, with the expressions; the code is not run."""
     try:
         tree = ast.parse(code)
     except SyntaxError as error:
@@ -113,7 +106,6 @@ def _assigned(code: str, where: str) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _as_sentence(value: ast.expr) -> str | None:
-    """Returns an f-string of the model card with medtune's names for its fields; None where it has others."""
     if not isinstance(value, ast.JoinedStr):
         return None
     text = ""

@@ -97,12 +97,7 @@ def release_entry(
 
 
 def published_tensors(release: Release, folder: Path) -> Mapping[str, Tensor]:
-    """Returns the tensors of a release's folder under the names of the model here.
-
-    Raises:
-        FileNotFoundError: The folder holds no checkpoint.
-        ValueError: The files are damaged, or are those of another model.
-    """
+    """Returns the tensors of a release's folder under the names of the model here."""
     stored = open_checkpoint(weight_files(folder, release.files, release.key_map.checkpoint))
     named = translate(release.adjust(stored.tensors), release.key_map, where=str(folder))
     return {name: read() for name, read in named.items()}
@@ -123,8 +118,6 @@ def assemble_release(parts: VolumeParts, release: Release, where: str | None, lo
 
     Raises:
         AssetError: There is no such folder, and the hub did not give it.
-        FileNotFoundError: The tokenizer or a file of the checkpoint is missing. No weights were read then.
-        ValueError: The files are damaged, or are those of another model. No weights were read then.
     """
     what = release.key_map.checkpoint
     small = (*SMALL, *(f"{name}/*" for name in release.tokenizer))
@@ -165,9 +158,6 @@ def load_release(
         tokenizer: The tokenizer, which may not have more tokens than the checkpoint has embeddings.
         where: The files, for messages.
         dtype: Type of the language model's weights.
-
-    Raises:
-        ValueError: The files are those of another model, or their tensors do not fit it.
     """
     if release.embeddings not in stored.outline:
         raise ValueError(f"{where}: not {release.key_map.checkpoint}; it has no {release.embeddings}")
@@ -196,9 +186,6 @@ def as_configured(language: PreTrainedConfig, path: Path) -> PreTrainedConfig:
     """Returns the configuration of a language model with the sizes that a release's config.json states.
 
     Without that file, the published sizes stay.
-
-    Raises:
-        ValueError: The file is damaged, states no width, or asks for scaled positions.
     """
     if not path.is_file():
         return language

@@ -26,12 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune check`: prints each extension of the folder with its faults; returns 1 if there is a fault, else 0.
-
-    Raises:
-        FileNotFoundError: There is no such folder.
-        ValueError: The folder holds no extension or an unknown sub-folder, or a name exists twice.
-    """
+    """Runs `medtune check`: prints each extension with its faults; returns 1 if there is a fault, else 0."""
     (root,) = add_folders([options.folder], named_by="medtune check")
     plugin = folder_plugin(root)
     found = _extensions(plugin)
@@ -55,11 +50,6 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 
 def _extensions(plugin: Plugin) -> list[tuple[Kind, Extension]]:
-    """Returns the plugin's extensions of every kind.
-
-    Raises:
-        ValueError: A sub-folder does not belong to any kind, or a name exists twice.
-    """
     for entry in sorted(plugin.root.iterdir()):
         if entry.is_dir() and not entry.name.startswith(("_", ".")) and entry.name not in FOLDERS:
             hint = catalog.nearest(entry.name, FOLDERS)
@@ -76,7 +66,6 @@ def _extensions(plugin: Plugin) -> list[tuple[Kind, Extension]]:
 
 
 def _not_found(plugin: Plugin) -> Iterator[str]:
-    """Yields a sentence for each module among the extensions that does not define an extension."""
     for kind in KINDS.values():
         if kind is SOURCES:
             continue

@@ -49,9 +49,6 @@ def submit_array(
         slurm: Options of sbatch as KEY=VALUE,...
         dry: Whether the scripts are only printed.
         jobs: What the jobs are called.
-
-    Raises:
-        ValueError: A key is wrong, there is no sbatch, or it refused a script.
     """
     logs = work_path(out).with_name(f"{out.name}.slurm")
     options, command = _options(slurm), _command(arguments)
@@ -108,7 +105,6 @@ def _script(options: dict[str, str], command: str) -> str:
 
 
 def _sbatch(arguments: list[str]) -> str:
-    """Submits a script and returns the number of its job."""
     answer = subprocess.run(["sbatch", "--parsable", *arguments], capture_output=True, text=True, check=False)
     if answer.returncode:
         raise ValueError(f"sbatch refused {arguments[-1]}: {answer.stderr.strip() or answer.stdout.strip()}")

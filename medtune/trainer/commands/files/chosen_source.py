@@ -71,10 +71,6 @@ def chosen_source(options: argparse.Namespace) -> Source:
 
     Without a name it is the first source of the benchmark that recognises his files, or the first of all where none of
     them tells files apart, or where it is a simulation and he names no files.
-
-    Raises:
-        ValueError: The benchmark does not take the source, no source recognises the files, or the source knows its own
-            columns.
     """
     source = _named_source(options.benchmark, options.source) if options.source else _recognised(options)
     said = TableOptions(
@@ -125,7 +121,6 @@ def _named_source(benchmark_name: str, name: str) -> Source:
 
 
 def _pair(text: str) -> tuple[str, str]:
-    """Returns the two sides of NAME=VALUE, of which the value may be empty."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise argparse.ArgumentTypeError(f"{text!r}: wanted NAME=VALUE")

@@ -21,10 +21,6 @@ def fill_cache(options: argparse.Namespace, arguments: Sequence[str], *, process
         options: The options of `medtune prepare` that belong to --cache.
         arguments: The arguments of the command.
         processes: The number of processes.
-
-    Raises:
-        FileNotFoundError: The recipe, the prepared folder or the tower that makes the entries is missing.
-        ValueError: The recipe keeps nothing in a cache, or another process fills it, or the disk is full.
     """
     recipe = read_recipe(options.cache, options.overrides)
     if not recipe.data.cache:

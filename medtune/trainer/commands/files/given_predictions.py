@@ -45,12 +45,7 @@ class GivenPredictions:
 def given_predictions(
     paths: Sequence[Path], asked: Sequence[Question], prepared: Prepared, benchmark: Benchmark
 ) -> GivenPredictions:
-    """Returns the predictions in a file of medtune's own format, or in files or folders of other tools.
-
-    Raises:
-        FileNotFoundError: There is no such file or folder.
-        ValueError: A file cannot be read, is in no known format, or its rows cannot be matched with the questions.
-    """
+    """Returns the predictions in a file of medtune's own format, or in files or folders of other tools."""
     notes = [
         f"{path}: no .pkl is opened; {safe_twin(path).name} beside it was read instead"
         for path in paths
@@ -82,9 +77,6 @@ def write_matched(folder: Path, given: GivenPredictions) -> Path | None:
 
     Returns:
         The file; None where the predictions were in medtune's own format already.
-
-    Raises:
-        OSError: A file cannot be written.
     """
     if given.matched is None:
         return None

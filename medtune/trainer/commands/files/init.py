@@ -48,10 +48,7 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Runs `medtune init`: writes the recipe, named after its folder, prints the next commands, and returns 0.
 
     Raises:
-        FileNotFoundError: There are no such data.
-        FileExistsError: The folder has such a recipe already.
         NotADirectoryError: The folder is a file.
-        ValueError: The data cannot be read, or hold no questions.
     """
     folder = out_folder(options.folder)
     recipe = folder / f"{folder.resolve().name}.yaml"
@@ -87,7 +84,6 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 
 def _settings(options: argparse.Namespace) -> list[str]:
-    """Returns the arguments of `medtune prepare` that read the data as `init` has read them."""
     said = ["--from", str(options.root)]
     for name in ("source", "images", "question"):
         if (value := getattr(options, name)) is not None:
@@ -101,7 +97,6 @@ def _settings(options: argparse.Namespace) -> list[str]:
 
 
 def _noted(table: SourceTable) -> list[str]:
-    """Returns what the source found out about the data, and a loud line where they name no patients."""
     lines = [f"note: {note}" for note in table.notes]
     if (unit := table.stands_for_patient) != "patient":
         lines.append(

@@ -161,9 +161,6 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Runs `medtune prepare`: writes the prepared folder, lists the missing media files, or fills a cache; returns 0.
 
     With --cache it returns 1 where scans are broken.
-
-    Raises:
-        ValueError: --out is missing, or the benchmark and its source do not take the arguments.
     """
     if options.cache is not None:
         _refuse_beside_cache(options)
@@ -234,7 +231,6 @@ def _refuse_lone_slurm(options: argparse.Namespace) -> None:
 
 
 def _processes(asked: int) -> int:
-    """Returns the number of processes, which is at most that of the cores that may be used."""
     cores = usable_cores()
     if asked > cores:
         print(f"-j {asked}: {cores} processes, because this process may use {cores} cores", file=sys.stderr)
@@ -294,9 +290,6 @@ def prepare_folder(
         copy: Whether films and scans are copied rather than linked.
         prompts: A YAML file with official prompts or a kit's; None takes medtune's wording.
         processes: The number of processes that draw and copy media.
-
-    Raises:
-        ValueError: The benchmark does not take that source, or the source refuses the files.
     """
     prepared = prepare(
         source,
@@ -344,11 +337,7 @@ def prepare_folder(
 
 
 def list_missing(source: Source, *, root: Origin, seed: int) -> int:
-    """Prints each media file that the questions need and that is missing, with its place and its origin, and returns 0.
-
-    Raises:
-        ValueError: The source refuses the files.
-    """
+    """Prints each missing media file that the questions need, with its place and its origin, and returns 0."""
     with tempfile.TemporaryDirectory() as scratch:
         table = read_source(source, root, seed, Path(scratch))
     for item in table.missing:

@@ -26,13 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune prompts`: writes a line for each template, names those that are still missing, and returns 0.
-
-    Raises:
-        FileExistsError: The file exists.
-        FileNotFoundError: The folder holds no prompts.
-        ValueError: The benchmark's prompts are not plain text, or a file is broken.
-    """
+    """Runs `medtune prompts`: writes a line for each template, names those that are still missing, and returns 0."""
     benchmark = find_benchmark(options.benchmark)
     official = benchmark.official
     if official is None or official.from_texts is None:

@@ -27,7 +27,6 @@ def print_samples(prepared: Prepared, benchmark: Benchmark) -> None:
 
 
 def _shown(prepared: Prepared, split: Split) -> Iterator[tuple[Question, str]]:
-    """Yields the first question of each media group of a split, with its media in words."""
     if prepared.manifest.without_media:
         yield from ((question, "left out") for question in islice(prepared.questions(split), _NUM_SAMPLES))
         return

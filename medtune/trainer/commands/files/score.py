@@ -65,12 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune score`: scores the predictions and returns 0.
-
-    Raises:
-        FileNotFoundError: There is no such file or folder.
-        ValueError: A line cannot be read, or is about a question that the split does not have.
-    """
+    """Runs `medtune score`: scores the predictions and returns 0."""
     return score_file(
         options.benchmark,
         predictions=options.predictions,
@@ -107,11 +102,6 @@ def score_file(
         split: The split that was answered.
         bertscore: The text model of BERTScore, MODEL or MODEL:LAYER; None leaves BERTScore out.
         only: Facets and the values that the questions to score have; empty takes all questions.
-
-    Raises:
-        FileNotFoundError: There is no such file or folder.
-        ValueError: The folder was prepared for another benchmark, a file cannot be read, or its rows cannot be matched
-            with the questions of the split.
     """
     prepared = open_prepared(questions)
     benchmark = with_prepared_prompts(find_benchmark(benchmark_name), prepared)
@@ -146,7 +136,6 @@ def score_file(
 
 
 def _described(rows: FileRows, num_questions: int) -> str:
-    """Returns the counts of the files' rows in a line."""
     left_out = "".join(f", {count} left out ({why})" for why, count in rows.left_out.items())
     return (
         f"Rows: {rows.rows}{left_out}, {rows.repeated} that repeat a reply and count once; "

@@ -23,12 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune doctor`: prints one row for each check; returns 0 if none fails, else 1.
-
-    Raises:
-        FileNotFoundError: The recipe, its data or its weights are missing.
-        ValueError: A value is wrong, or the recipe, its data and its model do not fit each other.
-    """
+    """Runs `medtune doctor`: prints one row for each check; returns 0 if none fails, else 1."""
     recipe = read_recipe(options.recipe, options.overrides)
     # These imports load torch.
     from medtune.eval.results.typed_json import write_document

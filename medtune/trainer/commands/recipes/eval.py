@@ -26,12 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune eval`: evaluates and returns the exit status.
-
-    Raises:
-        FileNotFoundError: The recipe, its data or its weights are missing.
-        ValueError: The recipe or the arguments do not fit.
-    """
+    """Runs `medtune eval`: evaluates and returns the exit status."""
     run = Path(options.recipe)
     if not (run / "recipe.yaml").is_file():
         return start("eval", read_recipe_of(options), options, arguments)

@@ -31,12 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune run`: makes one run, or all runs of the recipe's grid or of --seeds, and returns the exit status.
-
-    Raises:
-        FileNotFoundError: The recipe, its data or its weights are missing.
-        ValueError: The recipe or the arguments do not fit.
-    """
+    """Runs `medtune run`: makes one run, or all of the recipe's grid or of --seeds, and returns the exit status."""
     recipe = read_recipe_of(options)
     if recipe.grid or options.seeds is not None:
         _refuse_machines(options, nodes=options.nodes or recipe.train.nodes)
@@ -57,11 +52,6 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 
 def _refuse_machines(options: argparse.Namespace, *, nodes: int) -> None:
-    """Refuses to make several runs on several machines, or by one job of --slurm.
-
-    Raises:
-        ValueError: Several runs would need several machines or jobs.
-    """
     if nodes > 1 or options.slurm is not None or options.dry:
         raise ValueError(
             "a grid and --seeds make their runs one after another on one machine; leave --nodes and --slurm out, or "

@@ -37,13 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune show`: prints the recipe under its header, or the fields, and returns 0.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The recipe has a wrong value, the block does not exist, or not exactly one of RECIPE and --fields is
-            given.
-    """
+    """Runs `medtune show`: prints the recipe under its header, or the fields, and returns 0."""
     if (options.recipe is None) == (options.fields is None):
         raise ValueError("show takes a RECIPE, or --fields [BLOCK] for the fields that recipes have")
     if options.fields is not None:

@@ -21,12 +21,7 @@ Work = Literal["run", "train", "eval"]
 
 
 def read_recipe_of(options: argparse.Namespace) -> Recipe:
-    """Returns the recipe that the arguments name, with the values that they override.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: A value is wrong, --resume is given without --out, or --accept-changed-data without --resume.
-    """
+    """Returns the recipe that the arguments name, with the values that they override."""
     recipe = read_recipe(options.recipe, options.overrides)
     if options.resume and options.out is None:
         raise ValueError("--resume needs --out: the folder of the run to continue")
@@ -53,10 +48,6 @@ def start(
         arguments: All arguments as given.
         name: The recipe's name; None takes it from the argument `recipe`.
         prove: Whether the first run of a checkpoint on this machine begins with the proof of `medtune doctor`.
-
-    Raises:
-        FileExistsError: The run folder holds something else.
-        ValueError: The recipe has a grid, or does not fit the machines.
     """
     if recipe.grid:
         refuse_grid()
@@ -158,9 +149,5 @@ def run_folder(options: argparse.Namespace, name: str) -> Path:
 
 
 def refuse_grid() -> None:
-    """Refuses a recipe with a grid for a command that makes a single run.
-
-    Raises:
-        ValueError: Always; the message says what to do.
-    """
+    """Refuses a recipe with a grid for a command that makes a single run."""
     raise ValueError("a recipe with a grid takes `medtune run` without --seeds; for one combination set grid=null")

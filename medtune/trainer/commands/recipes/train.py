@@ -18,10 +18,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune train`: trains and returns the exit status.
-
-    Raises:
-        FileNotFoundError: The recipe, its data or its weights are missing.
-        ValueError: The recipe or the arguments do not fit.
-    """
+    """Runs `medtune train`: trains and returns the exit status."""
     return start("train", read_recipe_of(options), options, arguments)

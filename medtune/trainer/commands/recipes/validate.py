@@ -92,12 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune validate`: prints what a run would do and what is missing for it; returns 0 if nothing is, else 1.
-
-    Raises:
-        FileNotFoundError: The recipe or a checkpoint is missing.
-        ValueError: A value is wrong, or the recipe, its data and its model do not fit each other.
-    """
+    """Runs `medtune validate`: prints what a run would do and what it lacks; returns 0 if nothing, else 1."""
     recipe = read_recipe(options.recipe, options.overrides)
     return validate(
         recipe,
@@ -129,10 +124,6 @@ def validate(
 
     Returns:
         0 if nothing is missing, else 1.
-
-    Raises:
-        FileNotFoundError: A checkpoint is missing.
-        ValueError: The recipe, its data and its model do not fit each other; the message says what does not fit.
     """
     if probe_size is not None:
         refuse_probe(recipe, weights=weights, size=probe_size)
@@ -209,7 +200,6 @@ def _show_hours(
 
 
 def _unproven(recipe: Recipe) -> str | None:
-    """Returns what plain transformers reads otherwise in a checkpoint that has no entry of its own; None if nothing."""
     record = proof_of(open_patient(recipe), say=print)
     wrong = next((check for check in record.checks if check.passed is False), None)
     if wrong is None:
@@ -237,7 +227,6 @@ def _show_stage(recipe: Recipe, stage: Stage, model: Model) -> None:
 
 
 def _show_cache(recipe: Recipe) -> float:
-    """Prints which volumes the runs keep in which form, and returns the bytes of the whole cache, at most."""
     found = wanted(recipe)
     if found is None or not found.scans:
         return 0.0
@@ -249,7 +238,6 @@ def _show_cache(recipe: Recipe) -> float:
 
 
 def _early(recipe: Recipe, stage: Stage) -> str:
-    """Returns a line that says when a stage ends before its last step; "" if the recipe does not ask for that."""
     settings = recipe.train.early_stopping
     if settings is None:
         return ""
@@ -281,7 +269,6 @@ def _show_data(recipe: Recipe, *, training: bool) -> OpenedData:
 
 
 def _scored(data: OpenedData) -> str:
-    """Returns the primary metric, how answers are read for it, and how many of the questions it is about."""
     split, benchmark = data.recipe.eval.split, data.benchmark
     asked = data.prepared.questions(split)
     covered = sum(map(benchmark.primary_metric.covers, asked))
@@ -328,9 +315,6 @@ def refuse_long_questions(data: OpenedData, assembled: Assembled) -> None:
     """Refuses questions of val and of the evaluated split that are longer than the model's context.
 
     Only those that are likely to be longest are counted: those with the longest texts, and those with the most media.
-
-    Raises:
-        ValueError: A sequence is too long; the message names the folder, the split and the question.
     """
     recipe, render = data.recipe, data.benchmark.render
     splits: tuple[Split, ...] = ("val", recipe.eval.split)

@@ -21,12 +21,7 @@ _CACHE = "cache of volumes"
 
 
 def refuse_probe(recipe: Recipe, *, weights: bool, size: int) -> None:
-    """Refuses a probe that could not run, before anything is loaded.
-
-    Raises:
-        ValueError: The size is too small, the model is behind an endpoint, the weights are not to be loaded, or a
-            launcher started this process beside others.
-    """
+    """Refuses a probe that could not run, before anything is loaded."""
     if size < LEAST_SIZE:
         raise ValueError(f"--probe-size is {size}; it takes at least {LEAST_SIZE}, or nothing shows how far times vary")
     if recipe.model.endpoint is not None:
@@ -72,7 +67,6 @@ def show_hours(recipe: Recipe, data: OpenedData, planner: Planner, *, named: Dev
 
 
 def _lack(wanted: Plan, one: Devices) -> str | None:
-    """Returns why one device of this machine cannot be probed; None if it can."""
     if not one.is_gpu and wanted.parameters > LARGE:
         return (
             f"hours: {wanted.parameters / 1e9:.1f} billion parameters and no GPU here; run --probe on a machine of the "

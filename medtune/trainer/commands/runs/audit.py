@@ -37,12 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune audit`: audits the run, or the benchmark, and returns 0.
-
-    Raises:
-        FileNotFoundError: The run or the prepared folder is missing.
-        ValueError: Nothing can be audited, or the folder belongs to another benchmark or run.
-    """
+    """Runs `medtune audit`: audits the run, or the benchmark, and returns 0."""
     if options.questions is None:
         return audit_run(Path(options.target))
     return audit_benchmark(options.target, questions=options.questions, split=options.split, out=options.out)
@@ -52,10 +47,6 @@ def audit_run(root: Path) -> int:
     """Writes ROOT/audit.json with all rows and writes the report anew, prints the table and returns 0.
 
     The model is asked on one device. If the run has not ended, no report is written; it is written when the run ends.
-
-    Raises:
-        FileNotFoundError: The run, its prepared folder or its checkpoint does not exist.
-        ValueError: The prepared folder holds other data than the run was started with, or nothing can be audited.
     """
     # These imports load torch, which the audit of a benchmark does not need.
     from medtune.trainer.experiment.audit import answered_phase, audit_with_model
@@ -89,10 +80,6 @@ def audit_benchmark(name: str, *, questions: Path, split: Split, out: Path | Non
         questions: Its prepared folder.
         split: The split to audit.
         out: The JSON file for the findings and the items; None only prints them.
-
-    Raises:
-        FileNotFoundError: The prepared folder is missing.
-        ValueError: The folder was prepared for another benchmark, or the split is empty.
     """
     prepared = open_prepared(questions)
     find_benchmark(name)

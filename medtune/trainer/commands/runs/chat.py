@@ -47,12 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune chat`: prints a reply to each question and returns 0.
-
-    Raises:
-        FileNotFoundError: The media, the run or its weights are missing.
-        ValueError: A question is empty, or the model does not read such media.
-    """
+    """Runs `medtune chat`: prints a reply to each question and returns 0."""
     return chat(
         options.run, media=options.media or (), questions=options.question, max_new_tokens=options.max_new_tokens
     )
@@ -67,10 +62,6 @@ def chat(root: Path, *, media: Sequence[Path], questions: Sequence[str] | None, 
             shown together.
         questions: The questions; None reads one question from each line, until an empty line or the end of the input.
         max_new_tokens: The largest number of tokens in a reply; None takes the recipe's limit.
-
-    Raises:
-        FileNotFoundError: The media, the run or its weights do not exist.
-        ValueError: A question is empty, or the model does not read such media.
     """
     for path in media:
         if not path.exists():
@@ -112,7 +103,6 @@ def _kind(path: Path) -> MediaKind:
 
 
 def _replies(answerer: LocalAnswerer, media: tuple[MediaRef, ...], asked: Sequence[str]) -> list[str]:
-    """Returns the replies in the order of the questions; the media are read once for all of them."""
     questions = [Question(str(n), "chat", text, (), "", "text", "nobody") for n, text in enumerate(asked)]
     requests = [Request(question, Prompt(question.text, (), ""), "generation", "image") for question in questions]
     said = {

@@ -69,12 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune compare`: prints the comparison and returns 0.
-
-    Raises:
-        FileNotFoundError: A run, its results, its data or the file is missing.
-        ValueError: The sides cannot be compared.
-    """
+    """Runs `medtune compare`: prints the comparison and returns 0."""
     return compare_runs(
         options.first,
         options.second,
@@ -121,10 +116,6 @@ def compare_runs(
         phase: The phase of the runs; None takes the last phase that each run has.
         parser: The parser that reads the answers; None takes the one that gave the runs' results.
         out: The folder for compare.json, compare.md and compare.svg; None writes nothing.
-
-    Raises:
-        FileNotFoundError: A run, its results, its data or the file is missing.
-        ValueError: The sides cannot be compared.
     """
     if (second is None) == (predictions is None):
         raise ValueError("compare wants two run folders, or one run folder and --predictions FILE")
@@ -152,11 +143,6 @@ def compare_runs(
 
 
 def read_run(root: Path, *, phase: Phase | None, parser: str | None) -> Answers:
-    """Returns the answers of a run in one phase.
-
-    Raises:
-        FileNotFoundError: `root` is not a run folder, the run is not finished, or it has no such phase.
-    """
     folder = RunFolder(root)
     recipe = folder.read_recipe()
     if not folder.results.is_file():
@@ -192,7 +178,6 @@ def _answers_of(predictions: Path, *, like: Answers) -> Answers:
 
 
 def _read_alike(one: Answers, other: Answers) -> tuple[Answers, Answers]:
-    """Returns both sides with generated replies as their answers, if the model of one side gives no log-likelihoods."""
     for given, asked in ((one, other), (other, one)):
         if not given.has_likelihood and asked.about.parser.startswith("likelihood"):
             parser = given.about.parser

@@ -67,14 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune export`: writes the run's model, proves it, uploads it if asked to, and returns 0.
-
-    Raises:
-        FileExistsError: The folder to write is not empty.
-        FileNotFoundError: The run or its weights are missing.
-        ValueError: The options do not go together, the weights do not fit the recipe, a file of the run is broken, the
-            export is not the trained model, or the hub does not take it.
-    """
+    """Runs `medtune export`: writes the run's model, proves it, uploads it if asked to, and returns 0."""
     if options.samples < 1:
         raise ValueError(f"--samples {options.samples}: at least 1, or --no-proof")
     if options.push_to_hub is not None:
@@ -104,12 +97,6 @@ def export_run(root: Path, out: Path, wanted: Wanted, *, for_hub: bool = False) 
         out: The folder to write.
         wanted: What is to be exported, and how.
         for_hub: Whether the folder has to be fit for the public.
-
-    Raises:
-        FileExistsError: `out` is not empty.
-        FileNotFoundError: The run or its weights do not exist.
-        ValueError: The weights do not fit the recipe, a file of the run is broken, or the export is not the trained
-            model; nothing is left behind then.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FileExistsError(f"{out} is not empty; name another folder with --out")

@@ -79,12 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune judge`: judges a run's answers, or compares the verdicts with a person's scores.
-
-    Raises:
-        FileNotFoundError: The run, the file or its questions are missing.
-        ValueError: The arguments, the judge's settings or the answers do not fit.
-    """
+    """Runs `medtune judge`: judges a run's answers, or compares the verdicts with a person's scores."""
     if (options.predictions is None) != (options.questions is None):
         raise ValueError("--predictions and --questions go together: a file, and the prepared folder that it answers")
     of_file = {"predictions": options.predictions, "questions": options.questions, "split": options.split}
@@ -118,12 +113,7 @@ class Answered:
 
 
 def judge_run(root: Path, settings: JudgeSettings) -> int:
-    """Judges every phase of a run, scores it again and writes its report anew; returns the exit status.
-
-    Raises:
-        FileNotFoundError: `root` does not hold a finished run.
-        ValueError: The benchmark has no free answers, or the judge's settings do not fit.
-    """
+    """Judges every phase of a run, scores it again and writes its report anew; returns the exit status."""
     experiment = _open_finished(root)
     phases = answered_phases(experiment)
     with _opened(settings, root / SPENDING) as judge:
@@ -135,12 +125,7 @@ def judge_run(root: Path, settings: JudgeSettings) -> int:
 def judge_file(
     benchmark_name: str, *, predictions: Path, questions: Path, split: Split, settings: JudgeSettings
 ) -> int:
-    """Judges a file of predictions and scores it; returns the exit status.
-
-    Raises:
-        FileNotFoundError: The file or the prepared folder does not exist.
-        ValueError: The benchmark has no free answers, or the file does not fit the questions.
-    """
+    """Judges a file of predictions and scores it; returns the exit status."""
     answered = answered_file(benchmark_name, predictions=predictions, questions=questions, split=split)
     with _opened(settings, predictions.parent / SPENDING) as judge:
         found = _judged(judge, settings, answered)
@@ -159,12 +144,7 @@ def judge_file(
 
 
 def show_agreement(answered: Answered, human: Path) -> int:
-    """Prints how far the verdicts on a file agree with a person's scores, and returns 0.
-
-    Raises:
-        FileNotFoundError: The answers have no verdicts yet, or a file is missing.
-        ValueError: The person's scores do not fit the answers.
-    """
+    """Prints how far the verdicts on a file agree with a person's scores, and returns 0."""
     beside, task = verdicts_path(answered.predictions), answered.task
     if not beside.is_file():
         raise FileNotFoundError(f"{beside}: no verdicts yet; judge the answers first, without --agreement")
@@ -181,11 +161,7 @@ def show_agreement(answered: Answered, human: Path) -> int:
 
 
 def answered_phases(experiment: Experiment) -> list[Answered]:
-    """Returns the answered phases of a run, zero_shot first.
-
-    Raises:
-        ValueError: The benchmark has no free answers.
-    """
+    """Returns the answered phases of a run, zero_shot first."""
     benchmark, folder = experiment.benchmark, experiment.folder
     task = _task(benchmark, experiment.recipe.data.benchmark)
     questions = experiment.prepared.questions(experiment.recipe.eval.split)
@@ -194,12 +170,7 @@ def answered_phases(experiment: Experiment) -> list[Answered]:
 
 
 def answered_phase(root: Path, name: str | None) -> Answered:
-    """Returns one phase of a run; None takes the last one.
-
-    Raises:
-        FileNotFoundError: `root` does not hold a finished run, or the run has no such phase.
-        ValueError: The benchmark has no free answers.
-    """
+    """Returns one phase of a run; None takes the last one."""
     phases = answered_phases(_open_finished(root))
     fitting_name = [phase for phase in phases if name is None or phase.predictions.parent.name == name]
     if not fitting_name:
@@ -214,12 +185,7 @@ def _open_finished(root: Path) -> Experiment:
 
 
 def answered_file(name: str, *, predictions: Path, questions: Path, split: Split) -> Answered:
-    """Returns a file of predictions that any tool wrote, with the questions of a prepared folder.
-
-    Raises:
-        FileNotFoundError: The prepared folder is missing.
-        ValueError: The benchmark has no free answers.
-    """
+    """Returns a file of predictions that any tool wrote, with the questions of a prepared folder."""
     benchmark = find_benchmark(name)
     task = _task(benchmark, name)
     return Answered(predictions.name, predictions, open_prepared(questions).questions(split), benchmark, task)

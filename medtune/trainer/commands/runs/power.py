@@ -76,12 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune power`: prints how many patients are needed to detect a gain, and returns 0.
-
-    Raises:
-        FileNotFoundError: There is no such run.
-        ValueError: A number is missing or impossible.
-    """
+    """Runs `medtune power`: prints how many patients are needed to detect a gain, and returns 0."""
     return show_power(
         run=options.run,
         baseline=options.baseline,
@@ -95,12 +90,7 @@ def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 
 def plan_of_run(root: Path, *, gain: float) -> Plan:
-    """Returns a plan for a gain whose other numbers are measured on a finished run.
-
-    Raises:
-        FileNotFoundError: `root` does not hold a run.
-        ValueError: A phase has no answers, or the answers are scored by other values than right and wrong.
-    """
+    """Returns a plan for a gain whose other numbers are measured on a finished run."""
     before, after = scored_everywhere(answered_rows(open_finished(root)))
     if not before:
         raise ValueError(f"{root}: every answer waits for a judge; `medtune judge {root}` first")
@@ -121,11 +111,7 @@ def show_power(
     power: float,
     alpha: float,
 ) -> int:
-    """Prints how many patients are needed to detect a gain, and returns 0; given numbers override those of the run.
-
-    Raises:
-        ValueError: A number is missing or impossible.
-    """
+    """Prints how many patients are needed to detect a gain, and returns 0; given numbers override those of the run."""
     if run is None and (baseline is None or questions_per_patient is None):
         raise ValueError("give --baseline and --questions-per-patient, or --run RUN to take them from a run")
     start = Plan(0.0, gain, 1.0, DEFAULT_ICC) if run is None else plan_of_run(run, gain=gain)

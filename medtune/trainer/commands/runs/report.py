@@ -27,12 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune report`: writes report.html and report.md, prints where they are and returns 0.
-
-    Raises:
-        FileNotFoundError: A run, its results or a plugin folder that it was made with are missing.
-        ValueError: A file of a run is broken, or --out is given for a single run.
-    """
+    """Runs `medtune report`: writes report.html and report.md, prints where they are and returns 0."""
     for run in options.runs:
         use_plugins_of_run(run)
     if len(options.runs) > 1:

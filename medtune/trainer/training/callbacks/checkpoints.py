@@ -109,7 +109,6 @@ class Checkpoints(Callback):
         return {"best": self._best}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes the best metric so far from a saved state."""
         self._best = state_dict["best"]
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

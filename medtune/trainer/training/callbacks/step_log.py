@@ -111,7 +111,6 @@ class StepLog(Callback):
             raise ValidationStoppedError
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Lets all ranks stop after a validation during which any of them was asked to."""
         self._stop_together(trainer)
 
     def _stop_together(self, trainer: pl.Trainer) -> None:

@@ -71,7 +71,6 @@ class WeightAverage(Callback):
         self._write(self._average)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Gives the model back the weights that were trained."""
         self._write(self._trained)
         self._trained = []
 
@@ -84,7 +83,6 @@ class WeightAverage(Callback):
         return [parameter for parameter in self._model.parameters() if parameter.requires_grad]
 
     def _current(self) -> list[Tensor]:
-        """Returns the weights that learn; where they are divided, this device's shares of them."""
         return [local_part(parameter).detach() for parameter in self._learning()]
 
     def _write(self, values: list[Tensor]) -> None:

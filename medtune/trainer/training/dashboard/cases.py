@@ -120,14 +120,12 @@ def _row(row: ParsedReply, media: tuple[MediaRef, ...], said: Said, *, images: b
 
 
 def _shares(likelihood: Prediction | None, options: Sequence[str]) -> dict[str, float]:
-    """Returns, by option, its probability among all options; empty if no likelihoods were asked for."""
     if likelihood is None or not likelihood.option_logprobs:
         return {}
     return dict(zip(likelihood.options_shown or options, option_probabilities(likelihood.option_logprobs), strict=True))
 
 
 def _picture(media: tuple[MediaRef, ...]) -> PIL.Image.Image:
-    """Returns the images as the model is shown them, side by side with red boxes drawn, within `MAX_SIDE_PX`."""
     picture = PIL.Image.fromarray(preview(media).pixels_HWC)
     picture.thumbnail((MAX_SIDE_PX, MAX_SIDE_PX))
     return picture

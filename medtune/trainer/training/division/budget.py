@@ -49,9 +49,6 @@ class TokenBudget:
         Args:
             groups: The lengths of each group's trees.
             count: The number of micro-batches, at least `fewest(groups)`.
-
-        Raises:
-            ValueError: The count is too small for the budget.
         """
         order = _by_length(groups)
         runs = self._runs(groups, order, self.tokens)
@@ -77,7 +74,6 @@ class TokenBudget:
         return self.computed([groups[number] for number in run])
 
     def _runs(self, groups: Sequence[Lengths], order: Sequence[int], cap: int) -> list[list[int]]:
-        """Returns the groups in their order, cut into runs that compute at most `cap` tokens, or hold one group."""
         runs, first = [], 0
         while first < len(order):
             stop = _last(first + 1, len(order), partial(self._fits, groups, order, cap, first))
@@ -106,7 +102,6 @@ def dealt(micro_batches: Sequence[_T], *, number: int, rank: int, world_size: in
 
 
 def _by_length(groups: Sequence[Lengths]) -> list[int]:
-    """Returns the numbers of the groups, the longest first; groups of the same length keep their order."""
     return sorted(range(len(groups)), key=lambda number: (-max(groups[number]), -sum(groups[number])))
 
 

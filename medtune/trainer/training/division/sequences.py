@@ -48,11 +48,7 @@ class GroupSequences:
         return bool(self.blind[draw.member][draw.group])
 
     def layouts(self, draw: Draw) -> list[Layout]:
-        """Returns the sequences of a drawn group: one for each question, with its answer.
-
-        Raises:
-            ValueError: A sequence is too long; the message names the file and the question.
-        """
+        """Returns the sequences of a drawn group: one for each question, with its answer."""
         group, blind = self.mixture.group(draw), self.is_blind(draw)
         render = self.mixture.members[draw.member].render
         shapes = () if blind else tuple(map(self.transform.shape, group.media))
@@ -72,11 +68,7 @@ class GroupSequences:
         return [grow([one], [number]) for one, number in zip(layouts, numbers, strict=True)]
 
     def lengths(self, draw: Draw) -> Lengths:
-        """Returns the tokens of each tree of a drawn group; they are counted once and kept.
-
-        Raises:
-            ValueError: A sequence is too long; the message names the file and the question.
-        """
+        """Returns the tokens of each tree of a drawn group; they are counted once and kept."""
         # Only balanced members ask other questions in other epochs.
         epoch = 0 if self.mixture.members[draw.member].balanced is None else draw.epoch
         key = (draw.member, draw.group, epoch)

@@ -57,9 +57,6 @@ class TokenOrder:
         budget: The budget.
         lengths: Returns the tokens of each tree of a drawn group.
         steps: The number of optimizer steps of the stage.
-
-    Raises:
-        ValueError: `accumulate` or `micro_batch` met a sequence that is too long.
     """
 
     def __init__(

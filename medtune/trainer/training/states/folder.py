@@ -79,9 +79,6 @@ def save_state(
         folder: The run folder.
         facts: Facts about the run that the state records.
         validation_due: Whether the validation after this step has not been done.
-
-    Raises:
-        OSError: A rank could not write its part; the earlier state is still there.
     """
     step = facts.first_step + trainer.global_step
     unfinished, target = folder.checkpoints / UNFINISHED, folder.state(step, validation_due=validation_due)
@@ -119,9 +116,6 @@ def load_state(trainer: pl.Trainer, module: FineTuning, state: Path, facts: Save
     """Continues a training at a saved state, which another number of ranks or another strategy may have written.
 
     Every rank has to call it once the strategy is set up, before the fit loop begins. Each reads only what it holds.
-
-    Raises:
-        ValueError: The state is of another model or tuning, is damaged, or holds what the strategy cannot take.
     """
     said = json.loads((state / STATE_FILE).read_text("utf-8"))
     tensors, learning = state / TENSORS, _learning(module)
@@ -163,7 +157,6 @@ def _optimizer(trainer: pl.Trainer, module: FineTuning) -> OptimizerTensors:
 
 
 def _pieces(trainer: pl.Trainer, module: FineTuning, optimizer: OptimizerTensors) -> dict[str, Piece]:
-    """Returns everything that this rank holds of a state."""
     held = by_name(_learning(module).items(), prefix=_MODEL)
     held |= {f"{_OPTIMIZER}{name}": piece for name, piece in optimizer.pieces().items()}
     for name, holder in _holders(trainer):

@@ -41,9 +41,6 @@ class OptimizerTensors(Protocol):
             steps: What `steps` returned when the state was saved.
             types: The types of the saved tensors, under the names of `pieces`.
             sizes: Their numbers of values.
-
-        Raises:
-            ValueError: The strategy cannot hold such tensors.
         """
         ...
 
@@ -94,14 +91,12 @@ class _ForEachParameter:
 
 
 def _made(parameter: nn.Parameter, dtype: torch.dtype, size: int) -> Tensor:
-    """Returns an empty tensor of an optimizer: in the parameter's form, or flat, as the scales of 8-bit moments are."""
     if size == parameter.numel():
         return torch.zeros_like(parameter, dtype=dtype).detach()
     return torch.zeros(size, dtype=dtype, device=parameter.device)
 
 
 def _step(step: float, group: Mapping[str, Any], parameter: Tensor) -> Tensor | int:
-    """Returns the count of steps in the form that the optimizer keeps it in."""
     if "fused" not in group:
         # bitsandbytes counts with plain numbers.
         return int(step)
@@ -148,7 +143,6 @@ class _Zero:
     def _make_own(
         self, steps: Mapping[str, float], types: Mapping[str, torch.dtype], sizes: Mapping[str, int], keys: list[str]
     ) -> None:
-        """Makes tensors that only this rank under this strategy can use, such as moments in 8 bits."""
         for number, group in enumerate(self._groups):
             names = {key: f"{_own_name(number)}.{key}" for key in keys}
             size = sizes.get(names.get("state1", ""), 0)
@@ -166,7 +160,6 @@ class _Zero:
 
 
 def _own_name(group: int) -> str:
-    """Returns how the names of tensors begin that belong to a group on one rank of a strategy, and to no other."""
     rank, world_size = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
     return f"rank_{rank}_of_{world_size}.group_{group}"
 

@@ -52,11 +52,7 @@ def schedule_state(trainer: pl.Trainer) -> dict[str, Any]:
 
 
 def load_schedule(trainer: pl.Trainer, saved: Mapping[str, Any]) -> None:
-    """Continues the schedule, and gives the optimizer the learning rates of the next step.
-
-    Raises:
-        ValueError: The optimizer has another number of parameter groups.
-    """
+    """Continues the schedule, and gives the optimizer the learning rates of the next step."""
     schedule = trainer.lr_scheduler_configs[0].scheduler
     rates: list[float] = saved["_last_lr"]
     groups = trainer.optimizers[0].param_groups
@@ -123,7 +119,6 @@ def _name(callback: pl.Callback) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a value for a JSON file; a tensor of one number becomes this number and its type."""
     if isinstance(value, Tensor):
         return {"number": value.item(), "dtype": str(value.dtype).removeprefix("torch.")}
     if isinstance(value, dict):

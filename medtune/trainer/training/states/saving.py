@@ -88,7 +88,6 @@ class SavedState(Callback):
             self._save(trainer, pl_module)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Saves a state after a validation."""
         self._save(trainer, pl_module)
 
     def _is_due(self, trainer: pl.Trainer) -> bool:

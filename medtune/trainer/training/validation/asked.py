@@ -194,11 +194,9 @@ class InOrder(DistributedSampler[int]):
         self._length = length
 
     def __iter__(self) -> Iterator[int]:
-        """Yields the numbers from 0."""
         return iter(range(self._length))
 
     def __len__(self) -> int:
-        """Returns the number of batches."""
         return self._length
 
     def set_epoch(self, epoch: int) -> None:

@@ -80,7 +80,6 @@ class AnswerMeasures:
                 measures.update(mine)
 
     def _closed(self, answered: Answered) -> _Closed | None:
-        """Returns the answer that is counted of a closed question; None for other questions."""
         question, asked = answered.question, self._asked
         by_reading = {prediction.key.reading: prediction for prediction in answered.predictions}
         # An answer to a free question may be in the words of an option.
@@ -129,8 +128,6 @@ class _Closed(NamedTuple):
 
 
 class _ClosedAnswers:
-    """The metrics of the closed answers of one level."""
-
     def __init__(self, num_labels: int, classes: Sequence[str], *, with_shares: bool, device: torch.device) -> None:
         self._device = device
         self._by_label: dict[str, Metric] = {
@@ -175,8 +172,6 @@ class _ClosedAnswers:
 
 @dataclass(frozen=True)
 class _Area:
-    """The area under the ROC curve of one class, and the share of the questions whose answer it is."""
-
     curve: Metric
     share_true: MeanMetric
 
@@ -186,7 +181,6 @@ class _Area:
 
 
 def _listing(metric: Metric) -> Metric:
-    """Returns a metric that lists its inputs, with an empty first entry: a rank without answers joins the others so."""
     device = metric.device
     metric.update(torch.zeros(0, device=device), torch.zeros(0, dtype=torch.long, device=device))
     return metric

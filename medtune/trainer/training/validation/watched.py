@@ -37,11 +37,7 @@ def can_stop_early(stage: Stage, recipe: Recipe) -> bool:
 
 
 def check_early_stopping(recipe: Recipe, benchmark: Benchmark) -> None:
-    """Refuses early stopping that could never end a stage, or by a metric that validations do not have.
-
-    Raises:
-        ValueError: No stage has enough validations, or there is no such metric; the message says what there is.
-    """
+    """Refuses early stopping that could never end a stage, or by a metric that validations do not have."""
     settings = recipe.train.early_stopping
     if settings is None:
         return

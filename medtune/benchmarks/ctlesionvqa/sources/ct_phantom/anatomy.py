@@ -71,7 +71,6 @@ class Patient:
 
 
 def draw_patient(rng: np.random.Generator) -> Patient:
-    """Returns a random patient."""
     sex, maker, phase = SEXES[rng.integers(2)], MAKERS[rng.integers(3)], PHASES[rng.integers(2)]
     size = float(rng.normal(1.0, 0.025)) * (0.97 if sex == "F" else 1.03)
     place = _Placer(rng, size)
@@ -118,8 +117,6 @@ def draw_patient(rng: np.random.Generator) -> Patient:
 
 
 class _Placer:
-    """Scales and shifts the organs of a standard patient to those of the patient who is drawn."""
-
     def __init__(self, rng: np.random.Generator, size: float) -> None:
         self.rng = rng
         self._size = size
@@ -158,7 +155,6 @@ def _moved(solid: Solid, by: tuple[float, ...]) -> Solid:
 
 
 def _surroundings(place: _Placer, vessel_hu: float) -> tuple[tuple[Solid, float], ...]:
-    """Returns spine, large vessels, stomach with its gas, and loops of small bowel."""
     rng = place.rng
 
     def moved(solid: Solid) -> Solid:

@@ -137,7 +137,6 @@ def _of_site(site: Site, num_patients: int, rng: np.random.Generator) -> list[Fi
 
 
 def _spread(limits: tuple[float, float], count: int, rng: np.random.Generator) -> list[float]:
-    """Returns `count` values in random order that cover the range between the limits, more densely at its upper end."""
     low, high = limits
     shares = ((np.arange(count) + rng.random(count)) / max(count, 1)) ** _UPWARDS
     return [low + (high - low) * float(share) for share in rng.permutation(shares)]
@@ -195,7 +194,6 @@ def _placed(
 
 
 def _distance_mm(centre: Point, block: Block) -> Floats:
-    """Returns the distance of each voxel of a block from a point."""
     x, y, z = axes_mm()
     i, j, k = block
     distance: Floats = np.sqrt((x[i] - centre[0]) ** 2 + (y[:, j] - centre[1]) ** 2 + (z[:, :, k] - centre[2]) ** 2)

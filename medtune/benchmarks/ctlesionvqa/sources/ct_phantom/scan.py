@@ -38,7 +38,6 @@ class Scan:
 
 
 def scan(patient: Patient, lesions: Sequence[Lesion], rng: np.random.Generator) -> Scan:
-    """Returns the scan of a patient with these lesions."""
     hu_IJK = _body(patient)
     for solid, hu in patient.surroundings:
         _draw(hu_IJK, depth_of(solid), hu)

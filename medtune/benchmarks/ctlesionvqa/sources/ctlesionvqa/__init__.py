@@ -150,7 +150,6 @@ class _Reader:
         )
 
     def _id(self, row: Row, kind: str) -> str:
-        """Returns an id made of the row's qid, where it has one of its own, or of its place in its table."""
         qid = row.get("qid")
         return row_id(qid, kind) if qid and self.qids[qid] == 1 else f"{row.file} {row.line} {kind}"
 
@@ -189,7 +188,6 @@ class _Reader:
 
 
 def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns the questions of a folder whether or not their media are there."""
     return _read(root, seed, scratch, needs_media=False)
 
 
@@ -197,10 +195,6 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
     """Returns the questions of a folder. The options keep the order of the files, and the seed has no effect.
 
     A row that is wrong is rejected without affecting other rows.
-
-    Raises:
-        FileNotFoundError: There is no such folder.
-        ValueError: The folder has no table of questions, or a table is damaged.
     """
     folder = raw_folder(root, holds="CTLesionVQA's tables and the scans of AbdomenAtlas")
     files, others = question_files(folder)

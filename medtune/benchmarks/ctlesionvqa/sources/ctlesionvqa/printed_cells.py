@@ -33,6 +33,5 @@ def printed_cells(row: Row, column: str) -> dict[str, str]:
 
 
 def _said(row: Row, name: str) -> str | None:
-    """Returns a cell as Python prints it; None if Python treats it as false: 0, "" or an empty list."""
     value = row.untouched.get(name)
     return str(value) if value else None

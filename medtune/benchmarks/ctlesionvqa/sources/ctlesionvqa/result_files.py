@@ -19,11 +19,7 @@ _REPLIES = ("pred_answer", "raw_output")
 
 
 def result_rows(path: Path, questions: Sequence[Question]) -> ToolRows | None:
-    """Returns the rows of a result file of the evaluation kit; None for another file.
-
-    Raises:
-        ValueError: A result is broken, or the questions are of both formats, which the file does not tell apart.
-    """
+    """Returns the rows of a result file of the evaluation kit; None for another file."""
     content = read_json_text(path) if path.suffix == ".json" and path.is_file() else None
     results = content.get("results") if isinstance(content, dict) else None
     if not isinstance(results, list):

@@ -67,11 +67,7 @@ class Row:
 
 
 def question_files(root: Path) -> tuple[list[Path], list[Path]]:
-    """Returns the tables of questions in a folder, and the other tables that lie beside them.
-
-    Raises:
-        ValueError: A file is damaged.
-    """
+    """Returns the tables of questions in a folder, and the other tables that lie beside them."""
     found, others = list[Path](), list[Path]()
     files = [file for folder in _FOLDERS for file in sorted((root / folder).glob("*.*")) if file.suffix in _SUFFIXES]
     # On some systems "data" and "Data" are the same folder.
@@ -84,11 +80,7 @@ def question_files(root: Path) -> tuple[list[Path], list[Path]]:
 
 
 def read_rows(root: Path, file: Path) -> Iterator[Row]:
-    """Yields the rows of a table, with only the columns that medtune uses.
-
-    Raises:
-        ValueError: The file is damaged.
-    """
+    """Yields the rows of a table, with only the columns that medtune uses."""
     name = str(file.relative_to(root))
     for line, values in enumerate(_rows(file), start=1):
         yield Row(name, line, {column: text(value) for column, value in values.items()}, values)
@@ -161,7 +153,6 @@ def _object(row: object) -> Mapping[str, object]:
 
 @lru_cache(maxsize=1024)
 def _ours(name: str) -> str | None:
-    """Returns our name of a column; None for a column that medtune does not use."""
     plain = re.sub(r"[\s_]+", "_", name.strip().lower())
     ours = SPELLINGS.get(plain, plain)
     return ours if ours in _KEPT else None

@@ -158,8 +158,6 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
 
 
 class _View(NamedTuple):
-    """A scene under the probe, the generator that has drawn it, and the questions that need no red box."""
-
     scene: Scene
     rng: np.random.Generator
     subject: Subject
@@ -175,7 +173,6 @@ def _person(seed: int, patient: int) -> Patient:
 
 
 def _views(person: Patient, truth: Truth, *, patient: int, seed: int) -> Iterator[_View]:
-    """Yields what a patient's frames show, in their order."""
     name = _name(patient)
 
     def new_frame(index: int, plane: str) -> tuple[np.random.Generator, Subject]:
@@ -197,6 +194,5 @@ def _views(person: Patient, truth: Truth, *, patient: int, seed: int) -> Iterato
 
 
 def _in_equal_shares(labels: Sequence[Label], count: int, rng: np.random.Generator) -> list[Label]:
-    """Returns `count` labels in random order; the numbers of any two different labels differ by at most one."""
     order = np.resize(rng.permutation(len(labels)), count)
     return [labels[i] for i in rng.permutation(order)]

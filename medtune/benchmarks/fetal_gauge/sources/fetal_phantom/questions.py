@@ -156,11 +156,7 @@ def grounding_question(subject: Subject, name: str, box: Box, *, options: Sequen
 
 
 def loose_box(mask_HW: Mask, rng: np.random.Generator) -> Box:
-    """Returns a box around the mask; each side lies up to a few pixels outside the mask, but within the image.
-
-    Raises:
-        ValueError: The mask is empty.
-    """
+    """Returns a box around the mask; each side lies up to a few pixels outside the mask, but within the image."""
     box = outer_box(mask_HW)
     if box is None:
         raise ValueError("wanted a structure to box, its mask is empty.")

@@ -79,7 +79,6 @@ def sweep(patient: Patient, truth: Truth, *, rng: np.random.Generator) -> NDArra
 
 
 def _path(patient: Patient, truth: Truth, rng: np.random.Generator) -> list[Plane]:
-    """Returns the plane of each frame: the probe moves at a nearly constant speed, and the fetus drifts a little."""
     depth_mm, size = patient.device.depth_mm, patient.size
     ends_mm = [
         size * CENTRES_MM[part] + float(rng.uniform(-_JITTER_MM, _JITTER_MM)) for part in (truth.first, truth.last)
@@ -108,7 +107,6 @@ def _path(patient: Patient, truth: Truth, rng: np.random.Generator) -> list[Plan
 
 
 def _womb(patient: Patient, placenta: Side, rng: np.random.Generator) -> tuple[Structure, ...]:
-    """Returns the abdominal wall, the fluid and a placenta on the near or the far side; every plane shows the same."""
     depth_mm = patient.device.depth_mm
     layers = wall(rng, thickness_mm=patient.wall_mm)
     top_mm, bottom_mm = patient.wall_mm + 2, depth_mm * float(rng.uniform(0.96, 1.04))
@@ -130,8 +128,6 @@ def _womb(patient: Patient, placenta: Side, rng: np.random.Generator) -> tuple[S
 
 
 class _Layers(Generic[Values]):
-    """A random field along the body: layers of independent noise, blended so that the power stays constant."""
-
     def __init__(self, draw: Callable[[np.random.Generator], Values], step_mm: float, seed: int) -> None:
         self._draw: Callable[[np.random.Generator], Values] = draw
         self._step_mm = step_mm
@@ -139,7 +135,6 @@ class _Layers(Generic[Values]):
         self._known: dict[int, Values] = {}
 
     def at(self, w_mm: float) -> Values:
-        """Returns the field in the plane at a height along the body."""
         below, share = divmod(w_mm / self._step_mm, 1.0)
         turn_rad = share * np.pi / 2
         first, second = self._layer(int(below)), self._layer(int(below) + 1)

@@ -55,16 +55,12 @@ def source() -> Source:
 
 
 class _Choices(NamedTuple):
-    """The choices of a row in their order, and the right one of them."""
-
     options: tuple[str, ...]
     right: str
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Collects the questions, media and rejects while the tables are read."""
-
     root: Path
     needs_media: bool
     questions: list[Question] = field(default_factory=list)
@@ -153,7 +149,6 @@ def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
 
 
 def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns the questions of a folder whether or not their media are there."""
     return _read(root, seed, scratch, needs_media=False)
 
 
@@ -161,10 +156,6 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
     """Returns the questions of a folder. The options keep the order of the files, and the seed has no effect.
 
     A row that is wrong is rejected without affecting other rows.
-
-    Raises:
-        FileNotFoundError: There is no such folder.
-        ValueError: The folder has no table of questions, volumes.json is missing or wrong, or a table is damaged.
     """
     folder = raw_folder(root, holds="M3D-VQA's tables, M3D-Cap's arrays and volumes.json")
     files = question_files(folder)

@@ -59,21 +59,13 @@ class Row:
 
 
 def question_files(root: Path) -> list[Path]:
-    """Returns the tables of questions in a folder.
-
-    Raises:
-        ValueError: A file is damaged.
-    """
+    """Returns the tables of questions in a folder."""
     files = [file for folder in _FOLDERS for file in sorted((root / folder).glob("*.csv"))]
     return [file for file in files if set(_header(file)) >= _NEEDED]
 
 
 def read_rows(root: Path, file: Path) -> Iterator[Row]:
-    """Yields the rows of a table.
-
-    Raises:
-        ValueError: The file is damaged.
-    """
+    """Yields the rows of a table."""
     name = str(file.relative_to(root))
     for line, cells in enumerate(_cells(file), start=0):
         if line == 0:
@@ -111,6 +103,5 @@ def _cells(file: Path) -> Iterator[list[str]]:
 
 
 def _ours(name: str) -> str:
-    """Returns our name of a column: its name in small letters with underscores, in our spelling."""
     plain = re.sub(r"[\s_\-]+", "_", name.strip().lower())
     return SPELLINGS.get(plain, plain)

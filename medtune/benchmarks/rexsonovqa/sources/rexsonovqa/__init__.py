@@ -85,8 +85,6 @@ class _Row:
 
 @dataclass(slots=True)
 class _Reader:
-    """Collects the questions, media and rejects while the files are read."""
-
     root: Path
     needs_media: bool
     segments: Mapping[str, Segment]
@@ -135,7 +133,6 @@ class _Reader:
 
 
 def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns the questions of a folder whether or not their media are there."""
     return _read(root, seed, scratch, needs_media=False)
 
 
@@ -143,10 +140,6 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
     """Returns the questions of a folder. The options keep the order of the files, and the seed has no effect.
 
     A question that does not have the released format is rejected without affecting other questions.
-
-    Raises:
-        FileNotFoundError: There is no such folder, or it lacks the metadata.
-        ValueError: The folder has no questions, or a whole file does not have the released format.
     """
     folder = raw_folder(root, holds="ReXSonoVQA's benchmark_questions and videos")
     segments = video_segments.read_segments(folder / video_segments.METADATA)
@@ -166,7 +159,6 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
 
 
 def _rows(folder: Path) -> Iterator[tuple[_Row, str, str]]:
-    """Yields for each question the question, the name of the video segment of its file, and "mcq" or "free"."""
     for kind in _FORMATS:
         inside = [folder / "benchmark_questions" / kind, folder / kind]
         files = sorted(file for each in inside for file in each.glob("*.json"))

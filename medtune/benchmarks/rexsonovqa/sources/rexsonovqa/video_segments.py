@@ -36,11 +36,7 @@ class Roi(NamedTuple):
     is_share: bool
 
     def box(self, size: Size) -> Box:
-        """Returns the region in pixels of a frame of this size, rounded as ffmpeg's crop filter rounds it.
-
-        Raises:
-            ValueError: The region is empty or begins outside the frame.
-        """
+        """Returns the region in pixels of a frame of this size, rounded as ffmpeg's crop filter rounds it."""
         across, down = (size.width, size.height) if self.is_share else (1, 1)
         x0, y0, width, height = (
             int(side) & ~1 for side in (self.x * across, self.y * down, self.width * across, self.height * down)
@@ -71,12 +67,7 @@ class Segment:
 
 
 def read_segments(file: Path) -> dict[str, Segment]:
-    """Returns the segments by name.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is not a JSON object of entries, or an entry does not have the released format.
-    """
+    """Returns the segments by name."""
     if not file.is_file():
         raise FileNotFoundError(f"{file}: there is no such file. It comes with the questions.")
     try:

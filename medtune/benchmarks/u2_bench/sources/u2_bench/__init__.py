@@ -87,7 +87,6 @@ class _Row:
     cells: Mapping[str, str]
 
     def column(self, name: str) -> str | None:
-        """Returns the first spelling of a column whose cell is filled, else the first that the table has, else None."""
         there = [spelling for spelling in COLUMNS[name] if spelling in self.cells]
         return next((spelling for spelling in there if self.cells[spelling].strip()), there[0] if there else None)
 
@@ -101,8 +100,6 @@ class _Row:
 
 @dataclass(slots=True)
 class _Reader:
-    """Collects the questions, media and rejects while the tables are read, one row at a time."""
-
     scratch: Path
     questions: list[Question] = field(default_factory=list)
     media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
@@ -168,10 +165,6 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
     """Returns the questions of a folder. The options keep the order of the files, and the seed has no effect.
 
     A row that cannot be read is rejected without affecting other rows.
-
-    Raises:
-        FileNotFoundError: There is no such folder.
-        ValueError: The folder has no table of any task, or a whole table cannot be read.
     """
     folder = raw_folder(root, holds="U2-Bench's eight folders with .tsv files")
     reader = _Reader(scratch)
@@ -197,7 +190,6 @@ def _task(folder: Path, file: Path) -> str | None:
 
 
 def _cells(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yields for each row the number of its last line, and its cells by the header's names in small letters."""
     csv.field_size_limit(_LARGEST_CELL)
     with file.open(encoding="utf-8-sig", newline="") as opened:
         reader = csv.reader(opened, delimiter="\t")
@@ -215,7 +207,6 @@ def _by_column(task: str, found: Mapping[str, str]) -> str | None:
 
 
 def _index(cell: str) -> str:
-    """Returns an index in the form in which other rows refer to it, without ".0": 12.0 becomes 12."""
     return cell.strip().removesuffix(".0")
 
 
@@ -300,7 +291,6 @@ def _place(row: _Row) -> parse_cells.Place:
 
 
 def _prompt_cells(row: _Row) -> dict[str, str]:
-    """Returns the cells of a row that the official prompts print, unchanged, by the names of the prompts' gaps."""
     found = {}
     wanted = {"anatomy_location": "anatomy"} if row.dataset != released.ANATOMY else {}
     if row.task in released.DETECTION:

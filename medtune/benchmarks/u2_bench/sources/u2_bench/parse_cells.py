@@ -119,11 +119,7 @@ def options(cell: str) -> tuple[str, ...]:
 
 
 def place(cell: str) -> Place:
-    """Returns the place of the first box or keypoint of a cell.
-
-    Raises:
-        ValueError: The cell is not empty, but holds no point whose coordinates are shares of the image's size.
-    """
+    """Returns the place of the first box or keypoint of a cell."""
     if is_nothing(cell):
         return Place(None, NOT_VISIBLE)
     found = unpacked(cell)
@@ -141,11 +137,7 @@ def place(cell: str) -> Place:
 
 
 def value(cell: str, dataset: str) -> float:
-    """Returns the clinical value of a cell: the one under the data set's key, the only number, or a list's first.
-
-    Raises:
-        ValueError: There is no such number.
-    """
+    """Returns the clinical value of a cell: the one under the data set's key, the only number, or a list's first."""
     found = unpacked(cell)
     first = found[0] if isinstance(found, list | tuple) and found else found
     if isinstance(first, dict):

@@ -24,11 +24,7 @@ _REPLY = "response"
 
 
 def result_rows(path: Path, questions: Sequence[Question]) -> ToolRows | None:
-    """Returns the rows of a file of replies, joined with the released table beside it; None for another file.
-
-    Raises:
-        ValueError: A line is broken, or names no row of the table, or there are several tables.
-    """
+    """Returns the rows of a file of replies, joined with the released table beside it; None for another file."""
     if path.suffix != ".jsonl" or not path.is_file():
         return None
     lines = [line for line in utf8_text(path).split("\n") if line.strip()]
@@ -52,7 +48,6 @@ def _row(line: str, table: Mapping[str, Mapping[str, str]], where: str) -> ToolR
 
 
 def _table_beside(path: Path) -> Mapping[str, Mapping[str, str]]:
-    """Returns the rows of the released table in the file's folder by their index; nothing where there is none."""
     tables = sorted(path.parent.glob("*.tsv"))
     if len(tables) > 1:
         names = ", ".join(table.name for table in tables)

@@ -89,7 +89,6 @@ def _choice(subject: Subject, choice: Choice, answer: str) -> Question:
 
 
 def _place(subject: Subject, structure: str, text: str) -> Question:
-    """Returns a question for the place of a structure; if it has several boxes, the first counts, as officially."""
     frame = subject.frame
     boxes = [marked.box for marked in frame.boxes if marked.label == structure]
     task = "LL" if structure == "lesion" else "OD"
@@ -108,7 +107,6 @@ def _place(subject: Subject, structure: str, text: str) -> Question:
 
 
 def _value(subject: Subject, text: str, value: float, unit: str) -> Question:
-    """Returns a question for a number, which states the width of a pixel if the set has it, as the official prompt."""
     pixel = subject.frame.values.get("pixel_size_mm")
     if pixel is None:
         return _free(subject, "CVE", text, f"{value:.6g}", unit=unit)

@@ -33,13 +33,7 @@ class _Slice(NamedTuple):
 
 
 def read_series(folder: Path) -> Volume:
-    """Returns the volume of the DICOM series in a folder: i along a row, j down a column, k along the slices.
-
-    Raises:
-        FileNotFoundError: There is no such folder.
-        ValueError: The folder holds no series or several, a file is damaged or has several frames, a field is missing,
-            or slices are missing, doubled or sheared. The message never contains a value that names a patient.
-    """
+    """Returns the volume of the DICOM series in a folder: i along a row, j down a column, k along the slices."""
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: there is no such folder. Check the path.")
     datasets = {path: _read(path) for path in sorted(folder.iterdir()) if path.is_file() and is_dicom(path)}
@@ -96,7 +90,6 @@ def _placed(path: Path, dataset: Dataset, normal: NDArray[np.float64]) -> _Slice
 
 
 def _step(folder: Path, slices: list[_Slice]) -> NDArray[np.float64]:
-    """Returns the step from slice to slice in DICOM's coordinates, in mm."""
     if len(slices) < 2:
         raise ValueError(f"{folder}: one slice only; a volume needs two, or there is no spacing between slices.")
     places = np.array([s.along_mm for s in slices])

@@ -22,13 +22,7 @@ _MAX_DISAGREEMENT = 1e-3
 
 
 def read_nifti(path: Path) -> Volume:
-    """Returns the volume in a NIfTI file (.nii or .nii.gz), with slope and intercept applied.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is damaged, has more than three axes, states no spacing or no orientation, states two
-            spacings that disagree, or has a sheared affine.
-    """
+    """Returns the volume in a NIfTI file (.nii or .nii.gz), with slope and intercept applied."""
     image, place = _open(path)
     try:
         stored = np.asanyarray(image.dataobj)
@@ -39,34 +33,19 @@ def read_nifti(path: Path) -> Volume:
 
 
 def check_nifti(path: Path) -> None:
-    """Checks the header of a NIfTI file as `read_nifti` does, without reading the voxels.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: As for `read_nifti`.
-    """
+    """Checks the header of a NIfTI file as `read_nifti` does, without reading the voxels."""
     _open(path)
 
 
 def nifti_grid(path: Path) -> Grid:
-    """Returns the grid that the header of a NIfTI file states, without reading the voxels.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: As for `read_nifti`.
-    """
+    """Returns the grid that the header of a NIfTI file states, without reading the voxels."""
     image, place = _open(path)
     i, j, k = (int(length) for length in image.shape[:3])
     return Grid((i, j, k), place.spacing_mm, place.orientation)
 
 
 def read_nifti_mask(path: Path, volume: Volume) -> NDArray[np.bool_]:
-    """Returns the mask in a NIfTI file on a volume's grid, True where the file is not zero.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: As for `read_nifti`, or the mask lies on another grid than the volume.
-    """
+    """Returns the mask in a NIfTI file on a volume's grid, True where the file is not zero."""
     mask = read_nifti(path)
     if mask.hu_IJK.shape != volume.hu_IJK.shape or mask.orientation != volume.orientation:
         raise ValueError(

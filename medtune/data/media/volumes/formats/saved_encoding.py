@@ -24,13 +24,7 @@ _AGAIN = "Save it again as CT-CHAT's encoding script does, or take the file away
 
 
 def read_encoding(path: Path) -> NDArray[np.float32]:
-    """Returns the vectors of one encoded volume, (t, h, w, D).
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is no .npz, or its array `arr` is missing, has another shape than (1, t, h, w, D), or holds
-            values that are no finite floating-point numbers.
-    """
+    """Returns the vectors of one encoded volume, (t, h, w, D)."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such encoding. Check the path.")
     found = _array(path)

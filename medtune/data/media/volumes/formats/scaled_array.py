@@ -55,11 +55,7 @@ class Meaning:
 
 
 def read_meaning(folder: Path) -> Meaning:
-    """Returns the meaning of the volume arrays that volumes.json in a folder states.
-
-    Raises:
-        ValueError: There is no such file, or a field is missing or wrong; the message names file and field.
-    """
+    """Returns the meaning of the volume arrays that volumes.json in a folder states."""
     file = folder / MEANING_FILE
     if not file.is_file():
         raise ValueError(
@@ -94,12 +90,7 @@ def read_meaning(folder: Path) -> Meaning:
 
 
 def read_scaled_array(path: Path) -> Volume:
-    """Returns the volume in an array file, in whole Hounsfield units; the nearest volumes.json gives its meaning.
-
-    Raises:
-        FileNotFoundError: There is no such array.
-        ValueError: The file is damaged, holds no single volume or values outside of [0, 1], or `read_meaning` fails.
-    """
+    """Returns the volume in an array file, in whole Hounsfield units; the nearest volumes.json gives its meaning."""
     folders = [folder for folder in path.absolute().parents if (folder / MEANING_FILE).is_file()]
     meaning = read_meaning(folders[0] if folders else path.parent)
     values_DHW = _values(path)

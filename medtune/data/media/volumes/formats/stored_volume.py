@@ -29,24 +29,14 @@ def write_volume(path: Path, volume: Volume) -> None:
 
 
 def read_stored_volume(path: Path) -> Volume:
-    """Returns a volume that `write_volume` wrote.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is damaged, or holds no volume.
-    """
+    """Returns a volume that `write_volume` wrote."""
     values, about = read_values(path)
     grid = _grid(values.shape, about, path)
     return Volume(values, grid.spacing_mm, grid.orientation)  # type: ignore[arg-type]
 
 
 def read_stored_grid(path: Path) -> Grid:
-    """Returns the grid of a volume that `write_volume` wrote, without reading the voxels.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is damaged, or holds no volume.
-    """
+    """Returns the grid of a volume that `write_volume` wrote, without reading the voxels."""
     with _opened(path) as file:
         return _grid(file.get_slice(_KEY).get_shape(), file.metadata() or {}, path)
 
@@ -68,11 +58,7 @@ _TYPES = {"int16": "I16", "int32": "I32", "int64": "I64", "float32": "F32"}
 
 
 def write_values(path: Path, values: NDArray[np.generic], about: Mapping[str, str]) -> None:
-    """Writes the values of a volume to a file, with texts beside them, as a whole or not at all.
-
-    Raises:
-        OSError: The disk is full or cannot be written; nothing is left behind.
-    """
+    """Writes the values of a volume to a file, with texts beside them, as a whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{unique_mark()}{PARTIAL}")
     # safetensors' own writer copies the values, hides the disk's errors in their texts, and lets nobody but the user
@@ -94,12 +80,7 @@ def write_values(path: Path, values: NDArray[np.generic], about: Mapping[str, st
 
 
 def read_values(path: Path) -> tuple[NDArray[np.generic], dict[str, str]]:
-    """Returns the values of a volume that `write_values` wrote, and the texts beside them.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is damaged.
-    """
+    """Returns the values of a volume that `write_values` wrote, and the texts beside them."""
     with _opened(path) as file:
         return file.get_tensor(_KEY), dict(file.metadata() or {})
 

@@ -69,7 +69,6 @@ class CTChatTransform:
         return out_1THW
 
     def most_bytes(self, grid: Grid) -> int:
-        """Returns the bytes of what is kept of a volume of int16 on a grid, or of a crop of it, at most."""
         view = self._view(grid)
         if not self._are_larger(grid.spacing_mm):
             return view.resampled_bytes
@@ -77,12 +76,10 @@ class CTChatTransform:
         return int(2 * k * j * i)
 
     def _are_larger(self, spacing_mm: tuple[float, float, float]) -> bool:
-        """Returns whether the voxels of a scan are larger than those that are made of them."""
         in_plane, _, along = spacing_mm
         return in_plane * in_plane * along > prod(self.spacing_mm)
 
     def _view(self, grid: Grid) -> _View:
-        """Returns what is seen of a scan."""
         (i, j, k), (in_plane, _, along) = grid.shape, grid.spacing_mm
         at = []
         voxels = []
@@ -100,7 +97,6 @@ class CTChatTransform:
         return _View((voxels[0], voxels[1], voxels[2]), (at[0], at[1], at[2]))
 
     def _resampled(self, seen_KJI: NDArray[np.generic], view: _View) -> NDArray[np.float32]:
-        """Returns the values in [-1, 1] at the places of a view, (T, H, W)."""
         t, w, h = map(len, view.at)
         values_THW = np.empty((t, h, w), np.float32)
         before = (lambda hu: np.clip(hu, *_RANGE_HU)) if self.clip_first else np.asarray
@@ -123,7 +119,6 @@ class _View(NamedTuple):
 
     @property
     def resampled_bytes(self) -> int:
-        """The bytes of the resampled values as float32."""
         t, w, h = map(len, self.at)
         return 4 * t * w * h
 

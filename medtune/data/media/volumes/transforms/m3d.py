@@ -65,11 +65,9 @@ class M3DTransform:
         return np.asarray(kept.values, dtype=np.float32)
 
     def most_bytes(self, grid: Grid) -> int:
-        """Returns the bytes of what is kept of any volume."""
         return 4 * prod(self.size)
 
     def _grey(self, hu: NDArray[np.generic]) -> NDArray[np.float32]:
-        """Returns the values before the scan's own range is scaled."""
         if self.window_hu is None:
             return hu.astype(np.float32)
         low, high = self.window_hu
@@ -85,7 +83,6 @@ HU_MINMAX = M3DTransform(window_hu=None)
 
 
 def _content(values_DHW: NDArray[np.generic], scale: ByValue) -> tuple[slice, slice, slice]:
-    """Returns the box of the voxels that are above 0 once they are scaled, or all where none is."""
     filled = [np.zeros(length, np.bool_) for length in values_DHW.shape]
     for start in range(0, values_DHW.shape[0], _SLICES):
         above_DHW = np.asarray(scale(values_DHW[start : start + _SLICES]) > 0)

@@ -63,7 +63,6 @@ class MerlinTransform:
         return 4 * prod(map(len, self._at(grid)))
 
     def _at(self, grid: Grid) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Returns where the scan is read along R, A, S: from its first voxel on, at the wanted spacing."""
         lengths, spacing_mm = turned_shape(grid, "RAS"), turned_spacing(grid, "RAS")
         r, a, s = (
             np.asarray(np.arange(resized) * (target / own), dtype=np.float64)[resample.centre(resized, want)]

@@ -26,9 +26,6 @@ def crop_around(volume: Volume, mask_IJK: NDArray[np.bool_], *, margin_mm: float
     """Returns the volume cropped to the smallest box around a mask and a margin, cut off where the scan ends.
 
     Spacing and orientation stay the same. An empty mask gives the whole volume and a warning that contains `name`.
-
-    Raises:
-        ValueError: The mask has another shape, or the margin is negative.
     """
     if mask_IJK.shape != volume.hu_IJK.shape:
         raise ValueError(f"a mask of {mask_IJK.shape} for a volume of {volume.hu_IJK.shape}")
@@ -70,11 +67,9 @@ class CroppedTransform:
     margin_mm: float = MARGIN_MM
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
-        """Returns the cropped volume after the model's own transform."""
         return self.finish(self.keep(volume))
 
     def keep(self, volume: Volume) -> Kept:
-        """Returns what the model's own transform keeps of the cropped volume."""
         marked_IJK = np.zeros(volume.hu_IJK.shape, np.bool_)
         organs = volume.target or self.organs
         for organ in organs:
@@ -89,7 +84,6 @@ class CroppedTransform:
         return f"crops, each {self.then.kept_as}"
 
     def finish(self, kept: Kept) -> NDArray[np.float32]:
-        """Returns what the model's own transform makes of it."""
         return self.then.finish(kept)
 
     def most_bytes(self, grid: Grid) -> int:

@@ -69,7 +69,6 @@ class PocketTransform:
         return np.asarray(kept.values, dtype=np.float32)
 
     def most_bytes(self, grid: Grid) -> int:
-        """Returns the bytes of what is kept of any volume."""
         return 4 * prod(self.shape)
 
     def keep(self, volume: Volume) -> Kept:
@@ -97,7 +96,6 @@ class PocketTransform:
         return Kept(np.concatenate(halves, axis=2).astype(np.float32)[None])
 
     def _difference(self, hu_IJK: NDArray[np.float32], organs: list[NDArray[np.bool_]]) -> NDArray[np.float32]:
-        """Returns how much each voxel well inside an organ differs from that organ's median, averaged against noise."""
         from scipy.ndimage import binary_erosion, uniform_filter
 
         low, high = self.tissue_hu
@@ -115,7 +113,6 @@ class PocketTransform:
         return np.asarray(smooth_IJK, dtype=np.float32)
 
     def _cells(self, inside_IJK: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Returns the number of the cell that each voxel of the organ lies in, and -1 outside of the organ."""
         cell_IJK = np.zeros(inside_IJK.shape, np.int64)
         for axis in range(3):
             others = tuple(a for a in range(3) if a != axis)

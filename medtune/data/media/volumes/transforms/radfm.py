@@ -74,7 +74,6 @@ class RadFMTransform:
         return np.repeat(resample.min_max(kept.values, lowest, highest)[None], 3, axis=0)
 
     def most_bytes(self, grid: Grid) -> int:
-        """Returns the bytes of what is kept of a volume of int16 on a grid, or of a crop of it, at most."""
         depth = self.depth or nearest_depth(max(grid.shape if self.axes != "hwd" else grid.shape[2:]))
         return 2 * self.in_plane**2 * depth
 
@@ -106,7 +105,6 @@ def _in_model_axes(values_IJK: NDArray[np.generic], axes: Axes) -> NDArray[np.ge
 
 
 def _at_most(slices: NDArray[np.int64], number: int) -> NDArray[np.int64]:
-    """Returns the slices that are left where there may be no more than a number, as the published reader takes them."""
     if len(slices) <= number:
         return slices
     from scipy.ndimage import zoom

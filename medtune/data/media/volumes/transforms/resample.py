@@ -56,8 +56,6 @@ def linear_at(
 
 
 class _Between(NamedTuple):
-    """The two voxels between which each value lies, and the share of the upper one."""
-
     lower: NDArray[np.int64]
     upper: NDArray[np.int64]
     share: NDArray[np.float64]

@@ -74,7 +74,6 @@ def transform_hash(transform: VolumeTransform) -> str:
 
 
 def _said(value: Any) -> Any:
-    """Returns a transform's kind, version and settings; one transform may contain another."""
     if not is_dataclass(value):
         return value
     settings = [[field.name, _said(getattr(value, field.name))] for field in fields(value)]

@@ -66,8 +66,6 @@ def assemble_llava_video(where: str, loading: Loading, *, vision: Mapping[str, A
 
     Raises:
         AssetError: There is no such folder, and the hub did not give it.
-        FileNotFoundError: The folder holds no weights.
-        ValueError: The folder holds another model, or only a part of this one.
     """
     folder = release_folder(where, KEY_MAP.checkpoint, SMALL, revision=loading.revision)
     said = _read_config(folder)
@@ -86,18 +84,12 @@ def assemble_llava_video(where: str, loading: Loading, *, vision: Mapping[str, A
 
 
 def _told(assembled: Assembled, sentence: Words) -> Assembled:
-    """Returns the model with a note of the sentence that it reads behind a video, and of its origin."""
     provenance = {**assembled.provenance, "time sentence": sentence.described}
     return replace(assembled, provenance=provenance, words={"time_sentence": sentence.text})
 
 
 def published_tensors(folder: Path) -> dict[str, Tensor]:
-    """Returns the tensors of a released folder under the names of the model here.
-
-    Raises:
-        FileNotFoundError: The folder holds no weights.
-        ValueError: The files are damaged, or are those of another model.
-    """
+    """Returns the tensors of a released folder under the names of the model here."""
     stored = open_checkpoint(weight_files(folder, _FILES, KEY_MAP.checkpoint))
     named = translate(stored.tensors, KEY_MAP, where=str(folder))
     return {f"whole.{name}": read() for name, read in named.items()}
@@ -110,9 +102,6 @@ def published_config(said: Mapping[str, Any], *, vision: Mapping[str, Any], wher
         said: The settings.
         vision: Sizes of the tower, as fields of a SigLIP configuration.
         where: The folder, for messages.
-
-    Raises:
-        ValueError: A setting is missing, or it asks for images or videos in a form that the code here does not write.
     """
     absent = [name for name in (*_LAID_OUT, *_SIZES[:7], "mm_vision_tower", "rope_theta") if name not in said]
     if absent:
