@@ -1,7 +1,5 @@
 """`python -m bench NAME`: times two implementations of the same computation, and checks that their results agree."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

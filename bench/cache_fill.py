@@ -1,7 +1,5 @@
 """Times filling the cache of volumes in two processes against one; both have to give the same entries."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from pathlib import Path

@@ -5,8 +5,6 @@ for training. The default model is M3D-LaMed on Llama 2, which reads a CT. `pyth
 measures a model that reads an image.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Each way runs three times in turn, and medians are compared. The replies have to be the same, token by token.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from bench.measuring.long_prompts import (

@@ -4,8 +4,6 @@ Simulated CTs are answered by pocket_ct, from a filled cache and without one. Th
 last bit, and with a filled cache the model may wait for its media for 5 % of the time.
 """
 
-from __future__ import annotations
-
 import statistics
 import tempfile
 import time

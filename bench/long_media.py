@@ -4,8 +4,6 @@ Each way runs three times in turn, and medians are compared. Also says how much 
 in a row of 32,768 tokens, as a GPU reads it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import SimpleNamespace
 

@@ -4,8 +4,6 @@ The default is the first benchmark whose release can be made up. Opening maps th
 with reading every row and computing the hash again.
 """
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

@@ -6,8 +6,6 @@ start-up: other programs disturb it less than they do a clock. The losses of the
 all options and the replies have to be the same.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path

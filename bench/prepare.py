@@ -3,8 +3,6 @@
 Each time is the median of three runs, in turns.
 """
 
-from __future__ import annotations
-
 import hashlib
 import tempfile
 from pathlib import Path

@@ -5,8 +5,6 @@ examples. medtune computes confidence intervals from sums over columns, without 
 with metrics that are computed again without each patient, on a smaller number of rows.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence

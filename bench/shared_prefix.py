@@ -5,8 +5,6 @@ ways run on simulated images with a few questions each, by default on the model 
 float32; the time is measured in the precision that `train.precision: auto` resolves to.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path

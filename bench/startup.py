@@ -3,8 +3,6 @@
 The limits are CPU seconds of a new process, which other work on the machine changes less than the time on the clock.
 """
 
-from __future__ import annotations
-
 import statistics
 import subprocess
 import sys

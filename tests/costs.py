@@ -4,8 +4,6 @@ It informs and never fails. `--record-costs` keeps the seconds of each file in c
 dearest first: then no worker is left alone with a long one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

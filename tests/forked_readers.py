@@ -4,8 +4,6 @@ A conftest switches it on with `from tests.forked_readers import forked_readers`
 the fixture. What plain transformers reads alone is proven by the tests that do not use it.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import runpy

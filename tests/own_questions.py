@@ -1,7 +1,5 @@
 """Prepares folders of the benchmark vqa with questions of chosen kinds in each split, about drawn pictures."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

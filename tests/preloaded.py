@@ -1,7 +1,5 @@
 """What the processes of tests have imported when they are forked: all that a run with any strategy imports."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 

@@ -4,8 +4,6 @@ A process of its own would import for 9 to 15 CPU seconds what it then uses for 
 start itself is what they prove.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

@@ -4,8 +4,6 @@ What has passed is kept in .soak/COMMIT, so that a soak that was stopped goes on
 each part; once every part is through, `--page FILE` writes them as a page.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import json

@@ -1,7 +1,5 @@
 """CONTRIBUTING's listings, written into an empty folder outside the checkout, are found, listed, checked and run."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

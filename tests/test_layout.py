@@ -1,7 +1,5 @@
 """The house: links at the front door, unique import names, files of a readable size."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Tests that the processes of `tests.ranks` work together, and that their errors reach the test."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

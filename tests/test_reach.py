@@ -1,7 +1,5 @@
 """Code that nothing reaches is not kept: every function, class and constant of the package is used somewhere in it."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The commands of README and docs are real: each parses, and what it names exists; the README is short."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The wheel, built through the source distribution as `python -m build` does, works outside the checkout."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import venv

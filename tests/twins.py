@@ -1,7 +1,5 @@
 """Writes the synthetic tree of BUSI with further images that look like some of it, as those of one woman do."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

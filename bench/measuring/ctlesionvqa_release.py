@@ -6,8 +6,6 @@ those of version 1.
 Source: the counts of arXiv 2505.18915, section 3.1.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Sequence
 from pathlib import Path

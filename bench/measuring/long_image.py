@@ -5,8 +5,6 @@ Its tower costs nothing, so that what is timed is the language model. Weights ar
 Shape legend: M images, C channels, H height, W width, N visual tokens, D feature width.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM

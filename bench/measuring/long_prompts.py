@@ -1,7 +1,5 @@
 """43 questions about an image of thousands of visual tokens, asked in one tree and as plain rows."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The figures that a bench returns, and the measurement of time and memory."""
 
-from __future__ import annotations
-
 import statistics
 import sys
 import time

@@ -1,7 +1,5 @@
 """Asks the same questions about one image with medtune and with lmms-eval."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Sequence

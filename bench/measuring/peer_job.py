@@ -1,7 +1,5 @@
 """What medtune and a peer are both given: a model, images, questions and the adapter that a training begins with."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """A peer at work: a script of `bench.other_tools` that the Python of the peer's own environment runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Trains the same adapters with medtune and with transformers' Trainer and peft, on the same rows in the same order."""
 
-from __future__ import annotations
-
 import statistics
 import time
 import warnings

@@ -3,8 +3,6 @@
 It is written as a folder of transformers, which every tool reads. Weights are in float32.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

@@ -5,8 +5,6 @@ Each text therefore has about four times as many tokens as with the released tok
 smaller part of a sequence. Otherwise the time does not depend on the weights or the tokenizer.
 """
 
-from __future__ import annotations
-
 import torch
 from transformers import AutoModelForImageTextToText
 

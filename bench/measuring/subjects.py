@@ -1,7 +1,5 @@
 """Finds the benchmark that a bench measures: the one that the user names, or the first that offers the needed data."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from bench.measuring.workload import MadeUpRelease, Simulation, workload

@@ -1,7 +1,5 @@
 """Groups of questions as a training set of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from medtune.data.types import MediaGroup, Prompt, Question

@@ -1,7 +1,5 @@
 """The sizes of benchmarks and how their data are simulated when `python -m bench` measures speed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

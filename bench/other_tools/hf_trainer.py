@@ -6,8 +6,6 @@ prompt and the answer, and `timed_from`, the number of steps that are not timed.
 seconds the other steps took and what the loss of each step was.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

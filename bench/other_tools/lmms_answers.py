@@ -10,8 +10,6 @@ likelihoods ("not implemented for Qwen2.5_VL"), so they are computed here as lmm
 row for each option, from messages as the class of Qwen2.5-VL writes them; other than LLaVA's they may be batched.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

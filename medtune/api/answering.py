@@ -1,7 +1,5 @@
 """Turns what a user gives to `medtune.evaluate` into an answerer: an object, a Python function, or a reason why not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard

@@ -1,7 +1,5 @@
 """`medtune.compare`: the difference between two sets of answers to the same questions, with interval and test."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """`medtune.load`: a prepared folder as an object."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path

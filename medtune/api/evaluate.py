@@ -1,7 +1,5 @@
 """`medtune.evaluate`: asks a model, or any Python function, questions of a prepared folder and scores the answers."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """The result of an evaluation: the scores with their intervals, the questions and the replies."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

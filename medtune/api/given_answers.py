@@ -1,7 +1,5 @@
 """Turns the answers that a user has, as texts or predictions, into predictions about questions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 

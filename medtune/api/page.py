@@ -1,7 +1,5 @@
 """Puts the parts of an evaluation or a comparison together, from which the report's template makes a page."""
 
-from __future__ import annotations
-
 import base64
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Decodes media into the pictures that a plain Python function is handed."""
 
-from __future__ import annotations
-
 import PIL.Image
 
 from medtune.data.media.load import load_media

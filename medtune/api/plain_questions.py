@@ -1,7 +1,5 @@
 """Turns plain true answers, in a list or by id, into questions that can be scored."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence

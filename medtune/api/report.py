@@ -1,7 +1,5 @@
 """`medtune.Report`: an evaluation, a comparison or a run as one HTML page that loads nothing from elsewhere."""
 
-from __future__ import annotations
-
 import html
 import tempfile
 import webbrowser

@@ -1,7 +1,5 @@
 """`medtune.score`: scores answers that are there already, with 95 % intervals that go by patients."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 The rest of medtune asks this module for a benchmark or a source by name and never imports one itself.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ A facet is a property of a question, for example "diameter", and its levels are 
 these functions to find a question's level; benchmarks use the constants to list the levels in their order.
 """
 
-from __future__ import annotations
-
 import math
 
 DURATION_BINS = ("0-5s", "5-10s", "10-20s", ">20s")

@@ -173,7 +173,7 @@ def _in_folder(kind: Kind, folder: Path, package: str, origin: str) -> Iterator[
             yield Extension(SOURCES, benchmark.name, benchmark.file, benchmark.module, origin, SOURCES.defines)
         if benchmark.folder is not None:
             yield from _defining(SOURCES, benchmark.folder / "sources", f"{benchmark.module}.sources", origin)
-    for name, sources in _added(folder):
+    for name, sources in _added(folder) if origin != MEDTUNE else ():
         if name not in names(BENCHMARKS):
             raise ValueError(
                 f"{sources}: there is no benchmark {name!r} that its sources could be added to."
@@ -193,7 +193,8 @@ def added_sources(benchmark: str) -> tuple[str, ...]:
 def _added(folder: Path) -> Iterator[tuple[str, Path]]:
     for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
         own = entry / "__init__.py"
-        if (entry / "sources").is_dir() and not (own.is_file() and _defines(BENCHMARKS, own.read_text("utf-8"))):
+        is_benchmark = own.is_file() and _defines(BENCHMARKS, own.read_text("utf-8"))
+        if not is_benchmark and any(_defining(SOURCES, entry / "sources", package="", origin="")):
             yield entry.name, entry / "sources"
 
 

@@ -1,7 +1,5 @@
 """Checks a path that the user names for a folder of results."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

@@ -1,7 +1,5 @@
 """The places outside the package that hold extensions: installed packages and folders that a user names."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import re

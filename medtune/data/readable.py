@@ -1,7 +1,5 @@
 """Words a question for a reader, a person or a judge: with the earlier turns of its conversation, without marks."""
 
-from __future__ import annotations
-
 import re
 
 from medtune.data.types import MEDIA_MARK, Question

@@ -1,7 +1,5 @@
 """Draws numbers and orders from a seed that are the same on every machine and in every version of Python."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Defines the types that all rooms share: questions, media, requests, predictions and scores."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Names that no other process chooses, also not one on another machine that shares the disk."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import socket

@@ -1,7 +1,5 @@
 """Words how many passes a score is the mean of, in the same way in every output."""
 
-from __future__ import annotations
-
 
 def passes_text(repeats: int, sd: float | None = None) -> str:
     """Returns "mean of R passes", with the standard deviation between passes if it is given; "" for a single pass.

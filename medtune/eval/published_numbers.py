@@ -1,7 +1,5 @@
 """Defines published numbers of other models, which are shown beside our own, and the paper that they come from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Decides whether numbers may stand among published ones, or why they must stand apart from them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from medtune.data.types import Question

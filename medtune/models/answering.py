@@ -6,8 +6,6 @@ every option and every prompt gets a row of its own instead. Replies are greedy,
 seed of its own.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext

@@ -1,7 +1,5 @@
 """The records that describe the models of the zoo, and functions that find a model's record by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

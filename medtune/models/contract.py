@@ -3,8 +3,6 @@
 Shape legend: M media items, X features, T target tokens.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Judges free answers in this process with an instruction-tuned text model of transformers and greedy decoding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any

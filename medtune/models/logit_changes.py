@@ -1,7 +1,5 @@
 """The ways in which language models of transformers change their logits behind the output layer."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel

@@ -1,7 +1,5 @@
 """Reads one media item from disk and prepares it for a model's tower."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from medtune.data.media.load import load_media

@@ -1,7 +1,5 @@
 """Brings tensors from the host's memory to a device without waiting for the transfer."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -10,8 +10,6 @@ Shape legend: B rows, V vocabulary.
 Source: Maddison, Tarlow and Minka, A* Sampling, arXiv 1411.0030, section 2 (the Gumbel-max trick).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 

@@ -11,8 +11,6 @@ it. A frozen output layer costs two products then, as in the plain way; one that
 Shape legend: T target tokens, C targets of a chunk, E embedding width, V vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

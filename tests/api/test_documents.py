@@ -1,7 +1,5 @@
 """The Python examples of README.md and docs/python.md are executed as they stand, in an empty folder."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

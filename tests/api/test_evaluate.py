@@ -1,7 +1,5 @@
 """Tests `medtune.load` and `medtune.evaluate` as a new user meets them, with their mistakes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import FrozenInstanceError

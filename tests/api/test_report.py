@@ -1,7 +1,5 @@
 """Tests `medtune.Report`: it escapes what data say, loads nothing from elsewhere, and shows itself in a notebook."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

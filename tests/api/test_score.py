@@ -1,7 +1,5 @@
 """Tests `medtune.score` and `medtune.compare`: lists, dicts, questions, and every mistake with its message."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

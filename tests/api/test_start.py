@@ -1,7 +1,5 @@
 """`import medtune` is quick and loads nothing large; what does not need torch never loads it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Tests `medtune.Vlm`: a model in memory says what the same checkpoint says through a recipe, and stays as it was."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A model whose branches see one another, which a bench of long media has to notice."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests of the exit statuses and figures of `python -m bench`."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Tests that each bench says what it measures, takes a subject, and has a test with small input."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests which changes of training media the benchmarks allow for each task."""
 
-from __future__ import annotations
-
 import pytest
 
 from medtune.benchmarks import find_benchmark

@@ -4,8 +4,6 @@ Each reply at hand that the official code reads otherwise stands here by name, w
 ReXSonoVQA, which have their own test, are the largest record.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator

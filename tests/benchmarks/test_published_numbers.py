@@ -1,7 +1,5 @@
 """Tests that the papers' numbers in reports are as printed and comparable with the primary metric."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests that our numbers stand among published ones only for the whole released benchmark, asked as published."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

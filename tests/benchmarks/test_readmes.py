@@ -1,7 +1,5 @@
 """Every benchmark's README has the same sections, commands that medtune takes, and numbers that its paper prints."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Every source says what its patient ids name, so that no output claims patients where there are images."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests that released questions can be prepared and scored where their media files are missing."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests of extreme input: an image of one pixel and a clip of one frame for every tiny model; broken model folders."""
 
-from __future__ import annotations
-
 import math
 from contextlib import nullcontext
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests that medtune's own benchmarks keep the contract of benchmarks, and that the contract finds faults."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

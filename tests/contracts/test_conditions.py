@@ -1,7 +1,5 @@
 """Tests what a model in this process and a served model are shown under every condition, for every kind of media."""
 
-from __future__ import annotations
-
 import base64
 import io
 from collections import Counter

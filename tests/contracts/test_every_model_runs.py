@@ -4,8 +4,6 @@ On real breast ultrasound where ../shared is there, else on the synthetic tree; 
 as well; all twins in one process.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

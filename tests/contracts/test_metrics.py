@@ -1,7 +1,5 @@
 """Tests that medtune's own metrics keep the contract of metrics, and their range also on random replies."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Tests that medtune's own models keep the contract of models."""
 
-from __future__ import annotations
-
 import pytest
 
 from medtune.data import catalog

@@ -1,7 +1,5 @@
 """Tests that medtune's own towers, projectors and families keep their contracts."""
 
-from __future__ import annotations
-
 import pytest
 
 from medtune.data import catalog

@@ -1,7 +1,5 @@
 """Tests that medtune's own recipes keep the contract of recipes."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests that medtune's own sources keep the contract of sources; a new source is tested as soon as its file exists."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

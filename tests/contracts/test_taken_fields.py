@@ -1,7 +1,5 @@
 """Tests that every model refuses the same fields of the block `model` with its weights and without them."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any

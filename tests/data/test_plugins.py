@@ -1,7 +1,5 @@
 """Extensions outside the package: in folders, in installed packages, twice under one name, and broken."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Makes media groups and answerers for tests: one knows all answers, one says nothing, and one guesses."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Makes free answers for tests: some were judged right or wrong, some wait for a judge, and some are empty."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Makes the facts about a run for tests that have scores but no run."""
 
-from __future__ import annotations
-
 from medtune.eval.data_label import DataLabel
 from medtune.eval.results.build import RunFacts
 from medtune.eval.results.schema import ProtocolFacts, UsedProtocol

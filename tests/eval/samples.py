@@ -1,7 +1,5 @@
 """Cases of a long loop: a stated sample in `make test-slow`, and all of it in `make soak`."""
 
-from __future__ import annotations
-
 import pytest
 
 

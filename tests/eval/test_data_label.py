@@ -1,7 +1,5 @@
 """Tests the texts of the data label, and that files keep it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

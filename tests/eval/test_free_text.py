@@ -1,7 +1,5 @@
 """Tests that free text is compared without case, surplus white space and a final full stop, and nothing else is."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

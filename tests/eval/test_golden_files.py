@@ -1,7 +1,5 @@
 """Tests that the golden tests read every file of recorded metric values and every key in it, and demand no key."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

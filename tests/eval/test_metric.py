@@ -1,7 +1,5 @@
 """Tests metrics other than a share of right answers: an error in mm, a Dice score and corpus BLEU."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Small synthetic folders in the layouts of medtune's own sources and public sets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Writes a small synthetic CTLesionVQA release for tests: a table of version 1, and ten scans of noise."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

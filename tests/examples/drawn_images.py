@@ -1,7 +1,5 @@
 """Draws small images with a square or a disc, for the examples of sources."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path

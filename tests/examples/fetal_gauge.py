@@ -1,7 +1,5 @@
 """A small synthetic table with Fetal-Gauge's columns, which the source `table` reads."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Small synthetic releases in the three layouts of IU X-Ray."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Writes a small synthetic M3D-VQA release for tests: tables with the documented columns, and arrays of noise."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Writes a small release in MedXpertQA's layout on the hub, with invented questions and drawn images, for tests."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

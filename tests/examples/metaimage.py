@@ -1,7 +1,5 @@
 """Writes MetaImage files (.mha) for the examples of public sets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Writes a small copy of MMMU's medical subjects, with invented questions and drawn images in Parquet, for tests."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

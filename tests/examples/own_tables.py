@@ -1,7 +1,5 @@
 """Small synthetic folders and tables in the layouts that the benchmark vqa reads."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Writes small releases in PMC-VQA's layouts, with invented questions and drawn figures, for tests."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

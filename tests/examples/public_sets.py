@@ -1,7 +1,5 @@
 """Small synthetic folders in the layouts of the public image sets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from runpy import run_path

@@ -1,7 +1,5 @@
 """Writes a small synthetic ReXSonoVQA release for tests: questions of both formats, and three DICOM films as videos."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

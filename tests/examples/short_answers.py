@@ -1,7 +1,5 @@
 """Small synthetic releases of SLAKE, PathVQA and VQA-RAD."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

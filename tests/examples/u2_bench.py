@@ -1,7 +1,5 @@
 """Writes a small synthetic U2-Bench release for tests: all eight tasks, in the different spellings of its columns."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import io

@@ -1,7 +1,5 @@
 """Breaks who sees whom in packed rows, for negative controls."""
 
-from __future__ import annotations
-
 import torch
 
 from medtune.models.attention.columns import END, PADDING, PLACE, RANK

@@ -1,7 +1,5 @@
 """Tests that every model family gives the same answers and gradients on a GPU as on a CPU, with shared rows or not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The processes that load data hold a bounded amount, whatever the size of a model's items."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """Tests the judge in this process with a tiny text model of transformers that has learnt one verdict by heart."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

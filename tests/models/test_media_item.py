@@ -1,7 +1,5 @@
 """Tests volumes that training changes before they are prepared for the tower."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

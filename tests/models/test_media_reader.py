@@ -1,7 +1,5 @@
 """Media that processes read ahead come in the order and form of one process; what goes wrong is said."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import re

@@ -3,8 +3,6 @@
 Tensors on the meta device have no values: whoever asks for one fails. What stays on the host may be read.
 """
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from copy import deepcopy
 

@@ -1,7 +1,5 @@
 """Tests that each model has a tiny twin, and that a parity test runs on each twin."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 
 import pytest

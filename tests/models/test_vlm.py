@@ -1,7 +1,5 @@
 """Compares twins of three modules with a plain run of their language model; negative controls must fail."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Writes a tiny text model of transformers that has learnt one verdict by heart."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Names are abbreviated as in a shell: `layers.{0,1}.mlp.{up,down}_proj` stands for four names.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from medtune.data.media.volumes.transforms.pocket import POCKET

@@ -1,7 +1,5 @@
 """The tiny twins of the zoo, each with a small media item to show it: an image, a clip or a volume."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterable

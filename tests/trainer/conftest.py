@@ -1,7 +1,5 @@
 """Fixtures that make runs of a tiny random model."""
 
-from __future__ import annotations
-
 import csv
 import os
 import signal

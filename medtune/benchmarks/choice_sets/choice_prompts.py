@@ -4,8 +4,6 @@ Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/PMC_VQA/PMC_VQA.py:45-47,
 utils/MedXpertQA/MedXpertQA.py:52-57.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from medtune.benchmarks.choice_sets.choice_rules import Printed

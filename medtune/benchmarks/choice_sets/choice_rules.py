@@ -1,7 +1,5 @@
 """Makes rules of the functions that read choices as other kits do, for the table in which they stand beside ours."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 

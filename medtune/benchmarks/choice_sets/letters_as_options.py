@@ -5,8 +5,6 @@ for the letter, as every kit does, and letters of a reply to it are always those
 alone then names another option. In real sets these are questions about the letters in a figure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from string import ascii_uppercase

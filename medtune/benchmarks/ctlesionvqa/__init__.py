@@ -10,8 +10,6 @@ Source: CTLesionVQA = DeepTumorVQA, arXiv 2505.18915 (v1) and 2605.09679 (v2);
 https://github.com/Schuture/DeepTumorVQA at 1df7460 (branch v2).
 """
 
-from __future__ import annotations
-
 from medtune.benchmarks.ctlesionvqa import reply_parsers, scoring
 from medtune.benchmarks.ctlesionvqa.allowed_changes import allowed_changes
 from medtune.benchmarks.ctlesionvqa.examples import EXAMPLES

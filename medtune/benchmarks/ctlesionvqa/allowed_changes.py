@@ -9,8 +9,6 @@ threshold.
 Source: the logic of each subtype is in arXiv 2505.18915, Table 5, for v1.
 """
 
-from __future__ import annotations
-
 from medtune.benchmarks.ctlesionvqa.subtypes import subtype
 from medtune.data.media.augment import NO_CHANGES, Change
 from medtune.data.types import Question

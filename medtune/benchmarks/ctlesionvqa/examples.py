@@ -1,7 +1,5 @@
 """Synthetic example questions, one or more for each kind of answer, with the facets that scores are broken down by."""
 
-from __future__ import annotations
-
 from medtune.data.types import Question
 
 EXAMPLES = (

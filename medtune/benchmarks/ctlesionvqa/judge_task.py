@@ -1,7 +1,5 @@
 """Has a language model judge short phrases in free text, by our own rule; the score stays the official match."""
 
-from __future__ import annotations
-
 from medtune.data.types import Question
 from medtune.eval.judge.extra_verdicts import extra_judge_task
 from medtune.eval.judge.task import JudgeTask

@@ -1,7 +1,5 @@
 """Reads a number out of a reply as the official code of v2 and both of VSI-Bench's do; see also `eval.scoring`."""
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal
 

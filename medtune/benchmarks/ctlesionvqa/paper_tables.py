@@ -1,7 +1,5 @@
 """CTLesionVQA's own tables with our numbers beside the paper's: Tables 3, 4 and 10 to 13."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from medtune.benchmarks import published

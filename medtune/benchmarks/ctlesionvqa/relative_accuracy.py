@@ -4,8 +4,6 @@
 published, so the rule for a true answer of 0 (only exactly 0 is right) is that of version 2.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Intervals from repeated experiments, as the paper's Tables 10 and 11 have them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Parses a reply by the kind of answer that its question asks for; one of the parsers refuses to guess."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Scores each question, and averages the scores over subtypes (as version 1) or over questions (as version 2)."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The question subtypes (29 in version 1, 42 in version 2), the kind of answer of each, and their other spellings."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import Literal

@@ -1,7 +1,5 @@
 """CTLesionVQA's tables: the paper's with ours, the official result of v2, other parsers, and scores by facet."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

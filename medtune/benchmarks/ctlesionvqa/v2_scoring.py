@@ -1,7 +1,5 @@
 """Scores reply texts as the official code of version 2 does, with its rounding to 4 places."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Reads a letter, a yes or no, or a phrase out of a reply, as the official code of v2 does and without its traps."""
 
-from __future__ import annotations
-
 import re
 
 from medtune.eval.scoring.parsers.think_blocks import after_thoughts, without_thinking

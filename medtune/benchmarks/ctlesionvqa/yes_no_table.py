@@ -6,8 +6,6 @@ The rules are:
 - `skipped`: as if the question had not been asked.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Source: Alasmawi, Saeed, Yaqub, arXiv 2512.22278. Neither questions nor code wer
 prompts, parsers and the names of facets are ours.
 """
 
-from __future__ import annotations
-
 from medtune.benchmarks.fetal_gauge.tables import missing, references, tables
 from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.types import Question

@@ -1,7 +1,5 @@
 """Makes the tables of a Fetal-Gauge report: the paper's tables, with our model's rows beside the printed ones."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 

@@ -6,8 +6,6 @@ need the order of the frames; the fourth asks for the place of the placenta.
 Source: a simulation. The questions are ours, not a published benchmark's.
 """
 
-from __future__ import annotations
-
 from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.types import Question
 from medtune.eval.asking.choice_prompt import render_choice

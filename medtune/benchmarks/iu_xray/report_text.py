@@ -11,8 +11,6 @@ BLEU is counted over all reports together and ROUGE-L is the mean of the reports
 pycocoevalcap.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The rules of R2Gen and MedEvalKit for reports, which stand beside our scores."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from medtune.benchmarks.iu_xray.report_text import FINDINGS, REPORT

@@ -1,7 +1,5 @@
 """Turns the studies of every release of IU X-ray into questions, one for each report, and counts repeated reports."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Makes the tables of IU X-ray: published rows by R2Gen's rule, constant reports, and repeated reports."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from medtune.benchmarks import published

@@ -8,8 +8,6 @@ METEOR, BERTScore) are not computed.
 Source: Bai et al., M3D, arXiv 2404.00578; BAAI-DCAI/M3D, Bench/dataset/multi_dataset.py and Bench/eval/eval_vqa.py.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from medtune.benchmarks.m3d_vqa import free_answers

@@ -4,8 +4,6 @@ Without a verdict, a reply is right if it equals the reference apart from case a
 Any other reply is unscored until it is judged.
 """
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -4,8 +4,6 @@ Source: the list of VQA's evaluation code, which microsoft/LLaVA-Med@b9a98a7 car
 llava/eval/eval_metrics/glossary.py. Entries that begin with a capital letter are left out, as they match nothing.
 """
 
-from __future__ import annotations
-
 _NOT = "ai are ca could did does do had has have is might must need ought sha should was were wo would"
 _NOT_HAVE = "could had might should would"
 _WOULD_HAVE = "he it she somebody someone something there they we who you"

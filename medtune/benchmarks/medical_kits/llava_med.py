@@ -7,8 +7,6 @@ Source: microsoft/LLaVA-Med@b9a98a7 (tag v1.0.0), llava/eval/run_eval.py, run_ev
 eval_metrics/evaluate_metrics.py and eval_metrics/glossary.py.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence

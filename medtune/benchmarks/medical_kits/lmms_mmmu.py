@@ -4,8 +4,6 @@ Source: EvolvingLMMs-Lab/lmms-eval@75571cf, lmms_eval/tasks/_task_utils/mmmu_mcq
 lmms_eval/tasks/mmmu/utils.py:176-195, 293-360.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from medtune.benchmarks.medical_kits.mmmu_official import (

@@ -6,8 +6,6 @@ the reply 是 (yes) to the truth 正常 is right.
 Source: EvolvingLMMs-Lab/lmms-eval@75571cf, lmms_eval/tasks/slake/utils.py (normalize_answer).
 """
 
-from __future__ import annotations
-
 import re
 import string
 

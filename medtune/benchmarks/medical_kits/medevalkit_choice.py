@@ -7,8 +7,6 @@ Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/utils.py:68-132; utils/PM
 utils/OmniMedVQA/OmniMedVQA.py and utils/MedXpertQA/MedXpertQA.py (cal_metrics). Three forks have the same rule.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Sequence
 from string import ascii_lowercase

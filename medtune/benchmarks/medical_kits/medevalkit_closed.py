@@ -3,8 +3,6 @@
 Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/utils.py (judge_judgement, judge_close_end_vqa).
 """
 
-from __future__ import annotations
-
 from medtune.benchmarks.medical_kits.medevalkit_reply import answer_part
 
 

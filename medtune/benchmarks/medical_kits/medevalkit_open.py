@@ -6,8 +6,6 @@ Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/utils.py (judge_open_end_
 blackkiring/MedEvalKit@9c443c2 for replies on which the former stops.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import NamedTuple
 

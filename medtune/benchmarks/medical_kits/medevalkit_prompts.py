@@ -5,8 +5,6 @@ The kit uses the same prompts for all sets; which of them asks a question is dec
 Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/question_formats.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/utils.py (parse_response,
 sets; mathruler 0.1.0, grader.py (extract_boxed_content).
 """
 
-from __future__ import annotations
-
 import re
 
 _BOX = "\\boxed{"

@@ -4,8 +4,6 @@ Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/VQA_RAD/VQA_RAD.py, utils
 utils/PATH_VQA/PATH_VQA.py (cal_metrics); its forks blackkiring@9c443c2, chenz53@9f20061 and ceilingFan456@b4c80aa.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Source: TsinghuaC3I/MedXpertQA@f21247d, eval/utils.py:33-102 (method zero_shot) 
 warns that the rule does not fit models that reason at length, such as QVQ and R1.
 """
 
-from __future__ import annotations
-
 import re
 from string import ascii_uppercase
 

@@ -8,8 +8,6 @@ Source: MMMU-Benchmark/MMMU@bb0b95a, mmmu/utils/eval_utils.py:10-220; alibaba-da
 utils/MMMU/eval_utils.py:10-69.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 

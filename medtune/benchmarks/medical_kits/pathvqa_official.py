@@ -6,8 +6,6 @@ code returns a sentence in the place of a number, and its BLEU stops; here both 
 Source: UCSD-AI4H/PathVQA@dd51804, Evaluation script/evaluation_script.py and utils.py.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

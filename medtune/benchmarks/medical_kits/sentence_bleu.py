@@ -4,8 +4,6 @@ An order of n-grams without any match does not give 0 but the smallest normal fl
 words has a BLEU-3 of about 1e-103.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections import Counter

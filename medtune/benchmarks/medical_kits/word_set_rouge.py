@@ -3,8 +3,6 @@
 Repeated words count once, and a constant in the denominator keeps equal texts just below 1 (0.999999995).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

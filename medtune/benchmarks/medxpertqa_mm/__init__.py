@@ -5,8 +5,6 @@ It is for evaluation alone. The release's questions hold their options, which ar
 Source: Zuo et al., MedXpertQA, arXiv 2501.18362; TsinghuaC3I/MedXpertQA@f21247d.
 """
 
-from __future__ import annotations
-
 from medtune.benchmarks.choice_sets.choice_prompts import medevalkit_choice_prompts
 from medtune.benchmarks.choice_sets.choice_rules import lettered, medevalkit_rule, medxpertqa_rule
 from medtune.benchmarks.choice_sets.letters_as_options import parse, render

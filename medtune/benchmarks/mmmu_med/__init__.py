@@ -6,8 +6,6 @@ separate sources, because their numbers cannot be compared. Both are for evaluat
 Source: Yue et al., MMMU, arXiv 2311.16502; MMMU-Benchmark/MMMU@bb0b95a.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

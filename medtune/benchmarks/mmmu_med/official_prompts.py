@@ -6,8 +6,6 @@ Source: MMMU-Benchmark/MMMU@bb0b95a, mmmu/configs/llava1.5.yaml, mmmu/run_llava.
 mmmu/utils/data_utils.py:136-175.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -6,8 +6,6 @@ to be right. The answer is right if it is the true letter, equals the true numbe
 normalisation (medtune/eval/scoring/normalised_text.py).
 """
 
-from __future__ import annotations
-
 import json
 import re
 

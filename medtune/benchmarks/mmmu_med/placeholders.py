@@ -1,7 +1,5 @@
 """Puts the places of images into MMMU's questions, which say "<image 1>" in their text and in their options."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

@@ -13,8 +13,6 @@ Source: Yue et al., MMMU, arXiv 2311.16502; hub data set MMMU/MMMU; MMMU-Benchma
 mmmu/answer_dict_val.json.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 from collections import Counter

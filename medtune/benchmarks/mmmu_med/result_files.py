@@ -8,8 +8,6 @@ medical are left out.
 Source: MMMU-Benchmark/MMMU@bb0b95a, mmmu/example_outputs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

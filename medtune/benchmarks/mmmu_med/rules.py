@@ -4,8 +4,6 @@ All three draw a letter at random where they read none. Such a reply counts as w
 the number of its letters, and the table states how many there are, and how many answers are right without them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from string import ascii_uppercase
 from typing import NamedTuple

@@ -5,8 +5,6 @@ The open-access part, whose images can be downloaded, is the one that is asked. 
 Source: Hu et al., OmniMedVQA, arXiv 2402.09181; hub data set foreverbeliever/OmniMedVQA.
 """
 
-from __future__ import annotations
-
 from string import ascii_uppercase
 
 from medtune.benchmarks.choice_sets.choice_prompts import medevalkit_choice_prompts

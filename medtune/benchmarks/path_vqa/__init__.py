@@ -3,8 +3,6 @@
 Source: He et al. 2020, arXiv 2003.10286; UCSD-AI4H/PathVQA@dd51804.
 """
 
-from __future__ import annotations
-
 from medtune.benchmarks.medical_kits.medevalkit_sets import counted_by_words
 from medtune.benchmarks.short_answers.judge_task import judge_task
 from medtune.benchmarks.short_answers.kit_prompts import prompts_by_words

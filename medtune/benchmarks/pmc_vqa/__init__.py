@@ -5,8 +5,6 @@ Two versions of the release exist, whose questions, figures and columns differ; 
 Source: Zhang et al., PMC-VQA, arXiv 2305.10415; hub data set RadGenome/PMC-VQA.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

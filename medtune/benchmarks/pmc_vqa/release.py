@@ -11,8 +11,6 @@ The caption of version 2 often gives the answer away. It is never read into a qu
 Source: hub data set RadGenome/PMC-VQA (its card and files); MedEvalKit@9b12e3b, utils/PMC_VQA/PMC_VQA.py:36-50.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

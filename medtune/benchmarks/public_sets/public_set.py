@@ -3,8 +3,6 @@
 A set's labels stay in the set's own words here; each benchmark translates them into its own terms.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path

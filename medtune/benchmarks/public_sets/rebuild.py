@@ -1,7 +1,5 @@
 """Rebuilds a benchmark from public sets: reads the sets, asks questions about their images, counts images left out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

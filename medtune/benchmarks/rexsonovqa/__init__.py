@@ -7,8 +7,6 @@ The prompts are ours; the official ones are read from the benchmark's own files.
 Source: ReXSonoVQA, arXiv 2604.10916; https://github.com/rajpurkarlab/RexSonoVQA at c2b931f.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from medtune.benchmarks.facets import DURATION_BINS

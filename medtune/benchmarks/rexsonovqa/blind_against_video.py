@@ -4,8 +4,6 @@ The official code prints no such comparison; the tables have the shape of the pa
 video runs of all its models with a single blind run, that of Gemini 3 Pro.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

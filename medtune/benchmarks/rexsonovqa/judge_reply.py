@@ -1,7 +1,5 @@
 """Reads the score and the type of error from a judge's reply: as the official code does, and without its errors."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

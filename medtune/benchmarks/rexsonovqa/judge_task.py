@@ -6,8 +6,6 @@ can be read from the released evaluation script instead.
 Source: ReXSonoVQA (arXiv 2604.10916), section 4.1; rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py.
 """
 
-from __future__ import annotations
-
 from medtune.benchmarks.rexsonovqa.judge_reply import robust_verdict
 from medtune.benchmarks.rexsonovqa.official_judge import read_judge_words
 from medtune.benchmarks.rexsonovqa.rubric import is_rubric

@@ -1,7 +1,5 @@
 """Reads the chosen letter from a reply: as the official code does, and without its errors."""
 
-from __future__ import annotations
-
 import re
 
 from medtune.data.types import Question

@@ -9,8 +9,6 @@ Source: rajpurkarlab/RexSonoVQA@c2b931f, inference_qa_youtube.py (SYSTEM_PROMPT_
 inference_qa_check.py; arXiv 2604.10916, Figure A4.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The official report: accuracy and rubric overall, by type and by duration, and what the judge found wrong."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

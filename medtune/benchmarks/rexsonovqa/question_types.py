@@ -1,7 +1,5 @@
 """The question types of ReXSonoVQA, and which of its questions are scored."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 TYPES = ("Type1_ActionGoalReasoning", "Type2_ArtifactResolutionOptimization", "Type3_ProcedureContextPlanning")

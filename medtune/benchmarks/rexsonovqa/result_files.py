@@ -9,8 +9,6 @@ are left out. Replies are taken whole where they were stored whole, so that medt
 Source: rajpurkarlab/RexSonoVQA@c2b931f, inference_qa_youtube.py and evaluate_results.py (names of files and fields).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

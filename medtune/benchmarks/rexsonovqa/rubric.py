@@ -4,8 +4,6 @@ A judge gives a free response 0 to 2 points. Without a verdict, a reply has 2 po
 word and 0 where it is empty, as no judge could give it more; any other reply is unscored until it is judged.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 

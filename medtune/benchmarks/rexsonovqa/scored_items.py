@@ -1,7 +1,5 @@
 """The scores of ReXSonoVQA's questions, and their sums by question type and by the clip's length."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """ReXSonoVQA's tables: the official report, the paper's models beside ours, and blind against video."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast

@@ -13,8 +13,6 @@ English words are understood too.
 Source: the rules are ours. lmms-eval knows such words as whole replies alone, MedEvalKit knows none.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace

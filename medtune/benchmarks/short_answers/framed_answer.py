@@ -4,8 +4,6 @@ What the reply gives as its answer is read as everywhere (`read_answer`). Of tha
 itself, its first sentence, and what is left without a frame such as "The image shows ..." or "... in this image".
 """
 
-from __future__ import annotations
-
 import re
 
 from medtune.eval.scoring.normalised_text import normalised

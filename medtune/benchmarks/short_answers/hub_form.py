@@ -6,8 +6,6 @@ its content.
 Source: hub cards of flaviagiammarino/vqa-rad and flaviagiammarino/path-vqa.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial

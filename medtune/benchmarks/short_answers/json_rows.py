@@ -1,7 +1,5 @@
 """Reads the JSON lists of released question files, row by row with their places."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

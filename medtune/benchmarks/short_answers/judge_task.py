@@ -1,7 +1,5 @@
 """Has a language model judge open answers, beside the scores that compare words; other kits print such numbers."""
 
-from __future__ import annotations
-
 from medtune.benchmarks.short_answers.released_answers import is_open
 from medtune.eval.judge.extra_verdicts import extra_judge_task
 from medtune.eval.judge.task import JudgeTask

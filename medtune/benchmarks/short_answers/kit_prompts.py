@@ -6,8 +6,6 @@ Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/VQA_RAD/VQA_RAD.py:40-45,
 utils/SLAKE/SLAKE.py:53-57.
 """
 
-from __future__ import annotations
-
 from medtune.benchmarks.medical_kits.medevalkit_prompts import (
     CLOSED,
     CLOSED_ZH,

@@ -1,7 +1,5 @@
 """The rules of other kits for short answers, as rows that stand beside medtune's own scores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 

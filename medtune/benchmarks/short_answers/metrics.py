@@ -1,7 +1,5 @@
 """The metrics of short answers: closed questions, which the release calls so, apart from open ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from medtune.benchmarks.short_answers.released_answers import is_closed, is_open

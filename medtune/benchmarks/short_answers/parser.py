@@ -1,7 +1,5 @@
 """Reads the answer to a short-answer question from a reply; medtune's own rule, which is the default."""
 
-from __future__ import annotations
-
 from medtune.benchmarks.short_answers.chinese_yes_no import parse_chinese_yes_no
 from medtune.benchmarks.short_answers.framed_answer import is_same_answer
 from medtune.benchmarks.short_answers.released_answers import is_chinese

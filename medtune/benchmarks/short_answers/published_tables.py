@@ -1,7 +1,5 @@
 """Makes the tables of printed numbers: each names its rule, and ours stands beside it only if it has the same rule."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ Cells are brought into one form first: numbers become texts, and tabs, line brea
 How many cells this changed is counted. What a cell held stays with the question, for the rules of other kits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Words a short-answer question in medtune's own prompt, in the language of the question."""
 
-from __future__ import annotations
-
 from medtune.benchmarks.short_answers.released_answers import is_chinese
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice

@@ -1,7 +1,5 @@
 """Reads and writes the one setting of a simulation, the number of patients, as a small JSON file."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

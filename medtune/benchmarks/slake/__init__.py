@@ -6,8 +6,6 @@ splits of the two languages share images with one another, which every output sa
 Source: Liu et al. 2021, arXiv 2102.09542.
 """
 
-from __future__ import annotations
-
 from medtune.benchmarks.medical_kits.medevalkit_sets import counted_by_type
 from medtune.benchmarks.short_answers.judge_task import judge_task
 from medtune.benchmarks.short_answers.kit_prompts import prompts_by_type

@@ -6,8 +6,6 @@ images between train, validation and test. The official split is kept.
 Source: Liu et al. 2021, arXiv 2102.09542; hub card of BoKelvin/SLAKE.
 """
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Sequence
 from functools import partial

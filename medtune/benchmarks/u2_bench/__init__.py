@@ -3,8 +3,6 @@
 Source: arXiv 2505.17779; its code: dolphin-sound/u2-bench-evalkit, gurenolun/Dolphin-ai-bench. The prompts are ours.
 """
 
-from __future__ import annotations
-
 from medtune.benchmarks.u2_bench.allowed_changes import allowed_changes
 from medtune.benchmarks.u2_bench.judge_task import judge_task
 from medtune.benchmarks.u2_bench.metrics import METRICS

@@ -1,7 +1,5 @@
 """Says which changes of a training image leave the answer to a question of U2-Bench true."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change

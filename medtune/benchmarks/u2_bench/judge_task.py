@@ -1,7 +1,5 @@
 """Has a language model judge reports and captions, by our own rule; the score stays the official comparison."""
 
-from __future__ import annotations
-
 from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.data.types import Question
 from medtune.eval.judge.extra_verdicts import extra_judge_task

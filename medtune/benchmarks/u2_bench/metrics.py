@@ -1,7 +1,5 @@
 """U2-Bench's metrics of parsed replies; the module `sums_by_set` says how they differ from the official scripts'."""
 
-from __future__ import annotations
-
 from medtune.benchmarks.u2_bench.official.score import EXACT_WEIGHTS
 from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.reply_errors import VALID, reply_type

@@ -1,7 +1,5 @@
 """Parsers that read a reply in the ways of the official scripts, in the form that `Benchmark` expects."""
 
-from __future__ import annotations
-
 from medtune.benchmarks.u2_bench.official.errors import OfficialFailureError
 from medtune.benchmarks.u2_bench.official.labels import Mode, read_row
 from medtune.benchmarks.u2_bench.official.options import extract_option

@@ -1,7 +1,5 @@
 """Renders U2-Bench's questions as prompts in our own words: role, question, options and the form of the answer."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from medtune.data.types import AnswerFormat, Prompt, Question

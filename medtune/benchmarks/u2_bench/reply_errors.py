@@ -5,8 +5,6 @@ Errors in the content of a report (a structure mistaken, a finding made up) need
 Source: U2-Bench (arXiv 2505.17779), appendix C.4, which names the kinds without rules; the rules are ours.
 """
 
-from __future__ import annotations
-
 import re
 from string import ascii_lowercase
 

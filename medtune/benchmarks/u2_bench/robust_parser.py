@@ -1,7 +1,5 @@
 """Our own parser of replies: an ambiguous, contradictory or negated reply is no answer and counts as wrong."""
 
-from __future__ import annotations
-
 import re
 
 from medtune.data.types import Question

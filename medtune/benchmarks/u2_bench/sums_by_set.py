@@ -10,8 +10,6 @@ and no answer is worse than a missing one. If all replies give numbers whose err
 equal the official ones.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """A model's row of Table 1 as medtune scores it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """U2-Bench's tables in the paper's shape, with our rows beside the printed ones, and the scores by each parser."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -7,8 +7,6 @@ Source:
     Names of the data sets: U2-Bench (arXiv 2505.17779), Tables 5 and 7.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -6,8 +6,6 @@ Source:
     Case counts: U2-Bench (arXiv 2505.17779), Table 5.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

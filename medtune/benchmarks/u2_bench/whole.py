@@ -1,7 +1,5 @@
 """Decides whether questions are the whole of U2-Bench: only on the whole there is a U2-Score, and a rank by it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -7,8 +7,6 @@ change). docs/scores.md says how answers are read and compared.
 Source: the formats of ms-swift and LLaMA-Factory; see the modules of `sources`. This is no published benchmark.
 """
 
-from __future__ import annotations
-
 from medtune.benchmarks.vqa.judge_task import judge_task
 from medtune.benchmarks.vqa.metrics import metrics
 from medtune.benchmarks.vqa.parsers import parse, parse_verbatim

@@ -1,7 +1,5 @@
 """Tells what kind of answer a row has: one of its options, yes or no, a number, or free text."""
 
-from __future__ import annotations
-
 import ast
 import json
 import math

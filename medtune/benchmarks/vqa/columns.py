@@ -1,7 +1,5 @@
 """Finds out which column of a table holds what: by the usual names, or as the user says."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Turns a conversation about media into questions: one for each answer of the assistant, with the turns before it."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

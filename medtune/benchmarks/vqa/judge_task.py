@@ -1,7 +1,5 @@
 """Has a language model judge free answers, short ones and reports, beside the scores that compare words."""
 
-from __future__ import annotations
-
 from medtune.data.types import Question
 from medtune.eval.judge.extra_verdicts import extra_judge_task
 from medtune.eval.judge.task import JudgeTask

@@ -1,7 +1,5 @@
 """Turns the cells that name media into references: paths, URLs, base64, and bytes that stand in the table."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

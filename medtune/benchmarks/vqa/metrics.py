@@ -9,8 +9,6 @@ The primary metric is the first one that is about any question of the split:
 Closed and open questions are never mixed in one number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 

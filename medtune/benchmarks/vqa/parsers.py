@@ -1,7 +1,5 @@
 """Reads replies to anybody's own questions: options, yes and no, numbers with their unit, and free text."""
 
-from __future__ import annotations
-
 import math
 
 from medtune.data.types import Question

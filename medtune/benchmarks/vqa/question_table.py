@@ -1,7 +1,5 @@
 """Collects the questions of tables: their media, patients and facets, what was ignored and what could not be read."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Turns the rows of a table into questions: a row gives one question, or one for each turn of its conversation."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence

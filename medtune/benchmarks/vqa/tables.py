@@ -1,7 +1,5 @@
 """Makes the table of scores by kind of question, and that of a judge's points."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from medtune.benchmarks.vqa.judge_task import judge_task

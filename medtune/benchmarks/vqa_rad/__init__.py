@@ -6,8 +6,6 @@ too; every output says so.
 Source: Lau et al. 2018, doi:10.1038/sdata.2018.251.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from medtune.benchmarks.medical_kits.medevalkit_sets import counted_by_words

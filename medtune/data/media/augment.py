@@ -3,8 +3,6 @@
 Shapes: H height, W width, C channels.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Provides blank media: a black image, a black video and a volume of air, for the condition "blank_image"."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Shapes: H height, W width, C channels.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Loads a media item of any kind by its reference, or measures it without decoding."""
 
-from __future__ import annotations
-
 from medtune.data.media.images import Size, image_size, load_image
 from medtune.data.media.videos.read import Frames, read_video, video_frames
 from medtune.data.media.videos.sampling import Sampling

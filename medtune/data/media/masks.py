@@ -3,8 +3,6 @@
 Shapes: H height, W width; masks are bool, True where marked.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Reads MetaImage files (.mha), a format in which image challenges publish their frames and masks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

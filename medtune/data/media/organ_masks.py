@@ -1,7 +1,5 @@
 """Matches names of organ masks: those of the organ that a question names, and those of the other side of the body."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 _OPPOSITE = {"left": "right", "right": "left"}

@@ -4,8 +4,6 @@ A PNG may say which way up it is in any chunk, also behind the pixels. Pillow fi
 whole file: 59 ms for 2,000 x 2,000 pixels, against 0.05 ms for a look at the other chunks.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import struct

@@ -3,8 +3,6 @@
 Shapes: H height, W width, C channels; X to the patient's left, Y to the back, Z to the head.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

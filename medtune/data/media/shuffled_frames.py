@@ -1,7 +1,5 @@
 """Shows a video with its frames in another order, for the condition "shuffled_frames"."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from medtune.data.seeding import stable_int

@@ -1,7 +1,5 @@
 """Makes the ids of a prepared folder from content: the same files give all users the same ids, without file names."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

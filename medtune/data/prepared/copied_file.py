@@ -1,7 +1,5 @@
 """Describes a file in the media folder of a prepared folder."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from medtune.data.media.images import Size

@@ -6,8 +6,6 @@ scans would fill the disk. A DICOM series is decoded and saved on its own grid, 
 without units becomes NIfTI in Hounsfield units. A saved encoding of a volume is read as a check and linked.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Divides patients into splits of given sizes so that every label is spread over them as evenly as possible."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush

@@ -1,7 +1,5 @@
 """Writes and reads manifest.json, which describes a prepared folder, and names all files of the folder."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields

@@ -1,7 +1,5 @@
 """Replaces patient ids by keyed hashes; the key is a secret of the user and never leaves the user's machine."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import os

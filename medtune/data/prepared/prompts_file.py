@@ -1,7 +1,5 @@
 """Writes and reads prompts.json, the official prompts that a prepared folder holds."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ A row is known by a keyed hash of its id in the raw files and by its place among
 tools, which name the raw rows, can be matched. No id or file name of the raw files enters the prepared folder.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

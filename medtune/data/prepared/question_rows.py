@@ -1,7 +1,5 @@
 """Checks, limits, sorts and counts the questions of a source on their way into a prepared folder."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

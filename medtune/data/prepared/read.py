@@ -1,7 +1,5 @@
 """Opens a prepared folder and gives its questions and media groups."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Counts the rejected rows of a source, lists them in rejects.jsonl, and refuses a source that has too many."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Finds what is in two splits: patients and images, which are refused or counted, and texts, which are counted."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

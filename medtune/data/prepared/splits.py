@@ -4,8 +4,6 @@ Patients whose images look alike stay together too, where `alike` says which ima
 show nothing.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Both are uncompressed Arrow IPC files, so that opening maps them into memory and reads no row.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence

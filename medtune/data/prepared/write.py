@@ -1,7 +1,5 @@
 """Makes a prepared folder: reads a source's raw files, copies media, divides patients into splits and writes tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Makes multiple-choice questions: draws distractors from a task's labels and shuffles the options by seed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from medtune.data.seeding import stable_order

@@ -1,7 +1,5 @@
 """Finds out how a CSV file is written: its encoding, the character between cells, its header, and a broken line."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import re

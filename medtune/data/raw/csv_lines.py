@@ -1,7 +1,5 @@
 """Reads the CSV tables that come with image sets into lines, each with its place in the file for error messages."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checks a folder of raw files before its files are read: missing, empty, unexpected or hidden entries."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

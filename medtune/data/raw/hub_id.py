@@ -1,7 +1,5 @@
 """Defines how a data set on the Hugging Face hub is named: hf:ID[:CONFIG][@REVISION]."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

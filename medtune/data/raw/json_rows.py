@@ -3,8 +3,6 @@
 Each row keeps the types of its own cells. A broken row is an error of this row alone, which names its line.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

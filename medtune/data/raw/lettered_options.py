@@ -1,7 +1,5 @@
 """Splits the text of a raw question into the question and its lettered options (A, B, C, ...)."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

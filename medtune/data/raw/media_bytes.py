@@ -1,7 +1,5 @@
 """Writes media that stand inside of a table, as bytes or base64, into files of their own."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

@@ -1,7 +1,5 @@
 """Fetches media files that a table names by URL, each once and none beyond a size."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit

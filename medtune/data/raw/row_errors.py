@@ -1,7 +1,5 @@
 """Collects the rows of raw files that cannot become questions, each with its place and the reason."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Reads the split of rows from the names that data give to it: in a column, a file's name or a hub data set."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 

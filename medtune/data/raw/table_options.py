@@ -1,7 +1,5 @@
 """Defines what a user may say about how a table of his own is to be read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

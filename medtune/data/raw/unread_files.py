@@ -1,7 +1,5 @@
 """Finds the data files of a user's folder that no source reads, so that none is lost in silence."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path

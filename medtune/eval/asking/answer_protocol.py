@@ -1,7 +1,5 @@
 """Describes how a benchmark's authors had their models answer: temperature, repeats and length of replies."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

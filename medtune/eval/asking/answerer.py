@@ -1,7 +1,5 @@
 """Defines the Answerer protocol, the only interface through which evaluation uses a model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
 

@@ -1,7 +1,5 @@
 """Asks a model every question of a benchmark and writes its answers to disk, before, during and after training."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

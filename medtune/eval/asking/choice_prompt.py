@@ -1,7 +1,5 @@
 """Words a multiple-choice question in medtune's own prompt, short enough for a model of 135 million weights."""
 
-from __future__ import annotations
-
 from string import ascii_uppercase
 
 from medtune.data.types import AnswerFormat, Prompt, Question

@@ -3,8 +3,6 @@
 The stated answer is the last line, so that the prompt shares everything before it with the plain question.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

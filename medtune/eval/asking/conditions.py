@@ -1,7 +1,5 @@
 """Lists the conditions under which questions are asked, and checks whether a benchmark and its media allow them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from medtune.data.media.shuffled_frames import shuffled_group

@@ -6,8 +6,6 @@ in the prepared folder, so that every run on that folder uses the same prompts; 
 publishes no prompts, those of a kit that asks it take their place, and outputs name the kit.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence

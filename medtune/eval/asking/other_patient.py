@@ -1,7 +1,5 @@
 """Chooses the other patient whose media each group is shown under the condition "other_image"."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Plans an evaluation: which requests are made about each media group, and which media are shown with them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Asks a benchmark in the official prompts that a prepared folder holds, and in our wording where it holds none."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

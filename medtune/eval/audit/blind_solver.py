@@ -6,8 +6,6 @@ it is the longest or the shortest, and whether the question mentions it. The ans
 option. Each question is answered by a classifier that was fitted on other patients.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

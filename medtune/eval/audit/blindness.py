@@ -1,7 +1,5 @@
 """Audit rows about the same model without the image: no image, a black image or another patient's image."""
 
-from __future__ import annotations
-
 from medtune.data.types import Condition
 from medtune.eval.audit.row import AuditRow, accuracy_row, flagged
 from medtune.eval.audit.subject import Subject, rights_in

@@ -4,8 +4,6 @@ Copying shows on questions whose copied answer is wrong: a model that looks at t
 wrong answer to the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from medtune.eval.audit.row import AuditRow

@@ -1,7 +1,5 @@
 """Audits a benchmark without a model: finds questions with cues to the answer, duplicates and leaks between splits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Defines the type of the JSON file that `medtune audit BENCHMARK --out FILE` writes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 

@@ -1,7 +1,5 @@
 """Audit rows about the same model with the frames of each video in another order: does the model use their order?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from medtune.eval.audit.row import AuditRow, accuracy_row, flagged

@@ -1,7 +1,5 @@
 """Audit rows about answers without model and image: guessing, frequent train answers, option position and length."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Audit rows about the model's replies: one answer given too often, two readings that disagree, unparsable replies."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain

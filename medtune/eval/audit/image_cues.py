@@ -4,8 +4,6 @@ A benchmark whose questions can be answered so asks for less than it seems to: w
 probably marks, and how bright an image is says which scanner made it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The audit row about the same model with the right answer stated in the prompt: can it use the answer format?"""
 
-from __future__ import annotations
-
 from medtune.eval.audit.row import AuditRow, accuracy_row, flagged
 from medtune.eval.audit.subject import Subject, rights_in
 

@@ -1,7 +1,5 @@
 """Audit rows about the same questions with permuted options: does the answer follow the option or its position?"""
 
-from __future__ import annotations
-
 from statistics import fmean
 
 from medtune.data.types import Question

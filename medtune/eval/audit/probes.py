@@ -7,8 +7,6 @@ question shows.
 Shapes: N questions, D features.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Defines the rows of an audit: a value with its interval, the model's distance to it, and a flag if suspicious."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Makes the audit of a run: all rows for which the run has answers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from medtune.eval.audit.blindness import blind_rows

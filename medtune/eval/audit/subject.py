@@ -1,7 +1,5 @@
 """Defines the subject of an audit: the answers of one phase to the questions that have options, read by one parser."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -3,8 +3,6 @@
 The difference is second minus first, like the gain, which is after minus before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """Defines the type of compare.json and makes the content of that file from a comparison."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 

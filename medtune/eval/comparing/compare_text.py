@@ -1,7 +1,5 @@
 """Shows a comparison as a table for the terminal, as Markdown and as a forest plot."""
 
-from __future__ import annotations
-
 from medtune.eval.comparing.compare import Comparison, Difference
 from medtune.eval.comparing.forest_plot import ForestRow, forest_svg, shortened
 from medtune.eval.comparing.gain import LevelGain

@@ -9,8 +9,6 @@ Source: ordered families of tests: Dmitrienko et al. 2003, doi:10.1002/sim.1526;
 https://www.jstor.org/stable/4615733.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol

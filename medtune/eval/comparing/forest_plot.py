@@ -1,7 +1,5 @@
 """Draws a forest plot as a self-contained SVG: for each task a mark at the difference and a line for its interval."""
 
-from __future__ import annotations
-
 import math
 import unicodedata
 from collections.abc import Sequence

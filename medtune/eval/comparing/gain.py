@@ -4,8 +4,6 @@ A gain is judged by the test that swaps whole patients (`patient_swaps`). McNema
 independent, stands beside it. The p values of a facet's levels are adjusted by Holm's method, as one family.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Tells how much of a gain goes with replies that became readable, rather than with answers that became right."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import compress

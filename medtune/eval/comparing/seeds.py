@@ -7,8 +7,6 @@ quantile is the mean of those of patients and of seeds, weighted by their varian
 both parts, which makes the interval too wide rather than too narrow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

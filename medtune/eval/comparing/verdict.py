@@ -4,8 +4,6 @@ The rule wants two things: the test that swaps whole patients gives p <= `ALPHA`
 Where only one of them holds, the evidence is not enough, and the words say which one is missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 

@@ -1,7 +1,5 @@
 """Measures whether a judge can be trusted: compares its points with a person's by weighted kappa."""
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 No metric uses these verdicts, and without a judge there is no table.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

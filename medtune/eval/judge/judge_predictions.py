@@ -1,7 +1,5 @@
 """Has a judge score the free answers in a file of predictions, and stores its verdicts beside the file."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

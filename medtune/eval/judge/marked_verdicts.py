@@ -1,7 +1,5 @@
 """Puts verdicts into predictions: the judge's reply, after a mark, replaces the reply that it is about."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Defines how a benchmark has its free answers judged, and the protocol that a judge follows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Share of questions answered right; unparsable and unanswered ones count as wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from medtune.data.types import Question

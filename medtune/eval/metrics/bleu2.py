@@ -1,7 +1,5 @@
 """Corpus BLEU-2 of free text, as pycocoevalcap counts it: split at white space, case kept, no tokeniser."""
 
-from __future__ import annotations
-
 from medtune.eval.metric import Metric
 from medtune.eval.metrics.bleu4 import corpus_bleu
 

@@ -1,7 +1,5 @@
 """Corpus BLEU-4 of free text, as pycocoevalcap counts it: split at white space, case kept, no tokeniser."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Share of closed questions answered right; unparsable and unanswered ones count as wrong."""
 
-from __future__ import annotations
-
 from medtune.eval.metric import Metric
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.scoring.answer_kinds import is_closed

@@ -1,7 +1,5 @@
 """Share of open questions whose answer equals the true one, after normalisation or character by character."""
 
-from __future__ import annotations
-
 from medtune.eval.metric import Metric, mean_of_rows
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.answer_kinds import is_open

@@ -1,7 +1,5 @@
 """Mean of the F1 scores of all labels; "unparsable" counts as a label that is never true."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

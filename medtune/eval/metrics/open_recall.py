@@ -1,7 +1,5 @@
 """Mean share of the true answer's words that stand in the answers to open questions, after normalisation."""
 
-from __future__ import annotations
-
 from medtune.eval.metric import Metric, mean_of_rows
 from medtune.eval.metrics.token_f1 import token_recall
 from medtune.eval.scoring.answer_kinds import is_open

@@ -1,7 +1,5 @@
 """Mean ROUGE-L of free text, as pycocoevalcap computes it: beta 1.2, words split at single spaces, case kept."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from pycocoevalcap.rouge.rouge import Rouge

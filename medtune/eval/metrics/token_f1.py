@@ -1,7 +1,5 @@
 """Mean F1 of the words of open answers, after normalisation; the order of the words does not count."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from medtune.eval.metric import Metric, mean_of_rows

@@ -1,7 +1,5 @@
 """Share of replies from which no answer could be read; questions without a reply do not count."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from medtune.eval.metric import Metric, sums_of_rows

@@ -5,8 +5,6 @@ for a likelihood reading; all other fields have defaults. Unknown fields are ign
 known one that it must be a typing error.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Finds which questions a text asks: a question's words may stand anywhere in a prompt."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

@@ -10,8 +10,6 @@ e8e78f0 (smp/file.py, inference.py) and modelscope/ms-swift (swift/llm/infer/inf
 columns.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile

@@ -1,7 +1,5 @@
 """Matches the rows of another tool's file with questions: by texts, ids or order, and never without proof."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Says whether a row of another tool's file is about a question, by the answer, options and text that it states."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase

@@ -1,7 +1,5 @@
 """Reads tables of predictions: .tsv and .csv in UTF-8, and .xlsx."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Makes the confusion matrices and the tables of sensitivity, specificity and ROC area by answer class."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

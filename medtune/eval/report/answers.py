@@ -1,7 +1,5 @@
 """Joins questions with the answers of each phase, and chooses those that the gallery shows."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 The rows are those of audit.json, or, without such a file, the baselines in results.json.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from medtune.eval.audit.row import ACCURACY, NO_MODEL, SUBTYPE, AuditRow, Collapse, Gap

@@ -1,7 +1,5 @@
 """Makes pairs of table cells: a value or a gain, and its interval."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from medtune.eval.comparing.verdict import verdict

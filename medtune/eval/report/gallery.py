@@ -3,8 +3,6 @@
 Shapes: H height, W width, C channels.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Sequence

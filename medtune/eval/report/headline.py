@@ -1,7 +1,5 @@
 """Words the first lines of a report: the score, the questions behind it, and what the gain shows and does not show."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

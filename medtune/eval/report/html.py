@@ -1,7 +1,5 @@
 """Writes a report as one HTML file that contains its style, script and images and loads nothing else."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from functools import cache

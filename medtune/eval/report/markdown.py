@@ -1,7 +1,5 @@
 """Writes a report as Markdown, with the words and tables of the HTML page."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

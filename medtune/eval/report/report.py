@@ -1,7 +1,5 @@
 """Assembles the parts of one run's report, which are the same in HTML and Markdown."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Makes the tables of a run: the gain, the scores by facet, all metrics, the calibration and the paper's tables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from medtune.data.prepared.lookalikes.found import TRAIN_TWIN

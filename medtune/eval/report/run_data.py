@@ -1,7 +1,5 @@
 """Reads a run folder: everything that the report shows, checked and as plain data."""
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Reports on several runs side by side, with one table for each benchmark, its data and its prompts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

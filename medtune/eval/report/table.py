@@ -1,7 +1,5 @@
 """Defines the tables and cells of the report, formats numbers for them, and writes tables as Markdown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

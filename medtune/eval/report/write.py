@@ -1,7 +1,5 @@
 """Writes report.html and report.md: for one run into its folder, for several runs into a folder of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Makes the contents of results.json, scores.json and audit.json from scores and audits."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 

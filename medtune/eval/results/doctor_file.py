@@ -1,7 +1,5 @@
 """The schema of doctor.json: what `medtune doctor` found about a checkpoint on one machine."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pydantic import with_config

@@ -1,7 +1,5 @@
 """Shows the phases of a run, their gain and the baselines as a table of plain text for the terminal."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import cast

@@ -3,8 +3,6 @@
 `python -m medtune.eval.results.json_schema` writes the schemas into the folder of this module.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

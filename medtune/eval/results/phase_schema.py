@@ -1,7 +1,5 @@
 """Defines the types of one evaluation in results.json and scores.json, field by field in the order of the files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated

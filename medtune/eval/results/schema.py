@@ -4,8 +4,6 @@
 tools. A field with a default may be missing in a file, and fields that are not defined here are ignored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated

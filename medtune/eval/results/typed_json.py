@@ -1,7 +1,5 @@
 """Reads JSON files as dataclasses and writes them; errors name the file, the broken field and the remedy."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path

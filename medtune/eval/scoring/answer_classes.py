@@ -5,8 +5,6 @@ malignant and normal. A class is compared with all others of its task, over the 
 A reply without a readable answer counts against the sensitivity of the true class, and is no false alarm for any other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

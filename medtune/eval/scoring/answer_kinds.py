@@ -1,7 +1,5 @@
 """Tells closed questions, which list their answers, from open ones, and short true answers from reports."""
 
-from __future__ import annotations
-
 from medtune.data.types import Question
 from medtune.eval.scoring.normalised_text import normalised
 

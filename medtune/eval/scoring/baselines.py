@@ -7,8 +7,6 @@ question text with the same options, or the task's majority where the train ques
 answer seen first in train, or to the first position.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Computes the BERTScore of free text with a model of the Hugging Face hub or in a local folder."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -20,8 +20,6 @@ Source:
     "vitamin A" is "vitamin".
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import lru_cache

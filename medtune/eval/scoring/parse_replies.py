@@ -1,7 +1,5 @@
 """Parses replies: every parser of a benchmark reads every prediction of every pass, with one row for each question."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Counts refusals: replies that the server marks as refused, or that begin with the words of a refusal."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

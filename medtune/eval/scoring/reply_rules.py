@@ -4,8 +4,6 @@ A *rule* is the way in which another tool turns replies into numbers, with its e
 such rules, and one model can differ by many points between them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Computes the scores of one phase: the primary metric overall and by facet, and every metric of every parser."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Scores predictions about a prepared folder, with the label that the numbers carry."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Defines tables of results, and formats them as plain text for the terminal and for JSON files."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

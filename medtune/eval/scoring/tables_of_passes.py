@@ -1,7 +1,5 @@
 """Averages the tables that a benchmark makes of each pass over the passes, cell by cell."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Counts the questions that the primary score leaves out: those without options, if a likelihood is read."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 

@@ -4,8 +4,6 @@ Bins have equal width. A confidence on an edge between two bins moves the error 
 `ON_EDGE` of an edge (in bin widths) counts as being on it: 0.3 is an edge of ten bins although no float is.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Clusters are numbered in order of appearance, so that other names for the same patients give the same intervals.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -20,8 +20,6 @@ Sources:
     Pagano 2015, doi:10.1093/jssam/smv024.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

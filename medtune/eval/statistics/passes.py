@@ -10,8 +10,6 @@ units are resampled with replacement and the inner ones are kept, which has the 
 are in medtune.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ a patient are swapped together, and the metric itself is computed anew for each 
 Shapes: A arrangements, C clusters whose swap can change something, W columns of a `Sums`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 

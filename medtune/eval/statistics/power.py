@@ -5,8 +5,6 @@ depends on the share of answers that change, and the intra-patient correlation o
 patient change together.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

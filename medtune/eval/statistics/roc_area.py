@@ -1,7 +1,5 @@
 """Computes the area under the ROC curve of one class against the rest, with an interval over patients."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

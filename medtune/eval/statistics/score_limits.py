@@ -4,8 +4,6 @@ The variance of a share depends on the share, so that an interval made in this w
 where all answers agree, and holds the truth as often as it says where answers are few.
 """
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

@@ -4,8 +4,6 @@ McNemar's test takes questions as independent. Where several questions are about
 there is none far more often than its level says, so it decides nothing: `patient_swaps` has the test that decides.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -10,8 +10,6 @@ Sources:
     variance: Donner 1986, doi:10.2307/1403259. Design effect of unequal clusters: Kish 1965, "Survey Sampling".
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

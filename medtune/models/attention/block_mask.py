@@ -6,8 +6,6 @@ blocks of tokens are compared by their smallest and largest numbers, so that a r
 Shape legend: B rows, C columns, K tokens, N blocks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

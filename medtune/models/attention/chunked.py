@@ -6,8 +6,6 @@ with the keys alone that some token of the chunk sees: other branches cost nothi
 Shape legend: B rows, H heads, G key heads, C columns, Q queries, K keys, D head width.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

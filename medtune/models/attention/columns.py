@@ -12,8 +12,6 @@ sequence, and tokens of one `block` (an image of Gemma 3) see one another both w
 Shape legend: B rows, C columns, L tokens, Q queries, K keys.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 RANK, END, PLACE, BLOCK = range(4)

@@ -9,8 +9,6 @@ Shape legend: B rows, C columns, K tokens.
 Source: transformers 5.23, masking_utils.py, `_preprocess_mask_arguments`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

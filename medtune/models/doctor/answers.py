@@ -3,8 +3,6 @@
 Also checks that a token is predicted from those before it alone: the likelihood of an answer may not see the answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache

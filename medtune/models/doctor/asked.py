@@ -1,7 +1,5 @@
 """The questions that a proof asks, and the media items that they show."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

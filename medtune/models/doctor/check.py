@@ -1,7 +1,5 @@
 """The record of one check, and the largest differences that the number format of a model explains."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Finds plain transformers' side for a model: the processor in its checkpoint's folder, or its three parts."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from pathlib import Path
 

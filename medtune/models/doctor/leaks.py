@@ -1,7 +1,5 @@
 """Looks for pieces of the chat template in replies: control tokens, headers of roles, placeholders, the prompt."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

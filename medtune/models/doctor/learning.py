@@ -1,7 +1,5 @@
 """Compares what learns, its gradients and one optimizer step with plain peft, over the same weights and questions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

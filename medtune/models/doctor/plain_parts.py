@@ -6,8 +6,6 @@ trees, masks, positions and caches are transformers' own.
 Shape legend: L tokens, E embedding width, N visual tokens, V vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 Shape legend: L tokens, V vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Asks medtune and plain transformers the same questions, trains a step on both sides, and compares everything."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 

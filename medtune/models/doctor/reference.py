@@ -3,8 +3,6 @@
 Shape legend: T target tokens, N new tokens, V vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol

@@ -1,7 +1,5 @@
 """Writes what was trained, reads it back, merges it and exports it; compares each with what was in memory before."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Compares medtune's sequences with the checkpoint's own processor: template, visual tokens, end, positions, pixels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, groupby
 

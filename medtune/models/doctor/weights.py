@@ -1,7 +1,5 @@
 """Compares every tensor of a checkpoint's files with the tensor in the model, one at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Keeps account of the costs of a run, with a line on disk for each charged reply, and holds them below a cap."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

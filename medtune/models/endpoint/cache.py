@@ -1,7 +1,5 @@
 """Keeps the replies of a server on disk under a hash of their request; neither prompts nor images are stored."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

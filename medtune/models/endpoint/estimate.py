@@ -1,7 +1,5 @@
 """Estimates the tokens of questions before any of them is asked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from medtune.data.types import MediaGroup, Request

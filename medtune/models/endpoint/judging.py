@@ -1,7 +1,5 @@
 """Judges free answers with a language model on a server, several at a time, by the JSON schema of a verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 

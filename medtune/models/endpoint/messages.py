@@ -1,7 +1,5 @@
 """Writes a question with its pictures as the body of a request, and estimates how many tokens the request has."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 

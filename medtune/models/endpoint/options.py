@@ -4,8 +4,6 @@ Source: vLLM 0.33.0, entrypoints/openai/chat_completion/protocol.py: `prompt_log
 `continue_final_message`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Reads the reply in a server's response, whole or streamed, and refuses a response that holds none."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

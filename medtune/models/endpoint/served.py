@@ -1,7 +1,5 @@
 """Opens the client and the answerer of a model on a server, and closes them when all questions are answered."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

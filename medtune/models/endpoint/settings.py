@@ -3,8 +3,6 @@
 This module loads neither torch nor a client, because the recipe's types are built from it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

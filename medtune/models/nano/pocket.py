@@ -1,7 +1,5 @@
 """Parts of the tiny, random twins of the pocket models: a tokenizer of bytes, a few convolutions and a narrow Llama."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

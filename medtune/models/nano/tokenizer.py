@@ -1,7 +1,5 @@
 """The tokenizer of the tiny, random models: one token for each byte, and control tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers

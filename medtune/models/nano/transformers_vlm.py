@@ -1,7 +1,5 @@
 """Builds tiny, random twins of transformers' models, which are written as checkpoints and read by the real loader."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path

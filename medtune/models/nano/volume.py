@@ -1,7 +1,5 @@
 """Builds tiny, random twins of the models over volumes: full-size input, a tiny tower and a tiny language model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

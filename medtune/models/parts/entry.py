@@ -6,8 +6,6 @@ pictures (timm:ENCODER) has the pictures as its first axis: one for an image, th
 volume. A tower over volumes reads voxels, in the preparation that `model.variant` names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 Shape legend: F pictures of an item, C channels, H height, W width.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

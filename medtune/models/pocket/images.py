@@ -1,7 +1,5 @@
 """Builds the pocket models for images and videos: an ImageNet tower, a projector with random weights, and SmolLM2."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

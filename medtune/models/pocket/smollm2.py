@@ -1,7 +1,5 @@
 """Loads SmolLM2-135M-Instruct from the hub, or from a 4-bit GGUF file in a wheel on the package index."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from pathlib import Path

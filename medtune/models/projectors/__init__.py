@@ -4,8 +4,6 @@ A module that defines `def projector(over: Tower) -> Projector` is a projector t
 module's name is the projector's name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast

@@ -4,8 +4,6 @@ Shape legend: B clips, T frames, N grid cells, D feature width, R reduced width,
 E embedding width.
 """
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 

@@ -6,8 +6,6 @@ Source: attentional pooling of CoCa (Yu et al., arXiv 2205.01917) with the sizes
 (CC-BY-NC-SA); checked against golden/ctchat-projector.json.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

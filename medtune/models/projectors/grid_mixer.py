@@ -3,8 +3,6 @@
 Shape legend: B images, N grid cells, D feature width, R reduced width, K visual tokens, E embedding width.
 """
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 

@@ -1,7 +1,5 @@
 """Merlin's projector: one linear layer that is applied to every feature."""
 
-from __future__ import annotations
-
 import math
 
 from torch import nn

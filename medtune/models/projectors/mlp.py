@@ -1,7 +1,5 @@
 """A projector that applies a norm and a two-layer MLP with GELU to every feature."""
 
-from __future__ import annotations
-
 import math
 
 from torch import nn

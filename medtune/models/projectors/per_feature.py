@@ -3,8 +3,6 @@
 Shape legend: B volumes, N features, D feature width, E embedding width.
 """
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 

@@ -6,8 +6,6 @@ Source: chaoyi-wu/RadFM@9efba84c (resampler of the Flamingo kind, arXiv 2204.141
 golden/radfm-vision.json.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

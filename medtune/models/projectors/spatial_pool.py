@@ -5,8 +5,6 @@ Shape legend: B volumes, z, h, w the grid's sides, N tokens, D feature width, E 
 Source: BAAI-DCAI/M3D@63e72005 ("spp" with spatial pooling); checked against golden/m3d-vision.json.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

@@ -7,8 +7,6 @@ Shape legend: R replies, A replies that still grow, L tokens of the row, C colum
 V vocabulary.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Lays prompts out as rows of trees, behind which their replies grow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Builds one sequence piece by piece from ids of text and places for visual tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence as Many
 
 from medtune.models.sequence.layout import IGNORED, Sequence, Span

@@ -5,8 +5,6 @@ is encoded as plain text and put in their place. A tokenizer without a template 
 on the next line.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence as Many
 from pathlib import Path

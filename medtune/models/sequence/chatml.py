@@ -12,8 +12,6 @@ prefix; where the text says their places, they stand there.
 Source: the chat template in SmolLM2-135M-Instruct's tokenizer, without its default system turn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence as Many
 from functools import lru_cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Refuses sequences that are longer than the context of the language model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence as Many
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Divides the user's turns of a conversation into texts and the media items that stand between them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence as Many
 
 from medtune.data.types import MEDIA_MARK, Turn

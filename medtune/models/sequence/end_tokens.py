@@ -1,7 +1,5 @@
 """The tokens that end a reply: the one that the chat template ends a turn with, and those that a checkpoint adds."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence as Many
 from pathlib import Path

@@ -4,8 +4,6 @@ A video is written as images, one for each pair of frames, and behind each of th
 are image tokens.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

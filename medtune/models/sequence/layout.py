@@ -1,7 +1,5 @@
 """The sequence of tokens that a model reads for one question, and the interface of the families that lay it out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
 from pathlib import Path

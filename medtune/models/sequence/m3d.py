@@ -5,8 +5,6 @@
 Source: BAAI-DCAI/M3D@63e72005; checked against golden/m3d-sequence.json.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence as Many
 
 from transformers import PreTrainedTokenizerFast

@@ -3,8 +3,6 @@
 The image's features are not part of the sequence; cross-attention layers read them.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from medtune.models.sequence.placement import Placement

@@ -1,7 +1,5 @@
 """Puts runs of visual tokens into the places of their placeholders, with the positions that they take."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence as Many
 from typing import NamedTuple

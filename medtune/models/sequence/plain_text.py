@@ -1,7 +1,5 @@
 """Encodes and decodes text for sequence families that insert control tokens by their ids."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence as Many
 from functools import lru_cache
 from pathlib import Path

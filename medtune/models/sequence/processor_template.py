@@ -5,8 +5,6 @@ later conversation of that form are put in their place and encoded. The model le
 of the assistant: the answer and the end of its turn.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable

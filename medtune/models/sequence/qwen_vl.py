@@ -4,8 +4,6 @@ Qwen2-VL and Qwen2.5-VL write a video as one run of tokens. Its time axis counts
 units of the clip in Qwen2.5-VL. Qwen3-VL writes each pair of frames as a run of its own, behind a text with its time.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any, NamedTuple

@@ -8,8 +8,6 @@ one scan stands before the question.
 Source: chaoyi-wu/RadFM@9efba84c; checked against golden/radfm-sequence.json.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence as Many
 
 from transformers import PreTrainedTokenizerFast

@@ -7,8 +7,6 @@ branch is computed exactly as if it were a row of its own.
 Nodes are numbered depth first: the descendants of a node follow it without a gap, up to the node's end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from collections.abc import Sequence as Many
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The processor says how many visual tokens an image has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -8,8 +8,6 @@ one unit.
 Source: torch.distributed.fsdp.fully_shard (torch 2.15).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

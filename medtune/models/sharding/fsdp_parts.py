@@ -4,8 +4,6 @@ Source: torch 2.15.0, torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, 
 `wait_for_unshard` and `_to_sharded`. They have no public names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any

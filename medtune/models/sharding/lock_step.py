@@ -1,7 +1,5 @@
 """Lets the ranks use one divided model together, each for questions of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta

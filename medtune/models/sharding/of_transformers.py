@@ -3,8 +3,6 @@
 `from_pretrained` in the type of the file maps the weights and copies nothing. In another type it copies all of them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -9,8 +9,6 @@ catches up, because earlier parts go first.
 An error on one rank is told to the others in the same exchange, and a wish to stop as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Protocol
 

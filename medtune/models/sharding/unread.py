@@ -5,8 +5,6 @@ which all processes of a machine share. Whatever would make a copy in memory, su
 therefore put off until the weight is divided, when only one unit of the model is converted at a time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

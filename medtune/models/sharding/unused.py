@@ -4,8 +4,6 @@ FSDP2 gives a weight that got no gradient one of zeros, because another rank may
 moments of the optimizer would then change a weight that no answer depends on, such as LLaVA's last vision layer.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

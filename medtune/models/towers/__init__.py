@@ -9,8 +9,6 @@ Source: the seed paper's section 4.2b compares such pairs. The blocks are those 
 are medtune's own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast

@@ -13,8 +13,6 @@ Source: ibrahimethemhamamci/CT-CLIP@a2a155c6 as described in its paper and our s
 checked against golden/ctclip-vision.json.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

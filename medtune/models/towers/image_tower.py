@@ -3,8 +3,6 @@
 Shape legend: B images, C channels, H height, W width, N visual tokens, D feature width.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

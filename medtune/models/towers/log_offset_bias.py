@@ -6,8 +6,6 @@ Source: the continuous position bias of Swin Transformer V2 (Liu et al., arXiv 2
 leaky ReLU with slope 0.1; checked against golden/ctclip-vision.json.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

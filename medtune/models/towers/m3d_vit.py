@@ -8,8 +8,6 @@ D feature width.
 Source: BAAI-DCAI/M3D@63e72005 (select_layer -1, select_feature "patch"); checked against golden/m3d-vision.json.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from monai.networks.nets.vit import ViT

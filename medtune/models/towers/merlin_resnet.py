@@ -5,8 +5,6 @@ Shape legend: B volumes, H, W, Z voxels along right, anterior and superior; z, h
 Source: StanfordMIMI/Merlin@2489a96b, merlin-vlm 0.0.7; checked against golden/merlin-vision.json.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ tokens, D feature width.
 Source: our specs of the public release, chaoyi-wu/RadFM@9efba84c; checked against golden/radfm-vision.json.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

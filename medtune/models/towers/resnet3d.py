@@ -3,8 +3,6 @@
 Shape legend: B volumes, X, Y, Z voxels, D feature width.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

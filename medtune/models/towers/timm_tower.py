@@ -9,8 +9,6 @@ Shape legend: B media items, F pictures of an item, C channels, H height, W widt
 P tokens before the grid, D feature width, X pictures of the whole batch.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

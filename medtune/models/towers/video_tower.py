@@ -3,8 +3,6 @@
 Shape legend: B clips, T frames, C channels, H height, W width, N visual tokens of a frame, D feature width.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A small 3D vision transformer of M3D-CLIP's architecture, which can be trained from random weights."""
 
-from __future__ import annotations
-
 from medtune.models.towers import Size, Tower, patch_grid
 from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
 

@@ -1,7 +1,5 @@
 """The record of a family of transformers' vision-language models: its wiring, its sequences and its tower's inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol

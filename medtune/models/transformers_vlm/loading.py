@@ -1,7 +1,5 @@
 """Loads checkpoints of transformers' vision-language models from the hub or a folder; refuses incomplete ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

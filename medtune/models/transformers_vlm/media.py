@@ -3,8 +3,6 @@
 Shape legend: T frames, C channels, H height, W width.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field

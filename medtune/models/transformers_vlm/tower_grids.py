@@ -4,8 +4,6 @@ transformers reads the sizes back from the device in every layer. Each such read
 before, so that the device runs out of work. The functions are transformers' own, and so are the results.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor

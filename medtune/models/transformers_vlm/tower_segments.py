@@ -8,8 +8,6 @@ Shape legend: H heads, S patches of all segments, K segments of one length, N pa
 head.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Sequence
 from itertools import groupby, pairwise

@@ -4,8 +4,6 @@ Shape legend: M images, P patches, B rows, L new tokens, N visual tokens of one 
 E embedding width.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

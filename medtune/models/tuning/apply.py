@@ -1,7 +1,5 @@
 """Applies a tuning plan to a model: freezes, adapts or trains each part, and checks which parts get gradients."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

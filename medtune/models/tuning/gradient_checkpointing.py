@@ -1,7 +1,5 @@
 """Gradient checkpointing, which saves memory by computing the activations inside a layer again in the backward pass."""
 
-from __future__ import annotations
-
 from medtune.models.contract import Model
 
 

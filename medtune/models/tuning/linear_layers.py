@@ -1,7 +1,5 @@
 """Finds the layers of a part that can be adapted or quantised."""
 
-from __future__ import annotations
-
 from torch import nn
 from transformers import PreTrainedModel
 

@@ -1,7 +1,5 @@
 """Builds the optimizer that a recipe names."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

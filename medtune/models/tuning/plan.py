@@ -1,7 +1,5 @@
 """The tuning plan of a recipe: how each part of a model learns, and at which rate. Loads no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal

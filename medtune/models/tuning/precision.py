@@ -4,8 +4,6 @@ Weights that learn are always stored in float32, whatever type their file has, b
 smaller than the spacing of 16-bit numbers. Weights that do not learn are stored in the type that the model computes in.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any

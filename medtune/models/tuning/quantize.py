@@ -3,8 +3,6 @@
 Source: Dettmers et al. 2023, QLoRA, arXiv 2305.14314, section 3: NF4 in blocks of 64 with doubly quantised constants.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

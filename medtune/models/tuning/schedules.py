@@ -1,7 +1,5 @@
 """The schedules of the learning rate: a linear warm-up, and then a cosine, a straight line or a constant."""
 
-from __future__ import annotations
-
 import math
 
 from medtune.models.tuning.plan import ScheduleName

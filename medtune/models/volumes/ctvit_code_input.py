@@ -8,8 +8,6 @@ Shape legend: T, H, W depth, height and width in voxels; t, h, w the same in pat
 Source: ibrahimethemhamamci/CT-CHAT@33c9b973 as our specs describe it, no code taken (CC-BY-NC-SA).
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 Source: the seed paper's section 4.5 (nnVLM). The paper crops by masks of nnU-Net; here the masks come with the scans.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from medtune.data.media.volumes.transforms.organ_crop import MARGIN_MM, TARGETS, CroppedTransform

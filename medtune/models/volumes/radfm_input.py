@@ -6,8 +6,6 @@ Source: chaoyi-wu/RadFM@9efba84c, src/Dataset/dataset and src/datasampler.py, as
 code also crops images at random, even at test time; that is left out here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

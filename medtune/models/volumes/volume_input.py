@@ -3,8 +3,6 @@
 Shape legend: C channels; the other axes are the tower's own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Builds a model over volumes from its parts: tower, projector, language model, sequence family and preparation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

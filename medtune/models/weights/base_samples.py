@@ -1,7 +1,5 @@
 """Samples of the weights below an adapter, by which a checkpoint tells whether it is used over the same ones again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping
 

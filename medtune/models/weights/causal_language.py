@@ -1,7 +1,5 @@
 """Loads a language model of transformers and its tokenizer from a local folder or the hub."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

@@ -4,8 +4,6 @@ A checkpoint is a safetensors file, or a folder that all ranks wrote together wh
 (`medtune/models/weights/divided`). Readers take both.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -9,8 +9,6 @@ projector, and a folder in transformers' format with the language model:
     language/               config.json, model.safetensors, the tokenizer
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

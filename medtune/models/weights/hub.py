@@ -3,8 +3,6 @@
 All files of a checkpoint come from one commit, whose number is the name of its folder in the cache.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import re

@@ -1,7 +1,5 @@
 """The settings of a recipe for the weights of a model and for the form of its media. This module loads no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Literal

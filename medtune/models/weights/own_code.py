@@ -1,7 +1,5 @@
 """Refuses checkpoints that want to run code of their own, which medtune never does."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

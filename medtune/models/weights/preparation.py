@@ -1,7 +1,5 @@
 """Gives the transform of a model over volumes without the model, to fill the cache of volumes and to count its size."""
 
-from __future__ import annotations
-
 from medtune.models.assemble import zoo_entry
 from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.export import assemble_model, check_loading, is_exported

@@ -1,7 +1,5 @@
 """Uploads an exported folder to the Hugging Face hub, after a look at what it would make public."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import re

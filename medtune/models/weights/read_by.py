@@ -1,7 +1,5 @@
 """The versions of transformers, vLLM and SGLang that read what `medtune export` writes: the one place that says so."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import transformers

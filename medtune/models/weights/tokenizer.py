@@ -4,8 +4,6 @@ A tokenizer.model is converted for the tokenizers library. transformers converts
 blank that LLaMA's tokenizer puts before a text, so that the conversion is compared with sentencepiece itself.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The models that medtune knows nothing of beforehand: any checkpoint, and any model on a server."""
 
-from __future__ import annotations
-
 from medtune.models.assemble import CheckpointEntry, ServedEntry
 from medtune.models.transformers_vlm.generic.loading import checkpoint_entry
 

@@ -4,8 +4,6 @@
 is the model's name.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import transformers

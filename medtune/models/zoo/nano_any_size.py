@@ -3,8 +3,6 @@
 Each is a configuration at a small size and a processor that fits it. The chat templates are medtune's own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

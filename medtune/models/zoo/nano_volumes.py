@@ -1,7 +1,5 @@
 """The tiny, random twins of the models over volumes, only for tests; they read the full-size volumes."""
 
-from __future__ import annotations
-
 from transformers import PreTrainedConfig
 
 from medtune.data.media.volumes.transforms import ct_chat as ct_chat_input

@@ -1,7 +1,5 @@
 """Models that are small enough for a laptop CPU, models of one's own parts, and the tiny, random twins of both."""
 
-from __future__ import annotations
-
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from medtune.models.assemble import ZooEntry

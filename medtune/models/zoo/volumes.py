@@ -1,7 +1,5 @@
 """The published models over volumes, one function each: each as released, and as a model that sees a crop of organs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from transformers import LlamaConfig, Phi3Config, PreTrainedConfig

@@ -1,7 +1,5 @@
 """The arguments that several commands share, and the types of values that an argument may have."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Only the module of the chosen command is imported, so that `medtune --help` and `medtune list` start quickly.
 """
 
-from __future__ import annotations
-
 import argparse
 import errno
 import os

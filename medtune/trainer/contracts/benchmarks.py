@@ -1,7 +1,5 @@
 """The contract of a benchmark: a perfect model scores the best, a silent one the worst, and prompts hide the answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Defines a contract: a list of checks, and a function that opens an extension for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

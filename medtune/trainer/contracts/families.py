@@ -1,7 +1,5 @@
 """The contract of a family of models: it has a tiny random model, which answers exactly as transformers' own code."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass

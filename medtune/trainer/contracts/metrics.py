@@ -1,7 +1,5 @@
 """The contract of a metric: it names its source, has an example worked out by hand, and stays in its range."""
 
-from __future__ import annotations
-
 import doctest
 import random
 import sys

@@ -1,7 +1,5 @@
 """The contract of a model: its skeleton needs no memory and can be tuned, and a tiny model has the same tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

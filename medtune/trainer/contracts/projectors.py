@@ -1,7 +1,5 @@
 """The contract of a projector: it returns as many tokens as it states, and passes gradients to itself and the tower."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """The contract of a recipe: it can be read, its header is complete, and everything that it names exists."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The contract of a source: its example is prepared twice with the same result, and without any patient's name."""
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

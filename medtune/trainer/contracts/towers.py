@@ -1,7 +1,5 @@
 """The contract of a tower: its features have the shape that it states, and every parameter gets a gradient."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -7,8 +7,6 @@ whole model is converted to 16 bits and only DeepSpeed's optimizer holds float32
 Tried with lightning 2.6.6 and deepspeed 0.19.8 in two gloo processes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

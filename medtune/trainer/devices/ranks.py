@@ -5,8 +5,6 @@ What a step of the training exchanges goes through the process group of the devi
 group on the CPU, which takes hours: NCCL would end the run after minutes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator, Sequence

@@ -6,8 +6,6 @@ keeps an engine beyond that, in three places.
 Tried with lightning 2.6.6 and deepspeed 0.19.8.
 """
 
-from __future__ import annotations
-
 import gc
 import warnings
 import weakref

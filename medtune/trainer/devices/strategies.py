@@ -3,8 +3,6 @@
 Tried with lightning 2.6.6, torch 2.15 and deepspeed 0.19.8 in two gloo processes.
 """
 
-from __future__ import annotations
-
 import torch
 from lightning.pytorch.strategies import (
     DDPStrategy,

@@ -4,8 +4,6 @@ Source: deepspeed 0.19.8, deepspeed/runtime/zero/parameter_offload.py (the hooks
 partitioned_param_coordinator.py. DeepSpeed's own coordinator expects the same sequence of modules on every rank.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

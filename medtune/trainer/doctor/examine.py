@@ -1,7 +1,5 @@
 """Loads a recipe's checkpoint and makes all checks on it; the result goes into doctor.json."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A hash of a checkpoint's files that takes seconds however large they are."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

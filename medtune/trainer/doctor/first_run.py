@@ -1,7 +1,5 @@
 """Has a checkpoint proven before its first run on a machine, and remembers the proof in the user's cache folder."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Compares the memory that was planned for a training step with the memory that it took."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

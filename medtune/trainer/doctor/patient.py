@@ -1,7 +1,5 @@
 """A recipe that is to be proven: resolved, with its data opened, and the questions that are asked."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 

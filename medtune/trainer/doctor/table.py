@@ -1,7 +1,5 @@
 """The table of a checkpoint's checks, as text."""
 
-from __future__ import annotations
-
 import textwrap
 
 from medtune.eval.results.doctor_file import DoctorFile

@@ -3,8 +3,6 @@
 A `LoadedModel` runs in this process; a `ServedModel` runs behind an endpoint.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -3,8 +3,6 @@
 The audit uses the answers on disk, and where it needs others it asks the model again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Records the machine, the package versions and the command of a run, so that a reader can repeat the run."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import platform
 import subprocess

@@ -1,7 +1,5 @@
 """Asks a model the questions of a phase and scores its answers, in the same way before, during and after training."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence

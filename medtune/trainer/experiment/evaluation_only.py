@@ -1,7 +1,5 @@
 """Finds data sets that are meant for evaluation only, in a recipe's data and in the training of its weights."""
 
-from __future__ import annotations
-
 from medtune.benchmarks import find_source
 from medtune.data.prepared.read import Prepared
 from medtune.eval.data_label import recorded_label

@@ -1,7 +1,5 @@
 """Opens a recipe, or a run that was started before, as an `Experiment`: all is read, resolved and checked once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

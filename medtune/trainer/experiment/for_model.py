@@ -1,7 +1,5 @@
 """Opens a prepared folder for a recipe's model, and refuses questions that the model does not take."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

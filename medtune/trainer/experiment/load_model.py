@@ -1,7 +1,5 @@
 """Loads the model of a recipe or a run: to answer questions, to be trained in a stage, or with trained weights."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace

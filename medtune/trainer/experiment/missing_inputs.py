@@ -1,7 +1,5 @@
 """Finds what a run of a recipe lacks: data and weights on this machine, or a model that its strategy can divide."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from medtune.benchmarks import find_benchmark, find_source

@@ -1,7 +1,5 @@
 """Opens the data of a recipe: the prepared folder, its benchmark and the training sets, and checks that they fit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Opens a prepared folder with the prompts of its benchmark, and draws media groups from its splits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Scores a finished run again from the answers on disk, for instance after its free answers were judged."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from medtune.benchmarks import paper_of

@@ -3,8 +3,6 @@
 Before this, `open_experiment` in `experiment.py` opens the recipe, its data and the run folder.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext

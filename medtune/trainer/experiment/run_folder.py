@@ -1,7 +1,5 @@
 """The folder of a run: the paths of its files, its recipe, and the facts recorded about its data when it began."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Writes the JSON files of a run and of its comparisons."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

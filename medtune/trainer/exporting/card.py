@@ -1,7 +1,5 @@
 """Writes the model card of an export: results, origin, proof, readers, terms and the recipe."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

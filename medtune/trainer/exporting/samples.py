@@ -1,7 +1,5 @@
 """Chooses the samples of a proof: questions of the run's prepared data where these are there, else made-up ones."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from medtune.data.media.load import load_media

@@ -4,8 +4,6 @@ All is written under a temporary name. The folder gets its own name only at the 
 leaves nothing behind.
 """
 
-from __future__ import annotations
-
 import gc
 import tempfile
 from collections.abc import Callable

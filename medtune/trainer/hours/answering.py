@@ -1,7 +1,5 @@
 """Measures what it takes to answer questions: some pieces of an evaluation, asked as the run asks them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

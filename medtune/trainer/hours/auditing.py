@@ -1,7 +1,5 @@
 """Measures what the audit at the end of a run takes: reading images for cues, and encoding them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

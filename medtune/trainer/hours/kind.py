@@ -1,7 +1,5 @@
 """Says whether the devices of a plan are of the same kind as that of this machine."""
 
-from __future__ import annotations
-
 import re
 
 from medtune.trainer.plan.devices import Devices

@@ -1,7 +1,5 @@
 """Lets a probe leave nothing behind: no file, no process group, no variable and no setting of torch."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tempfile

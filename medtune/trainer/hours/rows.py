@@ -1,7 +1,5 @@
 """The rows of the table of hours: what was counted in a phase of a run, and what it takes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Measures what a phase takes beside its answers: planning, writing predictions and scoring them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Measures some steps of a training stage and two of its validations, with the loop that trains in a run."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Prints the hours of a run as a table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from medtune.trainer.hours.pieces import Cost

@@ -3,8 +3,6 @@
 Of the devices of a run, that of rank 0 is counted, which never has less to do than another.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

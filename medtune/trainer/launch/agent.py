@@ -3,8 +3,6 @@
 Source: https://docs.pytorch.org/docs/stable/elastic/agent.html
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -4,8 +4,6 @@ A job that SLURM queues again, and ranks that torchrun starts again, run the sam
 run that they themselves began, and with no other.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

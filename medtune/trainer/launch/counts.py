@@ -1,7 +1,5 @@
 """Finds out how many machines and devices a run has, from its launcher, its arguments and its recipe."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping

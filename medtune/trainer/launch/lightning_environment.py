@@ -5,8 +5,6 @@ torchrun would be rank 0 of one. Its own handlers for SLURM write hpc_ckpt_1.ckp
 later training there would begin with it.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

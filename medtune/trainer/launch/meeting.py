@@ -1,7 +1,5 @@
 """Says where the launchers of several machines meet."""
 
-from __future__ import annotations
-
 import os
 import uuid
 from collections.abc import Mapping

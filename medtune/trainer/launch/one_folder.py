@@ -1,7 +1,5 @@
 """Lets all ranks of a run work in one folder."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

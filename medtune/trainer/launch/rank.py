@@ -1,7 +1,5 @@
 """What a process does as one rank of a run: it joins the others, ends with its launcher and tells its errors."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -3,8 +3,6 @@
 Source: https://slurm.schedmd.com/sbatch.html, OUTPUT ENVIRONMENT VARIABLES, and https://slurm.schedmd.com/scontrol.html
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -7,8 +7,6 @@ also be stopped by its handlers of signals, in the middle of a step.
 Source: https://slurm.schedmd.com/sbatch.html
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 import shlex

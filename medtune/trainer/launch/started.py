@@ -4,8 +4,6 @@ Source: the variables of torchrun (https://docs.pytorch.org/docs/stable/elastic/
 (https://slurm.schedmd.com/srun.html, OUTPUT ENVIRONMENT VARIABLES).
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

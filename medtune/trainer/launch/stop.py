@@ -4,8 +4,6 @@ While a model is trained or asked, a signal only sets a number: a handler that d
 middle of a collective, and each at another one. At all other times it raises `Stopped` at once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import sys

@@ -4,8 +4,6 @@ Ranks that stopped on request end with status 0, because torchrun takes every ot
 them again. The note tells their launcher that the work is not done.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Lets all ranks stop when a signal has asked any of them to: between two media groups, and after a step."""
 
-from __future__ import annotations
-
 from medtune.trainer.devices.ranks import ask_all_to_stop, highest, stop_heard
 from medtune.trainer.launch.stop import Stopped, asked_to_stop, note_stop
 

@@ -1,7 +1,5 @@
 """Finds the one change of a recipe with which it fits, by planning each change that the recipe and its model accept."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

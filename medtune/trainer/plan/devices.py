@@ -1,7 +1,5 @@
 """The machines that a run may use: how many, with how many devices, and how much memory a device has."""
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Counts what a run writes: into its folder, into the cache, and what an export of it takes afterwards."""
 
-from __future__ import annotations
-
 from medtune.trainer.recipe.schema import Recipe
 
 _WIDE_BYTES, _NARROW_BYTES = 4, 2

@@ -1,7 +1,5 @@
 """Counts what a device gathers at once of a model whose weights are divided among several."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

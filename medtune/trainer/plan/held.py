@@ -3,8 +3,6 @@
 All of it is exact, from the types and shapes of the parameters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -6,8 +6,6 @@ that of the real pass, however large the model is. Tensors without a fake one am
 masks, are computed for real, because code reads their values.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Says what memory a run lacks, and the change that makes it fit."""
 
-from __future__ import annotations
-
 from medtune.models.assemble import ZooEntry
 from medtune.trainer.plan.changes import change_that_fits
 from medtune.trainer.plan.devices import GB, Devices

@@ -3,8 +3,6 @@
 Shape legend: B rows, L tokens, T target tokens, C channels, T tiles, H height, W width.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

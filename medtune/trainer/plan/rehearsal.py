@@ -3,8 +3,6 @@
 A deep decoder is rehearsed with a few of its layers: what each further layer of a kind adds is what the last one added.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Reads from prepared data how long the rows of a training are, for the plan."""
 
-from __future__ import annotations
-
 from heapq import nlargest, nsmallest
 
 from medtune.data.types import MediaGroup

@@ -1,7 +1,5 @@
 """Prints a plan as a table, as it stands in the headers of the recipes."""
 
-from __future__ import annotations
-
 from medtune.trainer.plan.devices import GB, Devices
 from medtune.trainer.plan.plan import Phase, Plan, Sizes
 from medtune.trainer.recipe.schema import Recipe

@@ -4,8 +4,6 @@ Every error message names the field, its value, the wanted values in plain words
 it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import typing

@@ -1,7 +1,5 @@
 """Refuses a recipe with values that no run could use, before any data or model is loaded."""
 
-from __future__ import annotations
-
 from medtune.models.endpoint.settings import check_endpoint
 from medtune.models.tuning.plan import Lora
 from medtune.models.weights.loading_options import CODES, set_fields

@@ -1,7 +1,5 @@
 """Counts what a first recipe for data has to know: questions, media and the length of answers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

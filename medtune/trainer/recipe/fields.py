@@ -1,7 +1,5 @@
 """Lists the fields of a recipe with type, default and meaning, taken from the dataclasses and their docstrings."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re

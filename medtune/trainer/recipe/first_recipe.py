@@ -4,8 +4,6 @@ The numbers are our own choices, made so that a first run ends soon and shows wh
 measured them on these data, and the recipe says so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The settings of a judge, which `medtune judge --judge FILE` reads: the model that judges, and its instructions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Merges layers of settings (files, then `--set`) and finds the layer that a value comes from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Describes the type of a field in plain words, for instance "whole number or none" or "one of image, text_only"."""
 
-from __future__ import annotations
-
 import dataclasses
 import types
 import typing

@@ -1,7 +1,5 @@
 """Reads the plugin folders that a recipe names, and lets medtune find the extensions in them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Applies `eval.protocol: published`: the temperature, repeats and token limit that a benchmark's authors state."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from medtune.eval.benchmark import Benchmark

@@ -1,7 +1,5 @@
 """Reads a recipe from its YAML file, the recipes that it extends and `--set`, and checks it."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Chooses how answers are read from the questions that are asked."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The schema of a recipe: one frozen dataclass for each block, whose docstrings `medtune show --fields` prints."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

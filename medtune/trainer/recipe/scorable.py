@@ -1,7 +1,5 @@
 """Refuses a recipe whose answers could not be scored, before a model is loaded."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Says which settings of a recipe may change when a run is resumed, and what a command changed of the others."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

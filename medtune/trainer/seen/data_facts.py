@@ -1,7 +1,5 @@
 """Records which data a run began with, and says what has changed when it goes on with others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

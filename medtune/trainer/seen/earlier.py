@@ -1,7 +1,5 @@
 """Finds what the weights that a recipe begins with were trained on, and whether the evaluated patients are among it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from medtune.data.types import MediaGroup

@@ -1,7 +1,5 @@
 """Reads what the trained weights that a recipe begins with say about themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from medtune.models.weights.adapters.read import adapter_folder

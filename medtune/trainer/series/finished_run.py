@@ -1,7 +1,5 @@
 """Opens the folder of a run to read its answers: without its model, and therefore without torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 

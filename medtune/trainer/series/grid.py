@@ -1,7 +1,5 @@
 """Makes one run for every combination of the values in a recipe's grid, and a table of all runs."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product

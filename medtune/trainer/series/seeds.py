@@ -1,7 +1,5 @@
 """Makes the N runs of `medtune run RECIPE --seeds N`, which differ in `train.seed`, and computes their common gain."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path

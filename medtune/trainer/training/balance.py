@@ -4,8 +4,6 @@ A model that is trained on ninety answers "no" and ten answers "yes" can learn t
 scores 0.90.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple

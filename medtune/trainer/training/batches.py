@@ -1,7 +1,5 @@
 """Makes micro-batches from media groups: each image is read once, and a group's questions share one tree of tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Trains one stage: gives module, data, strategy and callbacks to a Lightning trainer and runs it to the last step."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import warnings

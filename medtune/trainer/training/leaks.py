@@ -1,7 +1,5 @@
 """Refuses training data that teach what a run asks: the same patients or media, or what looks alike."""
 
-from __future__ import annotations
-
 from medtune.data.prepared.content.shared import SharedMedia, shared_content, shown_media
 from medtune.data.prepared.lookalikes.perceptual_hash import MAX_DISTANCE
 from medtune.data.prepared.read import Prepared

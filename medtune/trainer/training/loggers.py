@@ -1,7 +1,5 @@
 """Opens the loggers of a run: metrics.csv in every run, and W&B unless the recipe disables it."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import netrc

@@ -1,7 +1,5 @@
 """The training data of a run: one prepared folder, or a mixture of several, each with its own benchmark's prompts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

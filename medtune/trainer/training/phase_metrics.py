@@ -1,7 +1,5 @@
 """Turns the scores of a phase into a flat mapping of names to values, for metrics.csv and W&B."""
 
-from __future__ import annotations
-
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.scoring.score import LevelScore, PhaseScores
 

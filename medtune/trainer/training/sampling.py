@@ -1,7 +1,5 @@
 """Draws the media groups of each optimizer step; they are the same for any number of devices."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Decides which names a saved state of training has: those of the parameters that learn, and no others."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

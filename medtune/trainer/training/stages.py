@@ -1,7 +1,5 @@
 """Plans the stages of a training: the questions that each one learns, its number of steps, and its first step."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence

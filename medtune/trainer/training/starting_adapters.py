@@ -4,8 +4,6 @@ The main process makes the file once, before the first stage. Every process, eve
 so that all of them begin with the same numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

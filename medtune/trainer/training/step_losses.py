@@ -4,8 +4,6 @@ A number of a GPU is read only after all that was queued before it has run. To r
 backward pass would leave the device without work twice in each pass.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

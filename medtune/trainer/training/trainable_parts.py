@@ -1,7 +1,5 @@
 """Formats the table of trainable parts as text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from medtune.models.tuning.apply import PartRow

@@ -1,7 +1,5 @@
 """Fills the cache of volumes of a recipe: what is there is left, what is broken is named, and the rest is made."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import functools

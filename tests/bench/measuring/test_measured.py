@@ -1,7 +1,5 @@
 """Tests the measurement of time and memory for benches."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.measuring.measured import peak_memory_gb, refuse_subject, timed

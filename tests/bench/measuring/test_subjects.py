@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from bench.measuring.subjects import first_simulated, released

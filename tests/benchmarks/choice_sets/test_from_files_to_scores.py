@@ -1,7 +1,5 @@
 """Tests PMC-VQA, OmniMedVQA, MedXpertQA and MMMU from their files to scores, with a nano model on CPU."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

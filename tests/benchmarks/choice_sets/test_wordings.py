@@ -1,7 +1,5 @@
 """Tests that a right answer scores 1 and a wrong one 0, however it is worded, on real and on made rows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Words an answer in the ways in which models do, for tests that a right answer is right however it is worded."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 REASONING = (

@@ -4,8 +4,6 @@ The official code of version 2 reads them once, and its readings are recorded in
 tests use the same sentences with other words in them.
 """
 
-from __future__ import annotations
-
 import random
 
 REFUSALS = ("", " ", "\n", "I cannot tell.", "Sorry, no.", "N/A", "none", "nan", "null", "<think>", "<think>a</think>")

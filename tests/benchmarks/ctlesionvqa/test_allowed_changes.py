@@ -1,7 +1,5 @@
 """Tests which changes of a training scan CTLesionVQA's questions allow."""
 
-from __future__ import annotations
-
 import pytest
 
 from medtune.benchmarks.ctlesionvqa.allowed_changes import SUBTYPES, allowed_changes

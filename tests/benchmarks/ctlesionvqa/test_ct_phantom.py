@@ -1,7 +1,5 @@
 """Tests that the true findings of simulated scans agree with measurements in their voxels."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests CTLesionVQA's official prompts of version 2: sent as they are written, and named in every output."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

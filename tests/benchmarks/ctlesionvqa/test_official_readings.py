@@ -1,7 +1,5 @@
 """Compares our twins of version 2's parsers and scores with its own code's readings of thousands of replies."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

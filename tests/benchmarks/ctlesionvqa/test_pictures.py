@@ -1,7 +1,5 @@
 """Tests the pictures and clips that version 2 is released with, for users without the scans, and how they are asked."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests that the results of version 2's evaluation kit are scored as they are."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests that tables of scans fill the facets of patients that the table of questions leaves empty."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Mapping

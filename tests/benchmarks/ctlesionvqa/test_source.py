@@ -1,7 +1,5 @@
 """Tests the reader of CTLesionVQA: both versions, all spellings, both formats of a row, scans and their facets."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil

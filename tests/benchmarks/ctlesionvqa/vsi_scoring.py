@@ -1,7 +1,5 @@
 """Scores a number in a reply as VSI-Bench's present code does, for comparison in tests."""
 
-from __future__ import annotations
-
 from medtune.benchmarks.ctlesionvqa.number_parsers import vsi_number
 from medtune.benchmarks.ctlesionvqa.relative_accuracy import vsi_code
 

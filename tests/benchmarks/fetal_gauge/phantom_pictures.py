@@ -1,7 +1,5 @@
 """Draws the README's pictures: `python -m tests.benchmarks.fetal_gauge.phantom_pictures docs/phantom`."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Infers from Fetal-Gauge's printed numbers how many of its questions each task can have, which is not published."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Tests that the table reader reads a table with Fetal-Gauge's columns, as the benchmark's README lists them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

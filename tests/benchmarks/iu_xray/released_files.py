@@ -1,7 +1,5 @@
 """Writes annotation.json and test.json as they were released: the real ids in their order, with invented reports."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests that reports are scored by their words whatever their layout, and that no score stands without its context."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import replace

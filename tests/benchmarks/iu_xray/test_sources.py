@@ -1,7 +1,5 @@
 """Tests that the releases of IU X-ray are read as they are: parts, counts, repeated reports, and which one it is."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

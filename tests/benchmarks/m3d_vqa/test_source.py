@@ -1,7 +1,5 @@
 """Tests the reader of M3D-VQA: both formats of a row, spellings, rejects, and the meaning of volumes' values."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections import Counter

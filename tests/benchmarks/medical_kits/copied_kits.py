@@ -1,7 +1,5 @@
 """Copies of MedEvalKit's prompts and MMMU's file of them, with texts of our own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 MEDEVALKIT = {

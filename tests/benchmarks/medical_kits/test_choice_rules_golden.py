@@ -1,7 +1,5 @@
 """Tests the kits' rules for multiple-choice questions against what the kits' own code gave."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

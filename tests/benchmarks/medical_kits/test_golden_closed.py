@@ -1,7 +1,5 @@
 """Tests the rules for closed questions, the totals of MedEvalKit's sets and the ceilings against recorded values."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests the rules for open questions against recorded values of the kits' own code."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests that reports are scored as MedEvalKit and R2Gen score them, against values that their own code gave."""
 
-from __future__ import annotations
-
 from medtune.benchmarks.medical_kits.reports import medevalkit_report, r2gen_report
 from tests.eval.golden import near, recorded
 

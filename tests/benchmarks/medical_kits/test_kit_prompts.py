@@ -1,7 +1,5 @@
 """Tests that the field's sets are asked in MedEvalKit's or MMMU's prompts, as a user writes them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

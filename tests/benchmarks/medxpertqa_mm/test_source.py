@@ -1,7 +1,5 @@
 """Tests the reader of MedXpertQA MM: both layouts, options that are taken off the questions, one to six images."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter

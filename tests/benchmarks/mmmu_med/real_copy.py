@@ -3,8 +3,6 @@
 The real files hold neither the texts of the questions nor the images.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

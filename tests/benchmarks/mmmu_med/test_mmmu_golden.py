@@ -1,7 +1,5 @@
 """Tests that `medtune score` shows the rules of other tools on real replies with the numbers that their code gave."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

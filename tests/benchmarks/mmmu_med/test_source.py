@@ -1,7 +1,5 @@
 """Tests the reader of MMMU's medical subjects: its two parts, places of images, lists in texts, and wrong rows."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

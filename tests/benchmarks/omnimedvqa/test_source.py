@@ -1,7 +1,5 @@
 """Tests the reader of OmniMedVQA: two to four options, answers in words, the row with another key, and archives."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter

@@ -1,7 +1,5 @@
 """Tests reading PathVQA: the repository's JSON and a mirror of the hub's parquet files, with invented images."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests the reader of PMC-VQA: both versions and three test files, articles, letters, archives and wrong rows."""
 
-from __future__ import annotations
-
 import csv
 import shutil
 from collections import Counter

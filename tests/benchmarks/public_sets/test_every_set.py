@@ -1,7 +1,5 @@
 """Tests the contract that every module in medtune/benchmarks/public_sets/sets must keep."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

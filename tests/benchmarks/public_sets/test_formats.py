@@ -1,7 +1,5 @@
 """Tests the readers of sets of which we have no real files, on files in the documented formats."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests how broken files of public sets are rejected when a benchmark is rebuilt from them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Reads the official score files of ReXSonoVQA, which tests compare with; medtune itself reads none."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from medtune.benchmarks.facets import duration_bin

@@ -1,7 +1,5 @@
 """Compares both parsers of letters with what the official extractor reads, on recorded and on the authors' replies."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

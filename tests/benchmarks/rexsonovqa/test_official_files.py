@@ -1,7 +1,5 @@
 """Compares the authors' score files, which are not part of the project, with the numbers in their paper."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """ReXSonoVQA's own words for the judge: read from a script of the released shape, sent verbatim, refused if changed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

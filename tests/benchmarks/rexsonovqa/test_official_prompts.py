@@ -1,7 +1,5 @@
 """ReXSonoVQA's own prompts: read from its files, in a system turn, with every question as it was released."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests that the official result files of ReXSonoVQA are scored as they are, without the videos."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests the reader of ReXSonoVQA: its table, its errors about wrong rows and videos, and the real questions."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter

@@ -1,7 +1,5 @@
 """Reads the real test questions of VQA-RAD and SLAKE."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from medtune.benchmarks import find_source

@@ -1,7 +1,5 @@
 """Tests that words for yes and no in a Chinese reply count only where they answer the question."""
 
-from __future__ import annotations
-
 import pytest
 
 from medtune.benchmarks.short_answers.chinese_yes_no import parse_chinese_yes_no

@@ -1,7 +1,5 @@
 """Tests the rules of other kits as rows beside ours: the ceilings of a perfect model, and the published tables."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tests medtune's own rule on the real questions: a right answer is right in any wording, a wrong one never is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests how cells of released tables become answers, and how bad cells are told."""
 
-from __future__ import annotations
-
 import pytest
 
 from medtune.benchmarks.short_answers.released_answers import released_answer

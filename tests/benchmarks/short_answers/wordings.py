@@ -1,7 +1,5 @@
 """Words right answers to real questions in many ways, as models do."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Makes all files of a simulation at once, as a test needs them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

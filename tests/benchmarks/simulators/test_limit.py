@@ -1,7 +1,5 @@
 """Tests that `prepare --limit` simulates the patients that it keeps and no others, and that they are what they were."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests reading SLAKE: the real questions, the languages and their leaks, the archive of images, and bad files."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import zipfile

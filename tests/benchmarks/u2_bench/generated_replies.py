@@ -4,8 +4,6 @@ The official scripts read them once, and their readings are recorded in official
 use the same sentences with other words in them.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 

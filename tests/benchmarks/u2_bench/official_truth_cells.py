@@ -6,8 +6,6 @@ Source:
     qwen_seg_eval.py.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Collection, Mapping

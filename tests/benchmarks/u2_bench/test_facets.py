@@ -1,7 +1,5 @@
 """Tests the facets that U2-Bench's rows state: sex, age, box size and phantom, named as in other benchmarks."""
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """U2-Bench's official prompts as they are sent: every scenario of the released tables, the paper's files, the kit's."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Mapping

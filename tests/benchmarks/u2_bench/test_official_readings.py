@@ -1,7 +1,5 @@
 """Compares our twins of U2-Bench's scripts with what the scripts themselves read in thousands of generated replies."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

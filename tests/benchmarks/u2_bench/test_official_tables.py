@@ -1,7 +1,5 @@
 """Tests what the rows of the official scripts in U2-Bench's tables lose, round and say."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

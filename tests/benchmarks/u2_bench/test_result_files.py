@@ -1,7 +1,5 @@
 """Tests that the replies of the benchmark's own kit are scored beside the released table, and not without proof."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil

@@ -1,7 +1,5 @@
 """The reader of U2-Bench: every spelling of its columns, images inside of cells, the traps of its data set ids."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Mapping, Sequence

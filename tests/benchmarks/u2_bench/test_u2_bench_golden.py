@@ -1,7 +1,5 @@
 """Compares U2-Bench's scores with recorded values of the official scripts."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

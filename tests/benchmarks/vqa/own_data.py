@@ -1,7 +1,5 @@
 """Writes data sets in every layout that the door reads, for tests that go from the files to a score."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Writes small tables and pictures for tests of the door, and reads them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tests that bad tables are refused with a message that names the file, the field and what to do."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

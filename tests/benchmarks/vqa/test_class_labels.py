@@ -1,7 +1,5 @@
 """Tests that the class names of a data set's label column are the options of its questions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import datasets

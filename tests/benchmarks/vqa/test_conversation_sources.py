@@ -1,7 +1,5 @@
 """Tests reading the data sets of ms-swift and LLaMA-Factory."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests the ways in which a table names its media: paths, links, URLs, base64, bytes, films and volumes."""
 
-from __future__ import annotations
-
 import base64
 import json
 import threading

@@ -1,7 +1,5 @@
 """Tests that no file, row or wish of the user is lost in silence."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests on all test questions of VQA-RAD and SLAKE that a perfect model is perfect, however it words its answers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

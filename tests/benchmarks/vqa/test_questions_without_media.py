@@ -1,7 +1,5 @@
 """Tests that questions without media and without a patient never get from training into the test by being repeated."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

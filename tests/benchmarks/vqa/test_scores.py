@@ -1,7 +1,5 @@
 """Tests the scores of anybody's own questions: the primary metric, the tables, the facets and the judge's points."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

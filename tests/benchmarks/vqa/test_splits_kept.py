@@ -1,7 +1,5 @@
 """Tests that the split that data bring is kept by every source, and never moves a test row into train."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Tests reading a user's own table: columns, kinds of answers, facets and splits."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

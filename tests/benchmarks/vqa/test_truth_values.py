@@ -1,7 +1,5 @@
 """Tests that truth values in a CSV file mean what they mean in JSON."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

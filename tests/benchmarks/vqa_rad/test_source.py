@@ -1,7 +1,5 @@
 """Tests reading VQA-RAD: the real release, the other releases' forms, what is repaired, and bad files."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tests VQA-RAD's real files from prepare to the report, with a tiny random model."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Changes of training images, and what they must not be applied to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

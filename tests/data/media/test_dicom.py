@@ -1,7 +1,5 @@
 """Values here are computed by hand from DICOM PS3.3 C.11.2.1.2.1 (linear window)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows that cannot be asked: counted, kept in a file, and refused where they are too many."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tests prepared folders whose questions are about several media items or about none, and their splits and rejects."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

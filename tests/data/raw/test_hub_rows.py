@@ -1,7 +1,5 @@
 """Tests reading tables with Hugging Face `datasets`."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Questions with lettered options inside."""
 
-from __future__ import annotations
-
 from string import ascii_uppercase
 
 import pytest

@@ -1,7 +1,5 @@
 """Writes the YAML files of official prompts that a user writes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

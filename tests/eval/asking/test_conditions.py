@@ -1,7 +1,5 @@
 """Tests the conditions that change the prompt and not the image."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests that official prompts are read from the benchmark's files, sent verbatim, and named in every output."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests that each way to cheat is flagged by its row of the audit, and that an honest model is not flagged."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

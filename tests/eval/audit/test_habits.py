@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from medtune.data.types import Condition, Question
 from medtune.eval.audit.habits import collapse_by_subtype, most_frequent_answer_row
 from medtune.eval.audit.subject import Subject

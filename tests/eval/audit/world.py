@@ -1,7 +1,5 @@
 """Makes a benchmark of small pictures for tests, and models that cheat on it in one way each."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

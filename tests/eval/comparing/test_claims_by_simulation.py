@@ -4,8 +4,6 @@ Of 2,000 studies (`soak`) at most 6 in 100 may claim one: 0.05 and two standard 
 limit that is as many of their own standard errors above 0.05.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Tests the comparison of two sets of answers against counts by hand, statsmodels and all sign flips."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import xml.etree.ElementTree as ET

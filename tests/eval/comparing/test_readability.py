@@ -1,7 +1,5 @@
 """Tests that a gain says how much of it goes with replies that became readable."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The rule for a gain, and the words for what falls, on differences made by hand."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Tests weighted kappa against statsmodels and values by hand, and the reading of files with a person's scores."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

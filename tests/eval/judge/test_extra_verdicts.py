@@ -1,7 +1,5 @@
 """Tests that extra verdicts have a table of their own and change no other number."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Tests that verdicts are kept and that answers without a verdict are counted; none is lost or invented."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

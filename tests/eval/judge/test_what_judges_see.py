@@ -1,7 +1,5 @@
 """Tests that a judge is shown the whole conversation, and never the mark of a media item."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests the metrics of open and closed answers against torchmetrics and by hand."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

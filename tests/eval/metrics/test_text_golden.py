@@ -1,7 +1,5 @@
 """Tests text metrics against recorded values of pycocoevalcap and bert-score."""
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

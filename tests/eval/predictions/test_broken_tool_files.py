@@ -1,7 +1,5 @@
 """Tests that each kind of broken or foreign file is refused with a message that names it and says what to do."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

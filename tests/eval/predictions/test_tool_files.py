@@ -1,7 +1,5 @@
 """Tests that predictions of lmms-eval and VLMEvalKit are scored like our own."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random

@@ -1,7 +1,5 @@
 """Tests in which order a tool's row shows the options of a question."""
 
-from __future__ import annotations
-
 import pytest
 
 from medtune.data.types import Question

@@ -1,7 +1,5 @@
 """Tests that other tools' rows of U2-Bench, CTLesionVQA and M3D-VQA are matched with questions by true answers."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Makes questions that were asked in several passes, and the replies to them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from medtune.benchmarks import find_benchmark

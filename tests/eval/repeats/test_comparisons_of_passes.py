@@ -1,7 +1,5 @@
 """Tests that gains, comparisons, seeds and audits go by all passes, and that their outputs say so."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

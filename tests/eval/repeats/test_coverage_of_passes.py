@@ -4,8 +4,6 @@ The truth is the accuracy over all patients and all replies that the model could
 answer varies by patient and by question, and each pass draws from it anew.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

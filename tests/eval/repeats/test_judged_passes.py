@@ -1,7 +1,5 @@
 """Tests free answers in several passes: a question waits until all its answers are judged."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

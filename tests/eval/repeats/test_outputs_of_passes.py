@@ -1,7 +1,5 @@
 """Tests `medtune score` and the report on questions that were asked in several passes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests that every score counts the replies of all passes, with each pass scored as a whole."""
 
-from __future__ import annotations
-
 import statistics
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Tests that benchmarks' own tables are the mean of the passes, and that rules of their own see all passes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

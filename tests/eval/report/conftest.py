@@ -1,7 +1,5 @@
 """Fixtures with run folders: one on clean data, and one whose texts contain markup and right-to-left writing."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Makes run folders like those of a run from real questions and made-up answers, without a model and without torch."""
 
-from __future__ import annotations
-
 import functools
 import json
 import math

@@ -1,7 +1,5 @@
 """What the first lines of a report may claim: about patients, about checks without the model, and about what falls."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

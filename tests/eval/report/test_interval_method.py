@@ -1,7 +1,5 @@
 """Tests that every page of a report names the method of its intervals."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from medtune.benchmarks import paper_of

@@ -1,7 +1,5 @@
 """Tests that scores, labels and reports say what look-alikes in train are worth."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

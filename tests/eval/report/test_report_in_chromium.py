@@ -1,7 +1,5 @@
 """Tests the report in a real browser, on data with texts that could break it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

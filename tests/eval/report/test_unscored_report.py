@@ -1,7 +1,5 @@
 """Tests the sentences of a report about answers that wait for a judge."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests which free texts are the same after normalisation, and which stay different."""
 
-from __future__ import annotations
-
 import string
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests that a right answer scores 1 however it is worded, and that a wrong one never does."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Tests that refusals are told from answers, and counted by their kind."""
 
-from __future__ import annotations
-
 import pytest
 
 from medtune.data.types import Prediction, PredictionKey, Reading

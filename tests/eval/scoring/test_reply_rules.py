@@ -1,7 +1,5 @@
 """Tests that the rules of other tools stand beside our scores: in the scores, in scores.json and in the report."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 from medtune.eval.scoring.tables import Table, finite_table, rank, table_text

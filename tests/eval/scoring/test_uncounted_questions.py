@@ -1,7 +1,5 @@
 """Tests that every output with scores by likelihood says which questions they leave out."""
 
-from __future__ import annotations
-
 import doctest
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tests that answers that wait for a judge are counted, and enter no score, no gain and no significance test."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

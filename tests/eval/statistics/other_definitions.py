@@ -1,7 +1,5 @@
 """Other definitions of statistics, which medtune does not use; the golden values of tests contain them too."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

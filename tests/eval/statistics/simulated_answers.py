@@ -5,8 +5,6 @@ of questions, from a gamma distribution with a given coefficient of variation. B
 share of right answers in the population is the mean skill.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Tests the coverage of intervals and the level of tests on simulated answers whose truth is known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

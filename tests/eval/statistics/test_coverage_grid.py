@@ -8,8 +8,6 @@ A few data sets of each setting (`slow`) say too little about it alone. What is 
 together too, and of their share the standard error is as small as that of one setting with thousands of data sets.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from itertools import product

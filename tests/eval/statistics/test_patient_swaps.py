@@ -1,7 +1,5 @@
 """The test that swaps whole patients, against every arrangement tried by hand and against scipy."""
 
-from __future__ import annotations
-
 import doctest
 import itertools
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Names the plugin for every test of this folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

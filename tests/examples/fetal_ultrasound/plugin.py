@@ -1,7 +1,5 @@
 """The plugin in examples/fetal_ultrasound."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

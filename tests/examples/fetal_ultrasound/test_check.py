@@ -1,7 +1,5 @@
 """Tests that the worked example of a plugin keeps every contract, as `medtune check` tells its author."""
 
-from __future__ import annotations
-
 import pytest
 
 from medtune.trainer.commands.cli import main

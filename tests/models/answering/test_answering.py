@@ -1,7 +1,5 @@
 """Compares answers with and without shared rows with transformers' own forward and with each other."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace

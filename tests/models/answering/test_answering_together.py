@@ -1,7 +1,5 @@
 """Compares groups that are answered in one forward pass with each of them alone, for every family."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path

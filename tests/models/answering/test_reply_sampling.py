@@ -1,7 +1,5 @@
 """Tests replies that are drawn at a temperature: their distribution, and that seeds repeat them in any batch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any

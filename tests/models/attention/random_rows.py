@@ -1,7 +1,5 @@
 """Random rows of trees with images, and who sees whom in them, written down from the paths of the trees."""
 
-from __future__ import annotations
-
 import random
 
 import torch

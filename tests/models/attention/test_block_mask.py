@@ -1,7 +1,5 @@
 """Compares the block masks that are made from columns with torch's own, and flex_attention with the columns."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Compares chunked attention with attention under a dense mask that is written down from the paths of the tree."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Tests that flex_attention on a GPU gives the outputs and gradients of chunked attention on a CPU."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

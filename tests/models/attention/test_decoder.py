@@ -1,7 +1,5 @@
 """Compares decoders that read columns with plain transformers; negative controls must fail."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Twins as checkpoints in folders, and questions to ask them, for the tests of the doctor."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Plants ten faults, each of which the doctor has to find under its name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests that every twin passes all checks: over images, videos and volumes, from files in three number formats."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product

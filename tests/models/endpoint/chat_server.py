@@ -1,7 +1,5 @@
 """A local OpenAI-compatible server for tests, which answers, streams, stalls, breaks off or refuses as a test wants."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

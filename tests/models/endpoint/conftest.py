@@ -1,7 +1,5 @@
 """Fixtures of the tests of endpoints: a local server and clients of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests answering with a model on a server: order, concurrency, images as data URLs, estimate and cap of the cost."""
 
-from __future__ import annotations
-
 import base64
 import io
 import threading

@@ -1,7 +1,5 @@
 """Tests single requests: replies, streams, retries, refusals, the cache, the costs and their cap."""
 
-from __future__ import annotations
-
 import json
 import time
 from email.utils import formatdate

@@ -1,7 +1,5 @@
 """Tests the body of requests with several pictures, turns and no picture at all."""
 
-from __future__ import annotations
-
 from medtune.data.types import MEDIA_MARK, Prompt, Turn
 from medtune.models.endpoint.messages import request_body
 from medtune.models.endpoint.settings import Endpoint

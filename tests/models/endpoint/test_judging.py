@@ -1,7 +1,5 @@
 """Tests a judge on a server: the verdict's schema, concurrency, and answers that get no verdict."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests options read off a server's `prompt_logprobs`: equal to those of the model in this process, or refused."""
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Compares a computed tensor with its recorded values, and describes the first difference in words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

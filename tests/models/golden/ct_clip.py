@@ -1,7 +1,5 @@
 """Computes the recorded values of CT-CLIP's tower and of CT-CHAT's projector."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

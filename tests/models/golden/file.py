@@ -3,8 +3,6 @@
 Source: shared/golden/README.md.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Computes the recorded values of M3D's tower and of its projector with spatial pooling."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

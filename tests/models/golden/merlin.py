@@ -1,7 +1,5 @@
 """Computes the recorded values of Merlin's tower with its heads, and of the report model's tower and projector."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Computes the recorded values of the preparations of volumes, each from a NIfTI file through the cache."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path

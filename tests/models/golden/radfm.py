@@ -1,7 +1,5 @@
 """Computes the recorded values of RadFM's tower and of its projector."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

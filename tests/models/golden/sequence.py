@@ -3,8 +3,6 @@
 Shape legend: B rows, L tokens, E embedding width, V vocabulary, S scans, T tokens of a scan, X tokens of all scans.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 

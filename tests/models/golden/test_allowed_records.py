@@ -1,7 +1,5 @@
 """Tests golden files that use more of the format than the shared ones do, such as scans in answers."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

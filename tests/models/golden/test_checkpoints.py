@@ -1,7 +1,5 @@
 """Compares sequences and tensor names with what was recorded from published checkpoints' own files."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Tests that the models agree with every golden file, and that a wrong model does not."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs the case of a golden file and compares its values one by one with the recorded ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Writes tiny image encoders with random weights as folders in timm's format, for `timm:local-dir:FOLDER`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Shape legend: B media items, F pictures, h, w features of a picture, D feature width.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Fixtures of the release folders: written once, with tiny towers in the zoo, and without a hub."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ The entries of the zoo read them; only the widths of the towers and projectors a
 the language models come from the folders' own config.json.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Trains sentencepiece tokenizers of LLaMA's kind on a small text, and writes them as releases do."""
 
-from __future__ import annotations
-
 import io
 import json
 from functools import cache

@@ -1,7 +1,5 @@
 """Tests what release folders hold: tokenizers, names, shapes and words that are wrong, and what is done with them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

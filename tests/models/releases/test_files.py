@@ -1,7 +1,5 @@
 """Tests the release folders of the models over volumes: whole ones are read, others refused before weights are read."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

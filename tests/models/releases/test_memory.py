@@ -1,7 +1,5 @@
 """Tests that a wide checkpoint is narrowed while it is read: the wide tensors are never all in memory."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Tests that a release whose weights stay in their files has the values of one that is read at once."""
 
-from __future__ import annotations
-
 import pytest
 from peft import PeftModel
 

@@ -1,7 +1,5 @@
 """Compares replies that grow behind one row with those of a row for each prompt; negative controls must fail."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tests how prompts are laid out for their replies: once, within the budget, behind media that are read once."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Tests the layout with the chat template of a tokenizer."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Tests that each end token of a checkpoint's generation_config.json ends a reply, is cut, and that one is learnt."""
 
-from __future__ import annotations
-
 import json
 from contextlib import nullcontext
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests sequences: learnt tokens, the place of the image, and control tokens that are spelt out in data."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

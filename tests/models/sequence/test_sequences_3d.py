@@ -1,7 +1,5 @@
 """Tests the layouts of the published 3D models; tests/models/golden compares them with recorded values."""
 
-from __future__ import annotations
-
 import pytest
 from transformers import PreTrainedTokenizerFast
 

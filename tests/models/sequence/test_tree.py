@@ -1,7 +1,5 @@
 """Tests trees of sequences with a common beginning: their nodes, and that they contain all sequences."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """What a forked rank does in the tests of answering with a divided model."""
 
-from __future__ import annotations
-
 import functools
 import multiprocessing
 import time

@@ -3,8 +3,6 @@
 It imports little, because every forked rank imports it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any

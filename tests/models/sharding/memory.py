@@ -1,7 +1,5 @@
 """Measures the anonymous memory of a rank while it builds and asks a model that is divided, or one that is whole."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import threading

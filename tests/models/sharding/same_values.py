@@ -1,7 +1,5 @@
 """Compares a model whose weights stayed in their files until they were read with one that was loaded at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

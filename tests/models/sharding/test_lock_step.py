@@ -1,7 +1,5 @@
 """Compares what ranks with a divided model answer, each at its own pace, with the answers of one device."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -3,8 +3,6 @@
 `make test-slow` measures smaller models, in tests/trainer/plan/test_planned_and_measured.py.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests that weights which stay in their files have the values of weights that are read at once, to the last bit."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tests that any tower with any projector gives the stated number of tokens and can be trained."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

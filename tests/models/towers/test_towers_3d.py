@@ -1,7 +1,5 @@
 """Tests the sizes, parameter counts and peculiarities of the 3D towers and projectors."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """Tests the tower for clips: its input, and the effect of the order of frames."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

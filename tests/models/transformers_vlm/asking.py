@@ -1,7 +1,5 @@
 """Asks transformers itself about an image, to compare its answers with those of medtune's adapter."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

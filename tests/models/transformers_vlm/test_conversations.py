@@ -3,8 +3,6 @@
 The processor writes the whole conversation; two images swapped, and an earlier answer changed, must be seen.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

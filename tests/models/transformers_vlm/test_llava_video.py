@@ -1,7 +1,5 @@
 """Tests LLaVA-Video: the tokens of a frame with their line breaks, and the released folders."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests that checkpoints on disk are read completely or refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Compares every family with transformers' own forward and generate; negative controls must fail."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests checkpoints that a family reads besides its twin: another processor, another language model."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tests that towers read no values back from the device, on stand-ins for a GPU, and give the same features."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 

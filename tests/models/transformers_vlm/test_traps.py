@@ -1,7 +1,5 @@
 """Tests known pitfalls of transformers' model families, one each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

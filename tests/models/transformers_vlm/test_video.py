@@ -1,7 +1,5 @@
 """Compares every family with transformers' own forward on videos; negative controls must fail."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

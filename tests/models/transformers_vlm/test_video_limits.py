@@ -3,8 +3,6 @@
 The numbers of visual tokens were recorded from qwen-vl-utils 0.0.14 (`fetch_video`, with image_patch_size 14 and 16).
 """
 
-from __future__ import annotations
-
 from functools import cache
 from types import SimpleNamespace
 from typing import Any

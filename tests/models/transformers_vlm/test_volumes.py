@@ -1,7 +1,5 @@
 """Tests CTs that models of images and videos are shown as slices or as a video, or refuse."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tests which parameters learn, and that a run notices it when others do."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

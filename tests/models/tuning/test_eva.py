@@ -1,7 +1,5 @@
 """Tests EVA, whose adapters begin with the directions of what goes into a layer, against peft's own code."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Tests LoRA on every twin: the adapted layers, the saved weights, and the answers after reading them back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tests that recomputed activations give the same gradients with less memory, also for a frozen language model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

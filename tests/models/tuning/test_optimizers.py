@@ -1,7 +1,5 @@
 """Tests that AdamW with moments in 8 bits takes nearly the same steps as plain AdamW."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

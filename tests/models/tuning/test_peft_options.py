@@ -1,7 +1,5 @@
 """Tests that every option of LoRA gives the weights that plain peft gives, and can be merged and read back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path

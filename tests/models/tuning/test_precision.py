@@ -1,7 +1,5 @@
 """Tests the number types of every twin, and that bf16-mixed gives finite outputs close to those in float32."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tests QLoRA: which layers are held in 4 bits, their outputs, and the answers of adapters that are read back."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests the schedules of the learning rate against closed forms and the schedules of transformers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

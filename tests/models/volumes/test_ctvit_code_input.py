@@ -1,7 +1,5 @@
 """Tests code ids in place of volumes: all sources of the ids of a scan give the same ids and the same answer."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 from pathlib import Path

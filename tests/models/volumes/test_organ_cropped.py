@@ -1,7 +1,5 @@
 """Tests the nn_ models: the weights of their base model, and the crop that they see."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

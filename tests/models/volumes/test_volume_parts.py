@@ -1,7 +1,5 @@
 """Tests models over volumes with their twins: answers about a scan."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Writes a cache of the Hugging Face hub by hand, in the layout that huggingface_hub reads."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping
 from pathlib import Path

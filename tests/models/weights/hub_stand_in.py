@@ -1,7 +1,5 @@
 """A stand-in of the Hugging Face hub on this machine, which answers with the real status codes and headers."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading

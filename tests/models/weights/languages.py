@@ -1,7 +1,5 @@
 """Writes tiny language models of several families as folders in transformers' format."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

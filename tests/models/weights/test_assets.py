@@ -1,7 +1,5 @@
 """Tests both sources of pretrained files with wheels that the tests write; the network is not used."""
 
-from __future__ import annotations
-
 import zipfile
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests pocket_ct with language models of transformers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

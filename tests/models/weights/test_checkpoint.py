@@ -1,7 +1,5 @@
 """Tests checkpoints: they hold exactly the trained weights, and are refused where they do not fit."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests that a merged model equals the adapted one, and that an export can be read back."""
 
-from __future__ import annotations
-
 import json
 from contextlib import nullcontext
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests what a user reads when the hub gives a checkpoint, refuses it, or cannot be reached."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests the key maps of published files: tensors that are read, may be left out, or are refused."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

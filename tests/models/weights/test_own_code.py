@@ -1,7 +1,5 @@
 """Tests that no checkpoint runs code of its own, and that no call of transformers could ask whether it may."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import json

@@ -1,7 +1,5 @@
 """Tests the transform of models over volumes that is had without the model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests uploads to the hub, against a server on this machine that speaks the hub's protocol as far as they need it."""
 
-from __future__ import annotations
-
 import base64
 import json
 import threading

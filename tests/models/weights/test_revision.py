@@ -1,7 +1,5 @@
 """Tests that weights of the hub are read from the revision that a recipe names, offline from the cache."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

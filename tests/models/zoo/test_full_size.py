@@ -1,7 +1,5 @@
 """Tests that models of the hub, built at full size without weights, have as many parameters as the published files."""
 
-from __future__ import annotations
-
 import pytest
 
 from medtune.models.assemble import zoo_entry

@@ -1,7 +1,5 @@
 """Tests pocket's pretrained parts: they do what they are known to do."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Writes a reduced Qwen2.5-VL with the vendor's own small files and random weights, as a user would download it."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Takes a reduced Qwen2.5-VL with the vendor's own files through all commands that a user runs on a checkpoint."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Runs a model of an encoder of timm, a projector and a language model through the whole experiment."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

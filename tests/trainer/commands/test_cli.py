@@ -1,7 +1,5 @@
 """Tests of the table of commands and of the help text of every argument."""
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

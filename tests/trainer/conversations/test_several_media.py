@@ -1,7 +1,5 @@
 """Tests a whole run on questions about no, one and three images, some of them in conversations of two turns."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """Tests that several images and turns share one tree: the tokens are computed once, and gradients stay the same."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Trains twins for a few steps under a strategy, on one process or as one of several ranks, and returns the course."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Tests that pocket, a small pretrained model, learns under every strategy what it learns on one device."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

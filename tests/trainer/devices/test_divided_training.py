@@ -1,7 +1,5 @@
 """Tests that a training with divided weights equals one device: losses, gradient norms and what is learnt."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

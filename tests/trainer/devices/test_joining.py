@@ -1,7 +1,5 @@
 """Tests that ranks which torchrun starts again do not find what the ranks before them have left."""
 
-from __future__ import annotations
-
 import os
 import time
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Tests of `train.deterministic`: what PyTorch is asked for, in this process and by the trainer of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace

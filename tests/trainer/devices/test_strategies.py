@@ -1,7 +1,5 @@
 """Tests that two gloo processes give the same losses, gradients, weights and answers as one device."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Callable

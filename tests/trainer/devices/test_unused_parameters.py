@@ -1,7 +1,5 @@
 """Tests that ddp trains models of which some parameters never get a gradient, as one device does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

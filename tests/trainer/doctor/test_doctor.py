@@ -1,7 +1,5 @@
 """Tests the command `medtune doctor`, and that the first run of a checkpoint asks for it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests that every output of a run says so if the run was trained on a data set for evaluation only."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

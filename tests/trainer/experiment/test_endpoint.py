@@ -1,7 +1,5 @@
 """Tests of `medtune eval` with a served model: tables, the spending limit, and that no key is ever written."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Tests M3D-VQA from its files to the judge: choices are scored at once, free answers wait for their verdicts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

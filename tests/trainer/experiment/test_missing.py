@@ -1,7 +1,5 @@
 """Tests that `medtune validate` names everything that is missing for a run, and says how to get it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests that every command can open a run, also after the run or its data have been moved."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Tests public data sets from their real files to the report: the questions of every set are scored."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping

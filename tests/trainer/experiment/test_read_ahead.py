@@ -1,7 +1,5 @@
 """Processes that read media ahead change no answer, are stopped with their run, and the time of waiting is told."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Tests the real clips and the cine DICOM of ../shared from their files to the report, with a tiny random model."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

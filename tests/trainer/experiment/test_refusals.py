@@ -1,7 +1,5 @@
 """Tests that the error message for wrong input names the file, the field and what to do."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

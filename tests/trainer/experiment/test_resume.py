@@ -1,7 +1,5 @@
 """Tests that a stopped or killed run can be resumed and then gives bit-identical results."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Tests the real questions of ReXSonoVQA up to the report, on simulated videos that have the real lengths."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter

@@ -1,7 +1,5 @@
 """Tests whole runs of a tiny random model: the files that a run writes, and that its numbers are right."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests a run on code ids: half of the scans have saved codes, the frozen tower encodes each of the others once."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

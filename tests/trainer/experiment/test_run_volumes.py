@@ -1,7 +1,5 @@
 """Tests a run on volumes: each is read once, trained on, audited with a blank scan, and shown in the report."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

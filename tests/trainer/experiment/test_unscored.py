@@ -1,7 +1,5 @@
 """Tests the flat metrics, the summary and --seeds for a phase whose free answers wait for a judge."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tests runs that begin from an adapter: zero-shot is the adapter's model, and training goes on from there."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Most readers are forked; those of the tests that are not marked with `forked` are a new Python each, as for users.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

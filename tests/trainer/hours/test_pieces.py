@@ -1,7 +1,5 @@
 """Tests of the pieces that a probe measures and of what is estimated from them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

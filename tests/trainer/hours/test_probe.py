@@ -1,7 +1,5 @@
 """Tests that the hours count what a real run does, and that the probe leaves nothing behind."""
 
-from __future__ import annotations
-
 import csv
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Tests of what is concluded from the measured steps of a stage."""
 
-from __future__ import annotations
-
 import pytest
 
 from medtune.trainer.hours.pieces import Cost, Pieces

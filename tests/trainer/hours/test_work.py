@@ -1,7 +1,5 @@
 """Tests that a plan of hours counts what the code that runs does."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

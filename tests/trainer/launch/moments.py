@@ -1,7 +1,5 @@
 """Sends a signal to a rank of a run at a given moment, from inside the rank."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

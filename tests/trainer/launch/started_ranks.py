@@ -1,7 +1,5 @@
 """Runs a medtune command in forked ranks, with the variables that torchrun or srun would set for each."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -1,7 +1,5 @@
 """Whole commands on two "nodes" with two processes each: torchrun's agents, srun with one task a node, and by hand."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The commands of docs/cluster.md are real: each is understood, and the one with --dry is run."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

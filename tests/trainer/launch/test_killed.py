@@ -1,7 +1,5 @@
 """Killed ranks and killed launchers: the rest ends within a minute, or the ranks are started again and go on."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

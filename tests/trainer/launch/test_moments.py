@@ -1,7 +1,5 @@
 """Twenty seeded moments at which a rank is stopped or killed: the run resumes to the same losses."""
 
-from __future__ import annotations
-
 import random
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A signal to one rank stops all of them at one step, writes nothing outside the run folder, and resumes exactly."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

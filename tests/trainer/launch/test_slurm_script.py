@@ -1,7 +1,5 @@
 """`--slurm` writes a script and submits it once; a job that is queued again goes on with its own run."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """How a process was started is read from the variables of its launcher, also in the odd corners of a SLURM job."""
 
-from __future__ import annotations
-
 import pytest
 
 from medtune.trainer.launch.counts import count

@@ -1,7 +1,5 @@
 """Two machines with two processes each, however they are started, give the losses of one device and one run folder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The stated timeout holds inside a step, for every process group; waiting for one rank is apart from it."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tests that the plan advises only changes that the recipe and its model accept, and that fit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Tests that a run and its exports write as many bytes of weights as the plan says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests that the tables of plans in the headers of recipes are those that `medtune validate` prints."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

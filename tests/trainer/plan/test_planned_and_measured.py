@@ -4,8 +4,6 @@ Six models with random weights are trained for two steps under each strategy, wi
 Models whose weights are divided are read from their files and asked as well, as in a final evaluation.
 """
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 

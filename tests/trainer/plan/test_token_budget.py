@@ -1,7 +1,5 @@
 """Tests that the plan counts the passes of a training whose micro-batches are divided by tokens."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

@@ -1,7 +1,5 @@
 """Trains twins with weights from files in 16 bits, on one process or several, and returns what they learnt."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests that a device which answers with its share of a model in 16 bits keeps no whole copy of it in 16 bits."""
 
-from __future__ import annotations
-
 import functools
 import weakref
 from pathlib import Path

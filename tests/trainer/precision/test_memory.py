@@ -1,7 +1,5 @@
 """Tests that the estimate of memory counts the bytes that a loaded twin, its gradients and AdamW's moments have."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any, get_args

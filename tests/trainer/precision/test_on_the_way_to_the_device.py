@@ -1,7 +1,5 @@
 """Tests that weights are narrowed in the host's memory, so that the device never holds a wider model than it uses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace

@@ -6,8 +6,6 @@ gradients and moments are held, and through the way in which ranks share the wor
 them on such a base, miss the update by half and more, because most steps are smaller than the spacing of their numbers.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

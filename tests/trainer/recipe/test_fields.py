@@ -1,7 +1,5 @@
 """Tests of the list of recipe fields that `medtune show --fields` prints."""
 
-from __future__ import annotations
-
 import pytest
 
 from medtune.trainer.commands.cli import main

@@ -1,7 +1,5 @@
 """Tests the recipe that `medtune init` writes: it can be read, fits the data, and has a comment on every field."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests that messages about wrong values name the field, its value, the wanted values, and the file or `--set`."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

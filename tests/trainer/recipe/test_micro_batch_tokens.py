@@ -1,7 +1,5 @@
 """Tests that a recipe divides its steps by count or by tokens, never by both."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests of the plugin folders that a recipe names: relative in its file, absolute in the recipe of a run."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests that the recipes of the CTLesionVQA paper have every number of its Tables 2 and 9."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests of the published protocol, and of how often a served model is asked."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

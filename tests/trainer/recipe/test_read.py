@@ -1,7 +1,5 @@
 """Tests of reading recipes: defaults, extends, overrides, and messages about typing mistakes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests that a recipe which is accepted can be scored to its end, and that one which could not is refused before."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product

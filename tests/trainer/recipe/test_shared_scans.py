@@ -1,7 +1,5 @@
 """Tests that recipes of CT models learn as many questions a step as the papers, and that those of a scan share it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Tests reconstructed release folders end to end: validated, trained for two steps and asked, by the real entries."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

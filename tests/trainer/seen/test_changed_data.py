@@ -1,7 +1,5 @@
 """Tests that a run does not go on with other data than it began with, unless the user says so."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

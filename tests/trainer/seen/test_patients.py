@@ -1,7 +1,5 @@
 """Tests that a model is never evaluated without a word on patients that it was trained on."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

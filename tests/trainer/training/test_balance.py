@@ -1,7 +1,5 @@
 """Tests that balancing asks frequent answers equally often in an epoch, and all questions over several epochs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests that a packed step gives the same loss and gradients as one row per question, for each family."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from pathlib import Path

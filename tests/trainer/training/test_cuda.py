@@ -1,7 +1,5 @@
 """Tests that runs on a GPU, also resumed ones, agree with those on a CPU, in every precision and strategy."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A picture is opened for its size once a process, and decoded once a visit, in training and in evaluation."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext

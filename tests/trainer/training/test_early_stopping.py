@@ -1,7 +1,5 @@
 """Tests of early stopping: where it ends a stage, what it leaves behind, and where a killed run ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

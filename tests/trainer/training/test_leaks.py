@@ -1,7 +1,5 @@
 """Tests that a mixture is checked against the evaluated questions by look-alikes, and what says so."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests the content of an offline W&B run, read back from its files."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

@@ -1,7 +1,5 @@
 """Tests of mixtures, balancing and changed images, from the recipe to the batches."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tests a run whose language model is kept in 4 bits, and the refusal of settings that 4 bits do not allow."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

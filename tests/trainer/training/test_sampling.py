@@ -1,7 +1,5 @@
 """Tests that the order of the data depends only on the seed, not on devices or micro-batches."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

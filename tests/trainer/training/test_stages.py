@@ -1,7 +1,5 @@
 """Tests of stages: one run with two stages equals two runs, and a stopped run continues in its stage."""
 
-from __future__ import annotations
-
 import csv
 import os
 import signal

@@ -1,7 +1,5 @@
 """Tests runs whose adapters begin with PiSSA or EVA: same start for all, read back exactly, exported, refused."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,8 +1,6 @@
 """Tests that the losses of a step are read once, before the optimizer's step, and that the passes of one that is not
 finite are named."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

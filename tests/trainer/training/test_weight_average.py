@@ -1,7 +1,5 @@
 """Tests the moving average of the weights: its formula, what is evaluated and saved, and that it survives a stop."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Reads an offline W&B run back from its transaction log."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Iterator

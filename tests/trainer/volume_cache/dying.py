@@ -1,7 +1,5 @@
 """A transform that is slow or ends its process; processes that fill a cache import this and no model."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Filling the cache of volumes: what a run would write, in any number of processes, killed, shared, broken and full."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

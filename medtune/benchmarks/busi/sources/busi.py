@@ -5,8 +5,6 @@ The layout of the image folder is described in medtune/benchmarks/public_sets/se
 Source: Al-Dhabyani et al., Dataset of breast ultrasound images, Data in Brief 28 (2020) 104863.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path

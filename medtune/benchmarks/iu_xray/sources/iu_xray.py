@@ -10,8 +10,6 @@ told apart by its counts, and no published number stands beside its scores.
 Source: cuhksz-nlp/R2Gen@5a2e63f, modules/datasets.py (the layout) and README.md (where to get it).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

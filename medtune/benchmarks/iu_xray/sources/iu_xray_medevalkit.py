@@ -10,8 +10,6 @@ every question say so.
 Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/IU_XRAY/IU_XRAY.py and datas/IU_XRAY/test.json.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -9,8 +9,6 @@ images, is left out and counted.
 Source: Open-i, NLMCXR_reports.tgz and NLMCXR_png.tgz; Demner-Fushman et al. 2016, doi:10.1093/jamia/ocv080.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

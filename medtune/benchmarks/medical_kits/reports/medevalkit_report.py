@@ -5,8 +5,6 @@ Its METEOR, CIDEr, RaTEScore and GREEN are not computed here: they need data or 
 Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/Metrics_Compute/cal_report_metrics.py and utils/IU_XRAY.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from medtune.benchmarks.medical_kits.sentence_bleu import sentence_bleu

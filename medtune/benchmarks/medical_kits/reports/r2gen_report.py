@@ -7,8 +7,6 @@ Source: cuhksz-nlp/R2Gen@5a2e63f, modules/tokenizers.py (clean_report_iu_xray) a
 pycocoevalcap computes what version 1.2 of the package does.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

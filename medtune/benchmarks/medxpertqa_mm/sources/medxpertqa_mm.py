@@ -14,8 +14,6 @@ Source: Zuo et al., MedXpertQA, arXiv 2501.18362; hub data set TsinghuaC3I/MedXp
 TsinghuaC3I/MedXpertQA@f21247d, eval/data/prepare_medxpertqa.ipynb.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The parts of MMMU's medical subjects; medtune/benchmarks/mmmu_med/release.py has the layout."""
 
-from __future__ import annotations
-
 from medtune.benchmarks.mmmu_med.release import source_of
 from medtune.data.raw.source import Source
 

@@ -12,8 +12,6 @@ Source: Hu et al., OmniMedVQA, arXiv 2402.09181; hub data set foreverbeliever/Om
 utils/OmniMedVQA/OmniMedVQA.py:77-113.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -7,8 +7,6 @@ because unpickling runs code.
 Source: UCSD-AI4H/PathVQA@dd51804, baselines/method1/saved/lxmert; hub card of flaviagiammarino/path-vqa.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path

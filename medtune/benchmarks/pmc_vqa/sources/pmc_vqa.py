@@ -1,7 +1,5 @@
 """PMC-VQA's versions; medtune/benchmarks/pmc_vqa/release.py has the layout."""
 
-from __future__ import annotations
-
 from medtune.benchmarks.pmc_vqa.release import V1, V1_CLEAN, V2, source_of
 from medtune.data.raw.source import Source
 

@@ -13,8 +13,6 @@ Source: ACOUSLIC-AI (MICCAI 2024), Zenodo 12697994. The meaning of the mask valu
 taken from public code and was not checked on a real file.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from pathlib import Path

@@ -6,8 +6,6 @@ where lesions are marked in several files; the folders lie in Dataset_BUSI_with_
 Source: Al-Dhabyani et al., Dataset of breast ultrasound images, Data in Brief 28 (2020) 104863.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

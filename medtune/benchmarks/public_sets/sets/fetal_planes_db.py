@@ -6,8 +6,6 @@ Layout: Images/<name>.png and FETAL_PLANES_DB_data.csv, separated by semicolons,
 Source: Burgos-Artizzu et al., Scientific Reports 10 (2020); Zenodo 3904280.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from medtune.benchmarks.public_sets.public_set import Frame, PublicSet, SetTable

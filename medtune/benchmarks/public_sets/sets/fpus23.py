@@ -10,8 +10,6 @@ Layout; each of the two parts, poses and planes, may be missing:
 Source: Prabakaran et al., FPUS23, IEEE Access 2023, arXiv 2303.07852; github.com/bharathprabakaran/FPUS23.
 """
 
-from __future__ import annotations
-
 import math
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator

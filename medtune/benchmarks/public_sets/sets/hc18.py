@@ -8,8 +8,6 @@ around the head.
 Source: van den Heuvel et al., Automated measurement of fetal head circumference, PLoS ONE 13 (2018); Zenodo 1327317.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -6,8 +6,6 @@ frame_label.csv with the columns frame_id and frame_label (3 none, 4 symphysis a
 Source: Lu et al., The JNU-IFM dataset, Data in Brief 41 (2022); figshare 14371652.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

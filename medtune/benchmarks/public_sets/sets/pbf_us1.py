@@ -9,8 +9,6 @@ and value.
 Source: NatalIA PBF-US1, Zenodo 14193949; columns: BiomedLabUGgt/NatalIA-PBF-US1, README.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple

@@ -6,8 +6,6 @@ symphysis, 2 fetal head). Both challenges use this layout, and neither states wh
 Source: PSFHS, Zenodo 10969427; FH-PS-AOP (MICCAI 2023), Zenodo 7851339.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

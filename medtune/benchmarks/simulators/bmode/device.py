@@ -3,8 +3,6 @@
 Legend of array names: D depth samples, L scan lines, H rows, W columns.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

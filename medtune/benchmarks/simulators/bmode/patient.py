@@ -1,7 +1,5 @@
 """The properties of a simulated pregnant patient and the scanner, which all images of the patient share."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from medtune.benchmarks.simulators.bmode.device import Device

@@ -1,7 +1,5 @@
 """The surroundings of the fetus: abdominal wall, uterus, amniotic fluid and placenta."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from medtune.benchmarks.simulators.bmode.shapes import Pose, Shape, beyond, blob, overlap

@@ -3,8 +3,6 @@
 Legend of array names: D depth samples, L scan lines.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """SLAKE's questions in one language or in both; medtune/benchmarks/slake/release.py has the layout."""
 
-from __future__ import annotations
-
 from medtune.benchmarks.slake.release import LANGUAGES, slake_source
 from medtune.data.raw.source import Source
 

@@ -1,7 +1,5 @@
 """The errors of the official scripts: the data set at hand is lost, and the batch runner continues with the next."""
 
-from __future__ import annotations
-
 
 class OfficialFailureError(Exception):
     """Signals that the official script would fail here, so that the data set would be missing in the task's mean.

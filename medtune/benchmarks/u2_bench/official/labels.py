@@ -5,8 +5,6 @@ Source:
     lenient: gurenolun/Dolphin-ai-bench, new_results/qwen_cla_eval.py.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -6,8 +6,6 @@ Source:
     gurenolun/Dolphin-ai-bench, scripts/extract_model_responses_final.py.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ Source:
     new_results/qwen_seg_eval.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

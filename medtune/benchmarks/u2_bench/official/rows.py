@@ -1,7 +1,5 @@
 """Computes a model's row of Table 1 as the official scripts would, from medtune's questions and the raw replies."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

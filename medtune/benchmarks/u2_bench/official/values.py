@@ -6,8 +6,6 @@ Source:
     scripts/extract_measurement_values_improved.py.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

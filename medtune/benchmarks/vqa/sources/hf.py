@@ -6,8 +6,6 @@ state.json. The columns are those of a table, and images and videos may stand in
 Source: Hugging Face `datasets`, huggingface.co/docs/datasets.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import partial
 from pathlib import Path

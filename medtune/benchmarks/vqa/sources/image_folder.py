@@ -6,8 +6,6 @@ or a folder with one DICOM series. A mask beside its image (X_mask.png, X_mask_1
 Source: the layout is that of the builders imagefolder and videofolder of Hugging Face `datasets`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial

@@ -7,8 +7,6 @@ file_name refer to a data set on a hub and are left out.
 Source: LLaMA-Factory, data/README.md.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping

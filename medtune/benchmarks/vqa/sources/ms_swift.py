@@ -10,8 +10,6 @@ others.
 Source: ms-swift's documentation, "Custom dataset" (swift.readthedocs.io).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path

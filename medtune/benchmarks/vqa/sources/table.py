@@ -7,8 +7,6 @@ this benchmark lists the columns.
 Source: our own; the names of columns are those that published sets use.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial

@@ -7,8 +7,6 @@ repository flaviagiammarino/vqa-rad. The official split is kept, although its te
 Source: Lau et al. 2018, doi:10.1038/sdata.2018.251; OSF 89kps; hub card of flaviagiammarino/vqa-rad.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial

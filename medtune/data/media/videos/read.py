@@ -3,8 +3,6 @@
 Shapes: T frames, H height, W width, C channels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path

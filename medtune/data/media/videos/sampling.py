@@ -1,7 +1,5 @@
 """Chooses which frames of a video clip are shown: a number of frames, or a number a second, by the frames' times."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ Source: the limits are ours. BAAI-DCAI/M3D, Bench/dataset/multi_dataset.py (VQAD
 volumes whatever is asked about them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any

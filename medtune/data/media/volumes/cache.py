@@ -5,8 +5,6 @@ The names of entries are hashes of content, masks, transform and tower, so that 
 changed file or setting is another entry.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable

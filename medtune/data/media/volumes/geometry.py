@@ -1,7 +1,5 @@
 """Converts a volume's voxel-to-patient matrix to spacing and orientation and back, and reorients volumes."""
 
-from __future__ import annotations
-
 from typing import NamedTuple, TypeVar
 
 import numpy as np

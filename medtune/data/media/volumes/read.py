@@ -1,7 +1,5 @@
 """Reads a volume from a path, whichever of the known file formats lies there."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path

@@ -7,8 +7,6 @@ memory than its file.
 Shape legend: T slices, H height, W width, C red, green and blue; i, j, k as in `Volume`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path

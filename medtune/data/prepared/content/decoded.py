@@ -1,7 +1,5 @@
 """Describes what a media file shows by a digest of what is decoded and by the hashes of a few pictures of it."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Gives files that show the same one common name, whatever their formats."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from medtune.data.prepared.copied_file import CopiedFile

@@ -1,7 +1,5 @@
 """Compares the media that a model learnt from with those that it is asked about, across prepared folders."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple

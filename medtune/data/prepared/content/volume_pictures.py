@@ -3,8 +3,6 @@
 Shape legend: H height, W width, C red, green and blue; i, j, k as in `Volume`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Records what was found out about look-alikes when a folder was prepared, and marks test questions with a twin."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

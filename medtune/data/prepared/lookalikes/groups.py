@@ -6,8 +6,6 @@ several pictures and is compared with those that have as many; its first picture
 Shapes: N media, P pictures of each.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple

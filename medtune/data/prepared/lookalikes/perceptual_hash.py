@@ -3,8 +3,6 @@
 Shapes: H height, W width, C channels.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import PIL.Image
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Makes a prepared folder appear as a whole or not at all, and lets it replace nothing but another prepared folder."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -5,8 +5,6 @@ disks as well, and not by locking, which is not. The claim of a process that is 
 machine, and elsewhere after minutes without a touch, by the clock of the disk.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -5,8 +5,6 @@ is a hash over what the files were made from; names of patients are not in it. F
 another key.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Sequence

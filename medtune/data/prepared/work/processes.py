@@ -1,7 +1,5 @@
 """Does independent tasks in several processes; a task whose process dies costs that task and no other."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os

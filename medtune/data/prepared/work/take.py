@@ -1,7 +1,5 @@
 """Takes what a source holds into a work folder: its questions, and copies of its media, all of them or one share."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace

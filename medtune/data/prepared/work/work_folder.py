@@ -4,8 +4,6 @@
 the prepared folder as a whole, and is then gone.
 """
 
-from __future__ import annotations
-
 import errno
 import shutil
 from collections.abc import Iterator, Sequence

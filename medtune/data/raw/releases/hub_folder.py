@@ -1,7 +1,5 @@
 """Finds the files of a data set of the hub that are no rows, such as archives of images: a folder with all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Finds the media files of a release by the names that its tables use: in its folders, or inside its zip archives."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

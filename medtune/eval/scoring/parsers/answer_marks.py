@@ -1,7 +1,5 @@
 r"""Finds the parts of a reply that are marked as the answer: <answer> tags, \boxed{}, and fields of JSON objects."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

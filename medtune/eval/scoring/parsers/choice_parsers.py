@@ -26,8 +26,6 @@ answer B?") is no statement. A hyphen inside a word counts as a space everywhere
 A reply that is ambiguous, contradictory or negated gives None, which counts as wrong and as unparsable.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from string import ascii_uppercase

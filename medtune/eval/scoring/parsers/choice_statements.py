@@ -4,8 +4,6 @@ Each function returns the places of the options told, from 0, or None where the 
 set stands for a statement that names no option ("Answer: Z") or rejects one ("the answer is not B").
 """
 
-from __future__ import annotations
-
 import re
 from string import ascii_uppercase
 

@@ -1,7 +1,5 @@
 """Finds the options whose words a reply holds, longest first, outside of what it negates and asks."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Reads which option a reply chooses, for questions with any options; yes/no questions have rules of their own."""
 
-from __future__ import annotations
-
 from medtune.data.types import Question
 from medtune.eval.scoring.normalised_text import same_text
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice

@@ -1,7 +1,5 @@
 """Reads what a reply in free words gives as its answer: without thoughts, marks and the words that introduce it."""
 
-from __future__ import annotations
-
 import re
 
 from medtune.eval.scoring.normalised_text import normalised

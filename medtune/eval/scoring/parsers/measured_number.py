@@ -1,7 +1,5 @@
 """Reads a number with its unit from a reply, in the unit of the question: "5 cm" is 50 where mm are asked for."""
 
-from __future__ import annotations
-
 import re
 
 from medtune.eval.scoring.normalised_text import normalised

@@ -17,8 +17,6 @@ comma between digits is a decimal comma, as in 12,5 and 0,123 and 12,50. Points 
 follows, as in 1.123,5. A reply such as 1,123 that means a little more than one is therefore read as 1123.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """Reads numbers that are written in English words: "twenty-one", "two hundred and five"."""
 
-from __future__ import annotations
-
 import re
 
 _WORD = re.compile(r"[a-z]+")

@@ -1,7 +1,5 @@
 """Removes the thoughts that a reasoning model writes before its answer."""
 
-from __future__ import annotations
-
 import re
 
 _CLOSED = re.compile(r"<think>.*?</think>", re.S)

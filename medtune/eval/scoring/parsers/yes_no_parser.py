@@ -13,8 +13,6 @@ these rules that applies decides:
 4. A letter decides as for other options. Where it and the words differ, the reply says neither.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 Where it is `family` in a module of its own, the module's name is the family's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import cast
 

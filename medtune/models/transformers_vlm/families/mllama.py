@@ -3,8 +3,6 @@
 Shape legend: M images, B rows, L new tokens, I images of a row, T tiles, P patches of one tile, E embedding width.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

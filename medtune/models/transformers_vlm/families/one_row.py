@@ -1,7 +1,5 @@
 """The families whose visual tokens stand in the row of the text, one function each."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

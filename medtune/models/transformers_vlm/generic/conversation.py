@@ -1,7 +1,5 @@
 """Writes a conversation, with or without its last answer, as the checkpoint's own processor and chat template do."""
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

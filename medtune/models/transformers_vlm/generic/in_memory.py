@@ -1,7 +1,5 @@
 """`medtune.Vlm`: a vision-language model of transformers and its processor, both in memory, that answers questions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace

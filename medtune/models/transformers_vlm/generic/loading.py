@@ -1,7 +1,5 @@
 """Loads any vision-language checkpoint of transformers: by its family where it has one, else by the generic entry."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

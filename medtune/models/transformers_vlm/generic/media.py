@@ -1,7 +1,5 @@
 """Prepares media for any checkpoint with its own processor, and separates what belongs to them from the text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

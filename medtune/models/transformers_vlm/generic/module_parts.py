@@ -1,7 +1,5 @@
 """Finds the vision tower, the projector and the language model in the module tree of any model of transformers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from torch import nn

@@ -4,8 +4,6 @@ Source: transformers 5.23.0, conversion_mapping.py, which renames a checkpoint's
 an adapter's tensors for some of these models only.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

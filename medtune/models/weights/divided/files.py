@@ -7,8 +7,6 @@ The folder's list of contents, `.metadata`, is a pickle, which torch itself woul
 unpickler that makes nothing but the plain records of such a list.
 """
 
-from __future__ import annotations
-
 import errno
 import functools
 import io

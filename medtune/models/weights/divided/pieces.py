@@ -4,8 +4,6 @@ FSDP2 divides a tensor by rows, and ZeRO divides its flattened values. Both are 
 one format serves every strategy and any number of ranks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any

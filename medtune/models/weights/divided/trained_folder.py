@@ -4,8 +4,6 @@ It is written where weights are divided among the ranks and too large to be gath
 under FSDP2 or ZeRO-3. `medtune export` makes one model of it.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Collection, Mapping

@@ -1,7 +1,5 @@
 """Folders that are written under a temporary name and count only when they are whole; this module loads no torch."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -3,8 +3,6 @@
 Source: ibrahimethemhamamci/CT-CHAT@33c9b973.
 """
 
-from __future__ import annotations
-
 from medtune.models.weights.keymaps.key_map import KeyMap, Rule
 
 _PROJECTOR = r"(?:base_model\.model\.)?model\.mm_projector\."

@@ -3,8 +3,6 @@
 Source: ibrahimethemhamamci/CT-CLIP@a2a155c6; CT-CLIP issues 47 and 48, CT-CHAT issue 5.
 """
 
-from __future__ import annotations
-
 from medtune.models.weights.keymaps.key_map import KeyMap, Rule
 
 

@@ -4,8 +4,6 @@ The failure that users of these models report most often is that a part of the w
 without a rule, a weight without a tensor and a differing shape are therefore errors, which list the names.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Source: LLaVA-VL/LLaVA-NeXT@df179663, llava/model. The tower's wrapper there dro
 so that neither is in the files.
 """
 
-from __future__ import annotations
-
 from medtune.models.weights.keymaps.key_map import KeyMap, Rule, rename
 
 _TOWER = "model.vision_tower.vision_tower.vision_model."

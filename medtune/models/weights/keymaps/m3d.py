@@ -3,8 +3,6 @@
 Source: BAAI-DCAI/M3D@63e72005.
 """
 
-from __future__ import annotations
-
 from medtune.models.weights.keymaps.key_map import KeyMap, Rule, rename
 
 LAMED = KeyMap(

@@ -4,8 +4,6 @@ Source: StanfordMIMI/Merlin@2489a96b and merlin-vlm 0.0.7; StanfordMIMI/Merlin i
 files differ, so that each model is read from its own file).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial

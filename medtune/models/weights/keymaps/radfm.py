@@ -3,8 +3,6 @@
 Source: chaoyi-wu/RadFM@9efba84c; chaoyi-wu/RadFM issue 5 (names that newer versions of transformers do not have).
 """
 
-from __future__ import annotations
-
 from medtune.models.weights.keymaps.key_map import KeyMap, Rule, rename
 
 _VISION = r"embedding_layer\.vision_encoder\."

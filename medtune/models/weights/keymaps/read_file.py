@@ -4,8 +4,6 @@ Names, types and shapes are read first, from the headers of the files; the value
 asked for, one tensor after another.
 """
 
-from __future__ import annotations
-
 import pickle
 import zipfile
 from collections.abc import Callable, Mapping

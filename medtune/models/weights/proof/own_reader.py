@@ -3,8 +3,6 @@
 python -m medtune.models.weights.proof.own_reader TASK.json RESULT.json
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """Compares an exported folder, read by a fresh process, with the model that was trained, on a few samples."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The questions of a proof: a media item, a question and an answer each, and how likely a model finds the answers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

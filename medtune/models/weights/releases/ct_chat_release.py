@@ -9,8 +9,6 @@
 All of them are checked by their names, shapes and sizes before the values of any tensor are read.
 """
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Finds the folder of a release, local or on the hub, and the files with its weights, each of which has to be there."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

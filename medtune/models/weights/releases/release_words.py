@@ -4,8 +4,6 @@ medtune ships neither CT-CHAT's system prompt (CC-BY-NC-SA) nor LLaVA-Video's se
 Users who have the releases have both: in the code of CT-CHAT, and in the example of LLaVA-Video's model card.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import re

@@ -5,8 +5,6 @@ tensors from the headers of the files. Only then are the weights read, one tenso
 converted to its wanted type before the next one is read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """`medtune check FOLDER`: runs the contract checks on the extensions in a user's own folder."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path

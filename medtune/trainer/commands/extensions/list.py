@@ -1,7 +1,5 @@
 """`medtune list KIND`: lists the extensions of a kind, each with its first line and its origin."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Source: https://slurm.schedmd.com/job_array.html and https://slurm.schedmd.com/sbatch.html
 """
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Chooses the source that reads the user's files: the one that he names, or one of the benchmark's."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`medtune prepare --cache`: fills the cache of volumes of a recipe before its runs."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Reads the predictions that `medtune score` is given: our own lines, other tools' files, or the benchmark's own."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """`medtune init`: writes a first recipe for somebody's own questions and says the next three commands."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 import tempfile

@@ -1,7 +1,5 @@
 """`medtune prepare`: turns a benchmark's raw files into a prepared folder with patient-level splits."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

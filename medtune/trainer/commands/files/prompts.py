@@ -1,7 +1,5 @@
 """`medtune prompts`: writes the YAML file of a benchmark's official prompts from its own files of plain text."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Prints questions of a prepared folder as a model will see them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice, zip_longest
 from textwrap import indent

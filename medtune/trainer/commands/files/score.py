@@ -1,7 +1,5 @@
 """`medtune score`: scores predictions that medtune or any other tool wrote."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`medtune doctor`: compares a recipe's checkpoint on this machine with plain transformers and peft."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`medtune eval`: evaluates a recipe's model, or the trained model of a run, without training."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The arguments that say on which machines and devices a run works, and how it is started there."""
 
-from __future__ import annotations
-
 import argparse
 
 from medtune.trainer.commands.arguments import positive

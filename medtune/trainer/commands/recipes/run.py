@@ -1,7 +1,5 @@
 """`medtune run`: evaluates, trains and evaluates again; with a grid or --seeds it makes several such runs."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`medtune show`: prints a recipe with every value resolved, or the fields that recipes have."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 

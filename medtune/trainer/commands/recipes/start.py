@@ -1,7 +1,5 @@
 """Starts the work of `medtune run`, `train` or `eval` on one recipe, in one process for each of its devices."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`medtune train`: trains a model without evaluating it before and after."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 It checks the fields, files and memory, and shows the trainable parts and one batch with its labels and token lengths.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The part of `medtune validate` for a model behind an endpoint: its requests, their cost, and what is missing."""
 
-from __future__ import annotations
-
 import os
 
 from medtune.eval.asking.plan import plan_visits

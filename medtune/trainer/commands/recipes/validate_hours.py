@@ -1,7 +1,5 @@
 """The part of `medtune validate --probe` that states the hours of a run, or says why it cannot."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from dataclasses import replace

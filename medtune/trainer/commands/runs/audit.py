@@ -1,7 +1,5 @@
 """`medtune audit`: audits a run, whose model is loaded and asked again, or a benchmark, which needs no model."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`medtune chat`: puts free questions about media items to a run's model; for research, never for a patient."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator, Sequence

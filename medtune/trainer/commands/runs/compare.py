@@ -1,7 +1,5 @@
 """`medtune compare`: compares a run with another run, or with a file of predictions that any tool wrote."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """`medtune export`: writes a run's model into a folder of its own, merged or as an adapter, proven and described."""
 
-from __future__ import annotations
-
 import argparse
 import shutil
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`medtune judge`: lets a judge give verdicts on free answers of a run or of any tool's file, and scores them."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import sys

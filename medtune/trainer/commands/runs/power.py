@@ -1,7 +1,5 @@
 """`medtune power`: computes how many patients are needed to detect a gain, from given numbers or from a run."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace

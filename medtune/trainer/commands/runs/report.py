@@ -1,7 +1,5 @@
 """`medtune report`: writes the report of a finished run, or one table of several runs."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

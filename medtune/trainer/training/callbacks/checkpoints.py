@@ -1,7 +1,5 @@
 """Starts the validations of a stage, and keeps its best and last weights."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from collections.abc import Callable, Collection

@@ -1,7 +1,5 @@
 """Ends a stage whose validations no longer improve, and says why in words."""
 
-from __future__ import annotations
-
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import EarlyStopping
 

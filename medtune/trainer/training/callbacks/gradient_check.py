@@ -1,7 +1,5 @@
 """Checks after the first step that just the parts that should learn got a gradient."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import lightning.pytorch as pl

@@ -1,7 +1,5 @@
 """Shows the progress of a stage on the terminal."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

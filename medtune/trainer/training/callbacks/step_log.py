@@ -1,7 +1,5 @@
 """Logs the steps of a stage, and stops the training on all ranks when a signal has asked any of them to."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

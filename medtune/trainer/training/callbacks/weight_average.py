@@ -8,8 +8,6 @@ Lightning's own callback averages a copy of the whole model, frozen weights too,
 Source: Polyak & Juditsky 1992, doi 10.1137/0330046, for averaging; the formula is torch.optim.swa_utils' own.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

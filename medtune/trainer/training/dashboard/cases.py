@@ -4,8 +4,6 @@ A row names no patient and no file. If images are withheld, so is every free tex
 the question, replies, answers without options), because reports may name patients too.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Selects the settings of a run that are sent to W&B: all that decide the numbers, and no folder of the user."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

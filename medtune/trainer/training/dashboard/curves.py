@@ -1,7 +1,5 @@
 """Reads the scores over the steps from a run's folder and gives chart lines for each task, with published numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ names, the command line, and code. Pictures and free texts of single cases are s
 `log.images` is "always".
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

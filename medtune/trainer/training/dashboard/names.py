@@ -5,8 +5,6 @@ W&B makes one section of panels for each first part of a name. The facet therefo
 being arranged by hand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ After `wandb sync`, `python workspace.py ENTITY` saves the workspace. Only savin
 wandb-workspaces 0.4.13 with sockets switched off).
 """
 
-from __future__ import annotations
-
 import pprint
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 The cost of a micro-batch is what its rows compute: the number of rows times the longest row, padding included.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Lays out the sequences of drawn media groups, and says how long their trees are."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

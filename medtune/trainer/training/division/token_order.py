@@ -1,7 +1,5 @@
 """Maps (step, forward pass, rank) to draws, with micro-batches that a budget of tokens divides."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cached_property

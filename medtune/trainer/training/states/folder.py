@@ -1,7 +1,5 @@
 """Writes the state of a training into the run folder, and reads it on any number of ranks, under any strategy."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Mapping

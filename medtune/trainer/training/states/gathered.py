@@ -1,7 +1,5 @@
 """Brings trained weights together on one rank, one tensor after another."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Collection
 from typing import Any

@@ -4,8 +4,6 @@ An optimizer of torch or bitsandbytes has them for each parameter. ZeRO has them
 each rank holds a part; they are found there parameter by parameter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 

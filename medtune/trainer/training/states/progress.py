@@ -1,7 +1,5 @@
 """What a trainer knows beside its tensors: its step, its schedule, its loss scale, and what its callbacks remember."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Saves a state of the training after validations, at intervals and on request, and continues at a saved one."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

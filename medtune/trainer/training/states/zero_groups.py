@@ -3,8 +3,6 @@
 Source: deepspeed 0.19.8, `runtime/zero/stage_1_and_2.py` and `stage3.py`. Tried with two and four ranks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Distributes the questions of a validation or a test over batches and ranks, each question once."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Answers the questions of a validation with a model in this process, and measures the answers."""
 
-from __future__ import annotations
-
 import torch
 
 from medtune.data.types import Prediction

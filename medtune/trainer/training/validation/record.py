@@ -1,7 +1,5 @@
 """Keeps what a run's validations answered: predictions, scores and logged metrics, in a folder for each step."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from collections.abc import Sequence

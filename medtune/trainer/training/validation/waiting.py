@@ -1,7 +1,5 @@
 """Measures which share of the time of answering a model in this process waits for its media."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Says which metrics early stopping may watch, and refuses settings with which no stage could end early."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from medtune.data.catalog import nearest

@@ -1,7 +1,5 @@
 """The real clips and the cine DICOM of ../shared in ReXSonoVQA's layout, with questions of our own."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

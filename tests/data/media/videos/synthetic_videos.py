@@ -1,7 +1,5 @@
 """Small videos on disk for tests: the brightness of a frame says which one it is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Clips by time and region, sampled by count or by rate, and what is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Videos in a prepared folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small scans on disk for tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

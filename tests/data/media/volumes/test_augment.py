@@ -1,7 +1,5 @@
 """Changed volumes: sides follow the scan's own orientation, masks follow the voxels, and nothing else changes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Saved encodings: read, refused where they are broken, and kept in a prepared folder beside their scan."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a cache keeps of a volume: small, exact, the same as the plain way, and made without wide copies of the scan."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """What pocket_ct's preparation shows of an organ, and of a scan without masks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Files become volumes in Hounsfield units, or are refused with the file's name and the field."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 from pathlib import Path

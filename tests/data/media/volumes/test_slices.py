@@ -1,7 +1,5 @@
 """A CT as axial pictures: which slices, which way up, and what each channel shows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Each model's preparation, the cache and the organ crop; recorded values are in tests/models/golden."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Scans of different simulated bodies, and one scan in every format and form in which a volume may be stored."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

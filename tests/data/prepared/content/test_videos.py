@@ -1,7 +1,5 @@
 """Tests that a clip is recognised in another container, at another size or quality, and that others are told apart."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import av

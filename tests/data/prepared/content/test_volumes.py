@@ -1,7 +1,5 @@
 """Tests that one scan is recognised in every format and form, within one preparation and across two."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

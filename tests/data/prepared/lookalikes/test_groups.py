@@ -1,7 +1,5 @@
 """Tests that groups of look-alikes are the connected components of all pairs, at any size."""
 
-from __future__ import annotations
-
 import time
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """Tests that look-alikes are kept in one split, and what a prepared folder says about them."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace

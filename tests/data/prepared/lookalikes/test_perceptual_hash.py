@@ -1,7 +1,5 @@
 """Tests which changes of an image leave it a look-alike, and that different images are none."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from itertools import combinations

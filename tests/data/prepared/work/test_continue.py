@@ -1,7 +1,5 @@
 """Preparing in several processes and shares, killed and continued: always the same folder."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

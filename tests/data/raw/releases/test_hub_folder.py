@@ -1,7 +1,5 @@
 """Tests that a data set of the hub that cannot be fetched is one clear message."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -4,8 +4,6 @@ All sentences are our own. `meant` is None where a reply means no single answer:
 the like. A parser may leave a meant answer unread, but may never read another one.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 

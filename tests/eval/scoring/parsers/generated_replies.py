@@ -4,8 +4,6 @@ All sentences are our own. `meant` is None where a reply means no single option:
 contradictions and thoughts that were cut off. A parser may leave a meant option unread, but may never read another one.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Holds the parsers of choices against replies of which the generator knows what they mean."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Holds the reading of numbers against replies of which the generator knows what they mean."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

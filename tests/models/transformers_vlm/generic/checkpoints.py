@@ -1,7 +1,5 @@
 """Tiny random checkpoints of architectures without a family, written as folders with transformers' own classes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

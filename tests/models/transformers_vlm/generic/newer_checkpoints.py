@@ -1,7 +1,5 @@
 """Tiny random checkpoints of the models of the zoo that the generic entry reads, written with transformers' classes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from transformers import (

@@ -1,7 +1,5 @@
 """Asks transformers about a checkpoint as its own users do: a processor, a model and a loop, nothing of medtune."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tests that the generic entry and the rows of known families read the same checkpoint alike."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from pathlib import Path
 

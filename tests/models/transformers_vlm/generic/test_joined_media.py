@@ -1,7 +1,5 @@
 """Tests that the images of a batch are joined as the checkpoint's processor joins them, or else read one by one."""
 
-from __future__ import annotations
-
 import tempfile
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests what model.name auto reads, and that it refuses every other checkpoint with words that help."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

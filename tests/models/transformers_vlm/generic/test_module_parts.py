@@ -1,7 +1,5 @@
 """Tests that the parts found by structure are those named by hand, and that a model without them is refused."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from transformers import (

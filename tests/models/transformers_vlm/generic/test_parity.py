@@ -1,7 +1,5 @@
 """Compares the generic entry with transformers' own processor, forward and generate; wrong inputs must be seen."""
 
-from __future__ import annotations
-
 import tempfile
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests that the doctor's proof passes checkpoints of the generic entry, and fails where one side is wrong."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path

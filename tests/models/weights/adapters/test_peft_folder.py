@@ -1,7 +1,5 @@
 """Tests adapter folders against plain peft: what is written loads there, and what peft wrote loads here."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Tests that pieces of tensors are written by several ranks, read by others, and never executed."""
 
-from __future__ import annotations
-
 import os
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests the comparison of an export with the trained model, and what is said of a process that fails."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests that `medtune check` finds the faults of a user's own extensions and says how to correct them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests of `medtune list`: tiny models are hidden, and extensions of plugins are listed with their origin."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

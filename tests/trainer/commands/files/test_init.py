@@ -1,7 +1,5 @@
 """Tests `medtune init`: the recipe is written once, and the commands that it says work when they are pasted."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -1,7 +1,5 @@
 """Tests that every output of a run says so if images that look alike were let into two splits."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

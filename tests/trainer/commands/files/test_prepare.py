@@ -1,7 +1,5 @@
 """Tests of `medtune prepare`, called as on the command line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests `medtune prepare` on a user's own table: what it prints, where files may lie, and what it refuses."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

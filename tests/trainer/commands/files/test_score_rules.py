@@ -1,7 +1,5 @@
 """Tests that the rules of other tools are shown by `medtune score`, in scores.json and in the report."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

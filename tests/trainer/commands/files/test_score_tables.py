@@ -1,7 +1,5 @@
 """Tests that `medtune score` prints a benchmark's own tables and writes them to its files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests that `medtune score` prints the tables of ReXSonoVQA and CTLesionVQA for every source of their questions."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests the commands on checkpoints without a family, which a recipe names by their folder."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Tests that what `medtune validate` accepts of a checkpoint `medtune run` finishes, and that both refuse alike."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests that a model trains and answers on reports of studies with two images, and that the run states the leak."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

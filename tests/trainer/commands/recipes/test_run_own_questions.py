@@ -1,7 +1,5 @@
 """Tests that a model is validated, trained and scored on questions of every kind, and by other tools' files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

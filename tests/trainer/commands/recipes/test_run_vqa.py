@@ -1,7 +1,5 @@
 """Tests that a model is validated, trained and scored on a user's data in every layout that the door reads."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

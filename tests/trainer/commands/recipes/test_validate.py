@@ -1,7 +1,5 @@
 """Tests of `medtune validate`, called as on the command line."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

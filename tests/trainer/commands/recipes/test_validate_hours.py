@@ -1,7 +1,5 @@
 """Tests of `medtune validate --probe`, called as on the command line."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Tests of `medtune audit`, `medtune run --seeds` and `medtune power` with a tiny random model."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

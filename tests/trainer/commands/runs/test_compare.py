@@ -1,7 +1,5 @@
 """Tests of `medtune compare` on run folders that the tests write themselves."""
 
-from __future__ import annotations
-
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Tests of `medtune export` and `medtune chat` on a run of a tiny random model."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterator, Sequence

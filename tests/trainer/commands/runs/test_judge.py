@@ -1,7 +1,5 @@
 """Tests of `medtune judge`: verdicts on runs and files, the scores after it, and the agreement with a person."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Tests that a run which draws several replies to each question is scored on all of them."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from pathlib import Path

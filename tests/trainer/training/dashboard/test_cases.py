@@ -1,7 +1,5 @@
 """Tests which answers the dashboard shows, and that withheld texts and images are not sent."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tests that a step's groups are divided by tokens: every group once, within the budget, evenly, with less padding."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

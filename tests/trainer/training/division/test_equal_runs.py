@@ -1,7 +1,5 @@
 """Tests that runs divided by tokens learn what runs divided by count learn: one rank, two ranks, and resumed."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable

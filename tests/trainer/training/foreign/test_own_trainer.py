@@ -1,7 +1,5 @@
 """A Lightning trainer of the user's own, with medtune's two classes: the page's example, and single steps."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

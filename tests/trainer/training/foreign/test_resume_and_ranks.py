@@ -1,7 +1,5 @@
 """A trainer of the user's own: a saved state goes on at its step, the Tuner works, two processes equal one."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

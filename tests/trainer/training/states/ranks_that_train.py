@@ -1,7 +1,5 @@
 """Trains a tiny random model in the ranks of a test, without a process of its own for each run."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -1,7 +1,5 @@
 """Tests that a state saved by some ranks is continued by another number of ranks, and under another strategy."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A signal in a validation is obeyed before its next batch, and the resumed run equals the one that nobody stops."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal

@@ -1,7 +1,5 @@
 """Tests that averages, early stopping, stages, mixtures and divided checkpoints survive a resume on other ranks."""
 
-from __future__ import annotations
-
 import csv
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Tests that a save that is cut off, wherever that is, leaves a state that resumes."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Holds the metrics that validations log with torchmetrics against eval's own, in one process and in two."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean

@@ -8,8 +8,6 @@ their organ; the noise has a standard deviation of 15 HU.
 No folder is needed. To change the number of patients, give a folder that holds phantom.json: {"num_patients": 24}
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

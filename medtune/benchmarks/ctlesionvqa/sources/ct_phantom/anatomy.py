@@ -3,8 +3,6 @@
 A position is given in millimetres from the grid's centre towards the patient's left, back and head.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal

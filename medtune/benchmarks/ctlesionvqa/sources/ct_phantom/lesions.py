@@ -4,8 +4,6 @@ Whether an organ holds lesions, their place, brightness and number are drawn in 
 spread evenly over their ranges.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product

@@ -4,8 +4,6 @@ Volumes and brightness are measured in the written masks and voxels; diameter, p
 were drawn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Asks about a simulated scan in CTLesionVQA's subtypes, with short questions and answers in equal shares."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

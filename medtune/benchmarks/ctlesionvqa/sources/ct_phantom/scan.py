@@ -1,7 +1,5 @@
 """Simulates the CT scan of a patient: Hounsfield units with partial volume and noise, and a mask of each structure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 Legend of array names: I, J, K voxels to the patient's left, to the back and to the head.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple

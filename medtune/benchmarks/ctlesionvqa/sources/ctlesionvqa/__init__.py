@@ -15,8 +15,6 @@ The splits are the release's; the "validation" split of version 1 is its test sp
 Source: arXiv 2505.18915 (v1) and 2605.09679 (v2); Schuture/DeepTumorVQA, branches v1 (README.md) and v2 (HF_README.md).
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

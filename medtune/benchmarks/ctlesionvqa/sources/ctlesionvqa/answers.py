@@ -1,7 +1,5 @@
 """Parses the answer cells of CTLesionVQA's tables: a number with its unit, or an option."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ taken from the answers about the same scan and organ ("largest lesion diameter",
 the table of metadata of AbdomenAtlas.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from dataclasses import dataclass, field

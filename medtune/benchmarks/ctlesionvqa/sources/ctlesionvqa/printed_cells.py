@@ -3,8 +3,6 @@
 Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/data/prompt.py.
 """
 
-from __future__ import annotations
-
 from pathlib import PurePath
 from sys import intern
 

@@ -3,8 +3,6 @@
 Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/data/loader.py (_asset_path), HF_README.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -6,8 +6,6 @@ Source: Schuture/DeepTumorVQA at 1df7460, eval/vqa_evaluator.py, eval/agent_eval
 fields, and that pred_answer counts before raw_output).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

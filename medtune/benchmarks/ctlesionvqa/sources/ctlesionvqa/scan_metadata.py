@@ -4,8 +4,6 @@ The questions of version 2 leave out scanner and contrast phase, and copies by o
 metadata/reports_and_metadata.csv and AbdomenAtlas's own tables state them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from sys import intern

@@ -5,8 +5,6 @@ HF_README.md; "Image ID" is its scripts/extract_train_videos.py; "question type"
 party's copies.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -8,8 +8,6 @@ Source: Alasmawi et al., arXiv 2512.22278, sections on construction. The paper d
 and the names of its 13 sets, so questions and terms are ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from medtune.benchmarks.fetal_gauge.sources.fetal_gauge_rebuilt import set_labels

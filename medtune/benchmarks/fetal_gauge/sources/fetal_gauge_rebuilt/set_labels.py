@@ -7,8 +7,6 @@ Source: the paper (arXiv 2512.22278) expands abbreviations ("abdomcirc" becomes 
 published: these are ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import ORIENTATION_WORDS

@@ -7,8 +7,6 @@ gives a hint of the other.
 No folder is needed. To change the number of patients, give a folder that holds phantom.json: {"num_patients": 24}
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The structures in two simulated views: the whole fetus lengthwise, and tissue with or without a mass."""
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 import numpy as np

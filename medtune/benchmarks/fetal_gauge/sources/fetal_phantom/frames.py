@@ -5,8 +5,6 @@ Where the structures lie is known from the scene alone, which takes a small part
 Legend of array names: H rows, W columns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ Source: Salomon et al., ISUOG Practice Guidelines: performance of the routine mi
 Ultrasound Obstet Gynecol 59 (2022); biometry after Hadlock et al., Radiology 152 (1984).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """Makes the questions of Fetal-Gauge's five tasks about simulated frames, with all abbreviations written out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple

@@ -8,8 +8,6 @@ gives a hint of the other.
 No folder is needed. To change the number of patients, give a folder that holds sweep.json: {"num_patients": 24}
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from itertools import permutations

@@ -3,8 +3,6 @@
 The sizes are those at about 24 weeks, as in the source fetal_phantom. The arms are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal
 

@@ -7,8 +7,6 @@ the frames cannot tell the two directions apart.
 Legend of array names: T frames, D depth samples, L scan lines, H rows, W columns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Generic, Literal, NamedTuple, TypeVar
 

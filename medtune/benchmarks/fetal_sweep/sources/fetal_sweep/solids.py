@@ -6,8 +6,6 @@ All are in mm, and w is 0 where the chest begins.
 Legend of array names: N points, in an array of any shape.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 

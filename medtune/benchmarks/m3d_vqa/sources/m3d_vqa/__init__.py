@@ -12,8 +12,6 @@ of the release. The table test5k is a part of test and is left out if test is th
 Source: HF GoodBaiBai88/M3D-VQA; BAAI-DCAI/M3D, Bench/dataset/multi_dataset.py and Data/process (the columns).
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Source: the header that BAAI-DCAI/M3D, Data/process/m3d_vqa_data_generation.py w
 Question, Choice A to Choice D, Answer, Answer Choice. A missing choice is written as NA.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterator, Mapping

@@ -12,8 +12,6 @@ questions that the authors kept are read. Options stay in the published order, i
 Source: arXiv 2604.10916; rajpurkarlab/RexSonoVQA at c2b931f (README.md, video_source.py, evaluate_results.py).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

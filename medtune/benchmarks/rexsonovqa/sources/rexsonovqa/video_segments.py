@@ -4,8 +4,6 @@ Source: rajpurkarlab/RexSonoVQA@c2b931f, video_metadata_new.json and video_sourc
 and the crop by ffmpeg, which cuts sides off to whole pixels and to even ones).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

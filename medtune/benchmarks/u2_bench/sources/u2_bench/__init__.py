@@ -11,8 +11,6 @@ Source: DolphinAI/u2-bench (an_explanation_of_the_columns.tsv, README.md); dolph
 vlmeval/eval_func and vlmeval/dataset; gurenolun/Dolphin-ai-bench; U2-Bench, arXiv 2505.17779.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import csv

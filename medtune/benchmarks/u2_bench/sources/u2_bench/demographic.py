@@ -3,8 +3,6 @@
 Source: DolphinAI/u2-bench, an_explanation_of_the_columns.tsv, which states that the column is JSON but not its keys.
 """
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -4,8 +4,6 @@ Source: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func and vlmeval/dataset/im
 dict counts, boxes are [cx, cy, w, h] in shares of the image, and a table without a point says "not visible".
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import math

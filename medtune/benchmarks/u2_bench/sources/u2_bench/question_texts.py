@@ -1,7 +1,5 @@
 """The question of each of U2-Bench's fifty scenarios, in our own words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 _BREAST = "Is the lesion in this ultrasound image of the breast benign or malignant?"

@@ -8,8 +8,6 @@ Source: dolphin-sound/u2-bench-evalkit, vlmeval/silicon_test/batch_test.py and v
 fields and how replies are joined with a table).
 """
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Mapping, Sequence

@@ -17,8 +17,6 @@ may therefore have seen test images of U2-Bench.
 Source: U2-Bench (arXiv 2505.17779), Tables 5 and 7; ids of dolphin-sound/u2-bench-evalkit; questions are ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from medtune.benchmarks.public_sets.rebuild import Asked, Subject, rebuilt_source

@@ -6,8 +6,6 @@ Source: the options are those of dolphin-sound/u2-bench-evalkit, vlmeval/dataset
 image_report.py, the captions of FPUS23 name three measurements; the sentence of the captions here is ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

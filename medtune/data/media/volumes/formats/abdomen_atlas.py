@@ -5,8 +5,6 @@ A scan NAME may have an encoding by CT-CHAT's tower: NAME.npz or ct.npz beside i
 Source: the layout of AbdomenAtlas 1.0 Mini and of TotalSegmentator's datasets; that of encodings is ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

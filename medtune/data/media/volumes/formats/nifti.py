@@ -1,7 +1,5 @@
 """Reads and writes NIfTI files: volumes in Hounsfield units and masks, with clear messages for broken headers."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 import zlib

@@ -6,8 +6,6 @@ Source: ibrahimethemhamamci/CT-CHAT@33c9b973, llava/serve/encode_script.py and l
 describe them, no code taken (CC-BY-NC-SA). The release's arrays are (1, 24, 24, 24, 512).
 """
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 from pathlib import Path

@@ -15,8 +15,6 @@ Source: BAAI-DCAI/M3D, Bench/dataset/multi_dataset.py (arrays of 1 x 32 x 256 x 
 Data/process/m3d_cap_data_prepare.py (scaled by each volume's own minimum and maximum, resized, neither kept).
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

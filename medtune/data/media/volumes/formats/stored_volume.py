@@ -1,7 +1,5 @@
 """Writes and reads volumes in medtune's own file format: voxels, spacing and orientation, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence

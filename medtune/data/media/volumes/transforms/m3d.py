@@ -4,8 +4,6 @@ Source: BAAI-DCAI/M3D@63e72005, Data/process/m3d_cap_data_prepare.py; recorded v
 project trained on 8-bit slices that were windowed at their source and names no window; ours is the golden file's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod

@@ -4,8 +4,6 @@ Source: merlin-vlm 0.0.7, merlin/data/monai_transforms.py; recorded values in go
 paper's Table 2 names the same size and spacing.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar

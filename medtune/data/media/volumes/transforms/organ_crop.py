@@ -4,8 +4,6 @@ Source: the seed paper's section 4.5 names the crop and no margin; box, margin i
 empty mask are those of TotalSegmentator 2.18 (20 mm where it crops to a chosen organ).
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from typing import ClassVar

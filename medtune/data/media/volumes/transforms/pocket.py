@@ -9,8 +9,6 @@ of whole organs and everything outside of them is lost.
 Legend of array names: I, J, K voxels to the patient's left, to the back and to the head; N of them in a row.
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from math import prod

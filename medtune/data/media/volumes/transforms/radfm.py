@@ -5,8 +5,6 @@ of an ordinary NIfTI file, (k, j, i), to a 2D resize and so mixes up the axes; o
 read as intended. Both ways are implemented; the intended one, `hwd`, is the default.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

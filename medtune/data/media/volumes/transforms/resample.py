@@ -1,7 +1,5 @@
 """Resamples, scales and crops the arrays of volumes, for the transforms of several models."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

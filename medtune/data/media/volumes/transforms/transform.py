@@ -1,7 +1,5 @@
 """Defines a volume transform: a frozen record of settings that turns a volume into the float32 array a model reads."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 transformers has no class for the model; `model` defines it, and `release` reads the released files.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from medtune.models.sequence import visual_placeholders

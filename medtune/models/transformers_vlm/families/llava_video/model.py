@@ -12,8 +12,6 @@ Source: LLaVA-VL/LLaVA-NeXT@df179663, scripts/video/train (mm_newline_position g
 al. 2024, arXiv 2410.02713.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Loads LLaVA-Video from its released folder: config.json, a tokenizer, and tensors under LLaVA-NeXT's names."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
