@@ -23,8 +23,7 @@ from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.prepared.write import prepare
 from medtune.data.types import MediaGroup, MediaKind
 from medtune.models.contract import Assembled
-from medtune.models.tuning.apply import apply_tuning
-from medtune.models.tuning.gradient_checkpointing import recompute_activations
+from medtune.models.tuning.apply import apply_tuning, recompute_activations
 from medtune.models.tuning.plan import Tuning
 from medtune.models.tuning.precision import resolved, set_types
 from medtune.models.volumes.volume_input import VolumeInput

@@ -7,7 +7,7 @@ import torch
 
 from bench.measuring.long_image import WIDTH, long_image_model
 from bench.measuring.measured import TwoWays, medians
-from medtune.data.media.blank import BLANKS
+from medtune.data.media.load import BLANKS
 from medtune.data.types import MediaGroup, Prediction, Prompt, Question, Reading, Request
 from medtune.models.answering import LocalAnswerer
 from medtune.models.contract import Assembled

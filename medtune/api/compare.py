@@ -6,17 +6,16 @@ from functools import cached_property
 
 from medtune.api.dataset import Dataset
 from medtune.api.evaluation import Evaluation
-from medtune.api.given_answers import Answers
-from medtune.api.plain_questions import Options, Truths
+from medtune.api.plain_questions import Answers, Options, Truths
 from medtune.api.questions import Questions
 from medtune.api.score import score
 from medtune.data.types import Interval
 from medtune.eval.comparing import compare as sides
 from medtune.eval.comparing.compare_text import comparison_plot, comparison_table, judgement
+from medtune.eval.scoring.baselines import uncounted
 from medtune.eval.scoring.score import other_answers
 from medtune.eval.scoring.tables import table_text
-from medtune.eval.scoring.uncounted_questions import uncounted
-from medtune.eval.statistics.significance import p_equals
+from medtune.eval.statistics.patient_swaps import p_equals
 
 NAMES = ("first", "second")
 

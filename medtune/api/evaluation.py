@@ -16,8 +16,7 @@ from medtune.eval.predictions.shards import MERGED
 from medtune.eval.results.build import scores_file
 from medtune.eval.results.gain_table import gain_table
 from medtune.eval.results.typed_json import write_document
-from medtune.eval.scoring.answer_kinds import is_closed
-from medtune.eval.scoring.parse_replies import parse_all, write_parsed
+from medtune.eval.scoring.parse_replies import is_closed, parse_all, write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_rows
 from medtune.eval.scoring.tables import table_text
 

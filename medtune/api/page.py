@@ -28,9 +28,9 @@ from medtune.eval.report.table import (
     spoken,
     word,
 )
-from medtune.eval.scoring.uncounted_questions import uncounted_text
+from medtune.eval.scoring.baselines import uncounted_text
 from medtune.eval.statistics.intervals import METHOD
-from medtune.eval.statistics.significance import p_equals
+from medtune.eval.statistics.patient_swaps import p_equals
 
 LAST = "final"
 """The key under which the report's parts look for the only answer to a question."""

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from medtune.api.dataset import Dataset
 from medtune.api.evaluation import Evaluation
-from medtune.api.given_answers import Answers, given_predictions
-from medtune.api.plain_questions import Options, Truths, plain_hash, plain_questions
+from medtune.api.plain_questions import Answers, Options, Truths, given_predictions, plain_hash, plain_questions
 from medtune.api.questions import Questions
 from medtune.benchmarks import OWN_QUESTIONS, find_benchmark
 from medtune.data.types import Prediction, Question

@@ -19,8 +19,7 @@ from medtune.data.seeding import stable_int
 from medtune.data.types import MediaGroup, MediaRef, Prediction, PredictionKey, Request
 from medtune.models.contract import Assembled, Encoded, MediaItem
 from medtune.models.media_reader import MediaReader
-from medtune.models.replies.growing import Wanted
-from medtune.models.replies.rows import Prompted, reply_rows
+from medtune.models.replies.growing import Prompted, Wanted, reply_rows
 from medtune.models.reply_sampling import drawable, drawn
 from medtune.models.sequence.layout import Sequence as Layout
 from medtune.models.sequence.packing import Shown, balanced, batched, pack

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from medtune.data.media.load import Shape
-from medtune.data.media.videos.sampling import Sampling
+from medtune.data.media.videos.read import Sampling
 from medtune.data.types import Media, MediaKind, MediaRef
 from medtune.models.replies.growing import Wanted
 from medtune.models.sequence.layout import SequenceFamily

@@ -10,7 +10,7 @@ import PIL.Image
 import pytest
 
 import medtune
-from medtune.api.answering import as_answerer
+from medtune.api.evaluate import as_answerer
 from medtune.data.types import MEDIA_MARK, MediaGroup, MediaRef, Prediction, Prompt, Question, Request, Turn
 from medtune.trainer.commands.cli import main
 from tests.eval.answerers import Oracle

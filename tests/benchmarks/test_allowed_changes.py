@@ -3,7 +3,7 @@
 import pytest
 
 from medtune.benchmarks import find_benchmark
-from medtune.benchmarks.rexsonovqa.question_types import TYPES
+from medtune.benchmarks.rexsonovqa.scored_items import TYPES
 from medtune.data.media.augment import ALL_CHANGES, changes_allowed_by_all
 from medtune.data.types import Question
 

@@ -14,15 +14,19 @@ from typing import Any
 import pytest
 
 from medtune.benchmarks import find_benchmark, names
-from medtune.benchmarks.ctlesionvqa.number_parsers import official_number
-from medtune.benchmarks.ctlesionvqa.word_parsers import official_letter, official_yes_no, robust_yes_no
+from medtune.benchmarks.ctlesionvqa.reply_parsers import (
+    official_letter,
+    official_number,
+    official_yes_no,
+    robust_yes_no,
+)
 from medtune.benchmarks.u2_bench.official.values import extract_number
 from medtune.benchmarks.u2_bench.weights_and_ranges import OPTIONS_SEEN
 from medtune.data.media.masks import LOCATIONS
 from medtune.data.types import Question
+from medtune.eval.scoring.parsers.answer_marks import without_thinking
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 from medtune.eval.scoring.parsers.number_parsers import read_number
-from medtune.eval.scoring.parsers.think_blocks import without_thinking
 from tests.eval.golden import recorded
 
 ROBUST = [name for name in names() if next(iter(find_benchmark(name).parsers)) == "robust"]

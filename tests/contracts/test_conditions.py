@@ -14,19 +14,18 @@ import pytest
 import torch
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.media.blank import BLANKS
-from medtune.data.media.load import load_media
-from medtune.data.media.videos.write import write_video
+from medtune.data.media.load import BLANKS, load_media
+from medtune.data.media.videos.read import write_video
 from medtune.data.media.volumes.slices import axial_pictures
 from medtune.data.types import Condition, Image, MediaGroup, MediaKind, MediaRef, Prediction, Question, Volume
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.conditions import AUDIT_CONDITIONS
 from medtune.models.answering import LocalAnswerer
 from medtune.models.attention.columns import PLACE, sees
-from medtune.models.endpoint.pictures import sampling
+from medtune.models.endpoint.messages import sampling
 from medtune.models.endpoint.served import Served, open_answerer
 from medtune.models.endpoint.settings import Endpoint
-from medtune.models.media_item import read_item
+from medtune.models.media_reader import read_item
 from medtune.models.replies.growing import Wanted
 from tests.data.media.volumes.synthetic_volumes import nifti
 from tests.models.endpoint.chat_server import ChatServer, asked_text, completion, serving

@@ -6,7 +6,7 @@ from dataclasses import replace
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.judge.marked_verdicts import marked_verdicts
+from medtune.eval.judge.verdicts import marked_verdicts
 from medtune.eval.scoring.score import PhaseScores, score_phase
 
 M3D = find_benchmark("m3d_vqa")

@@ -12,7 +12,7 @@ from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.media.volumes.transforms.m3d import M3DTransform
 from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform
 from medtune.data.types import Media, MediaRef
-from medtune.models.media_item import read_item
+from medtune.models.media_reader import read_item
 from medtune.models.volumes.volume_input import VolumeInput
 
 SMALL = M3DTransform(window_hu=None, size=(8, 8, 8))

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from medtune.data.media.load import Shape, media_shape
-from medtune.data.media.videos.sampling import Sampling
+from medtune.data.media.videos.read import Sampling
 from medtune.data.types import Image, Media, MediaKind, MediaRef, require_kind
 from medtune.models import loaded_ahead
 from medtune.models.loaded_ahead import LostReaderError, lost_readers_named

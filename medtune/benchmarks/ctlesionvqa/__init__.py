@@ -8,20 +8,246 @@ Version 1 has no published prompts, so its questions are asked in our words.
 
 Source: CTLesionVQA = DeepTumorVQA, arXiv 2505.18915 (v1) and 2605.09679 (v2);
 https://github.com/Schuture/DeepTumorVQA at 1df7460 (branch v2).
+
+Says which changes of a training scan leave the answer to a question true.
+
+No scan is mirrored, because no question is about a patient with the liver on the left. A scan is not moved (which also
+scales it) where the answer is a size, depends on a size (staging, resection, enlargement) or says where in the scan
+something lies; counts of lesions and comparisons of two organs survive it. Hounsfield units are not changed where the
+answer is a density or depends on one: fat, attenuation, phase, and cyst or tumor, which the release separates by a
+threshold.
+
+Source: the logic of each subtype is in arXiv 2505.18915, Table 5, for v1.
+
+The official prompts of version 2: a system turn, then what the kit's `build_prompt` returns.
+
+There is a template for each kind of answer and each set of facts about patient and scan that a row holds. A volume is
+announced in the kit's words for volumes, or in its words for videos or single slices where a model is shown those. A
+served agent is asked in the templates "agent: ...", which begin with the kit's system turn for agents. Version 1 has no
+published prompts and is asked in our words.
+
+Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/data/prompt.py.
 """
 
+import re
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
 from medtune.benchmarks.ctlesionvqa import reply_parsers, scoring
-from medtune.benchmarks.ctlesionvqa.allowed_changes import allowed_changes
-from medtune.benchmarks.ctlesionvqa.examples import EXAMPLES
 from medtune.benchmarks.ctlesionvqa.judge_task import judge_task
-from medtune.benchmarks.ctlesionvqa.official_prompts import official_prompts
 from medtune.benchmarks.ctlesionvqa.paper_tables import missing, references
-from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.result_files import result_rows
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import INPUT_MODE, result_rows
+from medtune.benchmarks.ctlesionvqa.subtypes import answer_type, subtype
 from medtune.benchmarks.ctlesionvqa.tables import LESION_FACETS, SUBGROUPS, repeat_tables, tables
+from medtune.data.media.augment import NO_CHANGES, Change
+from medtune.data.raw.lettered_options import LETTERS
 from medtune.data.types import AnswerFormat, Prompt, Question
-from medtune.eval.asking.answer_protocol import AnswerProtocol
+from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.asking.choice_prompt import render_choice
+from medtune.eval.asking.official_prompts import SHOWN_GAP, OfficialPrompts, ShownAs
 from medtune.eval.benchmark import Benchmark
+
+_MOVE: frozenset[Change] = frozenset({"move"})
+_GREY: frozenset[Change] = frozenset({"grey"})
+_BOTH = _MOVE | _GREY
+
+SUBTYPES: dict[str, frozenset[Change]] = {
+    "lesion volume measurement": _GREY,
+    "organ HU measurement": _MOVE,
+    "organ volume measurement": _GREY,
+    "organ HU ratio": _MOVE,
+    "tumor burden percentage": _BOTH,
+    "colon lesion existence": _BOTH,
+    "kidney cyst existence": _MOVE,
+    "kidney lesion existence": _BOTH,
+    "kidney tumor existence": _MOVE,
+    "liver lesion existence": _BOTH,
+    "pancreatic lesion existence": _BOTH,
+    "PDAC existence": _MOVE,
+    "PNET existence": _MOVE,
+    "splenomegaly detection": _GREY,
+    "adjacent organ": _BOTH,
+    "inter-segment comparison": _BOTH,
+    "kidney volume comparison": _BOTH,
+    "largest lesion attenuation": _MOVE,
+    "largest lesion diameter": _GREY,
+    "largest lesion location": _GREY,
+    "largest lesion slice": _GREY,
+    "lesion count by location": _GREY,
+    "lesion counting": _BOTH,
+    "lesion outlier": _BOTH,
+    "liver lesion clustering": _BOTH,
+    "organ aggregation": _GREY,
+    "organ enlargement": _GREY,
+    "tumor organ HU difference": _MOVE,
+    "bilateral kidney asymmetry": _BOTH,
+    "multi-organ lesion burden comparison": _BOTH,
+    "fatty liver": _MOVE,
+    "lesion type classification": _MOVE,
+    "pancreatic cyst resectability": _GREY,
+    "pancreatic lesion resectability": _GREY,
+    "pancreatic steatosis": _MOVE,
+    "pancreatic tumor staging": _GREY,
+    "PDAC vs PNET classification": _MOVE,
+    "hepatic steatosis grading": _MOVE,
+    "portal hypertension assessment": _GREY,
+    "pseudocyst determination": _MOVE,
+    "renal mass characterization": _MOVE,
+    "splenomegaly grading": _GREY,
+}
+
+
+def allowed_changes(question: Question) -> frozenset[Change]:
+    """Returns the changes that the question's subtype allows; an unknown subtype allows none."""
+    return SUBTYPES.get(subtype(question.facets["subtype"]), NO_CHANGES)
+
+
+EXAMPLES = (
+    Question(
+        id="example-existence-choice",
+        media_id="example-ct",
+        text="Does the liver hold a lesion?",
+        options=("No", "Yes"),
+        answer="Yes",
+        answer_kind="choice",
+        patient_id="example-patient",
+        facets={
+            "task": "recognition",
+            "subtype": "liver lesion existence",
+            "format": "multi_choice",
+            "organ": "liver",
+            "diameter": "2-4 cm",
+            "hu_contrast": "25-50 HU",
+            "sex": "F",
+            "age": "60-69",
+            "scanner": "Siemens",
+            "phase": "venous",
+        },
+    ),
+    Question(
+        id="example-existence-text",
+        media_id="example-ct",
+        text="Does the colon hold a lesion?",
+        options=("Yes", "No"),
+        answer="No",
+        answer_kind="yes_no",
+        patient_id="example-patient",
+        facets={"task": "recognition", "subtype": "colon lesion existence", "format": "free_text", "organ": "colon"},
+    ),
+    Question(
+        id="example-diameter-choice",
+        media_id="example-ct",
+        text="How long is the largest lesion of the liver?",
+        options=("1.2 cm", "3.4 cm", "5.0 cm", "7.7 cm"),
+        answer="3.4 cm",
+        answer_kind="choice",
+        patient_id="example-patient",
+        facets={"task": "visual reasoning", "subtype": "largest lesion diameter", "format": "multi_choice"},
+    ),
+    Question(
+        id="example-volume-text",
+        media_id="example-ct",
+        text="How large is the liver?",
+        options=(),
+        answer="1480.5",
+        answer_kind="number",
+        unit="cc",
+        patient_id="example-patient",
+        facets={"task": "measurement", "subtype": "organ volume measurement", "format": "free_text", "organ": "liver"},
+    ),
+    Question(
+        id="example-difference-text",
+        media_id="example-other-ct",
+        text="By how many HU does the lesion differ from the pancreas?",
+        options=(),
+        answer="-32.4",
+        answer_kind="number",
+        unit="HU",
+        patient_id="example-other-patient",
+        facets={"task": "visual reasoning", "subtype": "tumor organ HU difference", "format": "free_text"},
+    ),
+    Question(
+        id="example-location-text",
+        media_id="example-other-ct",
+        text="Where in the pancreas is the largest lesion?",
+        options=(),
+        answer="Head of pancreas",
+        answer_kind="text",
+        patient_id="example-other-patient",
+        facets={"task": "visual reasoning", "subtype": "largest lesion location", "format": "free_text"},
+    ),
+)
+
+
+NOT_V2 = "not of v2"
+MULTIPLE_CHOICE = "multiple choice"
+VOLUME, VIDEO, IMAGE = "3d_volume", "2d_video", "2d_image"
+_AGENT = "agent: "
+_ANSWER_TYPES = ("numeric", "binary", "categorical")
+_PATIENT = ("sex", "age", "scanner", "contrast")
+_SPACING = "spacing"
+_ROW_GAP = re.compile(r"\{(\w+)\}")
+
+
+def official_prompts() -> OfficialPrompts:
+    return OfficialPrompts(
+        names=_names(),
+        scenario=scenario,
+        gaps=_gaps,
+        answer_format="letter",
+        answer=_answer,
+        system_until=(SHOWN_GAP,),
+        shown=_shown,
+        template=lambda shown, scenario: f"{_AGENT}{scenario}" if shown.agent else scenario,
+    )
+
+
+def scenario(question: Question) -> str:
+    """Returns the kind of answer and the facts in the row, e.g. "numeric + sex + spacing"; `NOT_V2` for all but v2."""
+    if "layout" not in question.printed:
+        return NOT_V2
+    form = MULTIPLE_CHOICE if question.answer_kind == "choice" else answer_type(question.facets["subtype"])
+    return " + ".join([form, *(name for name in (*_PATIENT, _SPACING) if name in question.printed)])
+
+
+def _names() -> Mapping[str, Sequence[str]]:
+    known = [names for count in range(len(_PATIENT) + 1) for names in combinations(_PATIENT, count)]
+    forms = [
+        (MULTIPLE_CHOICE,),
+        (MULTIPLE_CHOICE, _SPACING),
+        *((each,) for each in _ANSWER_TYPES),
+        ("numeric", _SPACING),
+    ]
+    scenarios = [" + ".join([form, *names, *scan]) for form, *scan in forms for names in known]
+    asking = {f"{mode}{each}": (SHOWN_GAP, "question") for mode in ("", _AGENT) for each in scenarios}
+    return {**dict.fromkeys((VOLUME, VIDEO, IMAGE), ()), **asking}
+
+
+def _shown(shown: ShownAs, question: Question) -> str:
+    """Returns the kit's name of the form in which a model is shown a CT, or what the release has in its place.
+
+    The kit has no name for a series of slices, for which its name for volumes is used. An agent is always told that it
+    is shown a single slice, even though the kit sends it none.
+
+    Source:
+        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/agent_evaluator.py (AgentEvaluator.run).
+    """
+    if shown.agent:
+        return IMAGE
+    ways = {"slice": IMAGE, "video": VIDEO}
+    return question.printed.get(INPUT_MODE) or ways.get(shown.volumes or "", VOLUME)
+
+
+def _gaps(question: Question) -> Mapping[str, str | None]:
+    inside = {"question": question.text, **dict(zip(LETTERS, question.options, strict=False))}
+    layout = question.printed.get("layout", "{question}")
+    return {**question.printed, "question": _ROW_GAP.sub(lambda gap: inside.get(gap[1], gap[0]), layout)}
+
+
+def _answer(question: Question, said: str) -> str:
+    if question.answer_kind == "choice":
+        return LETTERS[question.options.index(said)]
+    return said.lower() if question.answer_kind == "yes_no" else said
 
 
 def benchmark() -> Benchmark:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 from typing import cast
 
-from medtune.benchmarks.ctlesionvqa import relative_accuracy, yes_no_table
+from medtune.benchmarks.ctlesionvqa import scoring, yes_no_table
 from medtune.benchmarks.ctlesionvqa.judge_task import judge_task
 from medtune.benchmarks.ctlesionvqa.paper_tables import FORMATS, Cells, rates, repeats_table, table3, table4
 from medtune.benchmarks.ctlesionvqa.repeats import Repeated, repeated
@@ -38,11 +38,11 @@ SUBGROUPS = ("sex", "age", "scanner", "phase")
 COLLAPSED = 0.999
 _LEVELS = {"diameter": DIAMETERS, "hu_contrast": (*CONTRASTS, OVER_100_HU)}
 _DEFINITIONS = {
-    "strict (paper)": numeric_score(relative_accuracy.paper),
-    "inclusive": numeric_score(relative_accuracy.paper_inclusive),
-    "v2 code": numeric_score(relative_accuracy.v2_code),
+    "strict (paper)": numeric_score(scoring.paper),
+    "inclusive": numeric_score(scoring.paper_inclusive),
+    "v2 code": numeric_score(scoring.v2_code),
 }
-_VSI = numeric_score(relative_accuracy.vsi_code)
+_VSI = numeric_score(scoring.vsi_code)
 _RULES = (yes_no_table.official, yes_no_table.wrong, yes_no_table.skipped)
 
 

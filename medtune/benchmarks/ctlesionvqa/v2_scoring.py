@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from medtune.benchmarks.ctlesionvqa import yes_no_table
-from medtune.benchmarks.ctlesionvqa.number_parsers import official_number
-from medtune.benchmarks.ctlesionvqa.relative_accuracy import v2_code
+from medtune.benchmarks.ctlesionvqa.reply_parsers import normalised, official_letter, official_number, official_yes_no
+from medtune.benchmarks.ctlesionvqa.scoring import v2_code
 from medtune.benchmarks.ctlesionvqa.subtypes import answer_type, subtype
-from medtune.benchmarks.ctlesionvqa.word_parsers import normalised, official_letter, official_yes_no
-from medtune.eval.scoring.parsers.think_blocks import without_thinking
+from medtune.eval.scoring.parsers.answer_marks import without_thinking
 
 TOLERANCES = (0.05, 0.1, 0.2, 0.5)
 _PLACES = 4

@@ -5,8 +5,7 @@ The prompts, the parser and the scores are ours; the rules of R2Gen and of MedEv
 Source: Demner-Fushman et al. 2016, doi:10.1093/jamia/ocv080; the split: Chen et al. 2020, arXiv 2010.16056.
 """
 
-from medtune.benchmarks.iu_xray.report_text import FINDINGS, IMPRESSION, REPORT, metrics, parse_report
-from medtune.benchmarks.iu_xray.rules import RULES
+from medtune.benchmarks.iu_xray.rules import FINDINGS, IMPRESSION, REPORT, RULES, metrics, parse_report
 from medtune.benchmarks.iu_xray.studies import IN_TRAIN, LICENCE, MEDEVALKIT, OPEN_I, OPEN_I_FILES, R2GEN, TEXTS
 from medtune.benchmarks.iu_xray.tables import missing, tables
 from medtune.benchmarks.medical_kits import medevalkit_prompts

@@ -1,11 +1,126 @@
-"""The rules of R2Gen and MedEvalKit for reports, which stand beside our scores."""
+"""The rules of R2Gen and MedEvalKit for reports, which stand beside our scores.
 
-from collections.abc import Mapping, Sequence
+MedEvalKit's scores of chest X-ray reports: sentence BLEU and ROUGE against findings and impression, averaged.
 
-from medtune.benchmarks.iu_xray.report_text import FINDINGS, REPORT
-from medtune.benchmarks.medical_kits.reports import medevalkit_report, r2gen_report
+Its METEOR, CIDEr, RaTEScore and GREEN are not computed here: they need data or models that it downloads.
+
+Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/Metrics_Compute/cal_report_metrics.py and utils/IU_XRAY.
+
+Reads the asked part of a report from a reply, and compares reports word by word, whatever their layout.
+
+A reply and the true report are compared after these steps:
+
+1. Of the reply, only the part that is asked for counts: a headed part that was not asked for is left out. Headings are
+   left out of both.
+2. The texts are normalised (`medtune/eval/scoring/normalised_text.py`): no case, punctuation or articles.
+3. "XXXX" is left out. It stands for a word that the release has removed, which no model can know from an image.
+
+BLEU is counted over all reports together and ROUGE-L is the mean of the reports, both with the formulas of
+pycocoevalcap.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from medtune.benchmarks.medical_kits.reports import r2gen_report
+from medtune.benchmarks.medical_kits.sentence_bleu import sentence_bleu
+from medtune.benchmarks.medical_kits.word_set_rouge import word_set_rouge
 from medtune.data.types import Question
+from medtune.eval.metric import Metric
+from medtune.eval.metrics.bleu4 import corpus_bleu
+from medtune.eval.metrics.rouge_l import mean_rouge_l
+from medtune.eval.scoring.normalised_text import normalised
+from medtune.eval.scoring.parsers.answer_marks import after_thoughts
 from medtune.eval.scoring.reply_rules import ReplyRule
+
+FINDINGS, IMPRESSION, REPORT = "findings", "impression", "report"
+REMOVED = "xxxx"
+"""What stands for a removed word. Source: Demner-Fushman et al. 2016, doi:10.1093/jamia/ocv080."""
+_PART = "(findings?|impressions?)"
+# A heading ends with a colon, or it is a line of its own.
+_HEADING = re.compile(rf"^[#*_ ]*{_PART}[ *_]*$|[#*_ ]*\b{_PART}\b[ *_]*:[*_]*", re.IGNORECASE | re.MULTILINE)
+
+
+def asked_part(text: str, task: str) -> str:
+    """Returns the part of a report that a task asks for, without headings; what has no heading counts as asked for.
+
+    Example:
+        >>> asked_part("**Findings:** Clear lungs. **Impression:** Normal chest.", FINDINGS)
+        'Clear lungs.'
+        >>> asked_part("Findings: Clear lungs. Impression: Normal chest.", REPORT)
+        'Clear lungs. Normal chest.'
+    """
+    first, *pieces = _HEADING.split(text)
+    headed = zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True)
+    wanted = [first, *(part for alone, inline, part in headed if task in (REPORT, _task_of(alone or inline)))]
+    return " ".join(part.strip() for part in wanted if part.strip())
+
+
+def _task_of(heading: str) -> str:
+    return IMPRESSION if heading.lower().startswith(IMPRESSION) else FINDINGS
+
+
+def parse_report(reply: str, question: Question) -> str | None:
+    """Returns the part of a reply that the question asks for; None where it holds no word."""
+    said = asked_part(after_thoughts(reply), question.facets["task"])
+    return said if normalised(said) else None
+
+
+def compared(text: str) -> str:
+    """Returns the words of a report in the form in which they are compared, with single blanks.
+
+    Example:
+        >>> compared("Findings: The heart is XXXX; lungs are clear.")
+        'heart is lungs are clear'
+    """
+    return " ".join(word for word in normalised(asked_part(text, REPORT)).split() if word != REMOVED)
+
+
+def metrics() -> Mapping[str, Metric]:
+    """Returns ROUGE-L and BLEU-1 to 4 of the compared words, by name; an unparsable reply is an empty text."""
+    bleu = {f"bleu{order}": corpus_bleu(order, form=compared) for order in range(1, 5)}
+    return {"rouge_l": mean_rouge_l(form=compared), **bleu}
+
+
+COLUMNS = ("bleu1", "bleu2", "bleu3", "bleu4", "rouge1", "rouge2", "rougeL")
+
+
+def reference(findings: str, impression: str) -> str:
+    """Returns the text that a reply is compared with; a full stop follows even where the impression ends with one."""
+    return f"Findings: {findings} Impression: {impression}."
+
+
+def report_scores(truth: str, reply: str) -> dict[str, float]:
+    """Returns the seven scores of one reply, 0 to 1, in the order of `COLUMNS`; an empty reply has zeros.
+
+    A reply of white space or full stops alone stops the original's run; here it has zeros as well.
+
+    Args:
+        truth: The text that `reference` returns.
+        reply: The reply as it came.
+
+    Example:
+        >>> found = report_scores(reference("The heart is large.", "No change"), "The heart is large.")
+        >>> round(found["bleu1"], 6), round(found["rouge1"], 6)
+        (0.367879, 0.666667)
+    """
+    if not reply.replace(".", " ").split():
+        return dict.fromkeys(COLUMNS, 0.0)
+    said, true = _tokens(reply), _tokens(truth)
+    overlap = word_set_rouge(reply.lower(), truth.lower())
+    bleu = [sentence_bleu(said, true, [1 / order] * order) for order in range(1, 5)]
+    return dict(zip(COLUMNS, (*bleu, *overlap), strict=True))
+
+
+def mean_scores(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
+    """Returns the mean of each score over all pairs of a truth and a reply, at least one pair."""
+    found = [report_scores(truth, reply) for truth, reply in pairs]
+    return {column: sum(row[column] for row in found) / len(found) for column in COLUMNS}
+
+
+def _tokens(text: str) -> list[str]:
+    return [word for word in text.lower().replace(".", " .").split(" ") if word]
+
 
 _NAMES = {"BLEU_1": "bleu1", "BLEU_2": "bleu2", "BLEU_3": "bleu3", "BLEU_4": "bleu4", "ROUGE_L": "rouge_l"}
 
@@ -22,7 +137,7 @@ def by_medevalkit(replies: Sequence[tuple[Question, str]]) -> Mapping[str, float
     pairs = [(f"{question.answer}.", reply) for question, reply in replies if question.facets["task"] == REPORT]
     if not pairs:
         return {}
-    found = medevalkit_report.mean_scores(pairs)
+    found = mean_scores(pairs)
     return {**{name: found[name] for name in found if name != "rougeL"}, "rouge_l": found["rougeL"]}
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from medtune.benchmarks.iu_xray.report_text import FINDINGS, IMPRESSION, REPORT
+from medtune.benchmarks.iu_xray.rules import FINDINGS, IMPRESSION, REPORT
 from medtune.data.raw.row_errors import Place, Reject, read_rows
 from medtune.data.raw.source import SourceTable, missing_media
 from medtune.data.types import MediaRef, Question, Split

@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Sequence
 from string import ascii_lowercase
 
-from medtune.benchmarks.medical_kits.medevalkit_reply import answer_part
+from medtune.benchmarks.medical_kits.medevalkit_sets import answer_part
 
 _PARAGRAPHS = "\n\n"
 

@@ -11,7 +11,7 @@ utils/MMMU/eval_utils.py:10-69.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from medtune.benchmarks.medical_kits.medevalkit_reply import boxed, tagged
+from medtune.benchmarks.medical_kits.medevalkit_sets import boxed, tagged
 
 RANDOM = "random"
 """What stands for the letter that a rule would draw at random."""

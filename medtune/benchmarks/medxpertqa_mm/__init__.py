@@ -5,13 +5,18 @@ It is for evaluation alone. The release's questions hold their options, which ar
 Source: Zuo et al., MedXpertQA, arXiv 2501.18362; TsinghuaC3I/MedXpertQA@f21247d.
 """
 
-from medtune.benchmarks.choice_sets.choice_prompts import medevalkit_choice_prompts
-from medtune.benchmarks.choice_sets.choice_rules import lettered, medevalkit_rule, medxpertqa_rule
-from medtune.benchmarks.choice_sets.letters_as_options import parse, render
+from medtune.benchmarks.choice_sets.choice_rules import (
+    lettered,
+    medevalkit_choice_prompts,
+    medevalkit_rule,
+    medxpertqa_rule,
+    parse,
+    render,
+)
 from medtune.benchmarks.medxpertqa_mm.sources.medxpertqa_mm import URL
 from medtune.benchmarks.short_answers.published_tables import part_of, printed_tables
 from medtune.data.types import Question
-from medtune.eval.asking.answer_protocol import AnswerProtocol
+from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
 

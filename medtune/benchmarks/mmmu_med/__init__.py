@@ -4,22 +4,143 @@ The validation part (150 questions) has answers; those of the test part (1,752) 
 separate sources, because their numbers cannot be compared. Both are for evaluation alone.
 
 Source: Yue et al., MMMU, arXiv 2311.16502; MMMU-Benchmark/MMMU@bb0b95a.
+
+Reads the prompts of MMMU's code from its configuration file: one for questions with options, one for open ones.
+
+The places of images stay as medtune has them. MMMU's code sends the first image alone, in front of the prompt.
+
+Source: MMMU-Benchmark/MMMU@bb0b95a, mmmu/configs/llava1.5.yaml, mmmu/run_llava.py:68-71 and
+mmmu/utils/data_utils.py:136-175.
+
+Reads the result files of MMMU's own code: the replies of a model to the questions of a subject.
+
+    output.json    a list of {"id", "question_type", "answer", "all_choices", "index2ans", "response"}
+
+A folder may hold the files of several subjects, under any names, in folders below it. Rows of subjects that are not
+medical are left out.
+
+Source: MMMU-Benchmark/MMMU@bb0b95a, mmmu/example_outputs.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from medtune.benchmarks.choice_sets import letters_as_options
-from medtune.benchmarks.mmmu_med.official_prompts import official_prompts
-from medtune.benchmarks.mmmu_med.open_answers import parse_open
-from medtune.benchmarks.mmmu_med.release import FORM, LICENCE, PART, SUBJECTS, URL
-from medtune.benchmarks.mmmu_med.result_files import result_rows
-from medtune.benchmarks.mmmu_med.rules import rules
+import yaml
+
+from medtune.benchmarks.choice_sets import choice_rules
+from medtune.benchmarks.mmmu_med.release import FORM, LICENCE, PART, SUBJECTS, URL, named_images
+from medtune.benchmarks.mmmu_med.rules import parse_open, rules
 from medtune.benchmarks.short_answers.published_tables import printed_tables
 from medtune.data.types import AnswerFormat, Prompt, Question
-from medtune.eval.asking.answer_protocol import AnswerProtocol
+from medtune.eval.asking.answerer import AnswerProtocol
+from medtune.eval.asking.choice_prompt import letters_for
+from medtune.eval.asking.official_prompts import OfficialPrompts
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
+from medtune.eval.predictions.tool_files import ToolRow, ToolRows, json_list, read_json_text
+from medtune.eval.predictions.tool_tables import cell_text
+
+_FILE = "llava1.5.yaml"
+_KNOWN = "medtune reads https://github.com/MMMU-Benchmark/MMMU at bb0b95a: take that, or write the prompts yourself."
+_INSTRUCTIONS = "task_instructions"
+_FORMATS = {
+    "choice": ("multi_choice_example_format", ("{question}", "{options}")),
+    "open": ("short_ans_example_format", ("{question}",)),
+}
+"""The key of the file for each form of question, and the gaps in the order in which they are filled."""
+
+
+def official_prompts() -> OfficialPrompts:
+    """Returns how the prompts are filled."""
+    return OfficialPrompts(
+        names={form: tuple(gap.strip("{}") for gap in gaps) for form, (_, gaps) in _FORMATS.items()},
+        scenario=lambda question: question.facets[FORM],
+        gaps=_gaps,
+        answer_format="letter",
+        answer=_answer,
+        of="MMMU's",
+        from_texts=read,
+        needed=False,
+    )
+
+
+def read(folder: Path) -> Mapping[str, str]:
+    """Returns the templates by the forms of questions."""
+    places = ("mmmu/configs", "configs", ".")
+    path = next((file for place in places if (file := folder / place / _FILE).is_file()), None)
+    if path is None:
+        raise FileNotFoundError(
+            f"{folder}: wanted {_FILE} of MMMU's code: give a clone of https://github.com/MMMU-Benchmark/MMMU, or its "
+            "folder mmmu/configs; check --from"
+        )
+    try:
+        said = yaml.safe_load(path.read_text("utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: broken YAML ({type(error).__name__}). {_KNOWN}") from None
+    instructions = _text(path, said, _INSTRUCTIONS).strip()
+    opening = f"{instructions}\n\n" if instructions else ""
+    return {form: opening + _template(path, said, key, gaps) for form, (key, gaps) in _FORMATS.items()}
+
+
+def _template(path: Path, said: object, key: str, gaps: tuple[str, ...]) -> str:
+    first, *others = _text(path, said, key).split("{}")
+    if len(others) != len(gaps) or any("{" in part or "}" in part for part in (first, *others)):
+        raise ValueError(f"{path}: wanted {key} to have {len(gaps)} gaps {{}} and no other braces. {_KNOWN}")
+    return first + "".join(gap + part for gap, part in zip(gaps, others, strict=True))
+
+
+def _text(path: Path, said: object, key: str) -> str:
+    match said.get(key) if isinstance(said, dict) else None:
+        case [str(text)]:
+            return text
+    raise ValueError(f"{path}: wanted {key} to be a list of one text. {_KNOWN}")
+
+
+def _gaps(question: Question) -> Mapping[str, str | None]:
+    lettered = zip(letters_for(question), question.options, strict=True)
+    options = "".join(f"({letter}) {option}\n" for letter, option in lettered)
+    return {"question": question.text, "options": options or None}
+
+
+def _answer(question: Question, said: str) -> str:
+    return letters_for(question)[question.options.index(said)] if question.options else said
+
+
+_REPLY = "response"
+_FIELDS = ("id", "question_type", _REPLY)
+
+
+def result_rows(path: Path, questions: Sequence[Question]) -> ToolRows | None:
+    """Returns the rows of a result file or of all result files in a folder; None where the path holds none."""
+    files = sorted(path.rglob("*.json")) if path.is_dir() else [path] if path.suffix == ".json" else []
+    files = [file for file in files if _is_result(read_json_text(file))]
+    if not files:
+        return None
+    rows, left_out = list[ToolRow](), 0
+    for file in files:
+        for number, row in enumerate(json_list(file), start=1):
+            if any(subject in str(row.get("id")) for subject in SUBJECTS):
+                rows.append(_row(row, f"{file}, row {number}"))
+            else:
+                left_out += 1
+    return ToolRows(rows, {"of subjects that are not medical": left_out} if left_out else {})
+
+
+def _is_result(content: object) -> bool:
+    return isinstance(content, list) and any(
+        isinstance(row, dict) and all(name in row for name in _FIELDS) for row in content
+    )
+
+
+def _row(row: Mapping[str, object], where: str) -> ToolRow:
+    if lacking := [name for name in _FIELDS if name not in row]:
+        raise ValueError(f"{where}: wanted a field {lacking[0]!r}, there are {', '.join(row)}.")
+    listed = row.get("index2ans")
+    options = tuple(named_images(str(option)) for option in listed.values()) if isinstance(listed, Mapping) else ()
+    fields = {name: cell_text(value) for name, value in row.items() if not isinstance(value, list | dict)}
+    return ToolRow(fields, (cell_text(row[_REPLY]),), options, where)
+
 
 _QUESTIONS = {"validation": 150, "test": 1752}
 
@@ -56,13 +177,13 @@ def render(question: Question, answer_format: AnswerFormat) -> Prompt:
         Answer with a number, a letter or a few words.
     """
     if question.options:
-        return letters_as_options.render(question, answer_format)
+        return choice_rules.render(question, answer_format)
     return Prompt(f"{question.text}\nAnswer with a number, a letter or a few words.", (), question.answer)
 
 
 def parse(reply: str, question: Question) -> str | None:
     """Returns the option that a reply chooses, or the answer that it gives to an open question."""
-    return letters_as_options.parse(reply, question) if question.options else parse_open(reply, question)
+    return choice_rules.parse(reply, question) if question.options else parse_open(reply, question)
 
 
 def _missing(questions: Sequence[Question]) -> str:

@@ -7,13 +7,17 @@ Source: Hu et al., OmniMedVQA, arXiv 2402.09181; hub data set foreverbeliever/Om
 
 from string import ascii_uppercase
 
-from medtune.benchmarks.choice_sets.choice_prompts import medevalkit_choice_prompts
-from medtune.benchmarks.choice_sets.choice_rules import Printed, medevalkit_rule
-from medtune.benchmarks.choice_sets.letters_as_options import parse, render
+from medtune.benchmarks.choice_sets.choice_rules import (
+    Printed,
+    medevalkit_choice_prompts,
+    medevalkit_rule,
+    parse,
+    render,
+)
 from medtune.benchmarks.omnimedvqa.sources.omnimedvqa import STATED, URL
 from medtune.benchmarks.short_answers.published_tables import part_of, printed_tables
 from medtune.data.types import Question
-from medtune.eval.asking.answer_protocol import AnswerProtocol
+from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
 

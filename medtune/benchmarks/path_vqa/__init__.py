@@ -4,15 +4,11 @@ Source: He et al. 2020, arXiv 2003.10286; UCSD-AI4H/PathVQA@dd51804.
 """
 
 from medtune.benchmarks.medical_kits.medevalkit_sets import counted_by_words
-from medtune.benchmarks.short_answers.judge_task import judge_task
-from medtune.benchmarks.short_answers.kit_prompts import prompts_by_words
 from medtune.benchmarks.short_answers.kit_rules import llava_med_rules, medevalkit_rules, pathvqa_rule
-from medtune.benchmarks.short_answers.metrics import metrics
-from medtune.benchmarks.short_answers.parser import parse
-from medtune.benchmarks.short_answers.published_tables import part_of, published_tables
-from medtune.benchmarks.short_answers.wording import render
+from medtune.benchmarks.short_answers.parser import judge_task, metrics, parse, render
+from medtune.benchmarks.short_answers.published_tables import part_of, prompts_by_words, published_tables
 from medtune.data.types import Question
-from medtune.eval.asking.answer_protocol import AnswerProtocol
+from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.benchmark import Benchmark
 
 TEST_QUESTIONS = (6719, 6761)

@@ -8,13 +8,17 @@ Source: Zhang et al., PMC-VQA, arXiv 2305.10415; hub data set RadGenome/PMC-VQA.
 from collections import Counter
 from collections.abc import Sequence
 
-from medtune.benchmarks.choice_sets.choice_prompts import medevalkit_choice_prompts
-from medtune.benchmarks.choice_sets.choice_rules import Printed, medevalkit_rule
-from medtune.benchmarks.choice_sets.letters_as_options import parse, render
+from medtune.benchmarks.choice_sets.choice_rules import (
+    Printed,
+    medevalkit_choice_prompts,
+    medevalkit_rule,
+    parse,
+    render,
+)
 from medtune.benchmarks.pmc_vqa.release import CHOICES, LETTER, LETTERS, LICENCE, TASK, URL, V1, V1_CLEAN, V2
 from medtune.benchmarks.short_answers.published_tables import MISSING_SHARE, printed_tables
 from medtune.data.types import Question
-from medtune.eval.asking.answer_protocol import AnswerProtocol
+from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from medtune.eval.scoring.parsers.think_blocks import without_thinking
+from medtune.eval.scoring.parsers.answer_marks import without_thinking
 
 ErrorType = Literal["none", "wrong_visual_evidence", "wrong_conclusion", "both_fail", "unknown"]
 _FENCE = re.compile(r"^```\w*\s*|\s*```$")

@@ -8,10 +8,9 @@ import json
 from collections.abc import Iterable
 
 from medtune.benchmarks.rexsonovqa.judge_reply import official_verdict, robust_verdict
-from medtune.benchmarks.rexsonovqa.question_types import question_type
-from medtune.benchmarks.rexsonovqa.scored_items import FULL_POINTS, UNKNOWN_ERROR, ScoredItem
+from medtune.benchmarks.rexsonovqa.scored_items import FULL_POINTS, UNKNOWN_ERROR, ScoredItem, question_type
 from medtune.data.types import Question
-from medtune.eval.judge.marked_verdicts import JUDGE_MARK
+from medtune.eval.judge.verdicts import JUDGE_MARK
 from medtune.eval.metric import Metric, mean_of_rows
 from medtune.eval.parsed_reply import ParsedReply
 

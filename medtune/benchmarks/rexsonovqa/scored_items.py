@@ -1,6 +1,6 @@
 """The scores of ReXSonoVQA's questions, and their sums by question type and by the clip's length."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -83,3 +83,28 @@ def constant_letter(keys: Sequence[str]) -> dict[str, Tally]:
     of 249 questions.
     """
     return {letter: Tally(keys.count(letter), len(keys)) for letter in sorted(set(keys))}
+
+
+TYPES = ("Type1_ActionGoalReasoning", "Type2_ArtifactResolutionOptimization", "Type3_ProcedureContextPlanning")
+_OLDER_TYPES = {
+    "Type4_DisambiguationSafetyDecision": TYPES[1],
+    "Type2_OptimizationTroubleshooting": TYPES[1],
+}
+
+
+def question_type(name: str) -> str:
+    """Returns the present name of a question type, which had other names before; an unknown type is returned unchanged.
+
+    Source:
+        rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (normalize_question_type).
+    """
+    return _OLDER_TYPES.get(name, name)
+
+
+def is_kept(row: Mapping[str, object]) -> bool:
+    """Returns whether a row is scored: its "keep" is missing or the boolean true (the text "true" and 1 do not count).
+
+    Source:
+        rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (print_statistics).
+    """
+    return row.get("keep", True) is True

@@ -16,9 +16,8 @@ from medtune.benchmarks.rexsonovqa.blind_against_video import (
 )
 from medtune.benchmarks.rexsonovqa.letter_parsers import LETTERS
 from medtune.benchmarks.rexsonovqa.official_report import Report, report, report_tables
-from medtune.benchmarks.rexsonovqa.question_types import TYPES
 from medtune.benchmarks.rexsonovqa.rubric import is_rubric, scored_items
-from medtune.benchmarks.rexsonovqa.scored_items import constant_letter, recode_zero_with_single_error, tally
+from medtune.benchmarks.rexsonovqa.scored_items import TYPES, constant_letter, recode_zero_with_single_error, tally
 from medtune.data.types import Question
 from medtune.eval.benchmark import Evidence
 from medtune.eval.parsed_reply import ParsedReply

@@ -1,9 +1,28 @@
-"""The rules of other kits for short answers, as rows that stand beside medtune's own scores."""
+"""The rules of other kits for short answers, as rows that stand beside medtune's own scores.
 
+lmms-eval's rule for SLAKE: equality after a normalisation that knows words for yes and no in two languages.
+
+Text in round brackets is removed. As single words only, 正常 (normal) is yes and 异常 (abnormal) is no, so that
+the reply 是 (yes) to the truth 正常 is right.
+
+Source: EvolvingLMMs-Lab/lmms-eval@75571cf, lmms_eval/tasks/slake/utils.py (normalize_answer).
+
+PathVQA's own functions: "exact match" is a precision of words, and only letters count.
+
+Digits and hyphens are deleted, so that "x-ray" is the word "xray" and "3" is empty. For a reply without letters the
+code returns a sentence in the place of a number, and its BLEU stops; here both are None.
+
+Source: UCSD-AI4H/PathVQA@dd51804, Evaluation script/evaluation_script.py and utils.py.
+"""
+
+import math
+import re
+import string
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
-from medtune.benchmarks.medical_kits import llava_med, lmms_slake, pathvqa_official
+from medtune.benchmarks.medical_kits import llava_med
 from medtune.benchmarks.medical_kits.medevalkit_sets import (
     JUDGE_COUNTINGS,
     Counted,
@@ -16,6 +35,91 @@ from medtune.benchmarks.medical_kits.medevalkit_sets import (
 from medtune.benchmarks.short_answers.released_answers import is_closed, truth_as_released
 from medtune.data.types import Question
 from medtune.eval.scoring.reply_rules import ReplyRule
+
+_CHINESE_MARKS = "！？｡。＂＃＄％＆＇（）＊＋，－／：；＜＝＞＠［＼］＾＿｀｛｜｝～、，。；：《》？【】（）"
+_BLANKS = str.maketrans(dict.fromkeys(string.punctuation + _CHINESE_MARKS, " "))
+_IN_BRACKETS = re.compile(r"\([^)]*\)|（[^）]*）")
+_YES = frozenset({"yes", "yeah", "yep", "true", "是", "是的", "有", "包含", "可以", "能", "会", "正常"})
+_NO = frozenset(
+    {"no", "nope", "false", "否", "不是", "没有", "无", "不包含", "不能", "不会", "不可以", "不正常", "异常"}
+)
+
+
+def normalised(text: str) -> str:
+    """Returns a text as the kit compares it.
+
+    Example:
+        >>> [normalised(text) for text in ("Left-Lung (see image).", "是的。", "X-ray", "（left lung）")]
+        ['left lung', 'yes', 'xray', '']
+    """
+    said = " ".join(_IN_BRACKETS.sub(" ", text.strip().lower()).translate(_BLANKS).split())
+    if said == "x ray":
+        return "xray"
+    return "yes" if said in _YES else "no" if said in _NO else said
+
+
+def is_right(truth: str, reply: str) -> bool:
+    """Returns whether the kit counts a reply as right.
+
+    Example:
+        >>> is_right("左侧", "左侧。"), is_right("Left", "The answer is left.")
+        (True, False)
+    """
+    return normalised(reply) == normalised(truth)
+
+
+_OTHERS = re.compile(r"[^a-zA-Z ]")
+
+
+def exact_match(truth: str, reply: str) -> float | None:
+    """Returns the number of true words that the reply has, over the number of its words; None for one without letters.
+
+    Example:
+        >>> exact_match("left lung", "the left lung"), exact_match("3", "3")
+        (0.6666666666666666, None)
+    """
+    said, wanted = _words(reply), _words(truth)
+    return sum(word in said for word in wanted) / said.total() if said else None
+
+
+def f1(truth: str, reply: str) -> float | None:
+    """Returns F1 of words, where a hit counts as often as the reply repeats it; None for a reply without letters.
+
+    Example:
+        >>> f1("left lung", "the left lung"), f1("left lung", "right")
+        (0.8, 0.0)
+    """
+    said, wanted = _words(reply), _words(truth)
+    if not said:
+        return None
+    hits = sum(count for word, count in said.items() if word in wanted)
+    if not hits:
+        return 0.0
+    precision = hits / said.total()
+    recall = hits / (hits + sum(count for word, count in wanted.items() if word not in said))
+    return 2 * precision * recall / (precision + recall)
+
+
+def bleu1(truth: str, reply: str) -> float | None:
+    """Returns BLEU-1, whose brevity penalty compares numbers of characters; None for a reply without letters.
+
+    Without any common word it is the brevity penalty alone, as the code leaves out precisions of 0.
+
+    Example:
+        >>> bleu1("left lung", "left lung"), bleu1("left lung", "something else")
+        (1.0, 1.0)
+    """
+    said, wanted = _words(reply), _words(truth)
+    if not said:
+        return None
+    brevity = 1.0 if len(reply) > len(truth) else math.exp(1 - len(truth) / len(reply))
+    matches = (said & wanted).total()
+    return brevity * (matches / said.total() if matches else 1.0)
+
+
+def _words(text: str) -> Counter[str]:
+    return Counter(_OTHERS.sub("", text).lower().split())
+
 
 _KEPT_ROWS = 20_000
 Replies = Sequence[tuple[Question, str]]
@@ -102,8 +206,8 @@ def lmms_rule() -> dict[str, ReplyRule]:
                 "count, and 正常 (normal) equals 是 (yes)."
             ),
             score=lambda replies: (
-                _shares(replies, lmms_slake.is_right, lmms_slake.is_right)
-                | {"accuracy": _mean([lmms_slake.is_right(*_pair(question, said)) for question, said in replies])}
+                _shares(replies, is_right, is_right)
+                | {"accuracy": _mean([is_right(*_pair(question, said)) for question, said in replies])}
             ),
         )
     }
@@ -207,9 +311,9 @@ def _pathvqa(replies: Replies) -> dict[str, float]:
     if not free:
         return {}
     return {
-        "word_precision": _mean([pathvqa_official.exact_match(*pair) or 0.0 for pair in free]),
-        "token_f1": _mean([pathvqa_official.f1(*pair) or 0.0 for pair in free]),
-        "bleu1": _mean([pathvqa_official.bleu1(*pair) or 0.0 for pair in free]),
+        "word_precision": _mean([exact_match(*pair) or 0.0 for pair in free]),
+        "token_f1": _mean([f1(*pair) or 0.0 for pair in free]),
+        "bleu1": _mean([bleu1(*pair) or 0.0 for pair in free]),
     }
 
 

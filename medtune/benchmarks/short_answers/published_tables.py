@@ -1,11 +1,29 @@
-"""Makes the tables of printed numbers: each names its rule, and ours stands beside it only if it has the same rule."""
+"""Makes the tables of printed numbers: each names its rule, and ours stands beside it only if it has the same rule.
+
+Says which of MedEvalKit's prompts asks a question of VQA-RAD, SLAKE and PathVQA.
+
+The kit looks at the true answer, or at its type, to choose the prompt.
+
+Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/VQA_RAD/VQA_RAD.py:40-45, utils/PATH_VQA/PATH_VQA.py:40-44,
+utils/SLAKE/SLAKE.py:53-57.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from medtune.benchmarks import published
-from medtune.benchmarks.short_answers.judge_task import judge_task
+from medtune.benchmarks.medical_kits.medevalkit_prompts import (
+    CLOSED,
+    CLOSED_ZH,
+    OPEN,
+    OPEN_ZH,
+    YES_NO,
+    medevalkit_prompts,
+)
+from medtune.benchmarks.short_answers.parser import judge_task
+from medtune.benchmarks.short_answers.released_answers import is_open
 from medtune.data.types import Question
+from medtune.eval.asking.official_prompts import OfficialPrompts
 from medtune.eval.benchmark import Evidence, Tables
 from medtune.eval.judge.extra_verdicts import verdict_table
 from medtune.eval.scoring.reply_rules import ReplyRule
@@ -104,3 +122,25 @@ def _ours(rule: ReplyRule, names: Sequence[str], evidence: Evidence) -> list[tup
     found = rule.score(replies) if replies else {}
     percent = [100 * found[name] if name in found else None for name in names]
     return [(f"ours, by {rule.title}", *percent)] if found else []
+
+
+_ENGLISH = "en"
+
+
+def prompts_by_words() -> OfficialPrompts:
+    """Returns the prompts of a set whose questions are yes/no questions where the answer is one of the two words."""
+    return medevalkit_prompts((YES_NO, OPEN), _by_words)
+
+
+def prompts_by_type() -> OfficialPrompts:
+    """Returns the prompts of a set in two languages, whose release says which questions are closed."""
+    return medevalkit_prompts((CLOSED, OPEN, CLOSED_ZH, OPEN_ZH), _by_type)
+
+
+def _by_words(question: Question) -> str:
+    return (YES_NO if question.answer.lower() in ("yes", "no") else OPEN).name
+
+
+def _by_type(question: Question) -> str:
+    english, chinese = (OPEN, OPEN_ZH) if is_open(question) else (CLOSED, CLOSED_ZH)
+    return (english if question.facets["language"] == _ENGLISH else chinese).name

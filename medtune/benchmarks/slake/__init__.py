@@ -7,15 +7,11 @@ Source: Liu et al. 2021, arXiv 2102.09542.
 """
 
 from medtune.benchmarks.medical_kits.medevalkit_sets import counted_by_type
-from medtune.benchmarks.short_answers.judge_task import judge_task
-from medtune.benchmarks.short_answers.kit_prompts import prompts_by_type
 from medtune.benchmarks.short_answers.kit_rules import llava_med_rules, lmms_rule, medevalkit_rules
-from medtune.benchmarks.short_answers.metrics import metrics
-from medtune.benchmarks.short_answers.parser import parse
-from medtune.benchmarks.short_answers.published_tables import part_of, published_tables
-from medtune.benchmarks.short_answers.wording import render
+from medtune.benchmarks.short_answers.parser import judge_task, metrics, parse, render
+from medtune.benchmarks.short_answers.published_tables import part_of, prompts_by_type, published_tables
 from medtune.data.types import Question
-from medtune.eval.asking.answer_protocol import AnswerProtocol
+from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.benchmark import Benchmark
 
 TEST_QUESTIONS = (1061, 1033, 2094)

@@ -12,10 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from medtune.benchmarks.short_answers.json_rows import ReleasedRow, released_rows
-from medtune.benchmarks.short_answers.released_answers import RELEASED, released_answer, tidy
+from medtune.benchmarks.short_answers.released_answers import (
+    RELEASED,
+    ReleasedRow,
+    released_answer,
+    released_rows,
+    tidy,
+)
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.releases.hub_folder import hub_folder
+from medtune.data.raw.releases.stored_files import hub_folder
 from medtune.data.raw.row_errors import read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
 from medtune.data.types import MediaRef, Question, Split

@@ -1,22 +1,143 @@
 """U2-Bench: diagnosis, views, positions, values, reports and captions of ultrasound images, in one score.
 
 Source: arXiv 2505.17779; its code: dolphin-sound/u2-bench-evalkit, gurenolun/Dolphin-ai-bench. The prompts are ours.
+
+Reads the replies that the benchmark's own kit writes: JSON lines with `id` and `response`, for one set at a time.
+
+`id` is the index of a row in the set's released table, or its number from 0. The lines hold no true answers, so the
+table itself (*.tsv) has to lie beside the file, as the kit's evaluation wants it too; lines that a user has extended by
+the table's columns (class, measurement, ...) need no table.
+
+Source: dolphin-sound/u2-bench-evalkit, vlmeval/silicon_test/batch_test.py and vlmeval/eval_func/cla_eval.py (names of
+fields and how replies are joined with a table).
 """
 
-from medtune.benchmarks.u2_bench.allowed_changes import allowed_changes
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
 from medtune.benchmarks.u2_bench.judge_task import judge_task
-from medtune.benchmarks.u2_bench.metrics import METRICS
+from medtune.benchmarks.u2_bench.metrics import METRICS, missing
 from medtune.benchmarks.u2_bench.official.prompts import official_prompts
-from medtune.benchmarks.u2_bench.parsers import parse_extracted, parse_lenient, parse_strict
-from medtune.benchmarks.u2_bench.prompts import render, render_with_anatomy
-from medtune.benchmarks.u2_bench.robust_parser import parse
-from medtune.benchmarks.u2_bench.sources.u2_bench.result_files import result_rows
+from medtune.benchmarks.u2_bench.parsers import parse, parse_extracted, parse_lenient, parse_strict
+from medtune.benchmarks.u2_bench.sources.u2_bench import COLUMNS
 from medtune.benchmarks.u2_bench.tables import references, repeat_tables, tables
-from medtune.benchmarks.u2_bench.whole import missing
+from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.media.masks import LOCATIONS
-from medtune.data.types import Question
-from medtune.eval.asking.answer_protocol import AnswerProtocol
+from medtune.data.types import AnswerFormat, Prompt, Question
+from medtune.eval.asking.answerer import AnswerProtocol
+from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import Benchmark
+from medtune.eval.predictions.tool_files import ToolRow, ToolRows
+from medtune.eval.predictions.tool_tables import cell_text, utf8_text
+
+_GREY: frozenset[Change] = frozenset({"grey"})
+_STILL: frozenset[Change] = frozenset({"mirror", "grey"})
+_TASKS: Mapping[str, frozenset[Change]] = {
+    "DD": ALL_CHANGES,
+    "VRA": ALL_CHANGES,
+    "LL": _GREY,
+    "OD": _GREY,
+    "KD": _GREY,
+    "RG": _GREY,
+    "CG": _GREY,
+}
+_SETS: Mapping[tuple[str, str], frozenset[Change]] = {
+    # These questions ask how the fetus lies, or on which side a carotid artery or knee is.
+    ("VRA", "10"): _GREY,
+    ("VRA", "28"): _GREY,
+    ("VRA", "69"): _GREY,
+    # Echocardiographic views have a fixed orientation.
+    ("VRA", "18"): frozenset({"move", "grey"}),
+    # If a view is cut or a landmark leaves the image, the answer changes.
+    ("VRA", "50"): _STILL,
+    ("VRA", "53"): _STILL,
+    # The amount of fat is judged by the grey values.
+    ("DD", "57"): frozenset({"mirror", "move"}),
+    # Lengths do not change if nothing is scaled.
+    ("CVE", "27"): _STILL,
+    ("CVE", "31"): _STILL,
+    ("CVE", "50"): _STILL,
+}
+
+
+def allowed_changes(question: Question) -> frozenset[Change]:
+    """Returns the changes that the question's scenario (task and data set) allows.
+
+    `medtune.data.media.augment` further excludes the changes that the words of a question forbid.
+    """
+    task, dataset = question.facets["task"], question.facets["dataset"]
+    return _SETS.get((task, dataset), _TASKS.get(task, NO_CHANGES))
+
+
+_ROLE = "You are a physician who reads ultrasound images."
+
+
+def render(question: Question, answer_format: AnswerFormat) -> Prompt:
+    """Returns the prompt: role and question, then the options, or the form of an answer with a number or a text."""
+    task = f"{_ROLE}\n{question.text}"
+    if question.options:
+        return render_choice(replace(question, text=task), answer_format)
+    if question.answer_kind == "number":
+        unit = f" in {question.unit}" if question.unit else ""
+        how = f"Answer with one number{unit}, without a unit and without words."
+    else:
+        how = "Answer with the text alone."
+    return Prompt(text=f"{task}\n{how}", choices=(), target=question.answer)
+
+
+def render_with_anatomy(question: Question, answer_format: AnswerFormat) -> Prompt:
+    """Returns the same prompt with a line after the role that names the organ, if the question states one."""
+    organ = question.facets.get("anatomy")
+    named = f"The ultrasound image shows: {organ}.\n{question.text}" if organ else question.text
+    return render(replace(question, text=named), answer_format)
+
+
+_REPLY = "response"
+
+
+def result_rows(path: Path, questions: Sequence[Question]) -> ToolRows | None:
+    """Returns the rows of a file of replies, joined with the released table beside it; None for another file."""
+    if path.suffix != ".jsonl" or not path.is_file():
+        return None
+    lines = [line for line in utf8_text(path).split("\n") if line.strip()]
+    if not lines or f'"{_REPLY}"' not in lines[0]:
+        return None
+    table = _table_beside(path)
+    return ToolRows([_row(line, table, f"{path}, line {number}") for number, line in enumerate(lines, start=1)], {})
+
+
+def _row(line: str, table: Mapping[str, Mapping[str, str]], where: str) -> ToolRow:
+    try:
+        said = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"{where}: broken or cut-off JSON. Copy the file again.") from error
+    if not isinstance(said, dict) or _REPLY not in said:
+        raise ValueError(f"{where}: wanted an object with id and {_REPLY}, got {line:.80}.")
+    fields = {name: cell_text(value) for name, value in said.items() if not isinstance(value, list | dict)}
+    if table and fields.get("id") not in table:
+        raise ValueError(f"{where}: its id {fields.get('id')!r} is no index of the table beside the file.")
+    return ToolRow({**table.get(fields.get("id", ""), {}), **fields}, (fields[_REPLY],), (), where)
+
+
+def _table_beside(path: Path) -> Mapping[str, Mapping[str, str]]:
+    tables = sorted(path.parent.glob("*.tsv"))
+    if len(tables) > 1:
+        names = ", ".join(table.name for table in tables)
+        raise ValueError(f"{path}: wanted one released table beside it, the one it answers; there are {names}.")
+    if not tables:
+        return {}
+    csv.field_size_limit(1 << 30)
+    left_out = (None, *COLUMNS["image"], "seg_data")
+    # A byte that is no UTF-8 is in no column that is compared.
+    with tables[0].open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        rows = [
+            {name: cell for name, cell in row.items() if name not in left_out and isinstance(cell, str)}
+            for row in csv.DictReader(file, delimiter="\t")
+        ]
+    return {row.get("index", str(number)): row for number, row in enumerate(rows)}
 
 
 def benchmark() -> Benchmark:

@@ -1,5 +1,8 @@
 """U2-Bench's metrics of parsed replies; the module `sums_by_set` says how they differ from the official scripts'."""
 
+from collections import Counter
+from collections.abc import Sequence
+
 from medtune.benchmarks.u2_bench.official.score import EXACT_WEIGHTS
 from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.reply_errors import VALID, reply_type
@@ -13,12 +16,28 @@ from medtune.benchmarks.u2_bench.sums_by_set import (
     u2_of,
 )
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TEXT, VALUE
-from medtune.benchmarks.u2_bench.whole import has_every_task
+from medtune.benchmarks.u2_bench.weights_and_ranges import CASES
 from medtune.data.types import Question
 from medtune.eval.metric import Metric, mean_of_rows
 from medtune.eval.metrics.bleu4 import metric as bleu4
 from medtune.eval.metrics.rouge_l import metric as rouge_l
 from medtune.eval.parsed_reply import ParsedReply
+
+REJECTED_SHARE = 0.01
+"""Largest share of a task's cases that may be missing, because `prepare` could not read them."""
+
+
+def has_every_task(questions: Sequence[Question]) -> bool:
+    """Returns whether there are questions of all eight tasks, which the U2-Score is made of."""
+    return set(CASES) <= {task_of(question) for question in questions}
+
+
+def missing(questions: Sequence[Question]) -> str:
+    """Returns how many of the published cases the questions are, e.g. "6 of its 7,241 questions"; "" if all."""
+    asked = Counter(task_of(question) for question in questions)
+    if all(asked[task] >= (1 - REJECTED_SHARE) * cases for task, cases in CASES.items()):
+        return ""
+    return f"{len(questions):,} of its {sum(CASES.values()):,} questions"
 
 
 def u2_score() -> Metric:

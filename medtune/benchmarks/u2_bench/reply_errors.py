@@ -8,8 +8,7 @@ Source: U2-Bench (arXiv 2505.17779), appendix C.4, which names the kinds without
 import re
 from string import ascii_lowercase
 
-from medtune.benchmarks.u2_bench.parsers import task_of
-from medtune.benchmarks.u2_bench.robust_parser import parse_number
+from medtune.benchmarks.u2_bench.parsers import parse_number, task_of
 from medtune.benchmarks.u2_bench.tasks_and_sets import DETECTION, TEXT, VALUE
 from medtune.data.media.masks import LOCATIONS
 from medtune.data.types import Question

@@ -5,15 +5,170 @@ is known about the pictures, so training never changes them (`allowed_changes` k
 change). docs/scores.md says how answers are read and compared.
 
 Source: the formats of ms-swift and LLaMA-Factory; see the modules of `sources`. This is no published benchmark.
+
+The metrics of anybody's own questions; which of them are there, and which is primary, follows the questions.
+
+The primary metric is the first one that is about any question of the split:
+
+1. `closed_accuracy`, where there are questions with options or with yes and no;
+2. `exact_match`, where most true answers are short;
+3. `rouge_l`, where they are longer texts.
+
+Closed and open questions are never mixed in one number.
 """
 
-from medtune.benchmarks.vqa.judge_task import judge_task
-from medtune.benchmarks.vqa.metrics import metrics
-from medtune.benchmarks.vqa.parsers import parse, parse_verbatim
-from medtune.benchmarks.vqa.tables import tables
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from medtune.benchmarks.vqa.answers import judge_task
 from medtune.data.types import AnswerFormat, AnswerKind, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice
-from medtune.eval.benchmark import Benchmark
+from medtune.eval.benchmark import MAX_LEVELS, Benchmark, Evidence
+from medtune.eval.judge.extra_verdicts import verdict_table
+from medtune.eval.metric import Metric
+from medtune.eval.metrics.accuracy import metric as accuracy
+from medtune.eval.metrics.bleu4 import corpus_bleu
+from medtune.eval.metrics.closed_accuracy import metric as closed_accuracy
+from medtune.eval.metrics.exact_match import metric as exact_match
+from medtune.eval.metrics.exact_match import verbatim
+from medtune.eval.metrics.open_recall import metric as open_recall
+from medtune.eval.metrics.rouge_l import mean_rouge_l
+from medtune.eval.metrics.token_f1 import metric as token_f1
+from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.scoring.bertscore import BertModel, bert_scores
+from medtune.eval.scoring.normalised_text import normalised
+from medtune.eval.scoring.parse_replies import MAX_SHORT_WORDS, is_open, is_short, num_words
+from medtune.eval.scoring.parsers.choice_parsers import parse_choice_strict
+from medtune.eval.scoring.parsers.free_answer import read_answer
+from medtune.eval.scoring.parsers.number_parsers import read_measure
+from medtune.eval.scoring.parsers.yes_no_parser import is_answer, parse_closed
+from medtune.eval.scoring.tables import Cell, Table
+
+
+def metrics() -> Mapping[str, Metric]:
+    """Returns the metrics by name; all of open answers but `verbatim_match` are of texts after normalisation."""
+    return {
+        "closed_accuracy": closed_accuracy(),
+        "exact_match": replace(exact_match(), is_defined_on=_are_mostly_short),
+        "rouge_l": mean_rouge_l(form=normalised).only(_is_text_of(1)),
+        "token_f1": token_f1(),
+        "open_recall": open_recall(),
+        **{f"bleu{order}": corpus_bleu(order, form=normalised).only(_is_text_of(order)) for order in (1, 2, 3, 4)},
+        "verbatim_match": verbatim(),
+    }
+
+
+def _are_mostly_short(questions: Sequence[Question]) -> bool:
+    asked = [question for question in questions if is_open(question)]
+    return 2 * sum(map(is_short, asked)) >= len(asked)
+
+
+def _is_text_of(words: int) -> Callable[[Question], bool]:
+    return lambda question: is_open(question) and question.answer_kind != "number" and num_words(question) >= words
+
+
+def parse(reply: str, question: Question) -> str | None:
+    """Returns the answer that a reply gives, in the words of the true answer where both are the same; else None.
+
+    Example:
+        >>> asked = Question("q", "m", "How wide?", (), "50", "number", "p", unit="mm")
+        >>> [parse(reply, asked) for reply in ("The answer is 5 cm.", "51 mm", "wide")]
+        ['50', '51', None]
+    """
+    if question.options:
+        return parse_closed(reply, question)
+    if question.answer_kind == "number":
+        return _number(reply, question)
+    answer = read_answer(reply)
+    return question.answer if answer is not None and is_answer(answer, question.answer) else answer
+
+
+def parse_verbatim(reply: str, question: Question) -> str | None:
+    """Returns the whole reply without blanks at its ends, or the option that it is character by character; else None.
+
+    Example:
+        >>> asked = Question("q", "m", "Is it so?", ("yes", "no"), "no", "yes_no", "p")
+        >>> [parse_verbatim(reply, asked) for reply in ("no", "B", "No", "no.")]
+        ['no', 'no', None, None]
+    """
+    said = reply.strip()
+    return parse_choice_strict(said, question) if question.options else said or None
+
+
+def _number(reply: str, question: Question) -> str | None:
+    found, truth = read_measure(reply, question.unit), read_measure(question.answer, question.unit)
+    if found is None and normalised(read_answer(reply) or "") == "0":
+        found = 0.0  # "None" is a number only as the whole answer.
+    if found is None:
+        return None
+    is_equal = truth is not None and math.isclose(found, truth, rel_tol=1e-9, abs_tol=1e-12)
+    return question.answer if is_equal else f"{found:.12g}"
+
+
+KINDS: Mapping[str, Callable[[Question], bool]] = {
+    "closed: options": lambda question: bool(question.options) and question.answer_kind != "yes_no",
+    "closed: yes or no": lambda question: bool(question.options) and question.answer_kind == "yes_no",
+    "open: number": lambda question: not question.options and question.answer_kind == "number",
+    "open: short answer": lambda question: _is_text(question) and is_short(question),
+    "open: longer text": lambda question: _is_text(question) and not is_short(question),
+}
+_COLUMNS = ("kind", "questions", "unreadable", "accuracy", "exact match", "token F1", "ROUGE-L", "BERTScore F1")
+
+
+def tables(evidence: Evidence) -> Sequence[Table]:
+    """Returns the scores by kind of question, and the points of a judge where there are verdicts."""
+    rows = evidence.rows("image")
+    found = [(name, [row for row in rows if is_kind(row.question)]) for name, is_kind in KINDS.items()]
+    notes = [
+        f"A short answer has at most {MAX_SHORT_WORDS} words. Open answers are compared after normalisation "
+        "(docs/scores.md); verbatim_match among the metrics is without it.",
+        *_too_many_levels(evidence.questions),
+    ]
+    table = Table(
+        "Scores by kind of question",
+        _COLUMNS if evidence.text_model else _COLUMNS[:-1],
+        tuple(_row(name, members, evidence.text_model) for name, members in found if members),
+        tuple(notes),
+    )
+    by_kind = verdict_table(evidence, judge_task(), by="kind", level=_kind, title="Free answers, by a judge")
+    return [table, *by_kind]
+
+
+def _row(name: str, rows: Sequence[ParsedReply], model: BertModel | None) -> tuple[Cell, ...]:
+    unreadable = sum(row.prediction is not None and row.parsed is None for row in rows)
+    bert = () if model is None else (_bert_f1(rows, model),)
+    if rows[0].question.options:
+        return (name, len(rows), unreadable, accuracy().value(rows), None, None, None, *(None for _ in bert))
+    rouge = mean_rouge_l(form=normalised).value(rows) if _is_text(rows[0].question) else None
+    return (name, len(rows), unreadable, None, exact_match().value(rows), token_f1().value(rows), rouge, *bert)
+
+
+def _bert_f1(rows: Sequence[ParsedReply], model: BertModel) -> float | None:
+    if not _is_text(rows[0].question):
+        return None
+    found = bert_scores([row.parsed or "" for row in rows], [row.question.answer for row in rows], model)
+    return sum(each.f1 for each in found) / len(found)
+
+
+def _kind(question: Question) -> str:
+    return next(name for name, is_kind in KINDS.items() if is_kind(question))
+
+
+def _is_text(question: Question) -> bool:
+    return not question.options and question.answer_kind != "number"
+
+
+def _too_many_levels(questions: Sequence[Question]) -> list[str]:
+    values: dict[str, set[str]] = {}
+    for question in questions:
+        for facet, value in question.facets.items():
+            values.setdefault(facet, set()).add(value)
+    return [
+        f"There are no scores by {facet}: it has {len(found):,} different values, more than {MAX_LEVELS}."
+        for facet, found in values.items()
+        if len(found) > MAX_LEVELS and facet != "task"
+    ]
 
 
 def benchmark() -> Benchmark:

@@ -8,8 +8,7 @@ from pathlib import Path
 from medtune.benchmarks.vqa.answers import cell_text
 from medtune.data.media.videos.container import VIDEO_SUFFIXES
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
-from medtune.data.raw.media_bytes import decoded_base64, refused_content, write_media_bytes
-from medtune.data.raw.media_urls import Fetcher, is_url
+from medtune.data.raw.media_bytes import Fetcher, decoded_base64, is_url, refused_content, write_media_bytes
 from medtune.data.raw.row_errors import Place
 from medtune.data.types import Box, MediaKind, MediaRef
 

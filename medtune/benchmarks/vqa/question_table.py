@@ -12,12 +12,11 @@ from medtune.benchmarks.vqa.answers import TRUTH_VALUES, YES_NO, cell_text
 from medtune.benchmarks.vqa.columns import Columns
 from medtune.benchmarks.vqa.row_questions import Asked, RowReader
 from medtune.data.catalog import nearest
+from medtune.data.raw.folder import unread_files, unread_note
 from medtune.data.raw.hub_rows import Row
-from medtune.data.raw.row_errors import Place, Reject, RowError
+from medtune.data.raw.row_errors import Place, Reject, RowError, TableOptions
 from medtune.data.raw.source import SourceTable, missing_media
 from medtune.data.raw.split_names import check_all_used, file_stem
-from medtune.data.raw.table_options import TableOptions
-from medtune.data.raw.unread_files import unread_files, unread_note
 from medtune.data.types import MediaRef, Question, Split
 
 MOST_LEVELS = 20

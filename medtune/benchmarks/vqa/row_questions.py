@@ -11,8 +11,8 @@ from medtune.benchmarks.vqa.answers import answered, cell_text, listed_options
 from medtune.benchmarks.vqa.columns import Columns
 from medtune.benchmarks.vqa.conversation import ASSISTANT, SYSTEM, USER, Said, asked_turns, said_in
 from medtune.benchmarks.vqa.media_cells import MediaReader, Part
-from medtune.data.raw.choices import choice_question
 from medtune.data.raw.hub_rows import Row
+from medtune.data.raw.lettered_options import choice_question
 from medtune.data.raw.row_errors import Place
 from medtune.data.raw.split_names import LEFT_OUT, split_named
 from medtune.data.types import MediaKind, MediaRef, Question, Split

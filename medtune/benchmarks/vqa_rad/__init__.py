@@ -9,16 +9,12 @@ Source: Lau et al. 2018, doi:10.1038/sdata.2018.251.
 from collections.abc import Sequence
 
 from medtune.benchmarks.medical_kits.medevalkit_sets import counted_by_words
-from medtune.benchmarks.short_answers.judge_task import judge_task
-from medtune.benchmarks.short_answers.kit_prompts import prompts_by_words
 from medtune.benchmarks.short_answers.kit_rules import llava_med_rules, medevalkit_rules
-from medtune.benchmarks.short_answers.metrics import metrics
-from medtune.benchmarks.short_answers.parser import parse
-from medtune.benchmarks.short_answers.published_tables import part_of, published_tables
+from medtune.benchmarks.short_answers.parser import judge_task, metrics, parse, render
+from medtune.benchmarks.short_answers.published_tables import part_of, prompts_by_words, published_tables
 from medtune.benchmarks.short_answers.released_answers import CLOSED, is_closed
-from medtune.benchmarks.short_answers.wording import render
 from medtune.data.types import Question
-from medtune.eval.asking.answer_protocol import AnswerProtocol
+from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.benchmark import Benchmark
 
 TEST_QUESTIONS, CLOSED_QUESTIONS = 451, 272

@@ -13,7 +13,7 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from medtune.data.media.volumes.augment import augment_volume
+from medtune.data.media.volumes.geometry import augment_volume
 from medtune.data.types import Image, Media, MediaGroup, Question, Volume
 
 Change = Literal["mirror", "move", "grey"]

@@ -3,6 +3,7 @@
 Shapes: H height, W width; masks are bool, True where marked.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -149,3 +150,29 @@ def size_of_share(share: float) -> BoxSize:
 def _third(twice_centre: int, length: int) -> int:
     # The comparison uses whole numbers, because 0.45 and 0.55 have no exact float and a centre may lie on them.
     return int(20 * twice_centre >= 18 * length) + int(20 * twice_centre >= 22 * length)
+
+
+_OPPOSITE = {"left": "right", "right": "left"}
+
+
+def masks_of(organ: str, masks: Iterable[str]) -> tuple[str, ...]:
+    """Returns the masks whose names contain every word of an organ's name, in their order; none for "".
+
+    Example:
+        >>> masks_of("kidney", ["kidney_left", "kidney_right", "liver"])
+        ('kidney_left', 'kidney_right')
+        >>> masks_of("left kidney", ["kidney_left", "kidney_right", "liver"])
+        ('kidney_left',)
+    """
+    words = set(organ.lower().split())
+    return tuple(mask for mask in masks if words and words <= set(mask.lower().split("_")))
+
+
+def other_side(mask: str) -> str:
+    """Returns the name of the organ mask on the other side of the body; an organ without sides keeps its name.
+
+    Example:
+        >>> [other_side(mask) for mask in ("kidney_left", "rib_right_1", "liver")]
+        ['kidney_right', 'rib_left_1', 'liver']
+    """
+    return "_".join(_OPPOSITE.get(word, word) for word in mask.split("_"))

@@ -10,7 +10,7 @@ import PIL.Image
 from numpy.typing import NDArray
 
 from medtune.data.media.load import load_media
-from medtune.data.media.videos.sampling import Sampling
+from medtune.data.media.videos.read import Sampling
 from medtune.data.media.volumes.geometry import reoriented
 from medtune.data.types import Image, MediaRef, Video, Volume
 

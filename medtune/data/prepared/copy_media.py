@@ -10,7 +10,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from errno import EMLINK, EPERM, EXDEV
 from pathlib import Path
 from types import MappingProxyType
@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 from medtune.data.media.dicom import decode_cine, is_dicom
 from medtune.data.media.images import Size, check_box, decode_image
 from medtune.data.media.videos.container import VIDEO_SUFFIXES
-from medtune.data.media.videos.read import check_clip, video_extent
-from medtune.data.media.videos.write import STORED_SUFFIX as STORED_VIDEO
-from medtune.data.media.videos.write import write_video
+from medtune.data.media.videos.read import STORED_SUFFIX as STORED_VIDEO
+from medtune.data.media.videos.read import Extent, check_clip, video_extent, write_video
 from medtune.data.media.volumes.formats.nifti import check_nifti, write_nifti
 from medtune.data.media.volumes.formats.saved_encoding import ENCODING_SUFFIX as ENCODING
 from medtune.data.media.volumes.formats.saved_encoding import read_encoding
@@ -33,12 +32,33 @@ from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX as ARRA
 from medtune.data.media.volumes.formats.stored_volume import STORED_SUFFIX, write_volume
 from medtune.data.media.volumes.geometry import affine_of
 from medtune.data.media.volumes.read import read_volume
-from medtune.data.prepared.content.decoded import decoded_content
-from medtune.data.prepared.copied_file import CopiedFile
-from medtune.data.prepared.lookalikes.perceptual_hash import perceptual_hash
+from medtune.data.prepared.content.decoded import Content, decoded_content
+from medtune.data.prepared.lookalikes.groups import perceptual_hash
 from medtune.data.raw.source import Draw
 from medtune.data.types import MediaKind, MediaRef
 from medtune.data.unique_names import unique_mark
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedFile:
+    """A file in the media folder of a prepared folder.
+
+    Attributes:
+        digest: The SHA-256 of its content, hex; for an image that of its shape and pixels.
+        file: Its name in the media folder.
+        size: The width and height of an image or of a video's frames.
+        look: The perceptual hash of an image, 64 bits; None for other media, and for a flat image.
+        extent: The frame size, frame times and duration of a video.
+        content: What a video or volume shows once it is decoded; None for other files.
+    """
+
+    digest: str
+    file: str
+    size: Size | None = None
+    look: int | None = None
+    extent: Extent | None = None
+    content: Content | None = None
+
 
 Stored = Literal["image", "video", "volume", "mask", "encoding"]
 """What a file is stored as."""

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from medtune.data.prepared.lookalikes.found import Lookalikes
-from medtune.data.prepared.question_origins import ORIGINS
+from medtune.data.prepared.question_rows import ORIGINS
 from medtune.data.prepared.rejects import REJECTS
 from medtune.data.prepared.splits import Fractions
 from medtune.data.types import Provenance, Split, UnofficialSplit
@@ -140,3 +140,21 @@ def read_manifest(folder: Path) -> Manifest:
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: this manifest is damaged ({type(error).__name__}). {AGAIN}") from error
     return Manifest(**(read | lists | {"lookalikes": lookalikes}))
+
+
+def write_prompts(folder: Path, templates: Mapping[str, str]) -> None:
+    """Writes prompts.json, which holds the official templates by scenario, verbatim."""
+    text = json.dumps(dict(sorted(templates.items())), indent=1, ensure_ascii=False)
+    (folder / PROMPTS).write_text(text + "\n", encoding="utf-8")
+
+
+def read_prompts(folder: Path) -> Mapping[str, str] | None:
+    """Returns the official templates of a prepared folder by scenario; None where it has none."""
+    path = folder / PROMPTS
+    if not path.is_file():
+        return None
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: these prompts are damaged ({type(error).__name__}). {AGAIN}") from error
+    return {str(key): str(text) for key, text in found.items()}

@@ -8,10 +8,18 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from medtune.data.media.organ_masks import masks_of
+from medtune.data.media.masks import masks_of
 from medtune.data.prepared.lookalikes.groups import Look
-from medtune.data.prepared.manifest import AGAIN, CACHE_FOLDER, MEDIA, MEDIA_FOLDER, QUESTIONS, Manifest, read_manifest
-from medtune.data.prepared.prompts_file import read_prompts
+from medtune.data.prepared.manifest import (
+    AGAIN,
+    CACHE_FOLDER,
+    MEDIA,
+    MEDIA_FOLDER,
+    QUESTIONS,
+    Manifest,
+    read_manifest,
+    read_prompts,
+)
 from medtune.data.prepared.tables import map_table, read_media, read_questions
 from medtune.data.types import SPLITS, MediaGroup, MediaKind, MediaRef, Question, Split
 

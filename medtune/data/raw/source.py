@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from medtune.data.raw.hub_id import HubId
-from medtune.data.raw.row_errors import Reject
-from medtune.data.raw.table_options import TableOptions
+from medtune.data.raw.row_errors import Reject, TableOptions
 from medtune.data.types import MediaRef, Provenance, Question
 
 

@@ -1,9 +1,10 @@
 """Defines the Answerer protocol, the only interface through which evaluation uses a model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from medtune.data.types import MediaGroup, Prediction, Request
+from medtune.data.types import Condition, MediaGroup, Prediction, Request
 
 
 class Answerer(Protocol):
@@ -25,3 +26,23 @@ class ToldAhead(Protocol):
     def expect(self, visits: Sequence[tuple[MediaGroup, Sequence[Request]]]) -> None:
         """Takes all requests that will be made, in their order, before the first call of `answer`."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerProtocol:
+    """The published settings with which a benchmark's models answered.
+
+    Attributes:
+        temperature: The temperature of sampling; 0 is greedy, and None means that it is not stated.
+        repeats: The number of times that each question was asked.
+        max_new_tokens: The length of the longest reply in tokens; None if it is not stated.
+        source: Where these settings are stated.
+        condition_repeats: For each condition of an ablation the number of times that it, and the plain image beside it,
+            was asked.
+    """
+
+    temperature: float | None
+    repeats: int
+    max_new_tokens: int | None
+    source: str
+    condition_repeats: Mapping[Condition, int] = field(default_factory=dict)

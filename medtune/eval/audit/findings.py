@@ -3,11 +3,10 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from medtune.data.prepared.lookalikes.groups import Look, lookalike_groups
-from medtune.data.prepared.lookalikes.perceptual_hash import MAX_DISTANCE
+from medtune.data.prepared.lookalikes.groups import MAX_DISTANCE, Look, lookalike_groups
 from medtune.data.types import Interval, MediaGroup, Question
 from medtune.eval.audit.blind_solver import MAX_QUESTIONS, blind_answers
-from medtune.eval.audit.guessing import CUE_MARGIN, longest_option
+from medtune.eval.audit.habits import CUE_MARGIN, longest_option
 from medtune.eval.audit.probes import Probe
 from medtune.eval.audit.subject import is_choice
 from medtune.eval.scoring.tables import Table, table_text

@@ -4,12 +4,12 @@ from medtune.eval.comparing.compare import Comparison, Difference
 from medtune.eval.comparing.forest_plot import ForestRow, forest_svg, shortened
 from medtune.eval.comparing.gain import LevelGain
 from medtune.eval.comparing.verdict import grounds, has_one_question_each, one_question_note, verdict
-from medtune.eval.passes_text import passes_text
+from medtune.eval.parsed_reply import passes_text
 from medtune.eval.report.table import escaped, paper_table, spoken, table_lines
+from medtune.eval.scoring.baselines import uncounted_text
 from medtune.eval.scoring.tables import Cell, Table
-from medtune.eval.scoring.uncounted_questions import uncounted_text
 from medtune.eval.statistics.intervals import METHOD
-from medtune.eval.statistics.significance import p_text
+from medtune.eval.statistics.patient_swaps import p_text
 
 PLOT = "compare.svg"
 FILLED = "Filled marks: larger than chance explains, by swaps of whole patients (Holm for tasks) and by the interval."

@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 
 from medtune.eval.comparing.verdict import Change, Verdict, leading_p, verdict
 from medtune.eval.report.table import spoken
-from medtune.eval.statistics.significance import p_equals
+from medtune.eval.statistics.patient_swaps import p_equals
 
 MAX_FALLS = 3
 MIN_FALL = 0.05

@@ -10,15 +10,14 @@ from typing import TypeVar
 
 from medtune.data.types import Interval
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.comparing.readability import Readability, readability
+from medtune.eval.comparing.verdict import Readability, readability
 from medtune.eval.metric import Metric
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
 from medtune.eval.scoring.answer_classes import is_closed, task_name
 from medtune.eval.scoring.score import PhaseScores, correctness, levels
 from medtune.eval.statistics.intervals import statistic_gain_interval
-from medtune.eval.statistics.patient_swaps import patient_p
-from medtune.eval.statistics.significance import holm, mcnemar_exact
+from medtune.eval.statistics.patient_swaps import holm, mcnemar_exact, patient_p
 
 MIN_QUESTIONS = 5
 """The smallest number of questions with a true answer for which this answer is compared. The value is our own choice.

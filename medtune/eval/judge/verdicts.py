@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
@@ -114,3 +114,20 @@ class VerdictWriter:
         line = json.dumps(row).encode("ascii") + b"\n"
         if os.write(self._file, line) != len(line):
             raise OSError(f"could not append to {self._path}: the disk is full; make room and judge again")
+
+
+JUDGE_MARK = "<|judge|>"
+"""The mark at the start of every text that is a judge's verdict. No model writes it by chance."""
+
+
+def marked_verdicts(predictions: Iterable[Prediction], judge_replies: Mapping[PredictionKey, str]) -> list[Prediction]:
+    """Returns the predictions with the judge's reply in place of the text of each one that was judged.
+
+    Args:
+        predictions: The predictions as the model gave them.
+        judge_replies: The judge's unparsed replies by the key of the prediction that they are about.
+    """
+    return [
+        replace(each, text=JUDGE_MARK + judge_replies[each.key]) if each.key in judge_replies else each
+        for each in predictions
+    ]

@@ -2,7 +2,7 @@
 
 from medtune.eval.metric import Metric
 from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.scoring.answer_kinds import is_closed
+from medtune.eval.scoring.parse_replies import is_closed
 
 
 def metric() -> Metric:

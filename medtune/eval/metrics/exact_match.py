@@ -2,8 +2,8 @@
 
 from medtune.eval.metric import Metric, mean_of_rows
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.scoring.answer_kinds import is_open
 from medtune.eval.scoring.normalised_text import same_text
+from medtune.eval.scoring.parse_replies import is_open
 
 
 def metric() -> Metric:

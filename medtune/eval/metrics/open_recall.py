@@ -2,7 +2,7 @@
 
 from medtune.eval.metric import Metric, mean_of_rows
 from medtune.eval.metrics.token_f1 import token_recall
-from medtune.eval.scoring.answer_kinds import is_open
+from medtune.eval.scoring.parse_replies import is_open
 
 
 def metric() -> Metric:

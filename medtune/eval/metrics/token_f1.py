@@ -3,8 +3,8 @@
 from collections import Counter
 
 from medtune.eval.metric import Metric, mean_of_rows
-from medtune.eval.scoring.answer_kinds import is_open
 from medtune.eval.scoring.normalised_text import normalised
+from medtune.eval.scoring.parse_replies import is_open
 
 
 def metric() -> Metric:

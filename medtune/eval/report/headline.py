@@ -4,16 +4,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from medtune.eval.comparing.falls import Fall, fall_sentences, falls
-from medtune.eval.comparing.readability import readability_text
-from medtune.eval.comparing.verdict import VERDICTS, grounds, question_level, verdict
+from medtune.eval.comparing.verdict import VERDICTS, grounds, question_level, readability_text, verdict
 from medtune.eval.data_label import NOT_RECORDED, PATIENT, several
-from medtune.eval.passes_text import passes_text
+from medtune.eval.parsed_reply import passes_text
 from medtune.eval.report.audit import Strongest, strongest_check
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import plain, signed, span, spoken
 from medtune.eval.results.schema import LevelGain
-from medtune.eval.scoring.refusals import refusals_text
-from medtune.eval.scoring.uncounted_questions import uncounted_text
+from medtune.eval.scoring.baselines import uncounted_text
+from medtune.eval.scoring.parse_replies import refusals_text
 
 MAX_FLAGS = 5
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from medtune.data.prepared.lookalikes.found import TRAIN_TWIN
 from medtune.eval.comparing.verdict import grounds, has_one_question_each, one_question_note, question_level
-from medtune.eval.passes_text import passes_text
+from medtune.eval.parsed_reply import passes_text
 from medtune.eval.report.cells import gain_cells, value_cells
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import (

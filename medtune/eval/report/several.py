@@ -24,8 +24,8 @@ from medtune.eval.report.table import (
     word,
 )
 from medtune.eval.results.schema import LevelGain
-from medtune.eval.scoring.uncounted_questions import uncounted_text
-from medtune.eval.statistics.significance import holm
+from medtune.eval.scoring.baselines import uncounted_text
+from medtune.eval.statistics.patient_swaps import holm
 
 READINGS = ("likelihood", "generation")
 HOLM = "p (patients, Holm)"

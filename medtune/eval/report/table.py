@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from medtune.eval.scoring.tables import Table
-from medtune.eval.statistics.significance import p_text
+from medtune.eval.statistics.patient_swaps import p_text
 
 Tone = Literal["", "good", "bad", "muted", "flag", "ours"]
 MINUS = "\N{MINUS SIGN}"

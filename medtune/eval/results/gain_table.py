@@ -9,14 +9,13 @@ from medtune.data.types import Condition, Reading, Score
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.falls import fall_sentences, falls
 from medtune.eval.comparing.gain import Gain
-from medtune.eval.comparing.readability import readability_text
-from medtune.eval.comparing.verdict import VERDICTS, grounds, question_level, verdict
+from medtune.eval.comparing.verdict import VERDICTS, grounds, question_level, readability_text, verdict
 from medtune.eval.data_label import DataLabel
-from medtune.eval.passes_text import passes_text
+from medtune.eval.parsed_reply import passes_text
 from medtune.eval.results.build import NOTHING
-from medtune.eval.scoring.refusals import refusals_text
+from medtune.eval.scoring.baselines import uncounted_text
+from medtune.eval.scoring.parse_replies import refusals_text
 from medtune.eval.scoring.score import PhaseScores
-from medtune.eval.scoring.uncounted_questions import uncounted_text
 from medtune.eval.statistics.intervals import METHOD
 
 NOT_AVAILABLE = "n/a"

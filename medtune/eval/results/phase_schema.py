@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from medtune.data.types import Interval
 from medtune.eval.scoring.answer_classes import TaskClasses
-from medtune.eval.scoring.refusals import Refusals
+from medtune.eval.scoring.parse_replies import Refusals
 from medtune.eval.scoring.tables import Table
 
 

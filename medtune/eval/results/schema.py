@@ -11,9 +11,9 @@ from typing import Annotated
 from pydantic import AfterValidator, ConfigDict, Field, with_config
 
 from medtune.data.types import Condition, Interval, Reading
-from medtune.eval.asking.answer_protocol import AnswerProtocol
+from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.audit.row import AuditRow, Collapse
-from medtune.eval.comparing.readability import Readability
+from medtune.eval.comparing.verdict import Readability
 from medtune.eval.data_label import DataLabel, recorded_label
 from medtune.eval.results.phase_schema import Count, Phase
 

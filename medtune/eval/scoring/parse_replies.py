@@ -1,8 +1,9 @@
 """Parses replies: every parser of a benchmark reads every prediction of every pass, with one row for each question."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
@@ -11,7 +12,8 @@ from medtune.data.types import Condition, Prediction, PredictionKey, Question, R
 from medtune.eval.benchmark import Benchmark, ParsedReplies
 from medtune.eval.parsed_reply import ParsedReply, joined_passes
 from medtune.eval.predictions.files import describe_key, replace_file
-from medtune.eval.scoring.parsers.think_blocks import without_thinking
+from medtune.eval.scoring.normalised_text import normalised
+from medtune.eval.scoring.parsers.answer_marks import without_thinking
 
 LIKELIHOOD = "likelihood"
 PER_TOKEN = "likelihood_per_token"
@@ -168,3 +170,98 @@ def question_of(prediction: Prediction, by_id: Mapping[str, Question]) -> Questi
 
 def _first_highest(values: Sequence[float]) -> int:
     return max(range(len(values)), key=values.__getitem__)
+
+
+MAX_SHORT_WORDS = 5
+"""The words of the longest true answer that counts as short, after normalisation; a longer one is a text."""
+
+
+def is_closed(question: Question) -> bool:
+    """Returns whether a question lists the answers to choose from."""
+    return bool(question.options)
+
+
+def is_open(question: Question) -> bool:
+    """Returns whether a question is answered in free words or with a number, and compared with one true answer."""
+    return not question.options and question.answer_kind != "rubric"
+
+
+def num_words(question: Question) -> int:
+    """Returns the number of words of the true answer after normalisation."""
+    return len(normalised(question.answer).split())
+
+
+def is_short(question: Question) -> bool:
+    """Returns whether a question is open and its true answer is a number, a word or a short phrase.
+
+    Example:
+        >>> asked = Question("q", "m", "?", (), "The left upper lobe", "text", "p")
+        >>> is_short(asked), num_words(asked)
+        (True, 3)
+    """
+    return is_open(question) and num_words(question) <= MAX_SHORT_WORDS
+
+
+_OPENING = r"(?:(?:i(?:'|’)?m|i am|we(?:'|’)?re) (?:very )?sorry|sorry|i apologi[sz]e|unfortunately|as an ai\b[^.,]*)"
+_CANNOT = (
+    r"i(?:'|’)?m (?:not able|unable)|i am (?:not able|unable)|i (?:can(?:not|(?:'|’)t| not)|won(?:'|’)t|must decline)"
+)
+_DOING = (
+    r"(?:help|assist|answer|provide|give|offer|comply|fulfil|respond|diagnos|interpret|analy[sz]e|identify|comment|"
+    r"make (?:a|any) (?:medical )?diagnos)"
+)
+_IN_WORDS = re.compile(
+    rf"^\W*(?:{_OPENING}[,.;:!]*\s*(?:but\s+)?)?(?:{_CANNOT})(?:\s+(?:to|be able to))?(?:\s+\w+)?\s+{_DOING}",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """Counts of generations in which the model or its server declined to answer.
+
+    Attributes:
+        n: Number of all generations.
+        filtered: Number withheld by the server's content filter (finish reason "content_filter").
+        refused: Number marked as a refusal by the server (finish reason "refusal").
+        in_words: Number of others that begin like a refusal. They are found by a pattern, which may miss some and
+            may count some that are no refusal.
+    """
+
+    n: int
+    filtered: int
+    refused: int
+    in_words: int
+
+    @property
+    def total(self) -> int:
+        """The number of refusals of all kinds."""
+        return self.filtered + self.refused + self.in_words
+
+
+def count_refusals(predictions: Iterable[Prediction]) -> Refusals:
+    """Returns the refusals among all generations, under every condition."""
+    said = [prediction for prediction in predictions if prediction.key.reading == "generation"]
+    filtered = sum(each.finish_reason == "content_filter" for each in said)
+    refused = sum(each.finish_reason == "refusal" for each in said)
+    marked = ("content_filter", "refusal")
+    in_words = sum(each.finish_reason not in marked and is_refusal(each.text or "") for each in said)
+    return Refusals(len(said), filtered, refused, in_words)
+
+
+def refusals_text(found: Refusals) -> str:
+    """Returns the refusals as a sentence."""
+    return (
+        f"Refusals among {found.n} generations, each counted as the answer that it is: {found.filtered} withheld by a "
+        f"content filter, {found.refused} marked by the server, {found.in_words} in plain words."
+    )
+
+
+def is_refusal(text: str) -> bool:
+    """Returns whether a reply begins with the words of a refusal; what comes after is not looked at.
+
+    Example:
+        >>> is_refusal("I'm sorry, but I can't assist with that."), is_refusal("I cannot see a femur: B")
+        (True, False)
+    """
+    return _IN_WORDS.match(text) is not None

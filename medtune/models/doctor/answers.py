@@ -3,7 +3,8 @@
 Also checks that a token is predicted from those before it alone: the likelihood of an answer may not see the answer.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -14,12 +15,48 @@ from medtune.models.answering import LocalAnswerer
 from medtune.models.contract import Assembled, Encoded
 from medtune.models.doctor.asked import AskedQuestion, laid_out, visits
 from medtune.models.doctor.check import Check, Finding, checked
-from medtune.models.doctor.leaks import leaked
 from medtune.models.doctor.reference import Reference
-from medtune.models.media_item import read_item
+from medtune.models.media_reader import read_item
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.precision import Precise
+
+ROLE = re.compile(
+    r"(?im)^\s*(?:<\W?)?(?:assistant|user|human|system|model)(?:\W?>)?\s*(?::|$)|\b(?:ASSISTANT|USER|HUMAN):"
+)
+"""A line that holds only the name of a role, or a role with a colon, as chat templates write them."""
+CONTROL = re.compile(r"<\|[\w ]+\|>|</?s>|<(?:image|video|pad|unk|start_of_turn|end_of_turn)>|\[/?INST\]|<IMG_CONTEXT>")
+"""Control tokens and placeholders as published templates spell them."""
+_ECHO = 24
+"""The number of characters of a prompt that a reply has to repeat to count as an echo of it."""
+
+
+def leaked(reply: str, prompt: str, control: Iterable[str] = ()) -> str | None:
+    r"""Returns what of the template stands in a reply, in words; None where nothing does.
+
+    Args:
+        reply: The reply as it is written down.
+        prompt: The text of the question.
+        control: Further control tokens of the tokenizer, as text.
+
+    Example:
+        >>> leaked("B. head\nassistant\n", "Which plane?")
+        "the header of a role, 'assistant'"
+    """
+    for token in control:
+        if token.strip() and token in reply:
+            return f"the control token {token!r}"
+    if match := CONTROL.search(reply):
+        return f"the control token {match.group()!r}"
+    match = ROLE.search(reply)
+    # A reply of a single word may be an answer, such as "human".
+    if match and (":" in match.group() or "\n" in reply.strip()):
+        return f"the header of a role, {match.group().strip()!r}"
+    start = " ".join(prompt.split())[:_ECHO]
+    if len(start) == _ECHO and start in " ".join(reply.split()):
+        return f"the beginning of the question, {start!r}"
+    return None
+
 
 MOVES_MORE = 2.0
 """How much further another media item has to move the answers than rounding does."""

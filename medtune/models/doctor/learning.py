@@ -12,7 +12,7 @@ from medtune.models.doctor.asked import AskedQuestion, laid_out
 from medtune.models.doctor.check import Check, Finding, checked
 from medtune.models.doctor.plain_peft import PlainPeft, plain_peft, plain_step, scales_of
 from medtune.models.doctor.reference import Reference
-from medtune.models.media_item import read_item
+from medtune.models.media_reader import read_item
 from medtune.models.sequence.packing import Shown, balanced, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.apply import parameters_by_part

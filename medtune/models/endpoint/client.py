@@ -13,15 +13,16 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from medtune.models.endpoint.budget import Budget
-from medtune.models.endpoint.cache import ReplyCache, request_hash
 from medtune.models.endpoint.messages import Body, Tokens
 from medtune.models.endpoint.replies import (
     CONTENT_FILTER,
     Reply,
+    ReplyCache,
     UnreadableReplyError,
     blotted,
     read_completion,
     read_stream,
+    request_hash,
     without_secret,
 )
 from medtune.models.endpoint.settings import Endpoint

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from medtune.models.endpoint.answering import EndpointAnswerer
 from medtune.models.endpoint.budget import Budget
-from medtune.models.endpoint.cache import ReplyCache
 from medtune.models.endpoint.client import ChatClient
+from medtune.models.endpoint.replies import ReplyCache
 from medtune.models.endpoint.settings import Endpoint, read_key
 from medtune.models.weights.assets import cache_folder
 

@@ -10,7 +10,7 @@ from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled, Transform
 from medtune.models.nano.tokenizer import byte_tokenizer
 from medtune.models.sequence.chatml import CLOSE, OPEN, ChatML
-from medtune.models.sequence.context_limit import ContextLimited
+from medtune.models.sequence.end_tokens import ContextLimited
 from medtune.models.towers.image_tower import GridTower, ImageTransform
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.loading_options import DEFAULT, Loading

@@ -26,8 +26,7 @@ from medtune.models.pocket.smollm2 import LanguageModel
 from medtune.models.projectors import Projector, find_projector
 from medtune.models.sequence.chat_template import ChatTemplate
 from medtune.models.sequence.chatml import ChatML
-from medtune.models.sequence.context_limit import ContextLimited
-from medtune.models.sequence.end_tokens import ended_by
+from medtune.models.sequence.end_tokens import ContextLimited, ended_by
 from medtune.models.sharding.unread import read
 from medtune.models.towers import Size, Tower, find_tower
 from medtune.models.towers.timm_tower import PREFIX, find_encoder

@@ -10,7 +10,7 @@ import PIL.Image
 import torch
 from torch import Tensor
 
-from medtune.data.media.videos.sampling import Sampling
+from medtune.data.media.videos.read import Sampling
 from medtune.data.media.volumes.slices import AxialPictures
 from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, Volume, require_kind
 

@@ -1,6 +1,10 @@
 """Lays out media and questions for LLaVA, InternVL and Gemma, whose positions simply count the tokens.
 
 The processor says how many visual tokens an image has.
+
+Lays out an image and a question for Llama-3.2-Vision, with a single token where the image belongs.
+
+The image's features are not part of the sequence; cross-attention layers read them.
 """
 
 from collections.abc import Callable
@@ -8,7 +12,7 @@ from typing import Any
 
 from medtune.data.media.images import Size
 from medtune.data.media.videos.read import Frames
-from medtune.models.sequence.placement import Placement
+from medtune.models.sequence.layout import Placement
 from medtune.models.sequence.processor_template import MediaText, ProcessorTemplate, Writing, Written
 
 
@@ -148,3 +152,13 @@ def _frames(shape: Frames, count: int, written: Callable[[int], str], between: s
 
 def _row(count: int) -> Placement:
     return Placement(tuple(range(count)), count)
+
+
+IMAGE = "<|image|>"
+
+
+def family(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
+    """Returns the sequence family of a Llama-3.2-Vision processor."""
+    written = Written(IMAGE, (Placement((0,), 1),))
+    image = MediaText(content="image", marker=IMAGE, token=IMAGE, write=lambda size: written)
+    return ProcessorTemplate(processor, writing=Writing(image), max_tokens=max_tokens)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PreTrainedConfig, PreTrainedModel
 
-from medtune.data.media.videos.sampling import Sampling
+from medtune.data.media.videos.read import Sampling
 from medtune.data.media.volumes.slices import AxialPictures, axial_pictures
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled

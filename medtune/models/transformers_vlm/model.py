@@ -21,8 +21,8 @@ from medtune.models.sequence.packing import PackedRows, ShownSpan, spans_of_rows
 from medtune.models.sequence.prompts import PromptRows
 from medtune.models.target_logprobs import read_targets, whole_logits_because
 from medtune.models.transformers_vlm.family import language_model
-from medtune.models.transformers_vlm.tower_grids import stays_on_host
 from medtune.models.transformers_vlm.tower_segments import attend_segments_together
+from medtune.models.transformers_vlm.visual_tokens import stays_on_host
 from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring, attended_spans
 from medtune.models.tuning.plan import PartName
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from medtune.data.media.load import Shape
-from medtune.data.media.organ_masks import other_side
+from medtune.data.media.masks import other_side
 from medtune.data.media.volumes.cache import Entry, VolumeCache
 from medtune.data.media.volumes.geometry import Grid
 from medtune.data.media.volumes.read import load_volume

@@ -27,8 +27,8 @@ from medtune.models.tuning.quantize import is_quantized
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
 from medtune.models.volumes.ctvit_code_input import recoded
 from medtune.models.volumes.volume_parts import chosen
-from medtune.models.weights.adapters.merge import merged_layer
 from medtune.models.weights.adapters.read import check_adapter, merge_adapter
+from medtune.models.weights.adapters.write import merged_layer
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, refuse_revision
 from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading

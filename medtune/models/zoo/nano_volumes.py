@@ -13,8 +13,7 @@ from medtune.models.projectors.linear import linear
 from medtune.models.projectors.perceiver import PerceiverConfig, PerceiverProjector
 from medtune.models.projectors.spatial_pool import SpatialPoolProjector
 from medtune.models.sequence.ct_chat import CTChat
-from medtune.models.sequence.m3d import M3D
-from medtune.models.sequence.merlin import Merlin
+from medtune.models.sequence.merlin import M3D, Merlin
 from medtune.models.sequence.radfm import RadFM
 from medtune.models.towers.ctvit import CTViT, CTViTConfig
 from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
@@ -22,8 +21,7 @@ from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
 from medtune.models.towers.radfm_vit import RadFMViT, RadFMViTConfig
 from medtune.models.volumes.ctvit_code_input import as_codes
 from medtune.models.volumes.organ_cropped import cropped
-from medtune.models.volumes.radfm_input import RadFMInput
-from medtune.models.volumes.volume_parts import VolumeParts
+from medtune.models.volumes.volume_parts import RadFMInput, VolumeParts
 from medtune.models.weights.loading_options import CODES
 
 CT_CHAT_TOWER = CTViTConfig(

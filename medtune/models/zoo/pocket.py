@@ -1,18 +1,202 @@
-"""Models that are small enough for a laptop CPU, models of one's own parts, and the tiny, random twins of both."""
+"""Models that are small enough for a laptop CPU, models of one's own parts, and the tiny, random twins of both.
 
-from transformers import AutoModelForCausalLM, LlamaConfig
+A projector for video clips that mixes the feature grids of all frames into a few tokens.
 
+Shape legend: B clips, T frames, N grid cells, D feature width, R reduced width, F frame width, K visual tokens,
+E embedding width.
+
+A projector for images that mixes a whole feature grid into a few tokens.
+
+Shape legend: B images, N grid cells, D feature width, R reduced width, K visual tokens, E embedding width.
+
+A tower for video clips that applies an image tower to each of a fixed number of frames.
+
+Shape legend: B clips, T frames, C channels, H height, W width, N visual tokens of a frame, D feature width.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+
+from medtune.data.media.videos.read import Sampling
+from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, require_kind
 from medtune.models.assemble import ZooEntry
+from medtune.models.contract import Assembled, Transform
 from medtune.models.nano import pocket as nano
 from medtune.models.nano import volume
 from medtune.models.nano.tokenizer import byte_tokenizer
 from medtune.models.parts.entry import OwnParts, parts_entry
 from medtune.models.pocket import efficientnet_lite0, smollm2
-from medtune.models.pocket.images import pocket_entry
-from medtune.models.projectors.clip_mixer import ClipMixer
-from medtune.models.projectors.grid_mixer import GridMixer
-from medtune.models.sequence.chatml import CLOSE, OPEN
-from medtune.models.towers.video_tower import ClipTower, ClipTransform
+from medtune.models.sequence.chatml import CLOSE, OPEN, ChatML
+from medtune.models.sequence.end_tokens import ContextLimited
+from medtune.models.towers.image_tower import GridTower, ImageTransform
+from medtune.models.vlm import VisionLanguageModel
+from medtune.models.weights.loading_options import DEFAULT, Loading
+
+
+@dataclass(frozen=True, slots=True)
+class ClipTransform:
+    """Turns a clip into the input of a tower.
+
+    Attributes:
+        image: The transform of each frame.
+        num_frames: Number of frames, which are sampled evenly and include the first and the last.
+    """
+
+    image: ImageTransform
+    num_frames: int
+
+    @property
+    def kinds(self) -> tuple[MediaKind, ...]:
+        return ("video",)
+
+    @property
+    def sampling(self) -> Sampling:
+        """The rule that chooses the frames: the same number for every clip, however long it is."""
+        return Sampling(self.num_frames)
+
+    def shape(self, ref: MediaRef) -> None:
+        """Returns None, because every clip has the same number of tokens."""
+        return
+
+    def __call__(self, media: Media) -> Tensor:
+        """Returns the normalised pixels, float32, (num_frames, 3, size_px, size_px)."""
+        frames_THWC = require_kind(media, Video).frames_THWC
+        if len(frames_THWC) < self.num_frames:
+            raise ValueError(
+                f"the clip has {len(frames_THWC)} frames where the model looks at {self.num_frames}; make it longer"
+            )
+        return torch.stack([self.image(Image(frame_HWC)) for frame_HWC in frames_THWC])
+
+    def stack(self, items: Sequence[Tensor]) -> Tensor:
+        """Returns several clips as one batch, (B, num_frames, 3, size_px, size_px)."""
+        return torch.stack(list(items))
+
+
+class ClipTower(nn.Module):
+    """An image tower that is applied to each frame of a clip."""
+
+    def __init__(self, frame: GridTower) -> None:
+        super().__init__()
+        self.frame = frame
+
+    def forward(self, pixels_BTCHW: Tensor) -> Tensor:
+        features_XND: Tensor = self.frame(pixels_BTCHW.flatten(0, 1))
+        features_BTND: Tensor = features_XND.unflatten(0, pixels_BTCHW.shape[:2])
+        return features_BTND
+
+
+class GridMixer(nn.Module):
+    """Reduces each cell of a feature grid, then mixes all cells into a few tokens.
+
+    Each token depends on the whole grid, so that it can say *where* something lies. A projector that works on each cell
+    alone leaves that to the attention of the language model, which hardly learns it in the few hundred steps of
+    pocket's recipes.
+    """
+
+    def __init__(
+        self, feature_width: int, *, num_cells: int, reduced_width: int, num_tokens: int, embedding_width: int
+    ) -> None:
+        super().__init__()
+        self.reduce = nn.Sequential(
+            nn.LayerNorm(feature_width), nn.Linear(feature_width, reduced_width), nn.GELU(), nn.Flatten()
+        )
+        self.mix = nn.Linear(num_cells * reduced_width, num_tokens * embedding_width)
+        self._num_tokens = num_tokens
+
+    def forward(self, features_BND: Tensor) -> Tensor:
+        tokens_BKE: Tensor = self.mix(self.reduce(features_BND)).unflatten(1, (self._num_tokens, -1))
+        return tokens_BKE
+
+
+class ClipMixer(nn.Module):
+    """Reduces each frame to one vector, then mixes the vectors of all frames into a few tokens.
+
+    Each place in the sequence of frames has weights of its own, so that a token can say in which order things happened.
+    A projector that works on each frame alone leaves that to the attention of the language model (see `GridMixer`).
+    """
+
+    def __init__(
+        self,
+        feature_width: int,
+        *,
+        num_frames: int,
+        num_cells: int,
+        reduced_width: int,
+        frame_width: int,
+        num_tokens: int,
+        embedding_width: int,
+    ) -> None:
+        super().__init__()
+        self.reduce = nn.Sequential(
+            nn.LayerNorm(feature_width),
+            nn.Linear(feature_width, reduced_width),
+            nn.GELU(),
+            nn.Flatten(start_dim=2),
+            nn.Linear(num_cells * reduced_width, frame_width),
+            nn.GELU(),
+            nn.Flatten(),
+        )
+        self.mix = nn.Linear(num_frames * frame_width, num_tokens * embedding_width)
+        self._num_tokens = num_tokens
+
+    def forward(self, features_BTND: Tensor) -> Tensor:
+        tokens_BKE: Tensor = self.mix(self.reduce(features_BTND)).unflatten(1, (self._num_tokens, -1))
+        return tokens_BKE
+
+
+def pocket_entry(
+    name: str,
+    title: str,
+    *,
+    grid: int,
+    num_tokens: int,
+    vision: Callable[[GridTower], nn.Module],
+    projector: Callable[[int], nn.Module],
+    transform: Transform,
+) -> ZooEntry:
+    """Returns the zoo entry of a pocket model whose tower is EfficientNet-Lite0.
+
+    Args:
+        name: Name of the model, for messages.
+        title: One line on the model.
+        grid: Number of features along each side of an image.
+        num_tokens: Number of visual tokens of a media item.
+        vision: Returns the model's tower, given that of a single image; for videos, one that is applied to each frame.
+        projector: Returns the projector for an embedding width, with random weights.
+        transform: Turns a media item into the tower's input.
+    """
+
+    def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
+        tower, tower_provenance = efficientnet_lite0.load(grid=grid)
+        language = smollm2.load()
+        torch.manual_seed(seed)
+        untrained = projector(language.model.config.hidden_size)
+        return Assembled(
+            model=VisionLanguageModel(vision(tower), untrained, language.model),
+            family=ContextLimited(
+                ChatML(language.tokenizer, num_media_tokens=num_tokens),
+                max_tokens=int(language.model.config.max_position_embeddings),
+            ),
+            transform=transform,
+            provenance={
+                "vision": tower_provenance,
+                "projector": f"random (seed {seed}); untrained at zero-shot",
+                "language": language.provenance,
+            },
+        )
+
+    def skeleton(_: Loading = DEFAULT, /) -> VisionLanguageModel:
+        config = smollm2.architecture()
+        with torch.device("meta"):
+            tower = efficientnet_lite0.tower(grid=grid)
+            return VisionLanguageModel(vision(tower), projector(config.hidden_size), LlamaForCausalLM(config))
+
+    return ZooEntry(title=title, licence="Apache-2.0", assemble=assemble, skeleton=skeleton)
+
 
 GRID, NUM_TOKENS = 4, 8
 NUM_FRAMES, NANO_FRAMES = 8, 4

@@ -1,7 +1,22 @@
-"""The published models over volumes, one function each: each as released, and as a model that sees a crop of organs."""
+"""The published models over volumes, one function each: each as released, and as a model that sees a crop of organs.
 
+The key map of M3D-LaMed's checkpoints.
+
+Source: BAAI-DCAI/M3D@63e72005.
+
+The key map of Merlin's report model.
+
+Source: StanfordMIMI/Merlin@2489a96b and merlin-vlm 0.0.7; StanfordMIMI/Merlin issue 36 (the image encoders in the two
+files differ, so that each model is read from its own file).
+"""
+
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
+import torch
+from torch import Tensor
 from transformers import LlamaConfig, Phi3Config, PreTrainedConfig
 
 from medtune.data.media.volumes.transforms import ct_chat as ct_chat_input
@@ -14,8 +29,7 @@ from medtune.models.projectors.linear import linear
 from medtune.models.projectors.perceiver import PerceiverConfig, PerceiverProjector
 from medtune.models.projectors.spatial_pool import SpatialPoolProjector
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, CTChat
-from medtune.models.sequence.m3d import M3D
-from medtune.models.sequence.merlin import REPORT_STOP_ID, Merlin
+from medtune.models.sequence.merlin import M3D, REPORT_STOP_ID, Merlin
 from medtune.models.sequence.radfm import RadFM
 from medtune.models.towers.ctvit import CTViT
 from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
@@ -23,14 +37,76 @@ from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
 from medtune.models.towers.radfm_vit import RadFMViT
 from medtune.models.volumes.ctvit_code_input import as_codes
 from medtune.models.volumes.organ_cropped import cropped
-from medtune.models.volumes.radfm_input import RadFMInput
 from medtune.models.volumes.volume_input import VolumeInput
-from medtune.models.volumes.volume_parts import VolumeParts, chosen, skeleton
-from medtune.models.weights.keymaps import m3d as m3d_keys
-from medtune.models.weights.keymaps import merlin as merlin_keys
+from medtune.models.volumes.volume_parts import RadFMInput, VolumeParts, chosen, skeleton
 from medtune.models.weights.keymaps import radfm as radfm_keys
+from medtune.models.weights.keymaps.key_map import KeyMap, Rule, rename
+from medtune.models.weights.keymaps.read_file import Deferred
 from medtune.models.weights.loading_options import CODES, DEFAULT, Loading
 from medtune.models.weights.releases.volume_release import Release, release_entry
+
+_MODULES = ((0, "conv1"), (1, "bn1"), (4, "layer1"), (5, "layer2"), (6, "layer3"), (7, "layer4"))
+_PEFT = r"decode_text\.text_decoder\.base_model\.model\."
+
+LORA_SCALE = 16 / 512
+"""The scale alpha / r of the report model's adapter.
+
+Source: merlin-vlm 0.0.7.
+"""
+
+REPORT = KeyMap(
+    checkpoint="Merlin's report model",
+    rules=(
+        *(rename(f"encode_image.vision_model.features.{index}.", f"vision.net.{name}.") for index, name in _MODULES),
+        rename("adapter.linear2.", "projector.each."),
+        Rule(_PEFT + r"(.+?)\.base_layer\.(.+)", (r"language.\1.\2",)),
+        Rule(_PEFT + r"((?!.*\.lora_).+)", (r"language.\1",)),
+    ),
+    left_out=(_PEFT + r".+\.rotary_emb\.inv_freq",),
+)
+"""The key map of the report model's tensors after `merged`, which removes the tensors of the adapter."""
+
+
+def merged(tensors: Deferred, *, scale: float = LORA_SCALE) -> Deferred:
+    """Returns the report model's tensors without adapters: each adapted weight W is replaced by W + scale * B A.
+
+    Args:
+        tensors: The tensors of the published file.
+        scale: Scale of the adapters, alpha / r.
+    """
+    halves = re.compile(r"(.+)\.lora_([AB])\.default\.weight")
+    plain = {name: read for name, read in tensors.items() if not halves.fullmatch(name)}
+    for stem in sorted({m[1] for name in tensors if (m := halves.fullmatch(name))}):
+        names = [f"{stem}.base_layer.weight", f"{stem}.lora_B.default.weight", f"{stem}.lora_A.default.weight"]
+        if absent := [name for name in names if name not in tensors]:
+            raise ValueError(f"the adapter of {stem} is not whole: {', '.join(absent)} missing")
+        plain[names[0]] = partial(_adapted, *(tensors[name] for name in names), scale=scale)
+    return plain
+
+
+def _adapted(
+    weight: Callable[[], Tensor], up: Callable[[], Tensor], down: Callable[[], Tensor], *, scale: float
+) -> Tensor:
+    before = weight()
+    return torch.addmm(before.float(), up().float(), down().float(), alpha=scale).to(before.dtype)
+
+
+LAMED = KeyMap(
+    checkpoint="an M3D-LaMed checkpoint",
+    rules=(
+        rename("model.vision_tower.vision_tower.", "vision.vit."),
+        # The names of a projector with a single layer hold no number.
+        Rule(r"model\.mm_projector\.projector\.(weight|bias)", (r"projector.mlp.0.\1",)),
+        rename("model.mm_projector.projector.", "projector.mlp."),
+        Rule(r"(model\.(embed_tokens|layers|norm)\..+|lm_head\.weight)", (r"language.\1",)),
+    ),
+    left_out=(
+        r"model\.vision_tower\.vision_tower\.blocks\.\d+\.norm_cross_attn\..+",
+        # These modules segment organs; answering questions does not need them.
+        r"model\.(seg_module|seg_projector)\..+",
+        r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",
+    ),
+)
 
 
 def ct_chat() -> ZooEntry:
@@ -115,7 +191,7 @@ def _m3d(parts: VolumeParts, language: str, licence: str, hub: str) -> ZooEntry:
         f"M3D-LaMed: MONAI ViT + spatial pooling (256 tokens) + {language}",
         licence,
         {"slices8": parts, "hu_minmax": replace(parts, transform=m3d_input.HU_MINMAX)},
-        Release(("*.safetensors",), m3d_keys.LAMED, "model.embed_tokens.weight"),
+        Release(("*.safetensors",), LAMED, "model.embed_tokens.weight"),
         hub=hub,
     )
 
@@ -186,9 +262,9 @@ def merlin() -> ZooEntry:
             "resnet_gpt2_best_stanford_report_generation_average.pt",
             "resnet_gpt2_best_stanford_report_generation_*.pt",
         ),
-        merlin_keys.REPORT,
+        REPORT,
         "decode_text.text_decoder.base_model.model.model.embed_tokens.weight",
-        adjust=merlin_keys.merged,
+        adjust=merged,
         tokenizer=("RadLLaMA-7b",),
         tokenizer_hub="StanfordAIMI/RadLLaMA-7b",
     )

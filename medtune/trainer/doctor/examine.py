@@ -3,32 +3,66 @@
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
 
 from medtune.eval.results.doctor_file import DoctorCheck, DoctorFile
-from medtune.models.contract import Assembled
+from medtune.models.contract import Assembled, Model
 from medtune.models.doctor.answers import Asking
 from medtune.models.doctor.asked import AskedQuestion
-from medtune.models.doctor.check import FAULTS, TOLERANCE, Check, computing_type
+from medtune.models.doctor.check import FAULTS, TOLERANCE, Check, Finding, computing_type
 from medtune.models.doctor.find_reference import reference_of
-from medtune.models.doctor.learning import GRADIENT_TOLERANCE
+from medtune.models.doctor.learning import GRADIENT_TOLERANCE, StepBytes
 from medtune.models.doctor.proof import proof, training_proof
 from medtune.models.doctor.reference import Reference
 from medtune.models.doctor.saving import Saving
 from medtune.models.doctor.weights import adapter_check, weights_check
 from medtune.models.transformers_vlm.families import find_family
-from medtune.models.tuning.apply import adapt, set_learning
+from medtune.models.tuning.apply import PartRow, adapt, set_learning
 from medtune.models.tuning.precision import NARROW, precise
 from medtune.models.tuning.quantize import quantize_language
 from medtune.models.weights.export import assemble_model
 from medtune.trainer.doctor.fingerprint import weights_hash
-from medtune.trainer.doctor.memory import memory_finding
 from medtune.trainer.doctor.patient import Patient, asked_questions
 from medtune.trainer.experiment.environment import environment
 from medtune.trainer.experiment.load_model import about_weights, place
+from medtune.trainer.plan.devices import GB
+from medtune.trainer.plan.gathered import Divided
+from medtune.trainer.plan.held import held
+from medtune.trainer.recipe.schema import Recipe
+
+ALLOWED = 0.05
+"""The share by which the measured bytes of weights, gradients and moments may differ from the planned ones."""
+SLACK_BYTES = 1_000_000
+"""Bytes that are always allowed on top, for counters and buffers."""
+
+
+def memory_finding(recipe: Recipe, model: Model, rows: Sequence[PartRow], took: StepBytes) -> Finding:
+    """Returns whether the bytes of a step on one device are those that `medtune validate` plans.
+
+    Args:
+        recipe: The recipe.
+        model: The model with its adapters.
+        rows: The table of its parts.
+        took: The bytes that a step took.
+    """
+    alone = replace(recipe, train=replace(recipe.train, strategy="auto", devices=1, optimizer="adamw"))
+    planned = held(alone.train, rows, Divided(), is_gpu=took.peak is not None)
+    pairs = {
+        "weights": (planned.weights / GB, took.weights),
+        "gradients and moments": ((planned.gradients + planned.moments + planned.average) / GB, took.learning),
+    }
+    for what, (wanted_gb, found) in pairs.items():
+        if abs(found - wanted_gb * GB) > ALLOWED * wanted_gb * GB + SLACK_BYTES:
+            return False, f"{what} take {found / GB:.3f} GB, and {wanted_gb:.3f} GB were planned"
+    shown = ", ".join(f"{what} {found / GB:.3f} of {wanted:.3f} GB planned" for what, (wanted, found) in pairs.items())
+    if took.peak is None:
+        return True, f"{shown}; activations cannot be measured on a CPU"
+    return True, f"{shown}; the whole step of {took.tokens} tokens took {took.peak / GB:.2f} GB"
+
 
 TRAINED_ON = 4
 """The number of questions of the training step."""

@@ -21,8 +21,7 @@ from medtune.models.answering import LocalAnswerer
 from medtune.models.contract import Assembled
 from medtune.models.endpoint.served import Served, open_answerer
 from medtune.models.loaded_ahead import lost_readers_named
-from medtune.models.media_item import read_item
-from medtune.models.media_reader import MediaReader
+from medtune.models.media_reader import MediaReader, read_item
 from medtune.models.sharding.lock_step import lock_step
 from medtune.models.sharding.turns import Turns
 from medtune.models.tuning.precision import precise

@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -20,14 +21,64 @@ from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.models.answering import LocalAnswerer
 from medtune.models.sharding.turns import StoppedInTurn
-from medtune.trainer.devices.ranks import barrier
+from medtune.trainer.devices.ranks import barrier, highest
 from medtune.trainer.experiment.asked_model import AskedModel
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.prepared_data import tested
 from medtune.trainer.launch.stop import listening
 from medtune.trainer.launch.stop_together import StoppedAlone, check_stop, wait_or_stop
 from medtune.trainer.recipe.published_protocol import departure_from_published
-from medtune.trainer.training.validation.waiting import Waiting, waiting_text
+
+WORTH_A_WORD = 0.05
+"""The share from which on a message says how to wait less (our own choice)."""
+_PARTS = 1_000_000
+_NOTHING = -1
+
+
+class Waiting:
+    """Watches the groups that are done, and passes them on.
+
+    Args:
+        answerer: The model that answers.
+        on_group: Called with (groups done, groups of this rank).
+    """
+
+    def __init__(self, answerer: LocalAnswerer, on_group: Callable[[int, int], None]) -> None:
+        self._answerer = answerer
+        self._on_group = on_group
+        self._done = 0
+        self._began_s = self._ended_s = 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        """Notes the time, and passes the numbers on."""
+        self._ended_s = time.perf_counter()
+        if done == 0:
+            self._began_s = self._ended_s
+        self._done = done
+        self._on_group(done, total)
+
+    def share(self) -> float | None:
+        """Returns the share, 0 to 1, of the rank that waited most; None if no rank had groups. All ranks call it."""
+        if self._done == 0 or self._ended_s == self._began_s:
+            parts = _NOTHING
+        else:
+            parts = round(_PARTS * self._answerer.waited_s / (self._ended_s - self._began_s))
+        most = highest(parts)
+        return None if most == _NOTHING else most / _PARTS
+
+
+def waiting_text(share: float, *, workers: int) -> str:
+    """Returns a message about the share; `workers` is the number of processes that read media.
+
+    Example:
+        >>> waiting_text(0.25, workers=0)
+        'waited for media 25.0 % of the time; processes that read ahead (data.workers) would shorten that'
+    """
+    text = f"waited for media {100 * share:.1f} % of the time"
+    if share < WORTH_A_WORD:
+        return text
+    more = "more processes" if workers else "processes"
+    return f"{text}; {more} that read ahead (data.workers) would shorten that"
 
 
 def evaluate_phase(

@@ -1,6 +1,6 @@
 """Opens a recipe, or a run that was started before, as an `Experiment`: all is read, resolved and checked once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -9,8 +9,9 @@ import lightning.pytorch as pl
 import torch
 
 from medtune.data.prepared.read import Prepared
+from medtune.data.types import MediaGroup
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.data_label import DataLabel, label_of, unofficial_sets
+from medtune.eval.data_label import NOT_RECORDED, DataLabel, label_of, unofficial_sets
 from medtune.eval.scoring.baselines import TrainSplit
 from medtune.models.tuning.precision import resolved
 from medtune.trainer.devices.ranks import device_of_rank
@@ -21,15 +22,42 @@ from medtune.trainer.experiment.run_folder import RunFolder, begin_or_resume
 from medtune.trainer.launch.one_folder import see_folder
 from medtune.trainer.launch.rank import join
 from medtune.trainer.launch.started import ALONE, Started
-from medtune.trainer.recipe.readings import primary_parser
-from medtune.trainer.recipe.schema import SERVED, Recipe
+from medtune.trainer.recipe.published_protocol import primary_parser
+from medtune.trainer.recipe.schema import SERVED, ModelBlock, Recipe
 from medtune.trainer.seen.data_facts import data_facts
-from medtune.trainer.seen.earlier import learnt_in_all, seen_before
-from medtune.trainer.seen.learnt import NOTHING, Learnt
+from medtune.trainer.seen.learnt import NOTHING, UNKNOWN, Learnt, asked_again, comparable, learnt_from, read_learnt
+from medtune.trainer.seen.weights_facts import facts_before
 from medtune.trainer.series.finished_run import found_data
 from medtune.trainer.training.mixture import TrainingSet, described, stage_mixture
 from medtune.trainer.training.stages import with_counted_epochs
 from medtune.trainer.training.validation.watched import check_early_stopping
+
+
+def learnt_before(model: ModelBlock) -> Learnt:
+    """Returns what the weights that a recipe begins with were trained on, as far as they say it."""
+    return NOTHING.joined(read_learnt(facts) or UNKNOWN for facts in facts_before(model))
+
+
+def seen_before(model: ModelBlock, groups: Sequence[MediaGroup], contents: Mapping[str, str]) -> str:
+    """Returns how many of the evaluated media groups the recipe's weights were trained on.
+
+    Returns:
+        Numbers of patients and questions; `NOT_RECORDED` if trained weights do not say what they were trained on, or
+        say it under another user's patient key; "" if none of the patients and media was trained on, or the recipe
+        begins with weights of others.
+    """
+    learnt = learnt_before(model)
+    return asked_again(learnt, groups, contents) or ("" if comparable(learnt) else NOT_RECORDED)
+
+
+def learnt_in_all(recipe: Recipe, training_sets: Sequence[TrainingSet], *, limit: int | None) -> Learnt:
+    """Returns what a model has learnt from once the recipe's training has ended, earlier trainings included."""
+    mixtures = [stage_mixture(recipe, stage, training_sets, limit=limit) for stage in recipe.stages]
+    groups = (group for mixture in mixtures for member in mixture.members for group in member.groups)
+    # Files of two folders have one name only if they are the same.
+    contents = {name: shown for each in training_sets for name, shown in each.prepared.contents.items()}
+    now = learnt_from(groups, contents)
+    return now.joined([learnt_before(recipe.model)])
 
 
 @dataclass(frozen=True)

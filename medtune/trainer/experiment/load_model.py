@@ -13,14 +13,13 @@ from medtune.data.prepared.read import Prepared
 from medtune.data.types import MediaKind
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled, Model
-from medtune.models.endpoint.pictures import SLICES_INSTEAD, read_kinds
+from medtune.models.endpoint.messages import SLICES_INSTEAD, read_kinds
 from medtune.models.endpoint.served import Served
 from medtune.models.endpoint.settings import Endpoint, read_key
 from medtune.models.parts.pictures import PictureInput
 from medtune.models.sharding.divide import divide, ranks_mesh
 from medtune.models.sharding.unread import leaving_weights_unread
-from medtune.models.tuning.apply import PartRow, adapt, set_learning
-from medtune.models.tuning.gradient_checkpointing import recompute_activations
+from medtune.models.tuning.apply import PartRow, adapt, recompute_activations, set_learning
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.precision import resolved, set_types, stored_types
 from medtune.models.tuning.quantize import quantize_language
@@ -37,7 +36,7 @@ from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.missing_inputs import cannot_divide
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.schema import ModelBlock, Recipe, Stage
-from medtune.trainer.volume_cache.wanted import check_organs
+from medtune.trainer.volume_cache.fill import check_organs
 
 FOUR_BITS = "; its linear layers held in 4 bits (NF4)"
 LORA_FACTS = ("alpha", "rslora", "dora", "init")

@@ -20,14 +20,13 @@ from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.score import PhaseScores
 from medtune.models.endpoint.served import NO_LIKELIHOOD
 from medtune.trainer.devices.ranks import barrier
-from medtune.trainer.devices.release import check_freed
+from medtune.trainer.devices.strategies import check_freed
 from medtune.trainer.experiment.asked_model import AskedModel, LoadedModel
 from medtune.trainer.experiment.audit import audit_without_asking
 from medtune.trainer.experiment.evaluate import evaluate_phase, tested_groups
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.load_model import load_model, load_trainable
-from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.experiment.write_json import write_json
+from medtune.trainer.experiment.run_folder import RunFolder, write_json
 from medtune.trainer.launch.stop import INTERRUPTED, asked_to_stop
 from medtune.trainer.launch.stop_marker import mark_stopped
 from medtune.trainer.recipe.published_protocol import protocol_facts

@@ -11,12 +11,17 @@ from medtune.eval.data_label import DataLabel, recorded_label
 from medtune.eval.predictions.files import replace_file
 from medtune.models.weights.divided.whole_folders import ABOUT, BEFORE, is_checkpoint
 from medtune.trainer.experiment.environment import environment
-from medtune.trainer.experiment.write_json import write_json
 from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.seen.changed_settings import differences
 from medtune.trainer.seen.data_facts import DATA, changes
 from medtune.trainer.seen.learnt import NOTHING, Learnt, asked_again, read_learnt
+
+
+def write_json(path: Path, content: object) -> None:
+    """Writes a JSON file under a temporary name and renames it, so that no partial file is ever left."""
+    replace_file(path, [json.dumps(content, indent=1).encode() + b"\n"])
+
 
 DataFacts = Mapping[str, Mapping[str, Any]]
 """Facts about prepared folders, as `data_facts` returns them."""

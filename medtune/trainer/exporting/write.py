@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import nn
 
+from medtune.data.media.load import load_media
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.tuning.precision import Precise
@@ -25,13 +26,51 @@ from medtune.models.weights.checkpoint import read_about, read_starts, read_trai
 from medtune.models.weights.export import assemble_model, checkpoint_dtype, merge_adapters, write_exported
 from medtune.models.weights.loading_options import Loading
 from medtune.models.weights.proof.prove import OWN, PLAIN, TOLERANCES, Proof, apart, refuse_beyond, told_by
-from medtune.models.weights.proof.samples import Sample, answer_logprobs, write_samples
+from medtune.models.weights.proof.samples import SYNTHETIC, Sample, answer_logprobs, synthetic_samples, write_samples
 from medtune.models.weights.read_by import adapter_read_by, merged_read_by
+from medtune.trainer.experiment.for_model import open_for_model
 from medtune.trainer.experiment.load_model import adapter_base, load_as_left, trained_weights
+from medtune.trainer.experiment.prepared_data import groups_of
 from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.exporting.samples import choose_samples
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.seen.learnt import NOTHING, learnt_facts
+
+
+class Chosen(NamedTuple):
+    """The samples of a proof.
+
+    Attributes:
+        samples: The samples.
+        origin: Where they come from, in words.
+    """
+
+    samples: list[Sample]
+    origin: str
+
+
+def choose_samples(recipe: Recipe, assembled: Assembled, *, count: int) -> Chosen:
+    """Returns a question about each of the first images of the run's test data that stand alone, or made-up ones.
+
+    Volumes and videos are always made up, because those of a prepared folder are too large to be passed on.
+    """
+    found = _from_data(recipe, count=count) if "image" in assembled.transform.kinds else []
+    if found:
+        return Chosen(found, f"questions of the split {recipe.eval.split} of {recipe.data.benchmark}")
+    return Chosen(synthetic_samples(assembled.transform, count=count, seed=recipe.train.seed), SYNTHETIC)
+
+
+def _from_data(recipe: Recipe, *, count: int) -> list[Sample]:
+    if not recipe.data.root.is_dir():
+        return []
+    prepared, benchmark = open_for_model(recipe.data.root, recipe.data.benchmark, recipe.model)
+    found: list[Sample] = []
+    for group in groups_of(prepared, recipe.eval.split, questions=None, seed=recipe.train.seed):
+        asked = group.questions[0]
+        if [ref.kind for ref in group.media] == ["image"] and not asked.turns and len(found) < count:
+            prompt = benchmark.render(asked, recipe.model.answer_format)
+            found.append(Sample(load_media(group.media[0]), prompt.text, prompt.target))
+    return found
+
 
 DtypeChoice = Literal["base", "float32", "bfloat16", "float16"]
 _SHORT = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from medtune.eval.statistics.score_limits import t_quantile
+from medtune.eval.statistics.intervals import t_quantile
 
 
 @dataclass(frozen=True, slots=True)

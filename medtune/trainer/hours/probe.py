@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
+import os
+import tempfile
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import lightning.fabric.utilities.rank_zero as lightning_ranks
 import lightning.pytorch as pl
+import torch
 
-from medtune.data.types import Condition, MediaGroup
+from medtune.data.types import Condition, MediaGroup, Prediction, Question
+from medtune.eval.asking.plan import prediction_key
+from medtune.eval.predictions.shards import PredictionWriter, merge_shards, shard_path, stored_predictions
 from medtune.models.contract import Model
 from medtune.models.tuning.precision import resolved
-from medtune.trainer.devices.release import check_freed
+from medtune.trainer.devices.ranks import left_as_found
+from medtune.trainer.devices.strategies import check_freed
 from medtune.trainer.experiment.asked_model import LoadedModel
+from medtune.trainer.experiment.evaluate import score_answers
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.load_model import load_model
 from medtune.trainer.experiment.open_data import OpenedData
 from medtune.trainer.experiment.prepared_data import groups_of, tested
 from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.hours.answering import Clock, chosen_groups, measured_answers
-from medtune.trainer.hours.auditing import NO_AUDIT, Audited, measured_audit
-from medtune.trainer.hours.left_as_found import nothing_left
+from medtune.trainer.hours.answering import NO_AUDIT, Audited, Clock, chosen_groups, measured_answers, measured_audit
 from medtune.trainer.hours.pieces import Cost, together
 from medtune.trainer.hours.rows import Row, audit_row, not_counted, phase_row, training_row, validation_row
-from medtune.trainer.hours.scoring import planned_and_scored
 from medtune.trainer.hours.steps import measured_stage, of_one_device
-from medtune.trainer.hours.work import asking, volumes_from_files
+from medtune.trainer.hours.work import Asking, asking, asking_of, volumes_from_files
 from medtune.trainer.launch.rank import join
 from medtune.trainer.launch.started import ALONE
 from medtune.trainer.recipe.schema import Recipe
@@ -38,6 +45,96 @@ from medtune.trainer.training.batches import stage_batches
 from medtune.trainer.training.mixture import stage_mixture
 from medtune.trainer.training.stages import PlannedStage, planned_stages, with_counted_epochs
 from medtune.trainer.training.starting_adapters import starting_adapters
+
+
+@contextlib.contextmanager
+def nothing_left() -> Iterator[Path]:
+    """Gives a folder that is deleted when the block ends, also by an error or a signal.
+
+    Afterwards the environment, the process group and torch's settings are as they were before.
+    """
+    before, guessing = dict(os.environ), _guessing()
+    rank = getattr(guessing, "rank", None)
+    deterministic = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    cached = torch.is_autocast_cache_enabled()
+    try:
+        with left_as_found(), tempfile.TemporaryDirectory(prefix="medtune-probe-") as folder:
+            yield Path(folder)
+    finally:
+        torch.set_autocast_cache_enabled(cached)
+        torch.use_deterministic_algorithms(deterministic[0], warn_only=deterministic[1])
+        guessing.rank = rank
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
+
+
+def _guessing() -> Any:
+    return lightning_ranks.rank_zero_only
+
+
+MOST_SCORED = 20_000
+"""The number of answers above which a part is scored, and the time scaled by the number of answers."""
+
+
+def planned_and_scored(experiment: Experiment, plan: Callable[[], Asking], out_dir: Path, *, clock: Clock) -> float:
+    """Returns the seconds in which a phase is planned, and in which right answers to it are written and scored.
+
+    The answers stand for those of a model, which take as long to score.
+
+    Args:
+        experiment: The experiment.
+        plan: Plans what the phase asks.
+        out_dir: An empty folder for the answers and scores.
+        clock: Returns the seconds.
+    """
+    begun = clock()
+    asking = plan()
+    planning_s = clock() - begun
+    ends = list(accumulate(sum(len(visit.requests) for visit in visits) for visits in asking.plan))
+    number = next((place for place, end in enumerate(ends, 1) if end >= MOST_SCORED), len(ends))
+    part = asking_of(asking.plan[:number], world_size=1)
+    return planning_s + scored(experiment, part, out_dir, clock=clock) * ends[-1] / ends[number - 1]
+
+
+def scored(experiment: Experiment, asking: Asking, out_dir: Path, *, clock: Clock) -> float:
+    """Returns the seconds in which right answers to everything that is asked are written and scored."""
+    out_dir.mkdir(parents=True)
+    answers, questions = stand_ins(asking), _questions(asking)
+    begun = clock()
+    with PredictionWriter(shard_path(out_dir, 0)) as writer:
+        for answer in answers:
+            writer.write(answer)
+    merge_shards(out_dir, [answer.key for answer in answers])
+    score_answers(experiment, questions, list(stored_predictions(out_dir).values()), out_dir=out_dir)
+    return clock() - begun
+
+
+def _questions(asking: Asking) -> list[Question]:
+    # Under "permuted_options" the options stand in another order; the questions are those of the condition "image".
+    asked = [request for request in asking.requests if request.condition == "image"]
+    return list({request.question.id: request.question for request in asked}.values())
+
+
+def stand_ins(asking: Asking) -> list[Prediction]:
+    """Returns right answers to all requests of an evaluation."""
+    return [
+        Prediction(
+            key=prediction_key(request),
+            options_shown=request.question.options,
+            text=request.prompt.target if request.reading == "generation" else None,
+            option_logprobs=_logprobs(request.prompt.choices, request.prompt.target)
+            if request.reading == "likelihood"
+            else None,
+            option_tokens=(1,) * len(request.prompt.choices) if request.reading == "likelihood" else None,
+        )
+        for request in asking.requests
+    ]
+
+
+def _logprobs(choices: Sequence[str], target: str) -> tuple[float, ...]:
+    return tuple(-0.1 if choice == target else -9.0 for choice in choices)
+
 
 LEAST_SIZE = 2
 """The smallest number of pieces; one says nothing about how far pieces differ."""

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from medtune.trainer.hours.answering import Answered
-from medtune.trainer.hours.auditing import Audited
+from medtune.trainer.hours.answering import Answered, Audited
 from medtune.trainer.hours.pieces import Chosen, Cost, Pieces, together
 from medtune.trainer.hours.steps import StageTimes, of_one_device, warm_up_steps
 from medtune.trainer.hours.work import Asking, num_further_states, num_validations

@@ -9,7 +9,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 
 from medtune.models.contract import Assembled
-from medtune.models.media_item import read_item, unchanged
+from medtune.models.media_reader import read_item, unchanged
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.load_model import TrainableModel, load_trainable
 from medtune.trainer.hours.answering import Clock

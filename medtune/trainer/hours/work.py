@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from medtune.data.types import Condition, MediaGroup, MediaRef, Request
 from medtune.eval.asking.plan import ONCE, Visit, plan_visits
 from medtune.models.contract import Transform
-from medtune.models.media_item import unchanged
+from medtune.models.media_reader import unchanged
 from medtune.models.volumes.volume_input import VolumeInput
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.training.batches import MicroBatches

@@ -8,8 +8,7 @@ import json
 import os
 from pathlib import Path
 
-from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.experiment.write_json import write_json
+from medtune.trainer.experiment.run_folder import RunFolder, write_json
 from medtune.trainer.launch.slurm import job_of
 from medtune.trainer.launch.stop_marker import forget_stop
 

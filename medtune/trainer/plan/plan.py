@@ -17,9 +17,15 @@ from medtune.models.tuning.precision import set_types
 from medtune.models.tuning.quantize import logical_size, quantize_language, stored_bytes
 from medtune.trainer.plan.devices import GB, Devices
 from medtune.trainer.plan.disk import exported, on_disk
-from medtune.trainer.plan.gathered import Divided, gathered_to_answer, layers_of, units_of
+from medtune.trainer.plan.gathered import (
+    Divided,
+    PassSize,
+    gathered_to_answer,
+    layers_of,
+    media_without_files,
+    units_of,
+)
 from medtune.trainer.plan.held import Held, after_step, held
-from medtune.trainer.plan.passes import PassSize, media_without_files
 from medtune.trainer.plan.rehearsal import Pass, Rehearsal
 from medtune.trainer.recipe.schema import Recipe, Stage
 

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from medtune.models.contract import MediaBatch, Model
-from medtune.models.tuning.gradient_checkpointing import recompute_activations
+from medtune.models.tuning.apply import recompute_activations
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.precision import precise
 from medtune.models.tuning.quantize import is_quantized
-from medtune.trainer.plan.live_bytes import GRADIENTS, WEIGHTS, LiveBytes, without_values
-from medtune.trainer.plan.passes import PassSize, rows_of
+from medtune.trainer.plan.gathered import PassSize, rows_of
+from medtune.trainer.plan.held import GRADIENTS, WEIGHTS, LiveBytes, without_values
 
 WHOLE_UP_TO = 12
 """The number of layers up to which all of them are rehearsed."""

@@ -8,8 +8,7 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel, label_of
 from medtune.trainer.experiment.prepared_data import open_with_prompts
 from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.recipe.published_protocol import as_published
-from medtune.trainer.recipe.readings import primary_parser, with_readings
+from medtune.trainer.recipe.published_protocol import as_published, primary_parser, with_readings
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.seen.data_facts import data_facts
 

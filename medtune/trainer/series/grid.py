@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from medtune.eval.data_label import recorded_label
-from medtune.eval.passes_text import passes_text
+from medtune.eval.parsed_reply import passes_text
 from medtune.eval.results.schema import ResultsFile
 from medtune.eval.results.typed_json import read_json
 from medtune.eval.scoring.tables import Cell, Table, table_text
-from medtune.eval.statistics.significance import holm, p_text
+from medtune.eval.statistics.patient_swaps import holm, p_text
 from medtune.trainer.commands.arguments import ACCEPT_CHANGED_DATA
-from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.experiment.write_json import write_json
+from medtune.trainer.experiment.run_folder import RunFolder, write_json
 from medtune.trainer.launch.started import how_started
 
 GRID = "grid.json"

@@ -7,17 +7,14 @@ from pathlib import Path
 from medtune.data.types import Interval, Question
 from medtune.eval.comparing.seeds import MIN_SEEDS, SEEDS_METHOD, SeedsGain, seeds_gain
 from medtune.eval.judge.verdicts import with_verdicts
-from medtune.eval.parsed_reply import ParsedReply, num_passes, scored_everywhere
-from medtune.eval.passes_text import passes_text
+from medtune.eval.parsed_reply import ParsedReply, num_passes, passes_text, scored_everywhere
 from medtune.eval.predictions.shards import MERGED, stored_predictions
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.score import levels
 from medtune.eval.scoring.tables import Cell, Table, table_text
-from medtune.eval.statistics.patient_swaps import patient_p
-from medtune.eval.statistics.significance import holm, p_text
+from medtune.eval.statistics.patient_swaps import holm, p_text, patient_p
 from medtune.trainer.commands.arguments import ACCEPT_CHANGED_DATA
-from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.experiment.write_json import write_json
+from medtune.trainer.experiment.run_folder import RunFolder, write_json
 from medtune.trainer.launch.started import how_started
 from medtune.trainer.series.finished_run import FinishedRun, open_finished
 

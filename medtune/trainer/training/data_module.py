@@ -18,8 +18,8 @@ from medtune.models.media_reader import MediaReader
 from medtune.trainer.experiment.open_data import OpenedData, open_data
 from medtune.trainer.experiment.prepared_data import groups_of
 from medtune.trainer.recipe.check import check_recipe
+from medtune.trainer.recipe.published_protocol import primary_parser
 from medtune.trainer.recipe.read import read_recipe
-from medtune.trainer.recipe.readings import primary_parser
 from medtune.trainer.recipe.schema import DataBlock, EvalBlock, Recipe, Stage, TrainBlock
 from medtune.trainer.training.batches import MicroBatch, loader, micro_batches, stage_order
 from medtune.trainer.training.lightning_module import FineTuning

@@ -1,38 +1,182 @@
-"""Trains one stage: gives module, data, strategy and callbacks to a Lightning trainer and runs it to the last step."""
+"""Trains one stage: gives module, data, strategy and callbacks to a Lightning trainer and runs it to the last step.
+
+Tells Lightning how the processes of a run were started, so that it does not guess.
+
+Left to itself, Lightning takes every process with SLURM_NTASKS for a task of srun: in a batch script all ranks of
+torchrun would be rank 0 of one. Its own handlers for SLURM write hpc_ckpt_1.ckpt into the working directory, and every
+later training there would begin with it.
+"""
 
 import contextlib
 import hashlib
+import os
+import sys
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import lightning.pytorch as pl
 import torch
+from lightning.fabric.plugins.environments.cluster_environment import ClusterEnvironment
+from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from lightning.pytorch.loggers import Logger
 
 from medtune.models.loaded_ahead import lost_readers_named
+from medtune.models.tuning.apply import GradientAudit
+from medtune.models.tuning.plan import Tuning
 from medtune.models.weights.base_samples import BASE, base_samples
-from medtune.trainer.devices.release import end_engine
-from medtune.trainer.devices.strategies import build_strategy
+from medtune.trainer.devices.ranks import summed
+from medtune.trainer.devices.strategies import build_strategy, end_engine
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.load_model import TrainableModel, about_weights, adapter_base
 from medtune.trainer.experiment.open_data import OpenedData
-from medtune.trainer.launch.lightning_environment import StartedEnvironment, keep_to_run_folder
+from medtune.trainer.launch.started import Started
 from medtune.trainer.launch.stop import listening
 from medtune.trainer.recipe.read import recipe_to_yaml
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.seen.changed_settings import asks_the_same
 from medtune.trainer.training.callbacks.checkpoints import Checkpoints, ValidationSteps
-from medtune.trainer.training.callbacks.early_stopping import EarlyStop
-from medtune.trainer.training.callbacks.gradient_check import GradientCheck
-from medtune.trainer.training.callbacks.progress import Progress
-from medtune.trainer.training.callbacks.step_log import StepLog, StopRequest, ValidationStoppedError
-from medtune.trainer.training.callbacks.weight_average import WeightAverage
+from medtune.trainer.training.callbacks.step_log import StepLog, StopRequest, ValidationStoppedError, step_done
+from medtune.trainer.training.callbacks.weight_average import EarlyStop, WeightAverage
 from medtune.trainer.training.data_module import QuestionData
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.stages import PlannedStage
 from medtune.trainer.training.states.folder import SavedFacts
 from medtune.trainer.training.states.saving import Continued, SavedState
 from medtune.trainer.training.validation.record import ValidationRecord
+
+
+class Progress(TQDMProgressBar):
+    """Lightning's progress bar over the whole stage, with rate and remaining time."""
+
+    def __init__(self) -> None:
+        super().__init__(refresh_rate=1 if sys.stderr.isatty() else 20)
+
+    def get_metrics(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> dict[str, Any]:
+        """Returns the metrics that are shown beside the bar."""
+        shown = super().get_metrics(trainer, pl_module)
+        shown.pop("v_num", None)
+        return dict(shown)
+
+
+class GradientCheck(Callback):
+    """Stops the run after its first step if a trainable part got no gradient, or a frozen part got one.
+
+    In a step without media, the vision tower and the projector get no gradient. The check is therefore made at the
+    first step with media, or at the first step if the stage never shows media.
+
+    Args:
+        tuning: How each part of the model is trained.
+        shows_media: Whether any step of the stage shows media.
+    """
+
+    def __init__(self, tuning: Tuning, *, shows_media: bool) -> None:
+        self._tuning = tuning
+        self._shows_media = shows_media
+        self._shown = 0
+        self._audit: GradientAudit | None = None
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Starts to watch the gradients."""
+        assert isinstance(pl_module, FineTuning)
+        self._audit = GradientAudit(pl_module.model, self._tuning)
+
+    def on_before_optimizer_step(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, optimizer: torch.optim.Optimizer
+    ) -> None:
+        """Looks at the gradients that can be seen only now."""
+        if self._audit is not None:
+            self._audit.look()
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Checks the gradients at the end of the first step with media."""
+        if self._audit is None:
+            return
+        self._shown += batch.num_shown
+        if step_done(trainer, batch_idx):
+            here = self._audit.reached()
+            shown, *anywhere = summed([float(self._shown), *(float(seen) for seen in here.values())], pl_module.device)
+            if shown or not self._shows_media:
+                audit, self._audit = self._audit, None
+                audit.judge({name: count > 0 for name, count in zip(here, anywhere, strict=True)})
+
+
+class StartedEnvironment(ClusterEnvironment):
+    """The place of this process among those of the run, as `how_started` found it.
+
+    Args:
+        started: How the process was started.
+    """
+
+    def __init__(self, started: Started) -> None:
+        super().__init__()
+        self._started = started
+
+    @property
+    def creates_processes_externally(self) -> bool:
+        """True: Lightning starts no process."""
+        return True
+
+    @property
+    def main_address(self) -> str:
+        """The address of the machine of rank 0."""
+        return os.environ.get("MASTER_ADDR", "127.0.0.1")
+
+    @property
+    def main_port(self) -> int:
+        """The port at which the ranks met."""
+        return int(os.environ.get("MASTER_PORT", "29500"))
+
+    @staticmethod
+    def detect() -> bool:
+        """False: this environment is always named."""
+        return False
+
+    def world_size(self) -> int:
+        return self._started.world_size
+
+    def set_world_size(self, size: int) -> None:
+        """Does nothing, the number is known."""
+
+    def global_rank(self) -> int:
+        """The number of this process among all."""
+        return self._started.rank
+
+    def set_global_rank(self, rank: int) -> None:
+        """Does nothing, the number is known."""
+
+    def local_rank(self) -> int:
+        """The number of this process among those of its machine."""
+        return self._started.local_rank
+
+    def node_rank(self) -> int:
+        """The number of the machine."""
+        return self._started.node_rank
+
+
+def keep_to_run_folder(trainer: Any, root: Path) -> None:
+    """Takes from a trainer what it would read or do outside of our control.
+
+    Lightning's handler of SIGTERM waits for the other ranks inside the signal handler, where each rank is at another
+    place; `medtune.trainer.launch.stop` handles all signals. Lightning also reads the newest hpc_ckpt_N.ckpt of its
+    `default_root_dir` wherever SLURM_NTASKS is set, whatever its environment is.
+
+    Args:
+        trainer: The trainer; its `default_root_dir` is `root`.
+        root: The folder that Lightning may use, inside the run folder.
+    """
+    if found := sorted(root.glob("hpc_ckpt_*")):
+        raise ValueError(f"{found[0]}: Lightning would begin with these weights; no run writes this file, remove it")
+    assert isinstance(trainer, pl.Trainer)
+    assert Path(trainer.default_root_dir) == root
+    trainer._signal_connector.register_signal_handlers = _leave_alone  # type: ignore[method-assign]
+
+
+def _leave_alone() -> None:
+    return None
 
 
 def fit(

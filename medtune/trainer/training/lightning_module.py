@@ -25,16 +25,15 @@ from medtune.eval.predictions.files import format_line
 from medtune.models.contract import Assembled
 from medtune.models.sharding.divide import divide, is_divided
 from medtune.models.sharding.lock_step import InTurns
-from medtune.models.sharding.unused import UsedWeights
+from medtune.models.sharding.unread import UsedWeights
 from medtune.models.tuning.apply import adapt, parameters_by_part, set_learning
-from medtune.models.tuning.optimizers import build_optimizer
+from medtune.models.tuning.optimizers import build_optimizer, share_of_peak
 from medtune.models.tuning.plan import Precision, Tuning
 from medtune.models.tuning.precision import NARROW, set_types
-from medtune.models.tuning.schedules import share_of_peak
 from medtune.models.weights.export import assemble_model
+from medtune.trainer.devices.deepspeed_strategy import zero_in_turns
 from medtune.trainer.devices.ranks import summed
 from medtune.trainer.devices.strategies import divides_weights, gradient_divisor, refuse_strategy
-from medtune.trainer.devices.zero_turns import zero_in_turns
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import EvalBlock, ModelBlock, Recipe, Stage, TrainBlock
 from medtune.trainer.training.batches import MicroBatch

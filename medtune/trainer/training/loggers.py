@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import dataclasses
 import netrc
 import os
 import uuid
@@ -14,19 +15,79 @@ from urllib.parse import urlsplit
 
 from lightning.pytorch.loggers import CSVLogger, Logger
 
+from medtune.data.prepared.manifest import Manifest
 from medtune.data.types import MediaGroup, Provenance
 from medtune.eval.benchmark import Benchmark
+from medtune.eval.data_label import DataLabel
 from medtune.eval.predictions.files import replace_file
-from medtune.eval.scoring.score import PhaseScores
+from medtune.eval.scoring.score import LevelScore, PhaseScores
 from medtune.models.tuning.apply import PartRow
+from medtune.trainer.experiment.environment import environment
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.launch.started import how_started
-from medtune.trainer.recipe.schema import LogBlock
-from medtune.trainer.training.dashboard.config import logged_config
+from medtune.trainer.recipe.read import recipe_tree
+from medtune.trainer.recipe.schema import LogBlock, Recipe
 from medtune.trainer.training.dashboard.logger import Dashboard, dashboard_of, shows_images
-from medtune.trainer.training.phase_metrics import phase_metrics
 from medtune.trainer.training.stages import PlannedStage
 from medtune.trainer.training.trainable_parts import part_table
+
+
+def phase_metrics(phase: str, scores: PhaseScores, benchmark: Benchmark) -> dict[str, float]:
+    """Returns the primary metric with its interval, overall and by facet, and all metrics of each condition and parser.
+
+    A metric without a value is NaN. If questions were asked repeatedly, values are means over the passes; "_repeats" is
+    the number of passes and "_repeat_sd" the standard deviation between them. If the benchmark's scores need a judge,
+    "PHASE/unscored" is the number of questions with an answer that waits for it.
+    """
+    flat = _level(f"{phase}/{benchmark.primary}", scores.overall)
+    for facet, levels in scores.by.items():
+        for name, level in levels.items():
+            flat |= _level(f"{phase}/{facet}={name}/{benchmark.primary}", level)
+    for condition, parsers in scores.metrics.items():
+        for parser, metrics in parsers.items():
+            for name, score in metrics.items():
+                flat[f"{phase}/{condition}/{parser}/{name}"] = score.value
+    if benchmark.judging is not None and not benchmark.judging.is_extra:
+        flat[f"{phase}/unscored"] = float(scores.unscored)
+    return flat
+
+
+def _level(name: str, level: LevelScore) -> dict[str, float]:
+    score = level.score
+    flat = {name: score.value, f"{name}_n": float(score.n)}
+    if score.repeats > 1:
+        flat[f"{name}_repeats"] = float(score.repeats)
+    if score.repeat_sd is not None:
+        flat[f"{name}_repeat_sd"] = score.repeat_sd
+    if score.ci95 is not None:
+        flat |= {f"{name}_ci95_low": score.ci95.low, f"{name}_ci95_high": score.ci95.high}
+    return flat
+
+
+_MAY_NAME_FILES = ("notes",)
+
+
+def logged_config(recipe: Recipe, manifest: Manifest, label: DataLabel) -> dict[str, object]:
+    """Returns the recipe, the data's manifest and label, and the environment, in the form that is sent to W&B.
+
+    Only the last part of each path is kept, and no address of a server. The command line and the notes of the source
+    are left out, because they may hold folders and file names of a hospital.
+    """
+    checkpoint, endpoint = recipe.model.checkpoint, recipe.model.endpoint
+    unnamed = endpoint and dataclasses.replace(endpoint, base_url="", key_env=None, cache=None)
+    named = dataclasses.replace(
+        recipe,
+        data=dataclasses.replace(
+            recipe.data,
+            root=Path(recipe.data.root.name),
+            mixture=tuple(dataclasses.replace(part, root=Path(part.root.name)) for part in recipe.data.mixture),
+        ),
+        model=dataclasses.replace(recipe.model, checkpoint=checkpoint and Path(checkpoint.name), endpoint=unnamed),
+    )
+    data = {key: value for key, value in dataclasses.asdict(manifest).items() if key not in _MAY_NAME_FILES}
+    around = {key: value for key, value in environment(()).items() if key != "command"}
+    return {**recipe_tree(named), "manifest": data, "label": label.facts(), "environment": around}
+
 
 METRICS = "metrics.csv"
 TRAINING = ("train/", "val/")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from medtune.benchmarks.ctlesionvqa.allowed_changes import SUBTYPES, allowed_changes
+from medtune.benchmarks.ctlesionvqa import SUBTYPES, allowed_changes
 from medtune.benchmarks.ctlesionvqa.subtypes import V1, V2_ONLY, answer_type
 from medtune.data.media.augment import changes_allowed_by_all
 from medtune.data.types import AnswerKind, Question

@@ -3,8 +3,15 @@ from typing import Any
 import pytest
 
 from medtune.benchmarks.ctlesionvqa import yes_no_table
-from medtune.benchmarks.ctlesionvqa.number_parsers import official_number, vsi_first_token, vsi_number
-from medtune.benchmarks.ctlesionvqa.relative_accuracy import inclusive, paper, strict, v2_code, vsi_code
+from medtune.benchmarks.ctlesionvqa.reply_parsers import (
+    normalised,
+    official_letter,
+    official_number,
+    official_yes_no,
+    vsi_first_token,
+    vsi_number,
+)
+from medtune.benchmarks.ctlesionvqa.scoring import inclusive, paper, strict, v2_code, vsi_code
 from medtune.benchmarks.ctlesionvqa.subtypes import answer_type
 from medtune.benchmarks.ctlesionvqa.v2_scoring import (
     Pair,
@@ -14,8 +21,7 @@ from medtune.benchmarks.ctlesionvqa.v2_scoring import (
     score_binary,
     score_numeric,
 )
-from medtune.benchmarks.ctlesionvqa.word_parsers import normalised, official_letter, official_yes_no
-from medtune.eval.scoring.parsers.think_blocks import without_thinking
+from medtune.eval.scoring.parsers.answer_marks import without_thinking
 from tests.benchmarks.ctlesionvqa.vsi_scoring import vsi_score
 from tests.eval.golden import near, recorded, rows
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from medtune.benchmarks import find_benchmark, find_source
-from medtune.benchmarks.ctlesionvqa.official_prompts import scenario
+from medtune.benchmarks.ctlesionvqa import scenario
 from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import Condition, Question, Request, VolumesAs

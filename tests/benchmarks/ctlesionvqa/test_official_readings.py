@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medtune.benchmarks import find_benchmark
-from medtune.benchmarks.ctlesionvqa.number_parsers import official_number
+from medtune.benchmarks.ctlesionvqa.reply_parsers import normalised, official_letter, official_number, official_yes_no
 from medtune.benchmarks.ctlesionvqa.scoring import row_score
 from medtune.benchmarks.ctlesionvqa.v2_scoring import (
     Pair,
@@ -24,10 +24,9 @@ from medtune.benchmarks.ctlesionvqa.v2_scoring import (
     score_letters,
     score_numeric,
 )
-from medtune.benchmarks.ctlesionvqa.word_parsers import normalised, official_letter, official_yes_no
 from medtune.data.types import AnswerKind, Question
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.scoring.parsers.think_blocks import without_thinking
+from medtune.eval.scoring.parsers.answer_marks import without_thinking
 from tests.benchmarks.ctlesionvqa import generated_replies
 from tests.eval.samples import sample_and_all
 

@@ -9,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medtune.benchmarks.ctlesionvqa import benchmark
-from medtune.benchmarks.ctlesionvqa.number_parsers import official_number, plain, vsi_number
-from medtune.benchmarks.ctlesionvqa.word_parsers import (
+from medtune.benchmarks.ctlesionvqa.reply_parsers import (
     LETTERS,
     normalised,
     official_letter,
+    official_number,
     official_yes_no,
+    plain,
     robust_yes_no,
+    vsi_number,
 )
 from medtune.data.types import Question
 from medtune.eval.scoring.parsers.number_parsers import read_number

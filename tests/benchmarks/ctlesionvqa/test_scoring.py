@@ -10,9 +10,19 @@ from hypothesis import strategies as st
 
 from medtune.benchmarks import published
 from medtune.benchmarks.ctlesionvqa import benchmark, scoring, yes_no_table
-from medtune.benchmarks.ctlesionvqa.relative_accuracy import inclusive, paper, strict, v2_code, vsi_code
 from medtune.benchmarks.ctlesionvqa.repeats import repeated
-from medtune.benchmarks.ctlesionvqa.scoring import averages, question_mean, row_score, subtype_mean, youden
+from medtune.benchmarks.ctlesionvqa.scoring import (
+    averages,
+    inclusive,
+    paper,
+    question_mean,
+    row_score,
+    strict,
+    subtype_mean,
+    v2_code,
+    vsi_code,
+    youden,
+)
 from medtune.benchmarks.ctlesionvqa.subtypes import V1, V2_ONLY, answer_type, category, subtype
 from medtune.benchmarks.ctlesionvqa.v2_scoring import aggregate_free_text, aggregate_letters, score_numeric
 from medtune.benchmarks.ctlesionvqa.yes_no_table import YesNoTable

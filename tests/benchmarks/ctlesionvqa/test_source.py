@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medtune.benchmarks import find_source
-from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.answers import number_and_unit
-from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import SPELLINGS, text
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import SPELLINGS, number_and_unit, text
 from medtune.benchmarks.ctlesionvqa.subtypes import V1, V2_ONLY
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import SourceTable

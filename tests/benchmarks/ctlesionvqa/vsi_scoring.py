@@ -1,7 +1,7 @@
 """Scores a number in a reply as VSI-Bench's present code does, for comparison in tests."""
 
-from medtune.benchmarks.ctlesionvqa.number_parsers import vsi_number
-from medtune.benchmarks.ctlesionvqa.relative_accuracy import vsi_code
+from medtune.benchmarks.ctlesionvqa.reply_parsers import vsi_number
+from medtune.benchmarks.ctlesionvqa.scoring import vsi_code
 
 
 def vsi_score(reply: str, truth: str) -> float:

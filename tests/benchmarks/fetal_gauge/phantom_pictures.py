@@ -18,7 +18,7 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import (
 )
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import loose_box
 from medtune.benchmarks.simulators.bmode.device import pixels
-from medtune.benchmarks.simulators.bmode.patient import Patient
+from medtune.benchmarks.simulators.bmode.tissue import Patient
 from medtune.data.media.images import draw_box
 
 SEEDS = {"head": 20, "abdomen": 15, "heart": 15, "femur": 20, "hdvb": 12, "malignant": 20}

@@ -38,8 +38,8 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import (
     loose_box,
 )
 from medtune.benchmarks.simulators.bmode.device import IMAGE_SIZE, pixels
-from medtune.benchmarks.simulators.bmode.patient import Patient
 from medtune.benchmarks.simulators.bmode.shapes import Pose
+from medtune.benchmarks.simulators.bmode.tissue import Patient
 from medtune.data.media.images import load_image
 from medtune.data.media.masks import outer_box
 from medtune.data.raw.source import SourceTable

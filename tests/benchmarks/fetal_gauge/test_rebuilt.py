@@ -7,7 +7,6 @@ import pytest
 
 from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.fetal_gauge.sources import fetal_gauge_rebuilt
-from medtune.benchmarks.fetal_gauge.sources.fetal_gauge_rebuilt import set_labels
 from medtune.benchmarks.public_sets import rebuild
 from medtune.benchmarks.public_sets.sets import fpus23
 from medtune.data.prepared.write import prepare
@@ -69,8 +68,8 @@ def test_a_brain_plane_is_no_distractor_of_a_plane_within_the_brain(tmp_path: Pa
         table = _read(_sets(tmp_path / f"raw{seed}", "fetal_planes_db"), tmp_path / f"scratch{seed}", seed)
         for question in table.questions:
             offered = set(question.options)
-            assert question.answer != set_labels.BRAIN or not offered & set_labels.WITHIN_BRAIN
-            assert question.answer not in set_labels.WITHIN_BRAIN or set_labels.BRAIN not in offered
+            assert question.answer != fetal_gauge_rebuilt.BRAIN or not offered & fetal_gauge_rebuilt.WITHIN_BRAIN
+            assert question.answer not in fetal_gauge_rebuilt.WITHIN_BRAIN or fetal_gauge_rebuilt.BRAIN not in offered
 
 
 def test_small_sets_are_test_and_own_splits_are_kept(tmp_path: Path) -> None:
@@ -97,7 +96,7 @@ def test_frames_without_a_stream_are_test_beside_streams_that_are_divided(tmp_pa
 
 
 def test_every_orientation_has_its_term() -> None:
-    assert set(set_labels.ORIENTATIONS) == set(fpus23.POSES)
+    assert set(fetal_gauge_rebuilt.ORIENTATIONS) == set(fpus23.POSES)
 
 
 def test_streams_stay_in_one_split(tmp_path: Path, big: None) -> None:
@@ -139,9 +138,9 @@ def test_images_of_an_unknown_label_are_rejected_alone_and_name_the_table_to_men
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raw = _sets(tmp_path / "raw", "fetal_planes_db")
-    known = set_labels.PLANES["fetal_planes_db"]
+    known = fetal_gauge_rebuilt.PLANES["fetal_planes_db"]
     terms = {label: term for label, term in known.items() if label != "Fetal thorax"}
-    monkeypatch.setattr(set_labels, "PLANES", {"fetal_planes_db": terms})
+    monkeypatch.setattr(fetal_gauge_rebuilt, "PLANES", {"fetal_planes_db": terms})
     table = _read(raw, tmp_path / "scratch")
     assert len(table.questions) > 30
     assert "fetal thorax plane" not in {question.answer for question in table.questions}

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from medtune.benchmarks import find_benchmark
-from medtune.benchmarks.iu_xray.report_text import compared, parse_report
-from medtune.benchmarks.iu_xray.rules import by_medevalkit, by_r2gen
+from medtune.benchmarks.iu_xray.rules import by_medevalkit, by_r2gen, compared, parse_report
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.data_label import DataLabel
 from medtune.eval.published_protocol import why_unlike_published

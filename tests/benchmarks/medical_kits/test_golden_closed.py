@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from medtune.benchmarks.medical_kits import llava_med, lmms_slake, medevalkit_sets
-from medtune.benchmarks.medical_kits.medevalkit_closed import is_right_word, is_right_yes_no
-from medtune.benchmarks.medical_kits.medevalkit_sets import CountRow, SetRow
+from medtune.benchmarks.medical_kits import llava_med, medevalkit_sets
+from medtune.benchmarks.medical_kits.medevalkit_sets import CountRow, SetRow, is_right_word, is_right_yes_no
+from medtune.benchmarks.short_answers import kit_rules
 from tests.eval.golden import close, recorded
 
 FOLDER = "medical_vqa"
@@ -31,7 +31,7 @@ def test_golden_yes_no_rows_side_by_side() -> None:
         "judge_judgement": is_right_yes_no,
         "judge_close_end_vqa": is_right_word,
         "llava_med_closed": llava_med.has_truth_and_yes_or_no,
-        "lmms_slake": lmms_slake.is_right,
+        "lmms_slake": kit_rules.is_right,
     }
     rows = record["rows"]
     for row in rows:
@@ -45,9 +45,9 @@ def test_golden_lmms_slake_rows() -> None:
     record = recorded("lmms_slake.json", FOLDER)
     rows = record["rows"]
     for row in rows:
-        assert lmms_slake.normalised(row["answer"]) == row["norm_answer"], row["qid"]
-        assert lmms_slake.normalised(row["response"]) == row["norm_response"], row["qid"]
-        assert lmms_slake.is_right(row["answer"], row["response"]) == row["correct"], row["qid"]
+        assert kit_rules.normalised(row["answer"]) == row["norm_answer"], row["qid"]
+        assert kit_rules.normalised(row["response"]) == row["norm_response"], row["qid"]
+        assert kit_rules.is_right(row["answer"], row["response"]) == row["correct"], row["qid"]
     groups: dict[str, Callable[[Any], bool]] = {
         "slake_accuracy": lambda row: True,
         "open": lambda row: row["answer_type"] == "OPEN",
@@ -58,7 +58,7 @@ def test_golden_lmms_slake_rows() -> None:
         "shape (no rows)": lambda row: row["content_type"] == "Shape",
     }
     for name, share in record["expected"].items():
-        hits = [lmms_slake.is_right(row["answer"], row["response"]) for row in rows if groups[name](row)]
+        hits = [kit_rules.is_right(row["answer"], row["response"]) for row in rows if groups[name](row)]
         assert close(sum(hits) / len(hits) if hits else 0.0, share), name
 
 
@@ -110,7 +110,7 @@ def test_golden_ceilings_of_a_perfect_model_on_the_real_questions(shared_real: P
             "llava_closed_batch": sum(llava_med.has_truth(row.truth, reply) for row, reply in closed),
             "closed": len(closed),
             "open": len(recalls),
-            "lmms_right": sum(lmms_slake.is_right(row.truth, reply) for row, reply in said),
+            "lmms_right": sum(kit_rules.is_right(row.truth, reply) for row, reply in said),
             "llava_open_recall": sum(recalls) / len(recalls),
         }
         assert {key: close(found[key], value) for key, value in wanted.items()} == dict.fromkeys(wanted, True), case

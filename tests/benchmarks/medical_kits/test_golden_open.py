@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from medtune.benchmarks.medical_kits import llava_med, medevalkit_open, pathvqa_official
-from medtune.benchmarks.medical_kits.medevalkit_closed import is_right_word
-from medtune.benchmarks.medical_kits.medevalkit_reply import answer_part
-from medtune.benchmarks.medical_kits.medevalkit_sets import SetRow, counted_by_type
+from medtune.benchmarks.medical_kits import llava_med, medevalkit_sets
+from medtune.benchmarks.medical_kits.medevalkit_sets import SetRow, answer_part, counted_by_type, is_right_word
+from medtune.benchmarks.short_answers import kit_rules
 from tests.eval.golden import close, near, recorded
 
 FOLDER = "medical_vqa"
@@ -22,9 +21,9 @@ def test_golden_medevalkit_open_rows() -> None:
         assert is_right_word(truth, reply) == row["close_exact"], row["id"]
         if "raises" in wanted:
             with pytest.raises(ERRORS[wanted["raises"]]):
-                medevalkit_open.open_scores(truth, reply)
-        elif not all(close(getattr(medevalkit_open.open_scores(truth, reply), name), wanted[name]) for name in wanted):
-            wrong.append((row["id"], medevalkit_open.open_scores(truth, reply), dict(wanted)))
+                medevalkit_sets.open_scores(truth, reply)
+        elif not all(close(getattr(medevalkit_sets.open_scores(truth, reply), name), wanted[name]) for name in wanted):
+            wrong.append((row["id"], medevalkit_sets.open_scores(truth, reply), dict(wanted)))
     assert wrong == []
 
 
@@ -41,7 +40,7 @@ def test_golden_medevalkit_open_means() -> None:
     record = recorded("medevalkit_open.json", FOLDER)
     rows, wanted = record["rows"], record["expected"]
     kept = [row for row in rows if "raises" not in row["open"]]
-    hits = sum(medevalkit_open.open_scores(row["answer"], row["response"]).em for row in kept)
+    hits = sum(medevalkit_sets.open_scores(row["answer"], row["response"]).em for row in kept)
     assert {"n": len(rows), "raised": len(rows) - len(kept)} == {name: wanted[name] for name in ("n", "raised")}
     assert close(hits / len(kept), wanted["em_rate_of_not_raised"])
 
@@ -107,9 +106,9 @@ def test_golden_pathvqa_official_rows() -> None:
         if "pathvqa_official" not in row:
             continue
         wanted, truth, reply = row["pathvqa_official"], row["answer"], row["response"]
-        assert pathvqa_official.exact_match(truth, reply) == near(_number(wanted["exactmatch"])), row["id"]
-        assert pathvqa_official.f1(truth, reply) == near(_number(wanted["f1"])), row["id"]
-        assert pathvqa_official.bleu1(truth, reply) == near(_number(wanted["bleu1"])), row["id"]
+        assert kit_rules.exact_match(truth, reply) == near(_number(wanted["exactmatch"])), row["id"]
+        assert kit_rules.f1(truth, reply) == near(_number(wanted["f1"])), row["id"]
+        assert kit_rules.bleu1(truth, reply) == near(_number(wanted["bleu1"])), row["id"]
 
 
 def _mean(numbers: list[float] | list[bool]) -> float:

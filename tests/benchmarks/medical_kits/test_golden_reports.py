@@ -1,14 +1,15 @@
 """Tests that reports are scored as MedEvalKit and R2Gen score them, against values that their own code gave."""
 
-from medtune.benchmarks.medical_kits.reports import medevalkit_report, r2gen_report
+from medtune.benchmarks.iu_xray import rules
+from medtune.benchmarks.medical_kits.reports import r2gen_report
 from tests.eval.golden import near, recorded
 
 
 def test_golden_medevalkit_scores_of_each_report() -> None:
     for row in recorded("iu_xray_reports.json", folder="medical_vqa")["rows"]:
-        truth = medevalkit_report.reference(row["findings"], row["impression"])
+        truth = rules.reference(row["findings"], row["impression"])
         assert truth == row["reference_used"]
-        found = medevalkit_report.report_scores(truth, row["response"])
+        found = rules.report_scores(truth, row["response"])
         if row["response"]:
             assert found == {name: near(value) for name, value in row["medevalkit"].items()}
         else:
@@ -21,7 +22,7 @@ def test_golden_medevalkit_means_count_empty_replies() -> None:
     pairs = [(row["reference_used"], row["response"]) for row in said["rows"]]
     assert len(pairs) == said["expected"]["medevalkit_divisor"]
     means = said["expected"]["medevalkit_mean_over_all_rows"]
-    assert medevalkit_report.mean_scores(pairs) == {name: near(value) for name, value in means.items()}
+    assert rules.mean_scores(pairs) == {name: near(value) for name, value in means.items()}
 
 
 def test_golden_r2gen_cleaning_and_rouge_of_each_report() -> None:

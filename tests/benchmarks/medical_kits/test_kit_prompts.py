@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import find_benchmark
-from medtune.benchmarks.iu_xray.report_text import FINDINGS
-from medtune.benchmarks.mmmu_med.official_prompts import read
+from medtune.benchmarks.iu_xray.rules import FINDINGS
+from medtune.benchmarks.mmmu_med import read
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import MEDIA_MARK, SPLITS, AnswerFormat, Prompt, Question
 from medtune.eval.asking.official_prompts import OfficialPrompts, wording_name

@@ -10,7 +10,7 @@ import pytest
 from medtune.benchmarks import published
 from medtune.benchmarks.rexsonovqa import parse_official, parse_robust
 from medtune.benchmarks.rexsonovqa.letter_parsers import LETTERS, official_letter
-from medtune.benchmarks.rexsonovqa.question_types import is_kept
+from medtune.benchmarks.rexsonovqa.scored_items import is_kept
 from medtune.data.raw.lettered_options import split_options
 from medtune.data.types import Question
 from tests.eval.golden import recorded, rows

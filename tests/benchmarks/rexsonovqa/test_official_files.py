@@ -12,10 +12,11 @@ from medtune.benchmarks.facets import DURATION_BINS
 from medtune.benchmarks.rexsonovqa.blind_against_video import FreeOutcome, cross_free
 from medtune.benchmarks.rexsonovqa.letter_parsers import official_letter
 from medtune.benchmarks.rexsonovqa.official_report import report
-from medtune.benchmarks.rexsonovqa.question_types import TYPES, is_kept
 from medtune.benchmarks.rexsonovqa.scored_items import (
+    TYPES,
     ScoredItem,
     constant_letter,
+    is_kept,
     recode_zero_with_single_error,
     tally_by_duration,
     tally_by_type,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import find_benchmark
-from medtune.benchmarks.rexsonovqa.official_judge import read_judge_words
+from medtune.benchmarks.rexsonovqa.official_report import read_judge_words
 from medtune.data.types import Question
 from medtune.eval.judge.task import with_official_words
 

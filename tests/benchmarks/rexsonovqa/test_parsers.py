@@ -11,7 +11,7 @@ from medtune.benchmarks.rexsonovqa.judge_reply import official_verdict, robust_v
 from medtune.benchmarks.rexsonovqa.letter_parsers import LETTERS, official_letter
 from medtune.benchmarks.rexsonovqa.rubric import rubric, scored_items, verdict
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.judge.marked_verdicts import JUDGE_MARK, marked_verdicts
+from medtune.eval.judge.verdicts import JUDGE_MARK, marked_verdicts
 from medtune.eval.parsed_reply import ParsedReply
 from tests.benchmarks.rexsonovqa.score_files import official_score_of_stored
 

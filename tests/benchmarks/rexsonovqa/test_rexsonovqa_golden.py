@@ -6,11 +6,11 @@ from medtune.benchmarks.rexsonovqa.blind_against_video import FreeOutcome, cross
 from medtune.benchmarks.rexsonovqa.judge_reply import official_verdict
 from medtune.benchmarks.rexsonovqa.letter_parsers import official_letter
 from medtune.benchmarks.rexsonovqa.official_report import Report, report, report_tables
-from medtune.benchmarks.rexsonovqa.question_types import is_kept
 from medtune.benchmarks.rexsonovqa.scored_items import (
     ScoredItem,
     Tally,
     constant_letter,
+    is_kept,
     recode_zero_with_single_error,
     tally,
     tally_by_duration,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from medtune.benchmarks.short_answers.chinese_yes_no import parse_chinese_yes_no
+from medtune.benchmarks.short_answers.parser import parse_chinese_yes_no
 from medtune.data.types import Question
 
 PAIRS = (("是", "否"), ("是的", "不是"), ("有", "没有"), ("包含", "不包含"), ("正常", "不正常"), ("存在", "不存在"))

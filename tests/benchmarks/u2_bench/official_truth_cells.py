@@ -10,8 +10,7 @@ import json
 import math
 from collections.abc import Collection, Mapping
 
-from medtune.benchmarks.u2_bench.official.errors import OfficialFailureError
-from medtune.benchmarks.u2_bench.official.labels import MISSING, Mode
+from medtune.benchmarks.u2_bench.official.labels import MISSING, Mode, OfficialFailureError
 from medtune.benchmarks.u2_bench.official.values import Value, predicted_value
 from medtune.data.media.masks import NOT_VISIBLE, cell_of_point
 

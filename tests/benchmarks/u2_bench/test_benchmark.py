@@ -9,17 +9,16 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score, precision_recall_fscore_support
 
 from medtune.benchmarks import find_benchmark, published
-from medtune.benchmarks.u2_bench.anatomy_ablation import Paired, majority
-from medtune.benchmarks.u2_bench.official import options as official_options
+from medtune.benchmarks.u2_bench import parsers as official_options
+from medtune.benchmarks.u2_bench import render, render_with_anatomy
 from medtune.benchmarks.u2_bench.official import rows as official_rows
 from medtune.benchmarks.u2_bench.official import values
-from medtune.benchmarks.u2_bench.official.labels import Reading, class_scores, read_row
-from medtune.benchmarks.u2_bench.official.positions import read_position
+from medtune.benchmarks.u2_bench.official.labels import Reading, class_scores, read_position, read_row
 from medtune.benchmarks.u2_bench.official.score import EXACT_WEIGHTS, u2_score
-from medtune.benchmarks.u2_bench.prompts import render, render_with_anatomy
+from medtune.benchmarks.u2_bench.parsers import parse, parse_number
 from medtune.benchmarks.u2_bench.reply_errors import KINDS, family, reply_type
-from medtune.benchmarks.u2_bench.robust_parser import parse, parse_number
 from medtune.benchmarks.u2_bench.sums_by_set import u2_of
+from medtune.benchmarks.u2_bench.tables import Paired, majority
 from medtune.benchmarks.u2_bench.tasks_and_sets import TASKS
 from medtune.benchmarks.u2_bench.weights_and_ranges import WEIGHTS
 from medtune.data.media.masks import LOCATIONS, NINE_CELLS

@@ -12,12 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medtune.benchmarks.u2_bench.official.errors import OfficialFailureError
-from medtune.benchmarks.u2_bench.official.labels import Mode, class_scores, read_row
-from medtune.benchmarks.u2_bench.official.options import extract_option
-from medtune.benchmarks.u2_bench.official.positions import position_accuracy, read_position
+from medtune.benchmarks.u2_bench.official.labels import (
+    Mode,
+    OfficialFailureError,
+    class_scores,
+    position_accuracy,
+    read_position,
+    read_row,
+)
 from medtune.benchmarks.u2_bench.official.score import SetTables, official_means, official_score
 from medtune.benchmarks.u2_bench.official.values import Value, extract_number, predicted_value, value_scores
+from medtune.benchmarks.u2_bench.parsers import extract_option
 from medtune.benchmarks.u2_bench.weights_and_ranges import INTEGER_SETS, OPTIONS_SEEN
 from medtune.data.media.masks import LOCATIONS
 from tests.benchmarks.u2_bench import generated_replies

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medtune.benchmarks import find_source
-from medtune.benchmarks.u2_bench.sources.u2_bench import COLUMNS, parse_cells, question_texts
+from medtune.benchmarks.u2_bench.sources import u2_bench
+from medtune.benchmarks.u2_bench.sources.u2_bench import COLUMNS, parse_cells
 from medtune.benchmarks.u2_bench.tasks_and_sets import OPTIONS, TASKS, set_of_name, task_of_folder
 from medtune.data.media.masks import LOCATIONS, NOT_VISIBLE
 from medtune.data.raw.source import SourceTable
@@ -75,8 +76,7 @@ def test_there_are_fifty_scenarios_and_each_has_its_words() -> None:
     scenarios = [(task, dataset) for task, sets in TASKS.items() for dataset in sets]
     assert len(scenarios) == 50
     texts = {
-        scenario: question_texts.question_text(*scenario, structure="left kidney", anatomy="kidney")
-        for scenario in scenarios
+        scenario: u2_bench.question_text(*scenario, structure="left kidney", anatomy="kidney") for scenario in scenarios
     }
     assert all(text.endswith(("?", ".")) for text in texts.values())
     assert all("left kidney" in text for (task, _), text in texts.items() if task in ("LL", "OD", "KD"))

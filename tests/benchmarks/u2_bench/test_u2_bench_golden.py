@@ -8,10 +8,17 @@ from typing import Any
 import pytest
 
 from medtune.benchmarks.u2_bench.official import values as official_values
-from medtune.benchmarks.u2_bench.official.errors import OfficialFailureError
-from medtune.benchmarks.u2_bench.official.labels import ClassScores, Mode, Reading, class_scores, read_row
-from medtune.benchmarks.u2_bench.official.options import extract_option
-from medtune.benchmarks.u2_bench.official.positions import Position, position_accuracy, read_position
+from medtune.benchmarks.u2_bench.official.labels import (
+    ClassScores,
+    Mode,
+    OfficialFailureError,
+    Position,
+    Reading,
+    class_scores,
+    position_accuracy,
+    read_position,
+    read_row,
+)
 from medtune.benchmarks.u2_bench.official.score import (
     EXACT_WEIGHTS,
     Ids,
@@ -21,6 +28,7 @@ from medtune.benchmarks.u2_bench.official.score import (
     u2_score,
 )
 from medtune.benchmarks.u2_bench.official.values import Value, ValueScores, value_scores
+from medtune.benchmarks.u2_bench.parsers import extract_option
 from medtune.benchmarks.u2_bench.weights_and_ranges import CASES, OPTIONS_SEEN, RANGES, TOLERANCE, WEIGHTS
 from medtune.data.media import masks
 from tests.benchmarks.u2_bench.official_truth_cells import read_value, true_position, truth_column, unused_cell_of

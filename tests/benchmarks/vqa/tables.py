@@ -6,8 +6,8 @@ import numpy as np
 import PIL.Image
 
 from medtune.benchmarks import find_source
+from medtune.data.raw.row_errors import TableOptions
 from medtune.data.raw.source import SourceTable
-from medtune.data.raw.table_options import TableOptions
 
 
 def pictures(folder: Path, number: int) -> list[str]:

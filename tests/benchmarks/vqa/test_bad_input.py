@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.data.raw.table_options import TableOptions
+from medtune.data.raw.row_errors import TableOptions
 from medtune.trainer.commands.cli import main
 from tests.benchmarks.vqa.tables import pictures, read, read_text
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import datasets
 import pytest
 
+from medtune.data.raw.row_errors import TableOptions
 from medtune.data.raw.source import SourceTable
-from medtune.data.raw.table_options import TableOptions
 from tests.benchmarks.vqa.tables import read
 
 _ASKED = TableOptions(question="What is it?")

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from medtune.data.media.volumes.formats.nifti import write_nifti
-from medtune.data.raw.media_urls import Fetcher
-from medtune.data.raw.table_options import TableOptions
+from medtune.data.raw.media_bytes import Fetcher
+from medtune.data.raw.row_errors import TableOptions
 from medtune.data.types import Box
 from tests.benchmarks.vqa.tables import pictures, read, read_text
 from tests.data.media.videos.synthetic_videos import mp4

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks.vqa.columns import columns_of
-from medtune.data.raw.table_options import TableOptions
+from medtune.data.raw.row_errors import TableOptions
 from medtune.data.types import Turn
 from tests.benchmarks.vqa.tables import pictures, read, read_text
 

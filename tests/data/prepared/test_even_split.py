@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.data.prepared.even_split import split_evenly, split_sizes
+from medtune.data.prepared.splits import split_evenly, split_sizes
 
 UNITS = st.lists(st.frozensets(st.sampled_from("abcde"), max_size=3), min_size=3, max_size=60)
 

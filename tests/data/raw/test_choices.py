@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.data.raw.choices import choice_question
+from medtune.data.raw.lettered_options import choice_question
 from medtune.data.types import Question
 
 LABELS = ("a", "b", "c", "d", "e", "f")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.media.blank import BLANKS
+from medtune.data.media.load import BLANKS
 from medtune.data.types import MediaGroup, MediaRef
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.conditions import audit_conditions

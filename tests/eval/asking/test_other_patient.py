@@ -3,9 +3,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.data.media.blank import BLANKS, blank_group
-from medtune.data.media.shuffled_frames import shuffled_group
-from medtune.eval.asking.other_patient import other_groups
+from medtune.data.media.load import BLANKS, blank_group, shuffled_group
+from medtune.eval.asking.plan import other_groups
 from tests.eval.answerers import groups
 
 

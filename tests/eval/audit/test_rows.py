@@ -6,8 +6,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from medtune.data.media.blank import BLANK
 from medtune.data.media.images import load_image
+from medtune.data.media.load import BLANK
 from medtune.data.types import Box, MediaGroup, MediaRef, Prediction, Request
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.plan import permute_options, plan_visits

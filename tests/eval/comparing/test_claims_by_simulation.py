@@ -19,8 +19,7 @@ from medtune.eval.statistics import patient_swaps
 from medtune.eval.statistics.clusters import Floats, Numbers
 from medtune.eval.statistics.column_sums import mean_of
 from medtune.eval.statistics.intervals import gain_interval
-from medtune.eval.statistics.patient_swaps import patient_p
-from medtune.eval.statistics.significance import ALPHA, holm, mcnemar_exact
+from medtune.eval.statistics.patient_swaps import ALPHA, holm, mcnemar_exact, patient_p
 
 TASKS = 5
 STUDIES = 2000

@@ -8,7 +8,7 @@ import pytest
 from medtune.benchmarks import find_benchmark, paper_of
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.comparing.gain import Gain, gain_between
-from medtune.eval.comparing.readability import Readability, readability_text
+from medtune.eval.comparing.verdict import Readability, readability_text
 from medtune.eval.data_label import DataLabel
 from medtune.eval.report.report import run_report
 from medtune.eval.report.run_data import read_run

@@ -11,8 +11,7 @@ from medtune.eval.metric import Metric, recomputed
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.statistics.intervals import gain_interval
-from medtune.eval.statistics.score_limits import tango
+from medtune.eval.statistics.intervals import gain_interval, tango
 
 Run = tuple[list[ParsedReply], list[ParsedReply]]
 

@@ -9,7 +9,7 @@ import pytest
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import JudgeRequest, Prediction, PredictionKey, Question
-from medtune.eval.judge.judge_predictions import judge_predictions
+from medtune.eval.judge.extra_verdicts import judge_predictions
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import Table

@@ -9,9 +9,8 @@ import pytest
 
 from medtune.data.types import Interval
 from medtune.eval.statistics.clusters import Floats
-from medtune.eval.statistics.column_sums import mean_of
+from medtune.eval.statistics.column_sums import mean_of, mean_over_passes
 from medtune.eval.statistics.intervals import statistic_gain_interval, statistic_interval
-from medtune.eval.statistics.passes import mean_over_passes
 
 TRIALS, PATIENTS, SIZE = 1000, 40, 4
 PASSES, SPREADS = (1, 2, 5), (0.1, 0.3)

@@ -16,7 +16,7 @@ from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import score_phase
 from medtune.trainer.commands.cli import main
-from medtune.trainer.training.phase_metrics import phase_metrics
+from medtune.trainer.training.loggers import phase_metrics
 from tests.eval.repeats.asked_again import generated, wrong
 from tests.eval.report.folders import LABEL, write_run
 from tests.eval.run_facts import run_facts

@@ -8,9 +8,8 @@ import pytest
 from medtune.benchmarks import find_benchmark, names
 from medtune.data.types import Condition
 from medtune.eval.benchmark import Evidence, no_tables
-from medtune.eval.scoring.score import score_phase
+from medtune.eval.scoring.score import mean_tables, score_phase
 from medtune.eval.scoring.tables import Table, table_text
-from medtune.eval.scoring.tables_of_passes import mean_tables
 from tests.eval.repeats.asked_again import ASKED, BUSI, FIVE, generated, passes, wrong
 
 GAUGE = find_benchmark("fetal_gauge")

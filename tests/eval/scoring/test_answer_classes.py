@@ -18,8 +18,7 @@ from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.answer_classes import ByTask, TaskClasses, classes_by_task
 from medtune.eval.statistics.calibration import option_probabilities
-from medtune.eval.statistics.intervals import mean_interval
-from medtune.eval.statistics.score_limits import wilson
+from medtune.eval.statistics.intervals import mean_interval, wilson
 
 LABELS = ("benign", "malignant", "normal")
 

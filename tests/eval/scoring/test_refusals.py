@@ -3,7 +3,7 @@
 import pytest
 
 from medtune.data.types import Prediction, PredictionKey, Reading
-from medtune.eval.scoring.refusals import Refusals, count_refusals, is_refusal
+from medtune.eval.scoring.parse_replies import Refusals, count_refusals, is_refusal
 
 
 @pytest.mark.parametrize(

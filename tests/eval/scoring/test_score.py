@@ -10,7 +10,7 @@ from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.scoring.reply_rules import TITLE
 from medtune.eval.scoring.score import score_phase
-from medtune.eval.statistics.score_limits import wilson
+from medtune.eval.statistics.intervals import wilson
 from tests.eval.answerers import Guessing, Oracle, Silent, groups, questions
 
 BUSI = find_benchmark("busi")

@@ -16,7 +16,7 @@ from medtune.eval.report.run_data import read_run
 from medtune.eval.report.write import write_runs
 from medtune.eval.results.build import scores_file
 from medtune.eval.results.gain_table import gain_table
-from medtune.eval.scoring import uncounted_questions
+from medtune.eval.scoring import baselines
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from tests.eval.report.folders import change_json, write_run
 
@@ -70,7 +70,7 @@ def test_reports_say_it(prepared_tiny: Path, tmp_path: Path) -> None:
 def test_comparisons_say_it() -> None:
     rows = tuple(_phase("likelihood").rows)
     about = About("one", "u2_bench 1.1", "hash", "test", "likelihood", DataLabel("released", "ours"))
-    left = uncounted_questions.uncounted(U2.examples, rows, U2.primary_metric)
+    left = baselines.uncounted(U2.examples, rows, U2.primary_metric)
     one, two = (Side(replace(about, name=name), rows, left) for name in ("one", "two"))
     found = compare(one, two, U2)
     assert any(SAYS_SO in note for note in notes(found))
@@ -79,4 +79,4 @@ def test_comparisons_say_it() -> None:
 
 
 def test_doctests_pass() -> None:
-    assert doctest.testmod(uncounted_questions).failed == 0
+    assert doctest.testmod(baselines).failed == 0

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from medtune.data.types import Interval
 from medtune.eval.statistics.calibration import ReliabilityBin, _checked, _reliability, _scaled
-from medtune.eval.statistics.patient_swaps import MAX_ARRANGEMENTS
-from medtune.eval.statistics.significance import mcnemar_exact
+from medtune.eval.statistics.patient_swaps import MAX_ARRANGEMENTS, mcnemar_exact
 
 
 @dataclass(frozen=True, slots=True)

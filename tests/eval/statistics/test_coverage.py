@@ -5,8 +5,7 @@ import pytest
 
 from medtune.eval.statistics.column_sums import mean_of
 from medtune.eval.statistics.intervals import gain_interval, mean_interval
-from medtune.eval.statistics.patient_swaps import patient_p
-from medtune.eval.statistics.significance import mcnemar_exact
+from medtune.eval.statistics.patient_swaps import mcnemar_exact, patient_p
 
 Answers = tuple[list[float], list[float], list[str]]
 

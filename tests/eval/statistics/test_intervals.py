@@ -13,9 +13,9 @@ from medtune.eval.statistics.intervals import (
     mean_interval,
     statistic_gain_interval,
     statistic_interval,
+    wilson,
 )
-from medtune.eval.statistics.score_limits import wilson
-from medtune.eval.statistics.significance import mcnemar_exact
+from medtune.eval.statistics.patient_swaps import mcnemar_exact
 from medtune.eval.statistics.statistic import Recomputed
 
 

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats import contingency_tables
 
-from medtune.eval.statistics import patient_swaps, significance
+from medtune.eval.statistics import patient_swaps
 from medtune.eval.statistics.clusters import Numbers
-from medtune.eval.statistics.intervals import mean_interval, statistic_interval
-from medtune.eval.statistics.score_limits import wilson
-from medtune.eval.statistics.significance import holm, mcnemar_exact, p_equals, p_text
+from medtune.eval.statistics.intervals import mean_interval, statistic_interval, wilson
+from medtune.eval.statistics.patient_swaps import holm, mcnemar_exact, p_equals, p_text
 from medtune.eval.statistics.statistic import Recomputed
 from tests.eval.golden import near, recorded
 from tests.eval.statistics import other_definitions
@@ -182,4 +181,4 @@ def test_many_pairs_are_sampled_and_the_seed_decides() -> None:
 
 
 def test_doctests_pass() -> None:
-    assert doctest.testmod(significance).failed == doctest.testmod(other_definitions).failed == 0
+    assert doctest.testmod(patient_swaps).failed == doctest.testmod(other_definitions).failed == 0

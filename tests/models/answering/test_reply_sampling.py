@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from medtune.data.media.blank import BLANKS
+from medtune.data.media.load import BLANKS
 from medtune.data.types import MediaGroup, Prompt, Question, Request
 from medtune.models.answering import LocalAnswerer
 from medtune.models.reply_sampling import drawn

@@ -9,9 +9,8 @@ from torch.nn.attention.flex_attention import create_block_mask
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from medtune.models.attention.block_mask import WIDTH, block_mask
 from medtune.models.attention.columns import BLOCK, PLACE
-from medtune.models.attention.decoder import kernel_masks
+from medtune.models.attention.decoder import WIDTH, block_mask, kernel_masks
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.transformers_vlm import wiring

@@ -13,8 +13,8 @@ import torch
 from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.types import MediaRef
 from medtune.models.contract import Assembled
+from medtune.models.doctor.answers import leaked
 from medtune.models.doctor.asked import AskedQuestion
-from medtune.models.doctor.leaks import leaked
 from medtune.models.doctor.weights import weights_check
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.tuning.plan import PartTuning

@@ -20,7 +20,7 @@ from medtune.data.types import Image, MediaGroup, MediaRef, Prediction, Prompt, 
 from medtune.models.endpoint.answering import EndpointAnswerer
 from medtune.models.endpoint.budget import CostCapError
 from medtune.models.endpoint.client import EndpointError
-from medtune.models.endpoint.pictures import data_urls, sampling, sent_shape, sent_sizes
+from medtune.models.endpoint.messages import data_urls, sampling, sent_shape, sent_sizes
 from medtune.models.endpoint.settings import Endpoint
 from tests.data.media.videos.synthetic_videos import mp4, numbers
 from tests.data.media.volumes.synthetic_volumes import nifti

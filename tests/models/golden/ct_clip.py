@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from medtune.models.projectors.coca import CoCaConfig, CoCaProjector
 from medtune.models.towers.ctvit import CTViT, CTViTConfig
-from medtune.models.weights.keymaps import ct_chat, ct_clip
 from medtune.models.weights.keymaps.key_map import load_published
 from medtune.models.weights.keymaps.read_file import at_hand
+from medtune.models.weights.releases import ct_chat_release
 from tests.models.golden.file import GoldenFile, seen_outputs
 
 _CTVIT = "visual_transformer."
@@ -33,7 +33,7 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
     with torch.device("meta"):
         tower = CTViT(sizes)
     model = nn.ModuleDict({"vision": tower}).eval()
-    load_published(model, at_hand(golden.tensors()), ct_clip.CT_CLIP, where=str(golden.path))
+    load_published(model, at_hand(golden.tensors()), ct_chat_release.CT_CLIP, where=str(golden.path))
     for name in golden.recorded_values():
         with torch.inference_mode(), seen_outputs(tower, _POINTS) as seen:
             encoded = tower.encode(golden.input(name))
@@ -57,7 +57,7 @@ def projector(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
     with torch.device("meta"):
         module = CoCaProjector(config, golden.width_of(linears[-1]))
     model = nn.ModuleDict({"projector": module}).eval()
-    load_published(model, at_hand(golden.tensors()), ct_chat.KEY_MAP, where=str(golden.path))
+    load_published(model, at_hand(golden.tensors()), ct_chat_release.KEY_MAP, where=str(golden.path))
     for name in golden.recorded_values():
         with torch.inference_mode(), seen_outputs(module, {"pooled": "pool", "normed": "norm"}) as seen:
             tokens = module(golden.input(name))

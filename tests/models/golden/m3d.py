@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from medtune.models.projectors.spatial_pool import SpatialPoolProjector
 from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
-from medtune.models.weights.keymaps import m3d
 from medtune.models.weights.keymaps.key_map import load_published
 from medtune.models.weights.keymaps.read_file import at_hand
+from medtune.models.zoo import volumes
 from tests.models.golden.file import GoldenFile, seen_outputs
 
 _VIT = "model.vision_tower.vision_tower."
@@ -37,7 +37,7 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
                 config.width, golden.width_of(linears[-1]), pool=(side,) * 3, layers=len(linears), pooling=pooling
             )
         model = nn.ModuleDict({"vision": tower, "projector": projector}).eval()
-        load_published(model, at_hand(golden.tensors(name)), m3d.LAMED, where=str(golden.path))
+        load_published(model, at_hand(golden.tensors(name)), volumes.LAMED, where=str(golden.path))
         with torch.inference_mode(), seen_outputs(model, _POINTS) as seen:
             features = tower(golden.input(name))
             tokens = projector(features)

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from medtune.models.projectors.linear import linear
 from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
-from medtune.models.weights.keymaps import merlin
 from medtune.models.weights.keymaps.key_map import KeyMap, Rule, load_published
 from medtune.models.weights.keymaps.read_file import at_hand
+from medtune.models.zoo import volumes
 from tests.models.golden.file import GoldenFile, seen_outputs
 
 _LAYERS = ("maxpool", "layer1", "layer2", "layer3", "layer4")
@@ -73,7 +73,7 @@ def report_tokens(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
         tower = MerlinResNet(_config(golden, _REPORT_LAYERS))
         projector = linear(tower.config.width, golden.width_of("adapter.linear2.bias"))
     model = nn.ModuleDict({"vision": tower, "projector": projector}).eval()
-    load_published(model, merlin.merged(at_hand(golden.tensors())), merlin.REPORT, where=str(golden.path))
+    load_published(model, volumes.merged(at_hand(golden.tensors())), volumes.REPORT, where=str(golden.path))
     for name in golden.recorded_values():
         with torch.inference_mode():
             features = tower(golden.input(name))

@@ -13,12 +13,12 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from medtune.models.sequence import layout
 from medtune.models.sequence.layout import IGNORED
-from medtune.models.sequence.m3d import M3D
+from medtune.models.sequence.merlin import M3D
 from medtune.models.sequence.radfm import RadFM, cut
-from medtune.models.weights.keymaps import m3d as m3d_keys
 from medtune.models.weights.keymaps import radfm as radfm_keys
 from medtune.models.weights.keymaps.key_map import KeyMap, load_published
 from medtune.models.weights.keymaps.read_file import at_hand
+from medtune.models.zoo import volumes as m3d_keys
 from tests.models.golden.file import GoldenFile
 
 _NUM_TAGS = 2

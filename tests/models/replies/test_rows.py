@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.models.replies.rows import Prompted, reply_rows
+from medtune.models.replies.growing import Prompted, reply_rows
 from medtune.models.sequence.layout import IGNORED, Sequence, Span
 
 

@@ -13,7 +13,6 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 
 from medtune.models.contract import Model
 from medtune.models.nano.pocket import FEATURE_WIDTH, tower
-from medtune.models.projectors.grid_mixer import GridMixer
 from medtune.models.sequence.layout import IGNORED, Sequence
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
@@ -24,6 +23,7 @@ from medtune.models.tuning.plan import Lora, PartTuning, Tuning
 from medtune.models.tuning.precision import set_types
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.causal_language import read_language
+from medtune.models.zoo.pocket import GridMixer
 from medtune.trainer.devices.deepspeed_strategy import AutocastDeepSpeedStrategy, skip_shared_memory_extension
 from medtune.trainer.devices.ranks import barrier, join_ranks
 from medtune.trainer.devices.strategies import build_strategy

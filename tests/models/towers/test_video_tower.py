@@ -9,7 +9,7 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.nano.pocket import TRANSFORM
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
-from medtune.models.towers.video_tower import ClipTransform
+from medtune.models.zoo.pocket import ClipTransform
 
 
 def clip(count: int, seed: int = 0) -> Video:

@@ -12,8 +12,7 @@ import pytest
 from transformers import Qwen2VLVideoProcessor, Qwen3VLVideoProcessor
 
 from medtune.data.media.images import Size
-from medtune.data.media.videos.read import Frames
-from medtune.data.media.videos.sampling import Sampling, chosen_frames
+from medtune.data.media.videos.read import Frames, Sampling, chosen_frames
 from medtune.data.types import Video
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled

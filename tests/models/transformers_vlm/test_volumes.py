@@ -15,7 +15,7 @@ from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Request, 
 from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.media_item import read_item
+from medtune.models.media_reader import read_item
 from medtune.models.weights.export import assemble_model
 from medtune.models.weights.loading_options import Loading
 from tests.models.twins import picture, row_each, twin

@@ -7,8 +7,7 @@ import torch
 
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.tuning.apply import apply_tuning
-from medtune.models.tuning.gradient_checkpointing import recompute_activations
+from medtune.models.tuning.apply import apply_tuning, recompute_activations
 from medtune.models.tuning.plan import Lora, PartTuning, Tuning
 from tests.models.twins import EVERY_TWIN, layout, row_each, seen
 

@@ -14,8 +14,8 @@ from transformers import (
     get_linear_schedule_with_warmup,
 )
 
+from medtune.models.tuning.optimizers import share_of_peak
 from medtune.models.tuning.plan import ScheduleName
-from medtune.models.tuning.schedules import share_of_peak
 
 STEPS, WARMUP = 20, 4
 

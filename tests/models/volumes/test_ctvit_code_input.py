@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from medtune.data.media.blank import BLANKS
+from medtune.data.media.load import BLANKS
 from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.media.volumes.transforms.ct_chat import ENCODE, CTChatTransform
 from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform
 from medtune.data.types import MediaRef
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.media_item import read_item
+from medtune.models.media_reader import read_item
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.towers.ctvit import CTViT, CTViTConfig

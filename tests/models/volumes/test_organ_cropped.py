@@ -9,7 +9,7 @@ from medtune.data.media.volumes.formats.abdomen_atlas import find_cases
 from medtune.data.media.volumes.transforms.organ_crop import TARGETS, CroppedTransform
 from medtune.data.types import MediaRef
 from medtune.models.assemble import zoo_entry
-from medtune.models.media_item import read_item
+from medtune.models.media_reader import read_item
 from medtune.models.nano.volume import llama, tokenizer
 from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.weights.export import assemble_model

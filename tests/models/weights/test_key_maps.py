@@ -8,9 +8,11 @@ from torch import Tensor, nn
 
 from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
 from medtune.models.towers.merlin_resnet import MerlinResNetConfig
-from medtune.models.weights.keymaps import ct_clip, m3d, merlin, radfm
+from medtune.models.weights.keymaps import radfm
 from medtune.models.weights.keymaps.key_map import KeyMap, Rule, load_published, rename, translate
 from medtune.models.weights.keymaps.read_file import at_hand
+from medtune.models.weights.releases import ct_chat_release
+from medtune.models.zoo import volumes
 from tests.models.golden.merlin import CONTRASTIVE, MerlinWithHeads
 
 VIT = KeyMap(
@@ -83,7 +85,7 @@ def test_a_file_that_does_not_fit_is_refused_with_names(change: object, said: st
 def test_the_checkpoint_of_another_model_is_refused() -> None:
     model = small_vit()
     file = file_of(model, r"^vision\.vit\.", "")
-    for key_map in (radfm.KEY_MAP, m3d.LAMED, merlin.REPORT, ct_clip.CT_CLIP):
+    for key_map in (radfm.KEY_MAP, volumes.LAMED, volumes.REPORT, ct_chat_release.CT_CLIP):
         with pytest.raises(ValueError, match=f"not {re.escape(key_map.checkpoint)}"):
             load_published(model, at_hand(file), key_map, where="x")
 
@@ -107,18 +109,18 @@ def test_adapters_of_the_report_model_are_added_to_their_weights() -> None:
         f"{stem}.lora_B.default.weight": up,
         "decode_text.text_decoder.base_model.model.lm_head.weight": torch.ones(3, 6),
     }
-    found = translate(merlin.merged(at_hand(file), scale=0.5), merlin.REPORT, where="x")
+    found = translate(volumes.merged(at_hand(file), scale=0.5), volumes.REPORT, where="x")
     assert set(found) == {"language.model.layers.0.self_attn.q_proj.weight", "language.lm_head.weight"}
     torch.testing.assert_close(found["language.model.layers.0.self_attn.q_proj.weight"](), weight + 0.5 * up @ down)
     with pytest.raises(ValueError, match="not whole"):
-        merlin.merged(at_hand({k: v for k, v in file.items() if "lora_B" not in k}))
+        volumes.merged(at_hand({k: v for k, v in file.items() if "lora_B" not in k}))
 
 
 def test_a_tensor_that_should_be_zero_must_be() -> None:
     name = "visual_transformer.enc_spatial_transformer.norm_out.beta"
-    assert translate(at_hand({name: torch.zeros(3)}), ct_clip.CT_CLIP, where="x") == {}
+    assert translate(at_hand({name: torch.zeros(3)}), ct_chat_release.CT_CLIP, where="x") == {}
     with pytest.raises(ValueError, match=r"norm_out\.beta holds values"):
-        translate(at_hand({name: torch.ones(3)}), ct_clip.CT_CLIP, where="x")
+        translate(at_hand({name: torch.ones(3)}), ct_chat_release.CT_CLIP, where="x")
 
 
 def test_tensors_are_cut_and_joined_in_order() -> None:

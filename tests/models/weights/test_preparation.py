@@ -7,8 +7,8 @@ import pytest
 from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform
 from medtune.models import assemble
 from medtune.models.volumes.ctvit_code_input import CodesInput
-from medtune.models.volumes.radfm_input import RadFMInput
 from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.volumes.volume_parts import RadFMInput
 from medtune.models.weights.export import assemble_model, write_exported
 from medtune.models.weights.loading_options import CODES, Loading
 from medtune.models.weights.preparation import volume_input

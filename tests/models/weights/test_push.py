@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from huggingface_hub import HfApi
 
-from medtune.models.weights import push as module
+from medtune.models.weights import hub as module
+from medtune.models.weights.hub import PushError, check_public, check_repo, push
 from medtune.models.weights.proof.prove import PROOF
-from medtune.models.weights.push import PushError, check_public, check_repo, push
 
 
 class Hub(BaseHTTPRequestHandler):

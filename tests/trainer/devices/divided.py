@@ -19,12 +19,11 @@ from medtune.models.tuning.plan import Lora, PartTuning, Precision, Tuning
 from medtune.models.weights.checkpoint import trainable_names
 from medtune.models.weights.loading_options import DEFAULT, Loading
 from medtune.trainer.devices.ranks import join_ranks
-from medtune.trainer.devices.release import check_freed, end_engine
-from medtune.trainer.devices.strategies import build_strategy
+from medtune.trainer.devices.strategies import build_strategy, check_freed, end_engine
 from medtune.trainer.recipe.schema import EvalBlock, ModelBlock, Stage, StrategyName, TrainBlock
 from medtune.trainer.training.batches import MicroBatch
+from medtune.trainer.training.callbacks.checkpoints import gathered
 from medtune.trainer.training.lightning_module import FineTuning
-from medtune.trainer.training.states.gathered import gathered
 from tests.models.twins import layout, row_each, shown
 
 CPU = torch.device("cpu")

@@ -13,7 +13,7 @@ from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe
-from medtune.trainer.training.dashboard.config import logged_config
+from medtune.trainer.training.loggers import logged_config
 from tests.examples import write_example
 from tests.trainer.conftest import QUICK, Nano
 

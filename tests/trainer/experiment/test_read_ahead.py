@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from medtune.models.media_reader import MediaReader
+from medtune.trainer.experiment.evaluate import waiting_text
 from medtune.trainer.launch.stop import INTERRUPTED
-from medtune.trainer.training.validation.waiting import waiting_text
 from tests.trainer.conftest import Nano
 
 Curve = Callable[[Path, str], list[float]]

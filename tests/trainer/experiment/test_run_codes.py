@@ -14,7 +14,7 @@ from medtune.data.media.volumes.transforms import ct_chat as preparation
 from medtune.data.prepared.write import prepare
 from medtune.data.types import MediaRef
 from medtune.models.assemble import zoo_entry
-from medtune.models.media_item import read_item
+from medtune.models.media_reader import read_item
 from medtune.models.towers.ctvit import CTViT
 from medtune.models.volumes import ctvit_code_input
 from medtune.models.weights.loading_options import CODES, Loading

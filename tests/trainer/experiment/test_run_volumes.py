@@ -11,7 +11,7 @@ import pytest
 
 from medtune.data.media import augment
 from medtune.data.media.volumes import cache
-from medtune.data.media.volumes.augment import augment_volume
+from medtune.data.media.volumes.geometry import augment_volume
 from medtune.data.types import Volume
 from medtune.trainer.commands.cli import main
 from medtune.trainer.series.grid import GRID

@@ -11,7 +11,7 @@ from medtune.eval.scoring.score import PhaseScores
 from medtune.trainer.series.seeds import SeedRun, without_unscored
 from medtune.trainer.training.callbacks.checkpoints import is_best
 from medtune.trainer.training.dashboard.logger import summary
-from medtune.trainer.training.phase_metrics import phase_metrics
+from medtune.trainer.training.loggers import phase_metrics
 from tests.eval.free_answers import FREE, Said, phase
 
 

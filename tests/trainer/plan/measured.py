@@ -23,21 +23,20 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled, Model
 from medtune.models.nano import pocket
-from medtune.models.projectors.grid_mixer import GridMixer
 from medtune.models.sequence.chatml import ChatML
 from medtune.models.sharding.divide import divide, ranks_mesh
 from medtune.models.sharding.lock_step import InTurns, lock_step
 from medtune.models.sharding.unread import leaving_weights_unread
-from medtune.models.tuning.apply import adapt, set_learning
-from medtune.models.tuning.gradient_checkpointing import recompute_activations
+from medtune.models.tuning.apply import adapt, recompute_activations, set_learning
 from medtune.models.tuning.precision import precise, set_types
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.causal_language import read_language
 from medtune.models.weights.loading_options import DEFAULT, Loading
+from medtune.models.zoo.pocket import GridMixer
 from medtune.trainer.devices.ranks import barrier, join_ranks
 from medtune.trainer.devices.strategies import build_strategy
 from medtune.trainer.plan.devices import Devices
-from medtune.trainer.plan.passes import PassSize, rows_of
+from medtune.trainer.plan.gathered import PassSize, rows_of
 from medtune.trainer.plan.plan import Plan, Planner, Sizes
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import Recipe

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import pytest
 
 from medtune.models.assemble import ZooEntry, zoo_entry
-from medtune.trainer.plan.changes import change_that_fits, is_accepted
 from medtune.trainer.plan.devices import GB, Devices, on_devices
-from medtune.trainer.plan.missing import missing_memory
+from medtune.trainer.plan.missing import change_that_fits, is_accepted, missing_memory
 from medtune.trainer.plan.plan import Plan, Planner, Sizes
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import Recipe

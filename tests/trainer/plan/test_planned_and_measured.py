@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.trainer.plan.passes import PassSize
+from medtune.trainer.plan.gathered import PassSize
 from medtune.trainer.plan.plan import Plan
 from tests.ranks import run_ranks
 from tests.trainer.plan.measured import Case, answering, plan_of, recipe_of, training, write_language

@@ -6,8 +6,8 @@ import pytest
 
 from medtune.models.assemble import zoo_entry
 from medtune.trainer.hours.steps import of_one_device
-from medtune.trainer.plan.changes import change_that_fits
 from medtune.trainer.plan.devices import GB, Devices
+from medtune.trainer.plan.missing import change_that_fits
 from medtune.trainer.plan.plan import Planner, Sizes
 from medtune.trainer.recipe.read import read_recipe
 

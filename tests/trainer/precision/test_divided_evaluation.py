@@ -16,7 +16,7 @@ from medtune.trainer.experiment.asked_model import LoadedModel
 from medtune.trainer.experiment.experiment import open_experiment
 from medtune.trainer.experiment.load_model import load_model
 from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.plan.passes import PassSize, rows_of
+from medtune.trainer.plan.gathered import PassSize, rows_of
 from medtune.trainer.recipe.read import read_recipe
 from tests.ranks import run_ranks
 from tests.trainer.conftest import QUICK

@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks.m3d_vqa.free_answers import judge_task as m3d_judge_task
+from medtune.benchmarks.m3d_vqa import judge_task as m3d_judge_task
 from medtune.data.types import Split
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.scoring.score import score_phase
-from medtune.trainer.experiment.open_data import OpenedData, open_data
+from medtune.trainer.experiment.open_data import OpenedData, check_scored, open_data
 from medtune.trainer.experiment.prepared_data import groups_of
+from medtune.trainer.recipe.published_protocol import primary_parser
 from medtune.trainer.recipe.read import read_recipe
-from medtune.trainer.recipe.readings import primary_parser
-from medtune.trainer.recipe.scorable import check_scored
 from tests.eval.answerers import Oracle
 from tests.own_questions import KINDS, Kind, prepare_own
 

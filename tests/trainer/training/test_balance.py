@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medtune.data.types import AnswerKind, MediaGroup, MediaRef, Question
-from medtune.trainer.training.balance import Balanced
+from medtune.trainer.training.sampling import Balanced
 
 
 def _groups(answers: list[list[tuple[str, str]]]) -> list[MediaGroup]:

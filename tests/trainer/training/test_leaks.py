@@ -12,8 +12,7 @@ from medtune.data.prepared.write import prepare
 from medtune.data.types import Split
 from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.read import read_recipe
-from medtune.trainer.training.leaks import refuse_same, refuse_seen_lookalikes
-from medtune.trainer.training.mixture import open_training_sets
+from medtune.trainer.training.mixture import open_training_sets, refuse_same, refuse_seen_lookalikes
 from tests.data.prepared.content.scans import LPS, body, prepared, write_bodies, write_forms
 from tests.examples import OF_SETS
 from tests.examples.fetal_ultrasound.plugin import fetal_ultrasound

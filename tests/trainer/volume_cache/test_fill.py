@@ -21,8 +21,7 @@ from medtune.data.prepared.work.work_folder import Share
 from medtune.models.volumes.volume_input import VolumeInput
 from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.read import read_recipe
-from medtune.trainer.volume_cache.fill import fill
-from medtune.trainer.volume_cache.wanted import Wanted, wanted
+from medtune.trainer.volume_cache.fill import Wanted, fill, wanted
 from tests.trainer.volume_cache.dying import Dying
 
 RADFM = ("model.name=nano_nn_radfm", "model.vision=null", "model.projector=null")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from medtune.benchmarks.public_sets.sets.busi import CLASSES, LICENCE, PATIENT_UNIT, Case, busi_cases
 from medtune.data.media.masks import NINE_CELLS, NOT_VISIBLE, box_size, cell_of_box
-from medtune.data.raw.choices import choice_question
 from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.lettered_options import choice_question
 from medtune.data.raw.row_errors import repeat_rejects
 from medtune.data.raw.source import Source, SourceTable, missing_media
 from medtune.data.seeding import stable_int

@@ -22,8 +22,7 @@ from string import ascii_uppercase
 
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.hub_rows import Row
-from medtune.data.raw.releases.hub_folder import hub_folder
-from medtune.data.raw.releases.stored_files import StoredFiles, stored_files
+from medtune.data.raw.releases.stored_files import StoredFiles, hub_folder, stored_files
 from medtune.data.raw.row_errors import Place, read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
 from medtune.data.types import MediaRef, Question

@@ -26,7 +26,7 @@ from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, 
 from medtune.data.media.images import Size
 from medtune.data.media.masks import outer_box
 from medtune.data.media.metaimage import read_metaimage
-from medtune.data.raw.csv_lines import Line, csv_lines
+from medtune.data.raw.csv_header import Line, csv_lines
 from medtune.data.raw.folder import masks_without_image, unexpected_file, visible_entries
 from medtune.data.raw.row_errors import Place, read_rows, repeat_rejects
 from medtune.data.types import Box

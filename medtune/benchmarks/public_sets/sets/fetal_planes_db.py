@@ -10,7 +10,7 @@ from pathlib import Path
 
 from medtune.benchmarks.public_sets.public_set import Frame, PublicSet, SetTable
 from medtune.data.media.images import image_size
-from medtune.data.raw.csv_lines import Line, csv_lines
+from medtune.data.raw.csv_header import Line, csv_lines
 from medtune.data.raw.row_errors import read_rows
 from medtune.data.types import Split
 

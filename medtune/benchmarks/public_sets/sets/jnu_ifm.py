@@ -14,7 +14,7 @@ import numpy as np
 from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
 from medtune.data.media.images import Size, decode_image, image_size
 from medtune.data.media.masks import outer_box
-from medtune.data.raw.csv_lines import Line, csv_lines
+from medtune.data.raw.csv_header import Line, csv_lines
 from medtune.data.raw.folder import visible_entries
 from medtune.data.raw.row_errors import Place, read_rows, repeat_rejects
 

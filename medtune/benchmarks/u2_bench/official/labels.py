@@ -3,6 +3,12 @@
 Source:
     strict: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func/cla_eval.py.
     lenient: gurenolun/Dolphin-ai-bench, new_results/qwen_cla_eval.py.
+
+Reads replies about the place of a box or keypoint, in nine cells, as the official scripts do.
+
+Source:
+    strict: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func/seg_eval_v1.1.py. lenient: gurenolun/Dolphin-ai-bench,
+    new_results/qwen_seg_eval.py.
 """
 
 import json
@@ -13,7 +19,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from medtune.benchmarks.u2_bench.official.errors import OfficialFailureError
+from medtune.data.media.masks import LOCATIONS
+
+
+class OfficialFailureError(Exception):
+    """Signals that the official script would fail here, so that the data set would be missing in the task's mean.
+
+    Attributes:
+        exception: The name of the exception that the script would raise.
+    """
+
+    def __init__(self, exception: str, why: str) -> None:
+        super().__init__(f"{exception}: {why}")
+        self.exception = exception
+
 
 Mode = Literal["strict", "lenient"]
 MISSING = "nan"
@@ -153,3 +172,62 @@ def _anatomy(cell: str) -> str:
         return (named[1] if named else cell).lower()
     organ = found.get("Anatomy", cell) if isinstance(found, dict) else cell
     return str(organ).lower()
+
+
+# These are tried if the reply contains none of LOCATIONS. "center" is one of them, so no pair here contains it.
+_PAIRS = (
+    ("upper", "left"),
+    ("upper", "right"),
+    ("middle", "left"),
+    ("central", ""),
+    ("middle", "right"),
+    ("lower", "left"),
+    ("lower", "right"),
+    ("not", "visible"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A reply as an official script reads it.
+
+    Attributes:
+        label: The position; None if the script finds none. The lenient script keeps such a reply and counts it as
+            wrong.
+        is_dropped: Whether the script leaves out the row.
+    """
+
+    label: str | None
+    is_dropped: bool = False
+
+
+def read_position(reply: str | None, *, mode: Mode) -> Position:
+    """Returns how an official script reads a reply.
+
+    The lenient script takes the first of `LOCATIONS` that the reply contains. Because "center" comes before "lower
+    center", the latter can never be read.
+    """
+    if mode == "strict":
+        return Position(None, is_dropped=True) if reply is None else Position(reply.lower())
+    said = (reply or "").strip().lower()
+    if said == "failed":
+        return Position(None, is_dropped=True)
+    named = [location for location in LOCATIONS if location in said]
+    if named:
+        return Position(named[0])
+    pairs = [pair for pair in _PAIRS if pair[0] in said and pair[1] in said]
+    return Position(("center" if pairs[0] == ("central", "") else " ".join(pairs[0])) if pairs else None)
+
+
+def position_accuracy(truths: Sequence[str], positions: Sequence[Position]) -> float:
+    """Returns the share of right rows among those that are not dropped.
+
+    Raises:
+        OfficialFailureError: All rows are dropped, so that the script reports no result for the data set.
+    """
+    kept = [
+        (truth, position.label) for truth, position in zip(truths, positions, strict=True) if not position.is_dropped
+    ]
+    if not kept:
+        raise OfficialFailureError("no valid samples", "every reply was dropped")
+    return sum(truth == label for truth, label in kept) / len(kept)

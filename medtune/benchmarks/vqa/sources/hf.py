@@ -17,10 +17,10 @@ from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, listed_classes, m
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.hub_rows import SAVED, RowSet, hub_rows
-from medtune.data.raw.media_urls import Fetcher
+from medtune.data.raw.media_bytes import Fetcher
+from medtune.data.raw.row_errors import TableOptions
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.raw.split_names import split_named
-from medtune.data.raw.table_options import TableOptions
 from medtune.data.types import Split
 
 

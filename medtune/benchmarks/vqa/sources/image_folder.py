@@ -22,11 +22,10 @@ from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
 from medtune.data.raw.folder import raw_folder, visible_entries
 from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.hub_rows import Row
-from medtune.data.raw.media_urls import Fetcher
-from medtune.data.raw.row_errors import Place, RowError
+from medtune.data.raw.media_bytes import Fetcher
+from medtune.data.raw.row_errors import Place, RowError, TableOptions
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.raw.split_names import split_named
-from medtune.data.raw.table_options import TableOptions
 from medtune.data.types import Split
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".dcm", ".dicom")

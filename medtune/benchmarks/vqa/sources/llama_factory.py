@@ -27,11 +27,10 @@ from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.json_rows import json_rows
-from medtune.data.raw.media_urls import Fetcher
-from medtune.data.raw.row_errors import RowError
+from medtune.data.raw.media_bytes import Fetcher
+from medtune.data.raw.row_errors import RowError, TableOptions
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.raw.split_names import file_stem, splits_of_files
-from medtune.data.raw.table_options import TableOptions
 from medtune.data.types import Split
 
 _MEDIA = ("images", "videos")

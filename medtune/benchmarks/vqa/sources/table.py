@@ -21,11 +21,10 @@ from medtune.benchmarks.vqa.row_questions import RowReader
 from medtune.data.raw import json_rows
 from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.hub_rows import BUILDERS, Row, file_rows
-from medtune.data.raw.media_urls import Fetcher
-from medtune.data.raw.row_errors import RowError
+from medtune.data.raw.media_bytes import Fetcher
+from medtune.data.raw.row_errors import RowError, TableOptions
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.raw.split_names import file_stem, splits_of_files
-from medtune.data.raw.table_options import TableOptions
 
 SUFFIXES = (*BUILDERS, *json_rows.SUFFIXES)
 PATIENT_UNIT = "the patient column, else the study column, else the image, film or volume that a question is about"

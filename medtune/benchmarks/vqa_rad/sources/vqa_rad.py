@@ -14,8 +14,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from medtune.benchmarks.short_answers.hub_form import hub_form_table, is_hub_copy
-from medtune.benchmarks.short_answers.json_rows import ReleasedRow, released_rows
-from medtune.benchmarks.short_answers.released_answers import RELEASED, released_answer, tidy
+from medtune.benchmarks.short_answers.released_answers import (
+    RELEASED,
+    ReleasedRow,
+    released_answer,
+    released_rows,
+    tidy,
+)
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.row_errors import read_rows

@@ -3,10 +3,14 @@
 Shapes: T frames, H height, W width, C channels.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +18,67 @@ from numpy.typing import NDArray
 from medtune.data.media.dicom import Cine, decode_cine, is_dicom
 from medtune.data.media.images import Size, check_box, draw_box
 from medtune.data.media.videos.container import decoded_frames, timeline
-from medtune.data.media.videos.sampling import Sampling, chosen_frames
 from medtune.data.types import MediaRef, Video
+
+if TYPE_CHECKING:
+    from av.video.frame import VideoFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """A rule that chooses frames of a video clip.
+
+    Attributes:
+        at_most: The highest number of frames. If more would be chosen, this number is spread evenly in time, first and
+            last frame included; a clip with fewer frames gives all of them.
+        per_s: The number of frames a second, beginning with the first frame; None spreads `at_most` frames over the
+            clip however long it is.
+    """
+
+    at_most: int
+    per_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.at_most < 1 or (self.per_s is not None and self.per_s <= 0):
+            raise ValueError(
+                f"frames are sampled {self.at_most} at most and {self.per_s} a second; both must be above 0"
+            )
+
+
+def chosen_frames(times_s: Sequence[float], sampling: Sampling) -> list[int]:
+    """Returns the numbers of the video frames that a sampling chooses, in order.
+
+    Where a variable frame rate leaves a gap, the frame that is nearest in time is chosen, twice if need be.
+
+    Args:
+        times_s: The second at which each frame of the clip is shown, ascending, at least one.
+        sampling: The rule that chooses the frames.
+
+    Example:
+        >>> chosen_frames([0.0, 0.1, 0.2, 0.3, 0.4], Sampling(3)), chosen_frames([0.0, 0.1], Sampling(3))
+        ([0, 2, 4], [0, 1])
+        >>> chosen_frames([0.0, 0.1, 0.2, 0.3, 0.4], Sampling(9, per_s=5.0))
+        [0, 2, 4]
+    """
+    if sampling.per_s is not None:
+        wanted_s = np.arange(times_s[0], times_s[-1] + 1e-9, 1 / sampling.per_s)
+        chosen = sorted(set(_nearest(times_s, wanted_s)))
+        if len(chosen) <= sampling.at_most:
+            return chosen
+    if len(times_s) <= sampling.at_most:
+        return list(range(len(times_s)))
+    if sampling.at_most == 1:
+        return _nearest(times_s, [(times_s[0] + times_s[-1]) / 2])
+    return _nearest(times_s, np.linspace(times_s[0], times_s[-1], sampling.at_most))
+
+
+def _nearest(times_s: Sequence[float], wanted_s: Sequence[float] | NDArray[np.float64]) -> list[int]:
+    if len(times_s) == 1:
+        return [0] * len(wanted_s)
+    known, asked = np.asarray(times_s), np.asarray(wanted_s)
+    after = np.searchsorted(known, asked).clip(1, len(known) - 1)
+    is_before = asked - known[after - 1] <= known[after] - asked
+    return [int(number) for number in after - is_before]
 
 
 class Frames(NamedTuple):
@@ -156,3 +219,46 @@ def _shown(times_s: Sequence[float], start_s: float, end_s: float) -> list[int]:
 @lru_cache(maxsize=2)
 def _cine(path: Path) -> Cine:
     return decode_cine(path)
+
+
+STORED_SUFFIX = ".mkv"
+_UNIT = Fraction(1, 1000)
+"""The unit of times in Matroska, a millisecond."""
+
+
+def write_video(path: Path, frames_THWC: NDArray[np.uint8], times_s: Sequence[float], duration_s: float) -> None:
+    """Writes RGB frames to a video file, as one channel if all three are equal; the same frames give the same bytes.
+
+    Args:
+        path: The file to write.
+        frames_THWC: The frames, uint8.
+        times_s: The second at which each frame is shown, ascending.
+        duration_s: The second at which the last frame ends.
+    """
+    import av
+
+    is_grey = bool((frames_THWC == frames_THWC[..., :1]).all())
+    stamps = [round(time_s / _UNIT) for time_s in (*times_s, duration_s)]
+    # "bitexact" leaves out the random id and the program's name, which Matroska would carry.
+    with av.open(str(path), "w", format="matroska", container_options={"fflags": "+bitexact"}) as container:
+        # The rate says how long the last frame is shown.
+        stream = container.add_stream("ffv1", rate=Fraction(len(frames_THWC) / duration_s).limit_denominator(1000))
+        stream.height, stream.width = frames_THWC.shape[1:3]
+        stream.pix_fmt = "gray" if is_grey else "bgr0"
+        stream.time_base = stream.codec_context.time_base = _UNIT
+        stream.codec_context.flags |= av.codec.context.Flags.bitexact
+        stream.codec_context.thread_count = 1
+        for number, frame_HWC in enumerate(frames_THWC):
+            picture = _picture(frame_HWC, is_grey=is_grey)
+            picture.pts, picture.time_base = stamps[number], _UNIT
+            picture.duration = stamps[number + 1] - stamps[number]
+            container.mux(stream.encode(picture))
+        container.mux(stream.encode(None))
+
+
+def _picture(frame_HWC: NDArray[np.uint8], *, is_grey: bool) -> VideoFrame:
+    from av.video.frame import VideoFrame
+
+    if is_grey:
+        return VideoFrame.from_ndarray(np.ascontiguousarray(frame_HWC[..., 0]), format="gray")
+    return VideoFrame.from_ndarray(np.ascontiguousarray(frame_HWC), format="rgb24").reformat(format="bgr0")

@@ -15,7 +15,7 @@ from typing import Any, Self
 from medtune.data.media.images import Size
 from medtune.data.media.videos.read import Extent
 from medtune.data.prepared.content.decoded import Content
-from medtune.data.prepared.copied_file import CopiedFile
+from medtune.data.prepared.copy_media import CopiedFile
 from medtune.data.unique_names import unique_mark
 from medtune.version import __version__
 

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from medtune.data.prepared import question_rows, rejects
-from medtune.data.prepared.copied_file import CopiedFile
-from medtune.data.prepared.copy_media import copy_media, units_of
-from medtune.data.prepared.work.atomic_folder import check_replaceable
-from medtune.data.prepared.work.work_folder import Share, WorkFolder, work_folder
+from medtune.data.prepared.copy_media import CopiedFile, copy_media, units_of
+from medtune.data.prepared.work.work_folder import Share, WorkFolder, check_replaceable, work_folder
 from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.row_errors import Reject
 from medtune.data.raw.source import Source, SourceTable

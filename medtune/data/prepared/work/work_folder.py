@@ -5,6 +5,7 @@ the prepared folder as a whole, and is then gone.
 """
 
 import errno
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,14 +13,40 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from medtune.data.prepared.copied_file import CopiedFile
-from medtune.data.prepared.copy_media import Unit, copy_unit
-from medtune.data.prepared.manifest import MEDIA_FOLDER
-from medtune.data.prepared.work.atomic_folder import put_in_place
+from medtune.data.prepared.copy_media import CopiedFile, Unit, copy_unit
+from medtune.data.prepared.manifest import ENTRIES, MANIFEST, MEDIA_FOLDER
 from medtune.data.prepared.work.claims import WHOLE, Claim, claimed
 from medtune.data.prepared.work.journal import Journal, content_key, content_said, path_said
 from medtune.data.prepared.work.processes import in_processes, start_server
 from medtune.data.unique_names import unique_mark
+
+
+def check_replaceable(out: Path) -> None:
+    """Checks that a prepared folder may be written to a path: nothing lies there, or an earlier prepared folder."""
+    if not out.exists():
+        return
+    foreign = None if not out.is_dir() else sorted(set(os.listdir(out)) - ENTRIES)
+    if foreign is None or foreign or (any(out.iterdir()) and not (out / MANIFEST).is_file()):
+        held = f"holds {foreign[0]!r}" if foreign else "was not prepared by medtune"
+        raise ValueError(f"{out}: this already exists and {held}; it is left alone. Choose another --out.")
+
+
+def put_in_place(draft: Path, out: Path) -> None:
+    """Makes a finished folder the prepared folder `out`, as a whole; an earlier one is replaced."""
+    check_replaceable(out)
+    replaced = out.with_name(f".{out.name}.{unique_mark()}.old")
+    try:
+        if out.exists():
+            out.rename(replaced)
+        try:
+            draft.rename(out)
+        except OSError:
+            if replaced.exists():
+                replaced.rename(out)
+            raise
+    finally:
+        shutil.rmtree(replaced, ignore_errors=True)
+
 
 _COPYING = (__name__, "nibabel", "scipy.fftpack")
 """The modules that copying needs, also those that are imported when the first volume or picture is met."""

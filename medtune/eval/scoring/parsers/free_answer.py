@@ -3,8 +3,7 @@
 import re
 
 from medtune.eval.scoring.normalised_text import normalised
-from medtune.eval.scoring.parsers.answer_marks import marked_answers, plain_characters, without_emphasis
-from medtune.eval.scoring.parsers.think_blocks import after_thoughts
+from medtune.eval.scoring.parsers.answer_marks import after_thoughts, marked_answers, plain_characters, without_emphasis
 
 _STATED = re.compile(
     r"\banswer(?:\s+(?:to|for)\s+(?:the|this|your)\s+question)?\s*(?::|=|\bis\b(?!\s*\?)\s*:?|\bwould be\b\s*:?)\s*|"

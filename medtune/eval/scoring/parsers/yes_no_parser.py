@@ -17,12 +17,11 @@ import re
 from dataclasses import replace
 
 from medtune.data.types import Question
-from medtune.eval.scoring.normalised_text import normalised
-from medtune.eval.scoring.parsers.answer_marks import marked_answers, plain_characters
+from medtune.eval.scoring.normalised_text import normalised, same_text
+from medtune.eval.scoring.parsers.answer_marks import after_thoughts, marked_answers, plain_characters
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 from medtune.eval.scoring.parsers.choice_statements import NEGATION
-from medtune.eval.scoring.parsers.free_answer import read_answer
-from medtune.eval.scoring.parsers.think_blocks import after_thoughts
+from medtune.eval.scoring.parsers.free_answer import read_answer, without_introduction
 
 _WORDS = {"yes": "yes", "no": "no", "true": "yes", "false": "no", "correct": "yes", "incorrect": "no"}
 _WORDS |= {"yeah": "yes", "yep": "yes", "nope": "no"}
@@ -137,3 +136,29 @@ def _affirms(said: str, asked: str) -> bool:
 
 def _content(text: str) -> list[str]:
     return [word.removesuffix("s") for word in normalised(text).split() if word not in _SMALL]
+
+
+def parse_closed(reply: str, question: Question) -> str | None:
+    """Returns the option that a reply clearly chooses, by its letter or its words; else None.
+
+    Options that are not yes and no are read by `parse_choice`. Where its rules find none, the reply chooses the one
+    option that it equals after normalisation: "2" is the option "two", and "It's a cyst" is the option "cyst".
+
+    Example:
+        >>> asked = Question("q", "m", "How many?", ("one", "two", "a few"), "two", "choice", "p")
+        >>> [parse_closed(reply, asked) for reply in ("The answer is 2.", "B", "few", "not two", "3")]
+        ['two', 'two', 'a few', None, None]
+    """
+    if is_yes_no(question):
+        return parse_yes_no(reply, question)
+    told = parse_choice(reply, question)
+    answer = read_answer(reply) if told is None else None
+    if answer is None:
+        return told
+    equal = [each for each in question.options if is_answer(answer, each)]
+    return equal[0] if len(equal) == 1 else None
+
+
+def is_answer(answer: str, truth: str) -> bool:
+    """Returns whether an answer in free words is the true one after normalisation, with or without an introduction."""
+    return same_text(answer, truth) or same_text(without_introduction(answer), truth)

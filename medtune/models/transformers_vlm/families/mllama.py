@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import Cache, PreTrainedModel
 
-from medtune.models.sequence import mllama
+from medtune.models.sequence import visual_placeholders
 from medtune.models.transformers_vlm.family import Family, parts
 from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring
 
@@ -37,7 +37,7 @@ def family() -> Family:
             hidden=_hidden,
             attends=True,
         ),
-        sequence=mllama.family,
+        sequence=visual_placeholders.family,
         pixels=("pixel_values", "aspect_ratio_ids", "aspect_ratio_mask"),
     )
 

@@ -10,7 +10,7 @@ from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForImageTextToText
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
 from medtune.data import catalog
-from medtune.data.media.videos.sampling import Sampling
+from medtune.data.media.videos.read import Sampling
 from medtune.data.media.volumes.slices import AxialPictures, axial_pictures
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled, Model

@@ -2,14 +2,20 @@
 
 Training then goes on with new adapters, as `model.tuning` says. The merged weights take their place among the
 pretrained ones: they can be held in 4 bits, sharded and exported like these.
+
+Gives the tensors of adapters that older versions of transformers wrote the names that the model has today.
+
+Source: transformers 5.23.0, conversion_mapping.py, which renames a checkpoint's tensors when it is loaded; peft renames
+an adapter's tensors for some of these models only.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,13 +30,68 @@ from transformers import PreTrainedModel
 
 from medtune.models.contract import Assembled, Model, root_of
 from medtune.models.tuning.adapted_layers import is_adapted
-from medtune.models.weights.adapters.merge import merged_layer
-from medtune.models.weights.adapters.old_names import present_name
-from medtune.models.weights.adapters.write import ABOUT, PARTS_FILE, PREFIX, WEIGHTS
+from medtune.models.weights.adapters.write import ABOUT, PARTS_FILE, PREFIX, WEIGHTS, merged_layer
 from medtune.models.weights.assets import AssetError
 
 if TYPE_CHECKING:
     from peft import LoraConfig
+
+
+_OLD_STARTS = (
+    ("language_model.model.", "model.language_model."),
+    ("language_model.lm_head.", "lm_head."),
+    ("language_model.", "model.language_model."),
+    ("vision_tower.", "model.vision_tower."),
+    ("vision_model.", "model.vision_model."),
+    ("multi_modal_projector.", "model.multi_modal_projector."),
+    ("visual.", "model.visual."),
+    ("model.vision_tower.vision_model.", "model.vision_tower."),
+    ("vision_tower.vision_model.", "model.vision_tower."),
+    ("model.", "model.language_model."),
+)
+"""Beginnings of names before transformers 4.52 and before 5, and what they are now."""
+_BEHIND = re.compile(r"\.(lora_(A|B|embedding_A|embedding_B|magnitude_vector)|weight|bias)\b")
+
+
+def present_name(whole: PreTrainedModel, name: str) -> str:
+    """Returns the name that a tensor of an adapter has today; a name that fits no layer stays as it is.
+
+    Args:
+        whole: The model of transformers that the adapter belongs to.
+        name: The tensor's name in the file.
+    """
+    plain = name.replace(".modules_to_save.", ".") if ".modules_to_save." in name else name
+    local = plain.removeprefix(PREFIX)
+    for candidate in _candidates(local):
+        if _is_there(whole, candidate):
+            return PREFIX + candidate
+    return PREFIX + local
+
+
+def _candidates(local: str) -> Iterator[str]:
+    yield local
+    for old, new in _OLD_STARTS:
+        if local.startswith(old):
+            yield new + local.removeprefix(old)
+
+
+def _is_there(whole: PreTrainedModel, local: str) -> bool:
+    owner = _BEHIND.split(local)[0]
+    try:
+        whole.get_submodule(owner)
+    except AttributeError:
+        # A parameter that belongs to a module directly, such as Gemma's projection.
+        module, _, parameter = local.rpartition(".")
+        return any(name == parameter for name, _ in _direct(whole, module))
+    return True
+
+
+def _direct(whole: PreTrainedModel, name: str) -> Iterator[tuple[str, object]]:
+    try:
+        yield from whole.get_submodule(name).named_parameters(recurse=False)
+    except AttributeError:
+        return
+
 
 CONFIG = "adapter_config.json"
 CHANGES_BASE = ("pissa", "olora")

@@ -31,6 +31,11 @@ from medtune.models.tuning.starting_weights import NO_STARTS, Starts
 if TYPE_CHECKING:
     from peft import LoraConfig
     from peft.tuners.lora import LoraLayer
+import torch
+
+if TYPE_CHECKING:
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
 
 WEIGHTS = "adapter_model.safetensors"
 PARTS_FILE = "tower_projector.safetensors"
@@ -310,3 +315,23 @@ def _absent(reason: str) -> str:
         f"# No adapter\n\nPEFT's format cannot express this training: {reason}. `medtune export RUN --out DIR` writes "
         "the whole model.\n"
     )
+
+
+def merged_layer(layer: BaseTunerLayer, dtype: torch.dtype | None = None) -> nn.Module:
+    """Returns the layer that an adapter adapts, with the adapter merged into its weights.
+
+    The sum is computed in float32 and rounded once to the type of the weights. In 16 bits the product of the adapter's
+    two matrices would be rounded as well.
+
+    Args:
+        layer: The adapted layer.
+        dtype: The type of the merged weights; None keeps that of the layer's own weights.
+    """
+    adapted: Any = layer
+    base: nn.Module = adapted.get_base_layer()
+    dtypes = {name: p.dtype for name, p in base.named_parameters()}
+    adapted.float()
+    adapted.merge(safe_merge=True)
+    for name, parameter in base.named_parameters():
+        parameter.data = parameter.data.to(dtype or dtypes[name])
+    return base

@@ -7,6 +7,14 @@
     language/                       Llama-3.1-8B-Instruct with its tokenizer
 
 All of them are checked by their names, shapes and sizes before the values of any tensor are read.
+
+The key map of CT-CHAT's non_lora_trainables.bin, which holds the projector.
+
+Source: ibrahimethemhamamci/CT-CHAT@33c9b973.
+
+The key maps of CT-CLIP_v2.pt and of CT-CHAT's clip_visual_encoder.pth, which hold the CTViT tower.
+
+Source: ibrahimethemhamamci/CT-CLIP@a2a155c6; CT-CLIP issues 47 and 48, CT-CHAT issue 5.
 """
 
 import re
@@ -21,23 +29,87 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from medtune.models.contract import Assembled
-from medtune.models.sequence.context_limit import ContextLimited
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, CTChat
-from medtune.models.sequence.end_tokens import ended_by
+from medtune.models.sequence.end_tokens import ContextLimited, ended_by
 from medtune.models.sharding.unread import convert_when_read, forget_conversions, read, weights_stay_unread
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.causal_language import read_language
-from medtune.models.weights.keymaps import ct_chat as projector_keys
-from medtune.models.weights.keymaps import ct_clip as tower_keys
-from medtune.models.weights.keymaps.key_map import KeyMap, check_published, load_published
+from medtune.models.weights.keymaps.key_map import KeyMap, Rule, check_published, load_published
 from medtune.models.weights.keymaps.read_file import Stored, open_checkpoint
 from medtune.models.weights.loading_options import Loading
 from medtune.models.weights.releases.release_folder import release_folder, weight_files
 from medtune.models.weights.releases.release_words import Words, system_prompt_of
 from medtune.models.weights.tokenizer import read_json, read_tokenizer
 
-TOWER_FILES = (("CT-CLIP_v2.pt", tower_keys.CT_CLIP), ("clip_visual_encoder.pth", tower_keys.VISUAL_ENCODER))
+_PROJECTOR = r"(?:base_model\.model\.)?model\.mm_projector\."
+_IN = "projector.pool.attention.in_proj_weight"
+
+KEY_MAP = KeyMap(
+    checkpoint="CT-CHAT's non_lora_trainables.bin",
+    rules=(
+        Rule(_PROJECTOR + r"attn_pool\.query", ("projector.pool.query_QD",)),
+        Rule(_PROJECTOR + r"attn_pool\.ln_q\.(.+)", (r"projector.pool.norm_query.\1",)),
+        Rule(_PROJECTOR + r"attn_pool\.ln_k\.(.+)", (r"projector.pool.norm_features.\1",)),
+        Rule(_PROJECTOR + r"attn_pool\.to_q\.weight", (_IN,), part=0),
+        Rule(_PROJECTOR + r"attn_pool\.to_kv\.weight", (_IN,), part=1),
+        Rule(_PROJECTOR + r"attn_pool\.to_out\.weight", ("projector.pool.attention.out_proj.weight",)),
+        Rule(_PROJECTOR + r"ln\.(.+)", (r"projector.norm.\1",)),
+        Rule(_PROJECTOR + r"proj\.(.+)", (r"projector.mlp.\1",)),
+    ),
+)
+
+
+def _tower(prefix: str) -> KeyMap:
+    stack = prefix + r"enc_(spatial|temporal)_transformer\."
+    layer = stack + r"layers\.(\d+)\."
+    ours = r"vision.\1.layers.\2."
+    first = ("first_norm", "first_linear", "first_out")
+    return KeyMap(
+        checkpoint="CT-CLIP_v2.pt" if prefix else "CT-CHAT's clip_visual_encoder.pth",
+        rules=(
+            *(
+                Rule(prefix + rf"to_patch_emb\.{theirs}\.(.+)", (rf"vision.patch_embedding.{theirs - 1}.\1",))
+                for theirs in (1, 2, 3)
+            ),
+            *(
+                Rule(prefix + rf"to_patch_emb_first_frame\.{i + 1}\.(.+)", (rf"vision.unread.{name}_\1",))
+                for i, name in enumerate(first)
+            ),
+            Rule(prefix + r"to_pixels\.0\.(.+)", (r"vision.unread.pixels_\1",)),
+            Rule(prefix + r"to_pixels_first_frame\.0\.(.+)", (r"vision.unread.first_pixels_\1",)),
+            *(
+                Rule(prefix + rf"spatial_rel_pos_bias\.net\.{theirs}\.(.+)", (rf"vision.position_bias.net.{ours_}.\1",))
+                for theirs, ours_ in ((r"0\.0", 0), (r"1\.0", 2), ("2", 4))
+            ),
+            Rule(layer + r"0\.dsconv\.(.+)", (ours + r"near.\3",)),
+            Rule(layer + r"1\.(q_scale|k_scale|to_q\.weight|to_kv\.weight|to_out\.weight)", (ours + r"attention.\3",)),
+            Rule(layer + r"1\.norm\.gamma", (ours + "attention.norm.weight",)),
+            Rule(layer + r"3\.0\.(.+)", (ours + r"mlp.norm.\3",)),
+            Rule(layer + r"3\.1\.weight", (ours + "mlp.to_hidden.weight",)),
+            Rule(layer + r"3\.4\.weight", (ours + "mlp.to_out.weight",)),
+            Rule(stack + r"norm_out\.gamma", (r"vision.\1.norm.weight",)),
+            Rule(prefix + r"vq\._codebook\.embed", ("vision.codebook_1KD",)),
+        ),
+        left_out=(
+            # The release has no learned keys or values beside those of the tokens, so the tensor is empty.
+            layer + r"1\.null_kv",
+            # Only attention to another sequence would read this norm.
+            layer + r"1\.context_norm\.gamma",
+            prefix + r"vq\._codebook\.(initted|cluster_size|embed_avg)",
+            r"text_transformer\..+",
+            r"to_(text|visual)_latent(_extra)?\.weight",
+            "temperature",
+        ),
+        zeros=(layer + r"1\.(norm|context_norm)\.beta", stack + r"norm_out\.beta"),
+    )
+
+
+CT_CLIP = _tower(r"visual_transformer\.")
+VISUAL_ENCODER = _tower("")
+
+
+TOWER_FILES = (("CT-CLIP_v2.pt", CT_CLIP), ("clip_visual_encoder.pth", VISUAL_ENCODER))
 PROJECTOR_FILE = "non_lora_trainables.bin"
 LANGUAGE_FOLDER = "language"
 _ADAPTER, _ADAPTER_FILES = "adapter_config.json", ("adapter_model.safetensors", "adapter_model.bin")
@@ -106,7 +178,7 @@ def assemble_ct_chat(parts: VolumeParts, loading: Loading) -> Assembled:
     fill = partial(load_published, dtypes=wide)
     fill(nn.ModuleDict({"vision": vision}), found.stored_tower.tensors, found.tower_map, where=str(found.tower))
     file = str(folder / PROJECTOR_FILE)
-    fill(nn.ModuleDict({"projector": projector}), found.projector.tensors, projector_keys.KEY_MAP, where=file)
+    fill(nn.ModuleDict({"projector": projector}), found.projector.tensors, KEY_MAP, where=file)
     limited = ContextLimited(family, max_tokens=int(language.config.max_position_embeddings))
     return Assembled(
         model=VisionLanguageModel(vision, projector, language),
@@ -162,7 +234,7 @@ def _checked(
     check_published(nn.ModuleDict({"vision": vision}), tower.outline, key_map, where=str(path))
     bridge, rows = _split(open_checkpoint([folder / PROJECTOR_FILE]))
     where = str(folder / PROJECTOR_FILE)
-    check_published(nn.ModuleDict({"projector": projector}), bridge.outline, projector_keys.KEY_MAP, where=where)
+    check_published(nn.ModuleDict({"projector": projector}), bridge.outline, KEY_MAP, where=where)
     for name, tensor in rows.outline.items():
         if tensor.shape != (num_tokens, planned.config.hidden_size):
             raise ValueError(

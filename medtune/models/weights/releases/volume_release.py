@@ -18,8 +18,7 @@ from transformers import PreTrainedConfig, PreTrainedTokenizerFast
 
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled
-from medtune.models.sequence.context_limit import ContextLimited
-from medtune.models.sequence.end_tokens import ended_by, read_generation
+from medtune.models.sequence.end_tokens import ContextLimited, ended_by, read_generation
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_input import VolumeInput
 from medtune.models.volumes.volume_parts import VolumeParts, chosen, modules, skeleton

@@ -3,6 +3,7 @@
 Source: https://slurm.schedmd.com/job_array.html and https://slurm.schedmd.com/sbatch.html
 """
 
+import argparse
 import shlex
 import shutil
 import subprocess
@@ -12,8 +13,10 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from medtune.data.plugins import plugin_arguments
-from medtune.data.prepared.work.work_folder import work_path
+from medtune.data.prepared.work.work_folder import Share, work_path
 from medtune.trainer.launch.slurm_script import OPTIONS
+from medtune.trainer.recipe.read import read_recipe
+from medtune.trainer.recipe.schema import Recipe
 
 _OWN = ("--slurm-array", "--slurm")
 
@@ -107,3 +110,48 @@ def _sbatch(arguments: list[str]) -> str:
     if answer.returncode:
         raise ValueError(f"sbatch refused {arguments[-1]}: {answer.stderr.strip() or answer.stdout.strip()}")
     return answer.stdout.strip().split(";")[0]
+
+
+JOBS = Jobs("cache", "check", "afterany")
+WHOLE = Share(1, 1)
+
+
+def fill_cache(options: argparse.Namespace, arguments: Sequence[str], *, processes: int) -> int:
+    """Fills the cache, or submits jobs that do, and returns 0 if every volume is there and 1 if scans are broken.
+
+    Args:
+        options: The options of `medtune prepare` that belong to --cache.
+        arguments: The arguments of the command.
+        processes: The number of processes.
+    """
+    recipe = read_recipe(options.cache, options.overrides)
+    if not recipe.data.cache:
+        raise ValueError("data.cache is false in this recipe, so that its runs keep no volumes: --set data.cache=true")
+    if options.slurm_array is not None:
+        return submit_array(
+            arguments,
+            out=recipe.data.root,
+            shares=options.slurm_array,
+            slurm=options.slurm or "",
+            dry=options.dry,
+            jobs=JOBS,
+        )
+    return _fill(recipe, share=options.share or WHOLE, processes=processes)
+
+
+def _fill(recipe: Recipe, *, share: Share, processes: int) -> int:
+    # Imported here, because it loads torch, which preparing does not need.
+    from medtune.trainer.volume_cache.fill import fill, wanted
+
+    found = wanted(recipe)
+    if found is None:
+        raise ValueError(f"model.name {recipe.model.shown_name} keeps no volumes: the cache is for models over volumes")
+    if not found.scans:
+        raise ValueError(f"{recipe.data.root} holds no volumes for this recipe: there is nothing to keep")
+    done = fill(recipe, found, processes=processes, share=share, say=lambda text: print(text, flush=True))
+    part = "" if share.of == 1 else f"share {share.number}/{share.of}: "
+    print(f"{part}{done.made} volumes were written, {done.there} were there, {len(done.broken)} could not be made")
+    # A scan has an entry for each organ that is asked about.
+    for path, why in dict.fromkeys(done.broken):
+        print(f"  {path}: {why}")
+    return 1 if done.broken else 0

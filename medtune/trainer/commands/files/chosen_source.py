@@ -6,8 +6,8 @@ from pathlib import Path
 
 from medtune.benchmarks import find_benchmark, find_source
 from medtune.data.raw.hub_id import HubId, parsed_hub_id
+from medtune.data.raw.row_errors import TableOptions
 from medtune.data.raw.source import Source
-from medtune.data.raw.table_options import TableOptions
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from medtune.benchmarks import find_source
-from medtune.data.prepared.question_origins import read_origins
+from medtune.data.prepared.question_rows import read_origins
 from medtune.data.prepared.read import Prepared
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark

@@ -3,24 +3,49 @@
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, zip_longest
 from pathlib import Path
+from textwrap import indent
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.prepared import rejects
+from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.work.processes import usable_cores
 from medtune.data.prepared.work.take import Origin, prepare_share, read_source
 from medtune.data.prepared.work.work_folder import Share, work_path
 from medtune.data.prepared.write import Prompts, prepare
 from medtune.data.raw.source import Source
-from medtune.data.types import SPLITS, Question, UnofficialSplit
+from medtune.data.readable import readable_text
+from medtune.data.types import SPLITS, Question, Split, UnofficialSplit
 from medtune.eval.asking.prepared_prompts import read_official_templates, usable_templates
+from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import label_of
 from medtune.trainer.commands.arguments import add_overrides, positive, share
-from medtune.trainer.commands.files.array_job import submit_array
+from medtune.trainer.commands.files.array_job import fill_cache, submit_array
 from medtune.trainer.commands.files.chosen_source import add_table_arguments, chosen_source, origin
-from medtune.trainer.commands.files.fill_cache import fill_cache
-from medtune.trainer.commands.files.samples import print_samples
+
+_NUM_SAMPLES = 3
+
+
+def print_samples(prepared: Prepared, benchmark: Benchmark) -> None:
+    """Prints three questions as a model will see them, from different splits where there are several."""
+    by_split = (_shown(prepared, split) for split in SPLITS)
+    for question, media in islice((row for rank in zip_longest(*by_split) for row in rank if row), _NUM_SAMPLES):
+        prompt = benchmark.render(question, "text")
+        turns = "".join(f"user: {turn.asked}\nassistant: {turn.answer}\n" for turn in question.turns)
+        options = f"options: {' | '.join(question.options)}\n" if question.options else ""
+        print(f"\n{question.split} question {question.id}, as a model will see it ({question.answer_kind}):")
+        shown = readable_text(f"{turns}{prompt.text}")
+        print(indent(f"{shown}\n{options}target: {prompt.target}\nmedia: {media}", "    "))
+
+
+def _shown(prepared: Prepared, split: Split) -> Iterator[tuple[Question, str]]:
+    if prepared.manifest.without_media:
+        yield from ((question, "left out") for question in islice(prepared.questions(split), _NUM_SAMPLES))
+        return
+    for group in islice(prepared.groups(split), _NUM_SAMPLES):
+        yield group.questions[0], ", ".join(f"{ref.kind} {ref.path}" for ref in group.media) or "none"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from medtune.trainer.commands.arguments import add_overrides, add_run_folder
-from medtune.trainer.commands.recipes.launch_arguments import add_launch
-from medtune.trainer.commands.recipes.start import read_recipe_of, start
+from medtune.trainer.commands.recipes.start import add_launch, read_recipe_of, start
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

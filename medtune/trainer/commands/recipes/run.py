@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from medtune.trainer.commands.arguments import ACCEPT_CHANGED_DATA, add_recipe, add_run_folder, positive
-from medtune.trainer.commands.recipes.launch_arguments import add_launch
-from medtune.trainer.commands.recipes.start import read_recipe_of, refuse_grid, run_folder, start
+from medtune.trainer.commands.recipes.start import add_launch, read_recipe_of, refuse_grid, run_folder, start
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

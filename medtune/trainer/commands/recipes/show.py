@@ -1,13 +1,106 @@
 """`medtune show`: prints a recipe with every value resolved, or the fields that recipes have."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+import dataclasses
+import inspect
+import re
+import textwrap
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+from medtune.data import catalog
 from medtune.trainer.commands.arguments import add_overrides
-from medtune.trainer.recipe.fields import fields_text, recipe_fields
+from medtune.trainer.recipe.build import defaults, fields_of
 from medtune.trainer.recipe.layers import origins
+from medtune.trainer.recipe.plain_types import block_in, plain_type
 from medtune.trainer.recipe.read import find_recipe, read_layers, read_recipe, recipe_to_yaml, recipe_tree
 from medtune.trainer.recipe.schema import Recipe
+
+WIDTH = 100
+LISTED = "N"
+"""Stands for the number of any element in a list of blocks, as in train.stages.N.max_steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldLine:
+    """One field of a recipe.
+
+    Attributes:
+        name: The full key, for instance "train.max_steps".
+        type: The allowed values, in plain words.
+        default: The default as it is written in YAML; "required" if the field has none.
+        meaning: The explanation of the field in the docstring of its dataclass.
+    """
+
+    name: str
+    type: str
+    default: str
+    meaning: str
+
+
+def recipe_fields(block: str = "") -> list[FieldLine]:
+    """Returns all fields of a recipe, or those of one block, or one field.
+
+    Args:
+        block: A full key such as "train" or "model.tuning.language"; "" for the whole recipe.
+    """
+    every = list(_fields(Recipe, prefix="", usual={}))
+    found = [field for field in every if not block or field.name == block or field.name.startswith(f"{block}.")]
+    if not found:
+        known = [field.name for field in every]
+        raise ValueError(
+            f"recipes have no field {block!r}.{catalog.nearest(block, known)} The blocks are: "
+            f"{', '.join(name for name in known if '.' not in name)}"
+        )
+    return found
+
+
+def fields_text(fields: Sequence[FieldLine]) -> str:
+    """Returns the fields as text: for each one a line with name, type and default, and below it the meaning."""
+    paragraphs = []
+    for field in fields:
+        meaning = textwrap.fill(field.meaning, WIDTH, initial_indent="    ", subsequent_indent="    ")
+        paragraphs.append(f"{field.name}: {field.type}; default: {field.default}\n{meaning}")
+    return "\n".join(paragraphs)
+
+
+def meanings(kind: type) -> dict[str, str]:
+    """Returns the meaning of each field, read from the sections `Attributes:` of a dataclass and its parents."""
+    found: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        text = inspect.cleandoc(each.__doc__ or "")
+        section = re.search(r"^Attributes:\n((?: {4}.*\n?|\n)*)", text, re.MULTILINE)
+        for entry in re.split(r"\n(?= {4}\w)", section.group(1).rstrip()) if section else ():
+            name, _, meaning = entry.strip().partition(":")
+            found[name] = " ".join(meaning.split())
+    return found
+
+
+def _fields(kind: type, *, prefix: str, usual: Mapping[str, object]) -> Iterator[FieldLine]:
+    usual, said = {**defaults(kind), **usual}, meanings(kind)
+    for name, hint in typing.get_type_hints(kind).items():
+        default = _shown(usual[name]) if name in usual else "required"
+        inner = block_in(hint)
+        yield FieldLine(f"{prefix}{name}", plain_type(hint), default, said.get(name, ""))
+        if inner is not None:
+            place = f"{prefix}{name}.{LISTED}." if typing.get_origin(hint) is tuple else f"{prefix}{name}."
+            yield from _fields(inner, prefix=place, usual=fields_of(usual.get(name)))
+
+
+def _shown(value: object) -> str:
+    if dataclasses.is_dataclass(value):
+        return "as its fields say"
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_shown, value))}]"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_shown(each)}" for key, each in value.items()) + "}"
+    return str(value) if isinstance(value, str | int | Path) else f"{value:g}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -4,8 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from medtune.trainer.commands.arguments import add_recipe, add_run_folder
-from medtune.trainer.commands.recipes.launch_arguments import add_launch
-from medtune.trainer.commands.recipes.start import read_recipe_of, start
+from medtune.trainer.commands.recipes.start import add_launch, read_recipe_of, start
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

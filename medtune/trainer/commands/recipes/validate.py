@@ -31,21 +31,19 @@ from medtune.trainer.experiment.load_model import load_checkpoint
 from medtune.trainer.experiment.missing_inputs import cannot_divide, missing_data, missing_weights
 from medtune.trainer.experiment.open_data import OpenedData, open_data
 from medtune.trainer.plan.devices import Devices, on_devices, parse_devices, this_machine
-from medtune.trainer.plan.missing import missing_memory
+from medtune.trainer.plan.missing import missing_memory, plan_table
 from medtune.trainer.plan.plan import ASSUMED_TOKENS, Planner, Sizes
 from medtune.trainer.plan.sizes import sizes_of
-from medtune.trainer.plan.table import plan_table
+from medtune.trainer.recipe.published_protocol import primary_parser
 from medtune.trainer.recipe.read import read_recipe
-from medtune.trainer.recipe.readings import primary_parser
 from medtune.trainer.recipe.schema import AUTO, Recipe, Stage
 from medtune.trainer.training.batches import stage_batches
-from medtune.trainer.training.division.token_order import TokenOrder
+from medtune.trainer.training.division.budget import TokenOrder
 from medtune.trainer.training.mixture import described, stage_mixture
 from medtune.trainer.training.stages import with_counted_epochs
 from medtune.trainer.training.trainable_parts import part_table
 from medtune.trainer.training.validation.watched import can_stop_early
-from medtune.trainer.volume_cache.fill import size_said
-from medtune.trainer.volume_cache.wanted import wanted
+from medtune.trainer.volume_cache.fill import size_said, wanted
 
 PROBE_SIZE = 4
 """The usual size of a probe."""

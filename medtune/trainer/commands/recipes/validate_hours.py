@@ -1,19 +1,101 @@
 """The part of `medtune validate --probe` that states the hours of a run, or says why it cannot."""
 
+import re
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from medtune.trainer.experiment.open_data import OpenedData
-from medtune.trainer.hours.kind import is_same_kind
-from medtune.trainer.hours.probe import LEAST_SIZE, probe
-from medtune.trainer.hours.table import hours_table
+from medtune.trainer.hours.pieces import Cost
+from medtune.trainer.hours.probe import LEAST_SIZE, Hours, probe
 from medtune.trainer.launch.started import ALONE, how_started
 from medtune.trainer.launch.stop import stop_signals
 from medtune.trainer.plan.devices import GB, Devices, on_devices, this_machine
 from medtune.trainer.plan.plan import LARGE, Plan, Planner
 from medtune.trainer.recipe.schema import Recipe
+
+_SAME_MEMORY = 0.12
+"""How far the memory that a driver states may be from the round number in a device's name, as a share.
+
+Source: torch counts 85.0e9 bytes on an A100 of 80 GB, 42.4e9 on one of 40 GB and 51.0e9 on an A6000 of 48 GB.
+"""
+
+
+def is_same_kind(named: Devices, here: Devices) -> bool:
+    """Returns whether named devices are like the one here: the same name in the driver's words, and as much memory.
+
+    Example:
+        >>> a100 = Devices(1, "NVIDIA A100-SXM4-80GB", 85.0)
+        >>> is_same_kind(Devices(8, "A100", 80.0), a100), is_same_kind(Devices(8, "A100", 40.0), a100)
+        (True, False)
+        >>> is_same_kind(Devices(4, "A6000", 48.0), Devices(1, "NVIDIA RTX A6000", 51.0))
+        True
+        >>> is_same_kind(Devices(1, "A10", 80.0), a100), is_same_kind(Devices(1, "CPU", 25.0), Devices(1, "CPU", 25.0))
+        (False, True)
+    """
+    words, said = (re.findall(r"[a-z0-9]+", devices.name.lower()) for devices in (named, here))
+    alike = abs(named.memory_gb - here.memory_gb) <= _SAME_MEMORY * named.memory_gb
+    return bool(words) and set(words) <= set(said) and alike
+
+
+_MINUTE_S, _HOUR_S = 60, 3600
+
+
+def hours_table(hours: Hours, here: Devices) -> str:
+    """Returns the hours as lines of text: the phases with what was counted and measured, and what is not in them.
+
+    Args:
+        hours: The hours.
+        here: The device on which they were measured.
+    """
+    train = hours.recipe.train
+    world = train.world_size
+    counted = "the run" if world == 1 else f"each of {world} devices like it"
+    lines = [
+        f"hours      measured on 1 x {here.name}, one process, {_strategy(train.strategy)}, {train.precision}; counted "
+        f"for {counted}; with 95 % intervals"
+    ]
+    for row in hours.rows:
+        lines.append(f"  {row.name:<12} {_stated(row.cost):<24} {_counts(row.counts)}")
+        lines.append(f"  {'':<12} {'':<24} measured: {row.measured}")
+    least = " at least" if world > 1 else ""
+    lines.append(f"  {'total':<12} {_stated(hours.total)}{least}")
+    lines += [f"  not counted  {each}" for each in hours.not_counted]
+    return "\n".join(lines)
+
+
+def _strategy(name: str) -> str:
+    divides = name == "fsdp" or name.startswith("deepspeed_stage_3")
+    return f"{name}, whose weights were divided among one device" if divides else name
+
+
+def _stated(cost: Cost) -> str:
+    if not cost.half_s:
+        return _long(cost.seconds)
+    return (
+        f"{_long(cost.seconds)} ({_long(max(0.0, cost.seconds - cost.half_s))} to {_long(cost.seconds + cost.half_s)})"
+    )
+
+
+def _long(seconds: float) -> str:
+    """Returns a time in the unit in which it reads best.
+
+    Example:
+        >>> _long(5.04), _long(90), _long(9000), _long(400_000)
+        ('5.0 s', '1.5 min', '2.5 h', '111 h')
+    """
+    for unit_s, unit in ((_HOUR_S, "h"), (_MINUTE_S, "min")):
+        if seconds >= unit_s:
+            number = seconds / unit_s
+            return f"{number:.1f} {unit}" if number < 100 else f"{number:.0f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
+
 
 _CACHE = "cache of volumes"
 

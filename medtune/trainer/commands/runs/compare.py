@@ -20,10 +20,10 @@ from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.files import read_predictions, replace_file
 from medtune.eval.results.schema import ResultsFile
 from medtune.eval.results.typed_json import read_json, write_document
+from medtune.eval.scoring.baselines import uncounted
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.score import other_answers
 from medtune.eval.scoring.tables import table_text
-from medtune.eval.scoring.uncounted_questions import uncounted
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.series.finished_run import FinishedRun, open_finished
 

@@ -9,7 +9,7 @@ from typing import get_args
 import torch
 
 from medtune.eval.report.run_data import read_run
-from medtune.models.weights.push import check_public, check_repo, push
+from medtune.models.weights.hub import check_public, check_repo, push
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.exporting.card import model_card
 from medtune.trainer.exporting.write import DtypeChoice, Wanted, Written, write_and_prove

@@ -9,27 +9,163 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from medtune.benchmarks import find_benchmark
+from medtune.benchmarks import find_benchmark, paper_of
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import PredictionKey, Question, Split
 from medtune.eval.benchmark import Benchmark
+from medtune.eval.comparing.gain import gain_between
 from medtune.eval.judge.agreement import agreement, agreement_tables, read_human_scores
-from medtune.eval.judge.judge_predictions import Judging, judge_predictions
+from medtune.eval.judge.extra_verdicts import Judging, judge_predictions
 from medtune.eval.judge.task import Judge, JudgeTask, with_official_words
-from medtune.eval.judge.verdicts import judge_replies, read_verdicts, verdicts_path
+from medtune.eval.judge.verdicts import judge_replies, read_verdicts, verdicts_path, with_verdicts
 from medtune.eval.predictions.files import read_predictions
-from medtune.eval.predictions.shards import MERGED
+from medtune.eval.predictions.shards import MERGED, stored_predictions
+from medtune.eval.report.write import write_report
+from medtune.eval.results.build import rescored, scores_file
+from medtune.eval.results.gain_table import gain_table
+from medtune.eval.results.schema import ResultsFile
+from medtune.eval.results.typed_json import read_json, write_document
+from medtune.eval.scoring.parse_replies import write_parsed
+from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import table_text
 from medtune.models.endpoint.judging import EndpointJudge
 from medtune.models.endpoint.served import Served, open_client
+from medtune.models.endpoint.settings import Endpoint, check_endpoint
 from medtune.models.local_judge import LocalJudge
+from medtune.models.weights.loading_options import DtypeName
 from medtune.trainer.commands.arguments import add_overrides, add_split
 from medtune.trainer.commands.files.score import score_file
 from medtune.trainer.devices.ranks import device_of_rank
+from medtune.trainer.experiment.evaluate import departure
 from medtune.trainer.experiment.experiment import Experiment, open_run
-from medtune.trainer.experiment.rescore import rescore_run
 from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.recipe.judge_settings import JudgeSettings, instructions, read_judge
+from medtune.trainer.recipe.read import read_settings
+
+
+def rescore_run(experiment: Experiment) -> str:
+    """Writes parsed.jsonl, scores.json, results.json and the report of a finished run anew; returns its tables as text.
+
+    The phases, the questions and the primary parser of the run are kept.
+    """
+    folder = experiment.folder
+    results = read_json(folder.results, ResultsFile)
+    paths = {"zero_shot": folder.zero_shot, "final": folder.final}
+    phases = {
+        name: _rescored(experiment, paths[name] / MERGED, parser=phase.parser) for name, phase in results.phases.items()
+    }
+    both = set(phases) == set(paths)
+    gain = gain_between(phases["zero_shot"], phases["final"], experiment.benchmark) if both else None
+    write_document(folder.results, rescored(results, phases, gain, experiment.benchmark))
+    *_, last = phases.values()
+    said = [gain_table(phases, gain, experiment.benchmark, label=experiment.label, unavailable=results.unavailable)]
+    said += [table_text(table) for table in last.tables]
+    return "\n\n".join([*said, f"report: {write_report(folder.root, paper_of)}"])
+
+
+def _rescored(experiment: Experiment, path: Path, *, parser: str) -> PhaseScores:
+    stored = list(stored_predictions(path.parent).values())
+    answered = {prediction.key.question_id for prediction in stored}
+    questions: list[Question] = [
+        question for question in experiment.prepared.questions(experiment.recipe.eval.split) if question.id in answered
+    ]
+    predictions = with_verdicts(stored, path, experiment.benchmark)
+    scores = score_phase(
+        questions,
+        predictions,
+        experiment.benchmark,
+        train=experiment.train_split,
+        parser=parser,
+        unlike_published=departure(experiment, questions),
+    )
+    write_parsed(path.parent / "parsed.jsonl", questions, predictions, experiment.benchmark)
+    write_document(path.parent / "scores.json", scores_file(scores, experiment.label))
+    return scores
+
+
+@dataclass(frozen=True)
+class LocalModel:
+    """A text model of transformers.
+
+    Attributes:
+        weights: Hub id or folder of an instruction-tuned model.
+        dtype: Number format of the weights in memory.
+    """
+
+    weights: str
+    dtype: DtypeName = "bfloat16"
+
+
+@dataclass(frozen=True)
+class JudgeSettings:
+    """A judge, which is either served (`endpoint`) or a model in this process (`local`).
+
+    Attributes:
+        endpoint: The served model that judges.
+        local: The model in this process that judges.
+        prompt: Files whose texts are sent verbatim, one after the other, instead of the benchmark's instructions; for
+            users who have the official ones as text.
+        official: The benchmark's own evaluation script, or the folder that holds it, from which the instructions and
+            the text around question and answer are read, never run; for ReXSonoVQA its evaluate_results.py. None uses
+            `prompt` or our own words.
+        official_strict: Whether the script's block on strictness is appended to the instructions, as by its option
+            --strict_judge.
+        strict: Whether the temperature is 0 and a server is asked to keep to the verdict's JSON schema. The reply is
+            checked either way.
+        max_new_tokens: Largest number of tokens in a verdict, including those of the model's reasoning.
+    """
+
+    endpoint: Endpoint | None = None
+    local: LocalModel | None = None
+    prompt: tuple[Path, ...] = ()
+    official: Path | None = None
+    official_strict: bool = False
+    strict: bool = True
+    max_new_tokens: int = 512
+
+
+def read_judge(file: Path | None, overrides: Sequence[str]) -> JudgeSettings:
+    """Returns the settings of a YAML file with `overrides` applied; without a file, the defaults are overridden."""
+    settings = read_settings(JudgeSettings, file, overrides)
+    if (settings.endpoint is None) == (settings.local is None):
+        raise ValueError(
+            "a judge needs one of endpoint (base_url, model, ...) and local (weights); give a file with --judge, or "
+            "--set endpoint.base_url=... endpoint.model=..."
+        )
+    if settings.official is not None and settings.prompt:
+        raise ValueError("official and prompt both give the judge's instructions; leave one of them out")
+    if settings.official is None and settings.official_strict:
+        raise ValueError("official_strict needs official, the script whose block on strictness is meant")
+    if settings.max_new_tokens < 1:
+        raise ValueError(f"max_new_tokens is {settings.max_new_tokens}; it must be at least 1")
+    if settings.endpoint is not None:
+        check_endpoint(settings.endpoint, where="endpoint")
+        if settings.strict and settings.endpoint.temperature != 0:
+            raise ValueError(
+                f"endpoint.temperature is {settings.endpoint.temperature}: a strict judge has 0; for a model that "
+                "takes no temperature set strict=false"
+            )
+    return settings
+
+
+def instructions(settings: JudgeSettings, own: str) -> str:
+    """Returns the instructions for the judge: the texts of the user's files or, without files, those of the benchmark.
+
+    Args:
+        settings: The settings of the judge, which name the user's files.
+        own: The benchmark's instructions.
+    """
+    texts = []
+    for path in settings.prompt:
+        if not path.is_file():
+            raise FileNotFoundError(f"prompt: no file {path}")
+        try:
+            texts.append(path.read_text("utf-8").strip())
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: not UTF-8; save the prompt as UTF-8") from error
+        if not texts[-1]:
+            raise ValueError(f"{path}: the prompt is empty")
+    return "\n\n".join(texts) if texts else own
+
 
 UNJUDGED = 1
 """The exit status if some answers have no verdict."""

@@ -1,12 +1,16 @@
 """Starts the validations of a stage, and keeps its best and last weights."""
 
+import contextlib
 import math
 import shutil
 from collections.abc import Callable, Collection
 from typing import Any
 
 import lightning.pytorch as pl
+import torch.distributed as dist
 from lightning.pytorch.callbacks import Callback
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from medtune.models.tuning.starting_weights import Starts
 from medtune.models.weights.adapters.write import Base, write_absence, write_adapter
@@ -14,11 +18,43 @@ from medtune.models.weights.checkpoint import write_trained
 from medtune.models.weights.divided.trained_folder import write_trained_folder
 from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.training.callbacks.early_stopping import EarlyStop
 from medtune.trainer.training.callbacks.step_log import step_done
+from medtune.trainer.training.callbacks.weight_average import EarlyStop
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.stages import PlannedStage
-from medtune.trainer.training.states.gathered import gathered
+
+
+def gathered(model: nn.Module, names: Collection[str]) -> dict[str, Tensor]:
+    """Returns copies of the named parameters in the host's memory of rank 0, and nothing on the other ranks.
+
+    Where weights are divided, every rank has to call it. No more than one tensor is then whole on a device at a time.
+    """
+    is_first = not dist.is_initialized() or dist.get_rank() == 0
+    found: dict[str, Tensor] = {}
+    for name, parameter in model.named_parameters():
+        if name in names:
+            with _whole(parameter) as tensor:
+                if is_first:
+                    found[name] = tensor.detach().cpu().clone()
+    return found
+
+
+def _whole(parameter: nn.Parameter) -> contextlib.AbstractContextManager[Any]:
+    if hasattr(parameter, "ds_id"):
+        return _whole_under_zero_3(parameter)
+    if isinstance(parameter, DTensor):
+        divided: Any = parameter
+        return contextlib.nullcontext(divided.detach().full_tensor())
+    return contextlib.nullcontext(parameter)
+
+
+@contextlib.contextmanager
+def _whole_under_zero_3(parameter: nn.Parameter) -> Any:
+    import deepspeed
+
+    with deepspeed.zero.GatheredParameters([parameter]):
+        yield parameter
+
 
 NEVER = 2**62
 """The value of `Trainer.val_check_batch` while no validation is due."""

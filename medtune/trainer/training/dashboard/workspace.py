@@ -10,7 +10,7 @@ import pprint
 from collections.abc import Sequence
 
 from medtune.eval.benchmark import Benchmark
-from medtune.trainer.training.dashboard.names import BAND, OVERALL, PUBLISHED, STEP
+from medtune.trainer.training.dashboard.cases import BAND, OVERALL, PUBLISHED, STEP
 
 _SCRIPT = '''"""The W&B workspace of the recipe {group!r}, written by medtune.
 

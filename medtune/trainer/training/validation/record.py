@@ -16,7 +16,7 @@ from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.experiment.evaluate import score_answers
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.training.callbacks.step_log import ValidationStoppedError, log_metrics
-from medtune.trainer.training.phase_metrics import phase_metrics
+from medtune.trainer.training.loggers import phase_metrics
 from medtune.trainer.training.stages import PlannedStage
 from medtune.trainer.training.validation.asked import Asked
 from medtune.trainer.training.validation.measures import Answered

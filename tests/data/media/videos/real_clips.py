@@ -4,7 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
-from medtune.benchmarks.rexsonovqa.question_types import TYPES
+from medtune.benchmarks.rexsonovqa.scored_items import TYPES
 
 CLIPS = {
     "itkpocus_butterfly-ocular-phantom.mp4": 29.1,

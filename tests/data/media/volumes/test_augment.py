@@ -8,9 +8,8 @@ import pytest
 from scipy import ndimage
 
 from medtune.data.media.augment import CHANGES, Change, augment_media
-from medtune.data.media.volumes.augment import augment_volume, mirrored, moved, regreyed
 from medtune.data.media.volumes.formats.abdomen_atlas import find_cases
-from medtune.data.media.volumes.geometry import reoriented
+from medtune.data.media.volumes.geometry import augment_volume, mirrored, moved, regreyed, reoriented
 from medtune.data.media.volumes.read import load_volume
 from medtune.data.types import MediaRef, Volume
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medtune.data.media.blank import BLANKS
-from medtune.data.media.load import load_media
+from medtune.data.media.load import BLANKS, load_media
 from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.media.volumes.formats.stored_volume import read_stored_volume, write_volume
 from medtune.data.media.volumes.read import load_volume, read_volume

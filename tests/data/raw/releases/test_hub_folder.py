@@ -6,7 +6,7 @@ import pytest
 from huggingface_hub import errors
 
 from medtune.data.raw.hub_id import HubId
-from medtune.data.raw.releases.hub_folder import hub_folder
+from medtune.data.raw.releases.stored_files import hub_folder
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.benchmarks.ctlesionvqa.word_parsers import robust_yes_no
+from medtune.benchmarks.ctlesionvqa.reply_parsers import robust_yes_no
 from medtune.eval.scoring.parsers.number_parsers import read_number
 from tests.eval.samples import sample_and_all
 from tests.eval.scoring.parsers.generated_numbers import MEANT, generated_numbers, number_replies, yes_no_replies

@@ -11,7 +11,7 @@ from medtune.data.prepared.read import open_prepared
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe
-from medtune.trainer.training.dashboard.config import logged_config
+from medtune.trainer.training.loggers import logged_config
 from tests.trainer.conftest import QUICK, Nano
 from tests.twins import prepared_twins, write_twins
 

@@ -19,8 +19,8 @@ from medtune.benchmarks.public_sets.sets.pbf_us1 import (
     TITLE,
     read_frames,
 )
-from medtune.data.raw.choices import choice_question
 from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.lettered_options import choice_question
 from medtune.data.raw.source import Source, SourceTable, missing_media
 from medtune.data.types import MediaRef, Question
 

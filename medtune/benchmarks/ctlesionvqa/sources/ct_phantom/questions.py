@@ -14,7 +14,7 @@ from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import (
 )
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.metadata_table import HYPO
 from medtune.benchmarks.facets import age_decade, contrast_bin, diameter_bin
-from medtune.data.raw.choices import choice_question
+from medtune.data.raw.lettered_options import choice_question
 from medtune.data.seeding import stable_order
 from medtune.data.types import Question
 

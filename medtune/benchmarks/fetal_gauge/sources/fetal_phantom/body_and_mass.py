@@ -6,7 +6,6 @@ import numpy as np
 
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import HalfAxes, Section
 from medtune.benchmarks.simulators.bmode.shapes import Pose, blob, ellipse, rod, tube
-from medtune.benchmarks.simulators.bmode.surroundings import tinted, waves
 from medtune.benchmarks.simulators.bmode.tissue import (
     BONE,
     BRAIN,
@@ -20,6 +19,8 @@ from medtune.benchmarks.simulators.bmode.tissue import (
     Structure,
     Tissue,
     brighter,
+    tinted,
+    waves,
 )
 
 Orientation = Literal["hdvb", "hdvf", "huvb", "huvf"]

@@ -23,10 +23,8 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.body_and_mass import (
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import SECTIONS, HalfAxes, Plane
 from medtune.benchmarks.simulators.bmode.acoustics import draw_noise, echo
 from medtune.benchmarks.simulators.bmode.device import Pixels, beams, draw_device, in_field, pixels, scan_convert
-from medtune.benchmarks.simulators.bmode.patient import Patient
 from medtune.benchmarks.simulators.bmode.shapes import Mask, Pose
-from medtune.benchmarks.simulators.bmode.surroundings import BACKGROUND, wall, womb
-from medtune.benchmarks.simulators.bmode.tissue import Structure, paint, slow_field
+from medtune.benchmarks.simulators.bmode.tissue import BACKGROUND, Patient, Structure, paint, slow_field, wall, womb
 
 _REACH: dict[Plane, HalfAxes] = {
     "head": HalfAxes(38, 32),

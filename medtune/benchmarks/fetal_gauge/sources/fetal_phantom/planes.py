@@ -12,7 +12,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from medtune.benchmarks.simulators.bmode.shapes import Pose, blob, ellipse, rod, tube, union
-from medtune.benchmarks.simulators.bmode.surroundings import tinted, waves
 from medtune.benchmarks.simulators.bmode.tissue import (
     BONE,
     BRAIN,
@@ -29,6 +28,8 @@ from medtune.benchmarks.simulators.bmode.tissue import (
     SOFT,
     Structure,
     brighter,
+    tinted,
+    waves,
 )
 
 Plane = Literal["head", "abdomen", "femur", "heart"]

@@ -17,7 +17,7 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import Plane
 from medtune.benchmarks.simulators.bmode.device import IMAGE_SIZE
 from medtune.benchmarks.simulators.bmode.shapes import Mask
 from medtune.data.media.masks import box_size, outer_box
-from medtune.data.raw.choices import choice_question
+from medtune.data.raw.lettered_options import choice_question
 from medtune.data.types import Box, Question
 
 PLANE_TEXT = "Which plane of the fetus is shown?"

@@ -25,10 +25,10 @@ from medtune.benchmarks.fetal_sweep.sources.fetal_sweep.clip import (
     draw_patient,
     sweep,
 )
-from medtune.benchmarks.simulators.bmode.patient import Patient
+from medtune.benchmarks.simulators.bmode.tissue import Patient
 from medtune.benchmarks.simulators.settings import num_patients, write_num_patients
-from medtune.data.media.videos.write import write_video
-from medtune.data.raw.choices import choice_question
+from medtune.data.media.videos.read import write_video
+from medtune.data.raw.lettered_options import choice_question
 from medtune.data.raw.source import Draw, Source, SourceTable
 from medtune.data.types import MediaRef, Question
 

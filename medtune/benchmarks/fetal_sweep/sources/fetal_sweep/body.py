@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 
 from medtune.benchmarks.fetal_sweep.sources.fetal_sweep.solids import Organ, Point, capsule, ellipsoid
-from medtune.benchmarks.simulators.bmode.surroundings import tinted
 from medtune.benchmarks.simulators.bmode.tissue import (
     BONE,
     BRAIN,
@@ -25,6 +24,7 @@ from medtune.benchmarks.simulators.bmode.tissue import (
     SKULL,
     SOFT,
     brighter,
+    tinted,
 )
 
 Part = Literal["head", "chest", "abdomen", "legs"]

@@ -18,10 +18,19 @@ from medtune.benchmarks.fetal_sweep.sources.fetal_sweep.body import CENTRES_MM, 
 from medtune.benchmarks.fetal_sweep.sources.fetal_sweep.solids import Plane, cut
 from medtune.benchmarks.simulators.bmode.acoustics import Noise, circular_noise, echo
 from medtune.benchmarks.simulators.bmode.device import beams, draw_device, pixels, scan_convert
-from medtune.benchmarks.simulators.bmode.patient import Patient
 from medtune.benchmarks.simulators.bmode.shapes import Pose, blob, overlap
-from medtune.benchmarks.simulators.bmode.surroundings import BACKGROUND, tinted, wall, waves
-from medtune.benchmarks.simulators.bmode.tissue import FLUID, PLACENTA, Structure, paint, slow_field
+from medtune.benchmarks.simulators.bmode.tissue import (
+    BACKGROUND,
+    FLUID,
+    PLACENTA,
+    Patient,
+    Structure,
+    paint,
+    slow_field,
+    tinted,
+    wall,
+    waves,
+)
 
 Side = Literal["near", "far"]
 NUM_FRAMES = 12

@@ -21,7 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from medtune.benchmarks.facets import duration_bin
-from medtune.benchmarks.rexsonovqa.question_types import is_kept, question_type
+from medtune.benchmarks.rexsonovqa.scored_items import is_kept, question_type
 from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import video_segments
 from medtune.benchmarks.rexsonovqa.sources.rexsonovqa.video_segments import Segment
 from medtune.data.media.images import Size

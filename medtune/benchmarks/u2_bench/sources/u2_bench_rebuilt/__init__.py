@@ -30,7 +30,7 @@ from medtune.benchmarks.u2_bench.sources.u2_bench_rebuilt.set_labels import (
     Choice,
 )
 from medtune.data.media.masks import NINE_CELLS, NOT_VISIBLE, box_size, cell_of_box
-from medtune.data.raw.choices import choice_question
+from medtune.data.raw.lettered_options import choice_question
 from medtune.data.raw.source import Source
 from medtune.data.types import MediaRef, Question
 
