@@ -10,11 +10,15 @@ from typing import NamedTuple
 
 import grimp
 
+from medtune.data import catalog
+
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted((ROOT / "medtune").rglob("*.py"))
 TEXTS = [ROOT / "pyproject.toml", *sorted((ROOT / "medtune").rglob("*.j2"))]
-EXTENSIONS = {"bench", "benchmark", "entry", "family", "metric", "projector", "public_set", "source", "tower"}
-"""Functions that are found by name in a file of an extension."""
+EXTENSIONS = {"benchmark", "entry", "family", "metric", "projector", "public_set", "source", "tower"} | {
+    name for kind in (catalog.MODELS, catalog.FAMILIES, catalog.SOURCES) for name in catalog.names(kind)
+}
+"""Functions that are found by name in a file of an extension: that of its kind, or rows by their own names."""
 _WORD = re.compile(r"[A-Za-z_]\w+")
 _LONGEST_NAME = 80
 

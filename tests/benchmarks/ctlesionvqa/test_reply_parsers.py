@@ -22,7 +22,7 @@ from medtune.benchmarks.ctlesionvqa.reply_parsers import (
 from medtune.data.types import Question
 from medtune.eval.scoring.parsers.number_parsers import read_number
 
-MODULES = ["number_parsers", "word_parsers", "relative_accuracy", "repeats", "scoring"]
+MODULES = ["reply_parsers", "repeats", "scoring"]
 ANYTHING = st.one_of(
     st.text(),
     st.binary().map(lambda raw: raw.decode("utf-8", "replace")),

@@ -147,7 +147,7 @@ def test_images_of_an_unknown_label_are_rejected_alone_and_name_the_table_to_men
     assert len(table.rejects) == 5
     assert {reject.file for reject in table.rejects} == {"fetal_planes_db"}
     assert all("'Fetal thorax' of fetal_planes_db has no term in" in reject.reason for reject in table.rejects)
-    assert all("set_labels.py" in reject.reason for reject in table.rejects)
+    assert all("fetal_gauge_rebuilt" in reject.reason for reject in table.rejects)
 
 
 def test_a_folder_of_another_name_is_refused(tmp_path: Path) -> None:
