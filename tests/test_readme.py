@@ -16,7 +16,7 @@ MOST_LINES = 130
 COMMANDS = [
     line.strip()
     for text in PAGES.values()
-    for line in text.splitlines()
+    for line in re.sub(r"\\\n *", "", text).splitlines()
     if re.match(r" {4}medtune \w+ [\w.]+( --|$)", line)
 ]
 
