@@ -1,6 +1,3 @@
-import doctest
-
-from medtune.benchmarks import facets
 from medtune.benchmarks.facets import age_decade, duration_bin, phase, scanner
 
 
@@ -9,7 +6,3 @@ def test_groups_have_the_papers_names() -> None:
     assert [age_decade(age) for age in (69.9, 90, float("nan"), -1)] == ["60-69", "90-99", None, None]
     assert [scanner(name) for name in ("GE MEDICAL SYSTEMS", "SIEMENS", "Toshiba")] == ["GE", "Siemens", "other"]
     assert [phase(name) for name in ("Portal venous", "Plain", "Delayed", "")] == ["venous", "plain", "delay", "other"]
-
-
-def test_doctests_pass() -> None:
-    assert doctest.testmod(facets).failed == 0

@@ -198,7 +198,7 @@ def internvl35_8b() -> ZooEntry:
 
 
 def medgemma_4b() -> ZooEntry:
-    """medgemma_4b: MedGemma-4B-it; also for google/medgemma-1.5-4b-it as model.weights, which was trained on CT slices."""  # noqa: E501
+    """medgemma_4b: MedGemma-4B-it; also for google/medgemma-1.5-4b-it as model.weights, trained on CT slices."""
     # Source: Sellergren et al. 2025, arXiv 2507.05201; Gemma Team 2025, arXiv 2503.19786, table 1.
     return hub_entry(
         "MedGemma-4B-it: SigLIP so400m at 896 pixels + pooling to 256 tokens + Gemma 3 4B",

@@ -277,7 +277,7 @@ def nano_pocket_video() -> ZooEntry:
 
 
 def parts() -> ZooEntry:
-    """parts: any image encoder of timm or 3D tower, any projector, and any causal language model; images, video and CT."""  # noqa: E501
+    """parts: any image encoder of timm or 3D tower, projector and causal language model; images, video and CT."""
     return parts_entry(
         "parts",
         "Any image encoder of timm or 3D tower, any projector (untrained) and any causal language model",

@@ -254,7 +254,7 @@ POOLED, GRID = VisualTokens(pooled=True), VisualTokens(pooled=False)
 
 
 def merlin() -> ZooEntry:
-    """merlin: Merlin's report model, an inflated ResNet-152 and a linear layer on RadLLaMA-7B; 1 or 490 visual tokens."""  # noqa: E501
+    """merlin: Merlin's report model, an inflated ResNet-152 and a linear layer on RadLLaMA-7B; 1 or 490 tokens."""
     release = Release(
         # merlin-vlm 0.0.7 reads the first; the second is the file of earlier versions.
         (

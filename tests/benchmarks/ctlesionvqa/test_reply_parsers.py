@@ -1,8 +1,6 @@
-import doctest
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
 
 import pytest
 from hypothesis import given
@@ -22,7 +20,6 @@ from medtune.benchmarks.ctlesionvqa.reply_parsers import (
 from medtune.data.types import Question
 from medtune.eval.scoring.parsers.number_parsers import read_number
 
-MODULES = ["reply_parsers", "repeats", "scoring"]
 ANYTHING = st.one_of(
     st.text(),
     st.binary().map(lambda raw: raw.decode("utf-8", "replace")),
@@ -111,8 +108,3 @@ def test_phrases_are_equal_after_normalisation_alone() -> None:
         assert parser("<think>tail</think> head of pancreas.", question) == "Head of pancreas"
         assert parser("pancreas", question) == "pancreas"
         assert parser("", question) is None
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_doctests_pass(name: str) -> None:
-    assert doctest.testmod(import_module(f"medtune.benchmarks.ctlesionvqa.{name}")).failed == 0

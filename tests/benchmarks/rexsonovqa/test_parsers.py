@@ -1,6 +1,4 @@
-import doctest
 import json
-from importlib import import_module
 
 import pytest
 from hypothesis import given
@@ -108,9 +106,3 @@ def test_oracle_and_silence_in_points() -> None:
     assert rubric().value([answered(FREE, "")]) == 0
     with pytest.raises(ValueError, match="at least one"):
         rubric().value([])
-
-
-@pytest.mark.parametrize("name", ["letter_parsers", "scored_items", "judge_reply", "blind_against_video", "rubric"])
-def test_doctests_pass(name: str) -> None:
-    found = doctest.testmod(import_module(f"medtune.benchmarks.rexsonovqa.{name}"))
-    assert found.failed == 0

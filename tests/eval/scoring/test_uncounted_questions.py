@@ -1,6 +1,5 @@
 """Tests that every output with scores by likelihood says which questions they leave out."""
 
-import doctest
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -76,7 +75,3 @@ def test_comparisons_say_it() -> None:
     assert any(SAYS_SO in note for note in notes(found))
     assert compare_file(found).uncounted == {"CVE": 1, "RG": 1, "CG": 1}
     assert not any("Not counted" in note for note in notes(replace(found, uncounted={})))
-
-
-def test_doctests_pass() -> None:
-    assert doctest.testmod(baselines).failed == 0

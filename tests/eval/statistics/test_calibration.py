@@ -1,4 +1,3 @@
-import doctest
 from typing import Any
 
 import pytest
@@ -9,7 +8,6 @@ from scipy.special import softmax
 from sklearn.metrics import brier_score_loss
 from torchmetrics.functional.classification import binary_calibration_error
 
-from medtune.eval.statistics import calibration
 from medtune.eval.statistics.calibration import (
     ReliabilityBin,
     expected_calibration_error,
@@ -84,7 +82,3 @@ def test_refuses_what_is_no_probability() -> None:
         brier([0.5], [])
     with pytest.raises(ValueError, match="at least one bin"):
         left_closed_bins([0.5], [1], bins=0)
-
-
-def test_doctests_pass() -> None:
-    assert doctest.testmod(calibration).failed == 0

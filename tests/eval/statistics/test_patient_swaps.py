@@ -1,6 +1,5 @@
 """The test that swaps whole patients, against every arrangement tried by hand and against scipy."""
 
-import doctest
 import itertools
 from collections.abc import Callable, Sequence
 
@@ -163,7 +162,3 @@ def test_rows_that_do_not_pair_and_no_rows_are_refused() -> None:
         patient_p(mean_of([1.0, 0.0, 1.0, 1.0]), ["a", "b", "c"])
     with pytest.raises(ValueError, match="at least one question"):
         patient_p(mean_of([1.0]), [])
-
-
-def test_doctests_pass() -> None:
-    assert doctest.testmod(patient_swaps).failed == 0

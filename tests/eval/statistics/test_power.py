@@ -1,9 +1,6 @@
-import doctest
-
 import numpy as np
 import pytest
 
-from medtune.eval.statistics import power
 from medtune.eval.statistics.column_sums import mean_of
 from medtune.eval.statistics.intervals import gain_interval
 from medtune.eval.statistics.patient_swaps import patient_p
@@ -102,7 +99,3 @@ def test_correlation_of_patients_who_agree_and_who_do_not() -> None:
 def test_impossible_plans_are_refused(plan: Plan, wanted: str) -> None:
     with pytest.raises(ValueError, match=wanted):
         patients_needed(plan)
-
-
-def test_doctests_pass() -> None:
-    assert doctest.testmod(power).failed == 0

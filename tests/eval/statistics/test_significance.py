@@ -1,4 +1,3 @@
-import doctest
 import re
 from typing import Any
 
@@ -14,7 +13,6 @@ from medtune.eval.statistics.intervals import mean_interval, statistic_interval,
 from medtune.eval.statistics.patient_swaps import holm, mcnemar_exact, p_equals, p_text
 from medtune.eval.statistics.statistic import Recomputed
 from tests.eval.golden import near, recorded
-from tests.eval.statistics import other_definitions
 from tests.eval.statistics.other_definitions import (
     McNemar,
     benjamini_hochberg,
@@ -178,7 +176,3 @@ def test_many_pairs_are_sampled_and_the_seed_decides() -> None:
     found = paired_permutation(first, second, seed=1)
     assert found.arrangements == patient_swaps.MAX_ARRANGEMENTS
     assert found == paired_permutation(first, second, seed=1)
-
-
-def test_doctests_pass() -> None:
-    assert doctest.testmod(patient_swaps).failed == doctest.testmod(other_definitions).failed == 0

@@ -10,7 +10,7 @@ def pmc_vqa() -> Source:
 
 
 def pmc_vqa_2() -> Source:
-    """PMC-VQA, version 2, whose figures are no compound figures; medtune/benchmarks/pmc_vqa/release.py has the layout."""  # noqa: E501
+    """PMC-VQA, version 2, without compound figures; medtune/benchmarks/pmc_vqa/release.py has the layout."""
     return source_of(V2)
 
 
