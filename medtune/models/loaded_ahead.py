@@ -28,6 +28,7 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, si
 """What a terminal or a scheduler sends to all processes of a run."""
 _LEAST = 2
 _POLL_S = 0.005
+_REPORTED_S = 1.0
 _UNKNOWN = -1
 _ENDED = -1
 
@@ -77,7 +78,12 @@ def lost_readers_named() -> Iterator[None]:
         LostReaderError: A process was lost.
     """
     try:
-        yield
+        try:
+            yield
+        except (ConnectionError, EOFError):
+            # What a killed process shares breaks before the system reports its end, at which torch raises its error.
+            time.sleep(_REPORTED_S)
+            raise
     except RuntimeError as error:
         if not str(error).startswith("DataLoader worker"):
             raise

@@ -108,6 +108,23 @@ def test_a_killed_process_is_a_clear_error(groups: list[Shown]) -> None:
         raise RuntimeError("another error")
 
 
+def _torch_reports(number: int, frame: object) -> None:
+    raise RuntimeError("DataLoader worker (pid 1) is killed by signal: Killed.")
+
+
+@pytest.mark.parametrize("broken", [ConnectionResetError("reset by peer"), EOFError("no more")])
+def test_a_killed_process_is_named_if_what_it_shares_breaks_first(broken: Exception) -> None:
+    before = signal.signal(signal.SIGALRM, _torch_reports)
+    try:
+        with pytest.raises(LostReaderError, match="killed by signal"), lost_readers_named():
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            raise broken
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    with pytest.raises(type(broken), match=str(broken)), lost_readers_named():
+        raise broken
+
+
 def _read_slowly(reader: MediaReader, groups: Sequence[Shown]) -> None:
     with lost_readers_named(), reader:
         reader.expect(groups)
