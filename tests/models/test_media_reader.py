@@ -116,8 +116,8 @@ def _torch_reports(number: int, frame: object) -> None:
 def test_a_killed_process_is_named_if_what_it_shares_breaks_first(broken: Exception) -> None:
     before = signal.signal(signal.SIGALRM, _torch_reports)
     try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
         with pytest.raises(LostReaderError, match="killed by signal"), lost_readers_named():
-            signal.setitimer(signal.ITIMER_REAL, 0.2)
             raise broken
     finally:
         signal.signal(signal.SIGALRM, before)
