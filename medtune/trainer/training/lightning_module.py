@@ -192,7 +192,7 @@ class FineTuning(pl.LightningModule):
         read = self.model(batch.rows, encoded)
         counted_T = read.logprobs_T.where(read.sequence_T < batch.num_counted, 0.0)
         loss: Tensor = -counted_T.sum() / batch.step_target_tokens
-        # The value that is logged is summed in float64, so that it does not depend on how a step is divided into passes.
+        # What is logged is summed in float64, so that it does not depend on how a step is divided into passes.
         self._losses.add(-counted_T.detach().double().sum() / batch.step_target_tokens, batch.question_ids)
         return loss * gradient_divisor(
             self.trainer.strategy, world_size=self.trainer.world_size, accumulate=self.trainer.accumulate_grad_batches
