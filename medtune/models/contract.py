@@ -18,9 +18,8 @@ from medtune.data.media.load import Shape
 from medtune.data.media.videos.read import Sampling
 from medtune.data.types import Media, MediaKind, MediaRef
 from medtune.models.replies.growing import Wanted
-from medtune.models.sequence.layout import SequenceFamily
-from medtune.models.sequence.packing import PackedRows
-from medtune.models.sequence.prompts import PromptRows
+from medtune.models.sequence.builder import SequenceFamily
+from medtune.models.sequence.packing import PackedRows, PromptRows
 from medtune.models.tuning.plan import PartName
 
 PARTS: tuple[PartName, ...] = ("vision", "projector", "language")

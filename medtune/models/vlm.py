@@ -20,8 +20,7 @@ from medtune.models.contract import PARTS, Model, TargetLogprobs, set_training
 from medtune.models.placing import placed
 from medtune.models.replies.growing import NewTokens, Wanted, grown
 from medtune.models.sequence.end_tokens import cut_behind
-from medtune.models.sequence.packing import PackedRows
-from medtune.models.sequence.prompts import PromptRows
+from medtune.models.sequence.packing import PackedRows, PromptRows
 from medtune.models.target_logprobs import read_targets, whole_logits_because
 from medtune.models.tuning.plan import PartName
 

@@ -10,8 +10,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from medtune.data.media.volumes.transforms.ct_chat import PAPER
-from medtune.models import loaded_ahead
-from medtune.models.loaded_ahead import AHEAD, LOADED_BYTES, Turns, held_bytes, loader_bytes
+from medtune.models import media_reader
+from medtune.models.media_reader import AHEAD, LOADED_BYTES, Turns, held_bytes, loader_bytes
 from medtune.trainer.recipe.read import read_recipe
 
 BATCH = 1024 * 4
@@ -70,7 +70,7 @@ def test_a_process_that_ends_in_the_middle_is_not_kept_by_those_that_wait() -> N
 
 @pytest.mark.parametrize("fits", [3, 1])
 def test_no_more_than_the_limit_waits_and_all_come_in_order(monkeypatch: pytest.MonkeyPatch, fits: int) -> None:
-    monkeypatch.setattr(loaded_ahead, "LOADED_BYTES", fits * BATCH)
+    monkeypatch.setattr(media_reader, "LOADED_BYTES", fits * BATCH)
     turns = Turns(4)
     numbers = Numbers(turns)
     turns.begin(5)

@@ -13,7 +13,7 @@ from medtune.data.media.volumes.transforms.m3d import M3DTransform
 from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform
 from medtune.data.types import Media, MediaRef
 from medtune.models.media_reader import read_item
-from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.volumes.volume_parts import VolumeInput
 
 SMALL = M3DTransform(window_hu=None, size=(8, 8, 8))
 LPS = np.diag([-2.0, -2.0, 5.0, 1.0])

@@ -16,9 +16,8 @@ import torch
 from medtune.data.media.load import Shape, media_shape
 from medtune.data.media.videos.read import Sampling
 from medtune.data.types import Image, Media, MediaKind, MediaRef, require_kind
-from medtune.models import loaded_ahead
-from medtune.models.loaded_ahead import LostReaderError, lost_readers_named
-from medtune.models.media_reader import MediaReader, Shown
+from medtune.models import media_reader
+from medtune.models.media_reader import LostReaderError, MediaReader, Shown, lost_readers_named
 from medtune.trainer.launch.stop import STOP_SIGNALS
 
 NUM = 8
@@ -116,7 +115,7 @@ def _torch_reports(number: int, frame: object) -> None:
 def test_a_killed_process_is_named_if_what_it_shares_breaks_first(broken: Exception) -> None:
     before = signal.signal(signal.SIGALRM, _torch_reports)
     try:
-        with pytest.raises(LostReaderError, match="killed by signal"), lost_readers_named():
+        with pytest.raises(LostReaderError, match="killed by signal"), lost_readers_named():  # noqa: PT012
             signal.setitimer(signal.ITIMER_REAL, 0.2)
             raise broken
     finally:
@@ -140,14 +139,14 @@ def _stops_its_group(pixels_HWC: torch.Tensor) -> None:
 
 
 def test_signals_to_stop_leave_the_processes_to_their_parent(groups: list[Shown]) -> None:
-    assert loaded_ahead.STOP_SIGNALS == STOP_SIGNALS
+    assert media_reader.STOP_SIGNALS == STOP_SIGNALS
     with MediaReader(Pixels(_stops_its_group), workers=2) as reader:
         reader.expect(groups)
         assert len(_all(reader, groups)) == NUM
 
 
 def test_an_end_in_the_middle_lets_all_processes_go(groups: list[Shown], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loaded_ahead, "LOADED_BYTES", 1)
+    monkeypatch.setattr(media_reader, "LOADED_BYTES", 1)
     others = set(multiprocessing.active_children())
     with MediaReader(Pixels(), workers=2) as reader:
         reader.expect(groups)
@@ -160,7 +159,7 @@ def test_an_end_in_the_middle_lets_all_processes_go(groups: list[Shown], monkeyp
 
 
 def test_no_more_than_the_limit_is_read_ahead(groups: list[Shown], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loaded_ahead, "LOADED_BYTES", 1)
+    monkeypatch.setattr(media_reader, "LOADED_BYTES", 1)
     read = torch.zeros(1, dtype=torch.int64).share_memory_()
     many = [group[:1] for group in groups] * 3
     with MediaReader(Pixels(lambda pixels_HWC: read.add_(1)), workers=4) as reader:

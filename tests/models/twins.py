@@ -16,7 +16,7 @@ from medtune.data.media.images import Size
 from medtune.data.types import Image, Video
 from medtune.models.assemble import ZooEntry, any_entry, zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.sequence.layout import Sequence
+from medtune.models.sequence.builder import Sequence
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.transformers_vlm.families import find_family

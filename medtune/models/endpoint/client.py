@@ -12,10 +12,10 @@ from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, NoReturn
 
-from medtune.models.endpoint.budget import Budget
 from medtune.models.endpoint.messages import Body, Tokens
 from medtune.models.endpoint.replies import (
     CONTENT_FILTER,
+    Budget,
     Reply,
     ReplyCache,
     UnreadableReplyError,

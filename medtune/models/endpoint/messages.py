@@ -20,7 +20,7 @@ from medtune.data.media.videos.read import Sampling
 from medtune.data.media.volumes.slices import AxialPictures, axial_pictures
 from medtune.data.types import Image, Media, MediaKind, MediaRef, Prompt, Turn, Video, Volume
 from medtune.models.endpoint.settings import Endpoint
-from medtune.models.sequence.conversation import Piece, user_turns
+from medtune.models.sequence.builder import Piece, user_turns
 
 Body = dict[str, Any]
 """The body of a request: a JSON object."""

@@ -9,7 +9,7 @@
     ANSWER<|eot_id|>
 
 medtune may not ship the published system prompt (CC-BY-NC-SA). It is read from the user's copy of the published code,
-or from the recipe (`medtune.models.weights.releases.release_words`).
+or from the recipe (`medtune.models.weights.releases.release_folder`).
 
 Source: ibrahimethemhamamci/CT-CHAT@33c9b973; the turns are those of Llama 3.1's chat template.
 """
@@ -24,10 +24,8 @@ from transformers import PreTrainedTokenizerFast
 
 from medtune.data.media.load import Shape
 from medtune.data.types import Turn
-from medtune.models.sequence.builder import SequenceBuilder
-from medtune.models.sequence.conversation import refuse_conversation, without_marks
-from medtune.models.sequence.layout import Sequence
-from medtune.models.sequence.plain_text import PlainText
+from medtune.models.sequence.builder import Sequence, SequenceBuilder, refuse_conversation, without_marks
+from medtune.models.sequence.chat_template import PlainText
 
 NUM_TOKENS = 256
 OPEN, HEAD, END_HEAD, END_TURN = "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"

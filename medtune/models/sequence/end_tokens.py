@@ -8,7 +8,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from medtune.data.media.load import Shape
 from medtune.data.types import Turn
-from medtune.models.sequence.layout import Sequence, SequenceFamily
+from medtune.models.sequence.builder import Sequence, SequenceFamily
 
 
 def ended_by(

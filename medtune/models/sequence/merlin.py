@@ -20,10 +20,8 @@ from transformers import PreTrainedTokenizerFast
 
 from medtune.data.media.load import Shape
 from medtune.data.types import Turn
-from medtune.models.sequence.builder import SequenceBuilder
-from medtune.models.sequence.conversation import refuse_conversation, without_marks
-from medtune.models.sequence.layout import Sequence
-from medtune.models.sequence.plain_text import PlainText
+from medtune.models.sequence.builder import Sequence, SequenceBuilder, refuse_conversation, without_marks
+from medtune.models.sequence.chat_template import PlainText
 
 MARK = "###\n"
 REPORT_STOP_ID = 48134

@@ -12,7 +12,7 @@ from typing import Any
 
 from medtune.data.media.images import Size
 from medtune.data.media.videos.read import Frames
-from medtune.models.sequence.layout import Placement
+from medtune.models.sequence.builder import Placement
 from medtune.models.sequence.processor_template import MediaText, ProcessorTemplate, Writing, Written
 
 

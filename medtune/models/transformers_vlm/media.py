@@ -17,7 +17,7 @@ from medtune.data.media.load import Shape, media_shape
 from medtune.data.media.videos.read import Sampling
 from medtune.data.media.volumes.slices import AxialPictures
 from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, Volume, require_kind
-from medtune.models.transformers_vlm.wiring import Pixels
+from medtune.models.transformers_vlm.family import Pixels
 
 
 @dataclass(frozen=True, slots=True)

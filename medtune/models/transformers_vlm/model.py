@@ -17,13 +17,11 @@ from medtune.models.contract import Encoded, Model, TargetLogprobs, joined, root
 from medtune.models.placing import placed
 from medtune.models.replies.growing import NewTokens, Wanted, grown
 from medtune.models.sequence.end_tokens import cut_behind
-from medtune.models.sequence.packing import PackedRows, ShownSpan, spans_of_rows
-from medtune.models.sequence.prompts import PromptRows
+from medtune.models.sequence.packing import PackedRows, PromptRows, ShownSpan, spans_of_rows
 from medtune.models.target_logprobs import read_targets, whole_logits_because
-from medtune.models.transformers_vlm.family import language_model
+from medtune.models.transformers_vlm.family import Pixels, Step, Wiring, attended_spans, language_model
 from medtune.models.transformers_vlm.tower_segments import attend_segments_together
 from medtune.models.transformers_vlm.visual_tokens import stays_on_host
-from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring, attended_spans
 from medtune.models.tuning.plan import PartName
 
 

@@ -30,7 +30,7 @@ from medtune.models.nano import volume
 from medtune.models.nano.tokenizer import byte_tokenizer
 from medtune.models.parts.entry import OwnParts, parts_entry
 from medtune.models.pocket import efficientnet_lite0, smollm2
-from medtune.models.sequence.chatml import CLOSE, OPEN, ChatML
+from medtune.models.sequence.chat_template import CLOSE, OPEN, ChatML
 from medtune.models.sequence.end_tokens import ContextLimited
 from medtune.models.towers.image_tower import GridTower, ImageTransform
 from medtune.models.vlm import VisionLanguageModel

@@ -37,12 +37,10 @@ from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
 from medtune.models.towers.radfm_vit import RadFMViT
 from medtune.models.volumes.ctvit_code_input import as_codes
 from medtune.models.volumes.organ_cropped import cropped
-from medtune.models.volumes.volume_input import VolumeInput
-from medtune.models.volumes.volume_parts import RadFMInput, VolumeParts, chosen, skeleton
-from medtune.models.weights.keymaps import radfm as radfm_keys
-from medtune.models.weights.keymaps.key_map import KeyMap, Rule, rename
-from medtune.models.weights.keymaps.read_file import Deferred
+from medtune.models.volumes.volume_parts import RadFMInput, VolumeInput, VolumeParts, chosen, skeleton
+from medtune.models.weights.keymaps.key_map import Deferred, KeyMap, Rule, rename
 from medtune.models.weights.loading_options import CODES, DEFAULT, Loading
+from medtune.models.weights.releases import volume_release as radfm_keys
 from medtune.models.weights.releases.volume_release import Release, release_entry
 
 _MODULES = ((0, "conv1"), (1, "bn1"), (4, "layer1"), (5, "layer2"), (6, "layer3"), (7, "layer4"))

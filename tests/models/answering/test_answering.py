@@ -18,8 +18,8 @@ from medtune.data.types import MediaGroup, MediaRef, Prediction, Prompt, Questio
 from medtune.models.answering import Asked, LocalAnswerer, budgeted
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.sequence.layout import IGNORED
-from medtune.models.sequence.layout import Sequence as Layout
+from medtune.models.sequence.builder import IGNORED
+from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.vlm import VisionLanguageModel

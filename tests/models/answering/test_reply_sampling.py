@@ -11,7 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from medtune.data.media.load import BLANKS
 from medtune.data.types import MediaGroup, Prompt, Question, Request
 from medtune.models.answering import LocalAnswerer
-from medtune.models.reply_sampling import drawn
+from medtune.models.replies.growing import drawn
 from tests.models.twins import twin
 
 SIZES: dict[str, Any] = {

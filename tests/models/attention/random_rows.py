@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from medtune.models.attention.columns import BLOCK, PLACE
-from medtune.models.sequence.layout import IGNORED, Sequence, Span
+from medtune.models.sequence.builder import IGNORED, Sequence, Span
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import Tree, grow
 

@@ -13,7 +13,7 @@ from medtune.models.attention.columns import BLOCK, PLACE
 from medtune.models.attention.decoder import WIDTH, block_mask, kernel_masks
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
-from medtune.models.transformers_vlm import wiring
+from medtune.models.transformers_vlm import family
 from tests.models.attention.random_rows import dense, many_branches, random_rows
 from tests.models.tampering import all_seen
 from tests.models.twins import layout, seen, twin
@@ -101,7 +101,7 @@ def test_flex_attention_reads_the_same_as_the_columns(name: str, monkeypatch: py
     with torch.no_grad():
         media = seen(assembled, name, 0)
         wanted = assembled.model(rows, media).sums(6)
-        monkeypatch.setattr(wiring, "carried", in_blocks)
+        monkeypatch.setattr(family, "carried", in_blocks)
         found, wrong = (assembled.model(each, media).sums(6) for each in (rows, all_seen(rows)))
     assert found.tolist() == pytest.approx(wanted.tolist(), abs=1e-4)
     assert float((wrong - wanted).abs().max()) > 1e-2

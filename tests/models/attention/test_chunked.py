@@ -5,9 +5,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from medtune.models.attention import chunked as module
-from medtune.models.attention.chunked import chunked, continued
-from medtune.models.attention.columns import BLOCK, PLACE
+from medtune.models.attention import columns as module
+from medtune.models.attention.columns import BLOCK, PLACE, chunked, continued
 from tests.models.attention.random_rows import dense, random_rows
 
 COLUMNS = {"tree": PLACE, "window": PLACE + 1, "blocks": BLOCK + 1}

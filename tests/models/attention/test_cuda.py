@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from medtune.models.attention.chunked import chunked
-from medtune.models.attention.columns import BLOCK, PLACE
+from medtune.models.attention.columns import BLOCK, PLACE, chunked
 from medtune.models.attention.decoder import carried, tree_attention
 from tests.models.attention.random_rows import random_rows
 

@@ -9,7 +9,7 @@ from transformers import BloomConfig, BloomForCausalLM, MistralConfig, MistralFo
 from medtune.models.assemble import zoo_entry
 from medtune.models.attention.columns import PLACE
 from medtune.models.attention.decoder import NAME, carried, take_columns
-from medtune.models.sequence.layout import IGNORED, Sequence
+from medtune.models.sequence.builder import IGNORED, Sequence
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from tests.models.tampering import all_seen

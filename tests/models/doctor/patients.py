@@ -11,16 +11,14 @@ from medtune.data.types import MEDIA_MARK, MediaRef, Prompt, Question, Turn
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.doctor.answers import Asking
-from medtune.models.doctor.asked import AskedQuestion
-from medtune.models.doctor.check import TOLERANCE, Check, computing_type
 from medtune.models.doctor.find_reference import reference_of
 from medtune.models.doctor.learning import GRADIENT_TOLERANCE
-from medtune.models.doctor.proof import proof, training_proof
-from medtune.models.doctor.saving import Saving
+from medtune.models.doctor.proof import Saving, proof, training_proof
+from medtune.models.doctor.reference import TOLERANCE, AskedQuestion, Check, computing_type
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.tuning.apply import adapt, set_learning
 from medtune.models.tuning.plan import Lora, PartTuning, Precision, Tuning
-from medtune.models.tuning.precision import NARROW, precise, set_types
+from medtune.models.tuning.quantize import NARROW, precise, set_types
 from medtune.models.weights.loading_options import DEFAULT, Loading
 from tests.models.transformers_vlm.asking import saved
 from tests.models.twins import MODELS, OF_TRANSFORMERS, picture

@@ -12,8 +12,7 @@ from medtune.models.answering import LocalAnswerer, TargetRead
 from medtune.models.contract import Assembled
 from medtune.models.doctor.weights import adapter_check, weights_check
 from medtune.models.sequence import qwen_vl
-from medtune.models.weights.base_samples import BASE, base_samples
-from medtune.models.weights.checkpoint import write_trained
+from medtune.models.weights.checkpoint import BASE, base_samples, write_trained
 from tests.models.doctor.patients import asked_about, checkpoint, examined, failed, opened, pictures, trained
 
 NAME = "nano_qwen25vl"

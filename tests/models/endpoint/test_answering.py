@@ -17,10 +17,10 @@ from medtune.data.media.images import Size
 from medtune.data.media.load import load_media, media_shape
 from medtune.data.media.volumes.slices import axial_pictures
 from medtune.data.types import Image, MediaGroup, MediaRef, Prediction, Prompt, Question, Request, Volume, VolumesAs
-from medtune.models.endpoint.answering import EndpointAnswerer
-from medtune.models.endpoint.budget import CostCapError
 from medtune.models.endpoint.client import EndpointError
 from medtune.models.endpoint.messages import data_urls, sampling, sent_shape, sent_sizes
+from medtune.models.endpoint.replies import CostCapError
+from medtune.models.endpoint.served import EndpointAnswerer
 from medtune.models.endpoint.settings import Endpoint
 from tests.data.media.videos.synthetic_videos import mp4, numbers
 from tests.data.media.volumes.synthetic_volumes import nifti

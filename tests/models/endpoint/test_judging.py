@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from medtune.data.types import JudgeRequest, PredictionKey
-from medtune.models.endpoint.budget import CostCapError
 from medtune.models.endpoint.client import EndpointError
 from medtune.models.endpoint.judging import EndpointJudge
+from medtune.models.endpoint.replies import CostCapError
 from medtune.models.endpoint.settings import Endpoint
 from tests.models.endpoint.chat_server import ChatServer, Said, asked_text, completion, failure
 from tests.models.endpoint.conftest import Opened

@@ -15,9 +15,9 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from medtune.data.types import MediaGroup, MediaRef, Prediction, Prompt, Question, Request
 from medtune.models.answering import LocalAnswerer
-from medtune.models.endpoint.answering import EndpointAnswerer, OptionsError
 from medtune.models.endpoint.client import NoReplyError
 from medtune.models.endpoint.replies import MOST_ROWS
+from medtune.models.endpoint.served import EndpointAnswerer, OptionsError
 from medtune.models.endpoint.settings import Endpoint
 from medtune.models.weights.export import write_exported
 from tests.models.endpoint.chat_server import ChatServer, Said, completion

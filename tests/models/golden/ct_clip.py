@@ -7,8 +7,7 @@ from torch import Tensor, nn
 
 from medtune.models.projectors.coca import CoCaConfig, CoCaProjector
 from medtune.models.towers.ctvit import CTViT, CTViTConfig
-from medtune.models.weights.keymaps.key_map import load_published
-from medtune.models.weights.keymaps.read_file import at_hand
+from medtune.models.weights.keymaps.key_map import at_hand, load_published
 from medtune.models.weights.releases import ct_chat_release
 from tests.models.golden.file import GoldenFile, seen_outputs
 

@@ -7,8 +7,7 @@ from torch import Tensor, nn
 
 from medtune.models.projectors.spatial_pool import SpatialPoolProjector
 from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
-from medtune.models.weights.keymaps.key_map import load_published
-from medtune.models.weights.keymaps.read_file import at_hand
+from medtune.models.weights.keymaps.key_map import at_hand, load_published
 from medtune.models.zoo import volumes
 from tests.models.golden.file import GoldenFile, seen_outputs
 

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from medtune.models.projectors.linear import linear
 from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
-from medtune.models.weights.keymaps.key_map import KeyMap, Rule, load_published
-from medtune.models.weights.keymaps.read_file import at_hand
+from medtune.models.weights.keymaps.key_map import KeyMap, Rule, at_hand, load_published
 from medtune.models.zoo import volumes
 from tests.models.golden.file import GoldenFile, seen_outputs
 

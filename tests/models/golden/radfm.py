@@ -7,9 +7,8 @@ from torch import Tensor, nn
 
 from medtune.models.projectors.perceiver import PerceiverConfig, PerceiverProjector
 from medtune.models.towers.radfm_vit import RadFMViT, RadFMViTConfig
-from medtune.models.weights.keymaps import radfm
-from medtune.models.weights.keymaps.key_map import load_published
-from medtune.models.weights.keymaps.read_file import at_hand
+from medtune.models.weights.keymaps.key_map import at_hand, load_published
+from medtune.models.weights.releases import volume_release
 from tests.models.golden.file import GoldenFile, seen_outputs
 
 _VISION = "embedding_layer.vision_encoder."
@@ -46,7 +45,7 @@ def vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
         tower = RadFMViT(vision_config(golden))
         projector = PerceiverProjector(resampler, golden.width_of("embedding_layer.fc.bias"))
     model = nn.ModuleDict({"vision": tower, "projector": projector}).eval()
-    load_published(model, at_hand(golden.tensors()), radfm.KEY_MAP, where=str(golden.path))
+    load_published(model, at_hand(golden.tensors()), volume_release.KEY_MAP, where=str(golden.path))
     points = {
         "patch_embedding": "vision.patch_embedding",
         "position": "vision.positions",

@@ -20,8 +20,8 @@ from medtune.data.media.load import Shape
 from medtune.data.media.videos.read import Frames
 from medtune.models.assemble import zoo_entry
 from medtune.models.nano.transformers_vlm import Nano, write_nano
+from medtune.models.sequence.builder import Sequence, SequenceFamily
 from medtune.models.sequence.end_tokens import ended_by, read_generation
-from medtune.models.sequence.layout import Sequence, SequenceFamily
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.loading import read_processor
 from medtune.models.transformers_vlm.media import ProcessorTransform

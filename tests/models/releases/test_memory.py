@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from torch import nn
 from medtune.models.weights.keymaps.key_map import KeyMap, Rule, load_published
-from medtune.models.weights.keymaps.read_file import open_checkpoint
+from medtune.models.weights.keymaps.key_map import open_checkpoint
 
 
 def held_mb():

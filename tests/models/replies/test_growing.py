@@ -7,11 +7,9 @@ import pytest
 import torch
 
 from medtune.models.contract import Assembled
-from medtune.models.replies.growing import Wanted, grown
-from medtune.models.reply_sampling import drawn
-from medtune.models.sequence.layout import Sequence
-from medtune.models.sequence.packing import PackedRows, Shown, pack
-from medtune.models.sequence.prompts import pad_left
+from medtune.models.replies.growing import Wanted, drawn, grown
+from medtune.models.sequence.builder import Sequence
+from medtune.models.sequence.packing import PackedRows, Shown, pack, pad_left
 from medtune.models.sequence.tree import grow
 from tests.models.tampering import all_seen, moved
 from tests.models.twins import EVERY_TWIN, layout, seen, twin

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medtune.models.replies.growing import Prompted, reply_rows
-from medtune.models.sequence.layout import IGNORED, Sequence, Span
+from medtune.models.sequence.builder import IGNORED, Sequence, Span
 
 
 def _prompt(words: list[int], media: int | None) -> Prompted:

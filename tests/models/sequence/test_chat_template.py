@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medtune.models.sequence.builder import IGNORED
 from medtune.models.sequence.chat_template import ChatTemplate
-from medtune.models.sequence.layout import IGNORED
 from tests.models.weights.languages import TEMPLATE, tokenizer
 
 FAMILY = ChatTemplate(tokenizer(), num_media_tokens=3)

@@ -16,7 +16,7 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.nano.transformers_vlm import write_nano
 from medtune.models.sequence.end_tokens import read_generation
-from medtune.models.sequence.prompts import pad_left
+from medtune.models.sequence.packing import pad_left
 from medtune.models.weights.loading_options import Loading
 from medtune.models.zoo.nano_any_size import build_qwen25vl
 

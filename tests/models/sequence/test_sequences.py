@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medtune.models.nano.pocket import chatml_tokenizer
-from medtune.models.sequence.chatml import CLOSE, OPEN, ChatML
-from medtune.models.sequence.layout import IGNORED
-from medtune.models.sequence.prompts import pad_left
+from medtune.models.sequence.builder import IGNORED
+from medtune.models.sequence.chat_template import CLOSE, OPEN, ChatML
+from medtune.models.sequence.packing import pad_left
 
 FAMILY = ChatML(chatml_tokenizer(), num_media_tokens=4)
 

@@ -13,11 +13,8 @@ from numpy.typing import NDArray
 
 from medtune.models.answering import Visit
 from medtune.models.contract import Assembled
-from medtune.models.loaded_ahead import lost_readers_named
-from medtune.models.media_reader import MediaReader
-from medtune.models.sharding.divide import is_divided
-from medtune.models.sharding.lock_step import InTurns, lock_step
-from medtune.models.sharding.turns import RanksFailedError, StoppedInTurn
+from medtune.models.media_reader import MediaReader, lost_readers_named
+from medtune.models.sharding.lock_step import InTurns, RanksFailedError, StoppedInTurn, is_divided, lock_step
 from tests.models.sharding.divide import (
     Answers,
     answerer_of,

@@ -16,7 +16,7 @@ from medtune.models.answering import LocalAnswerer, Visit
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled, Model
 from medtune.models.media_reader import MediaReader
-from medtune.models.sharding.divide import divide, ranks_mesh
+from medtune.models.sharding.lock_step import divide, ranks_mesh
 
 NEW_TOKENS = 3
 Answers = dict[PredictionKey, Prediction]

@@ -13,14 +13,14 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 
 from medtune.models.contract import Model
 from medtune.models.nano.pocket import FEATURE_WIDTH, tower
-from medtune.models.sequence.layout import IGNORED, Sequence
+from medtune.models.sequence.builder import IGNORED, Sequence
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
-from medtune.models.sharding.divide import divide, ranks_mesh
+from medtune.models.sharding.lock_step import divide, ranks_mesh
 from medtune.models.sharding.unread import leaving_weights_unread
 from medtune.models.tuning.apply import adapt, set_learning
 from medtune.models.tuning.plan import Lora, PartTuning, Tuning
-from medtune.models.tuning.precision import set_types
+from medtune.models.tuning.quantize import set_types
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.causal_language import read_language
 from medtune.models.zoo.pocket import GridMixer

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import torch
 
 from medtune.models.contract import Assembled, Model
-from medtune.models.sharding.divide import read_weight
+from medtune.models.sharding.lock_step import read_weight
 from medtune.models.sharding.unread import leaving_weights_unread
 from medtune.models.tuning.apply import adapt
 from medtune.models.tuning.plan import Lora, PartTuning, Precision, Tuning
-from medtune.models.tuning.precision import set_rest, set_types, stored_types
+from medtune.models.tuning.quantize import set_rest, set_types, stored_types
 
 TUNING = Tuning(PartTuning("frozen"), PartTuning("full", lr=1e-3), PartTuning("lora", lr=1e-3, lora=Lora(r=4)))
 

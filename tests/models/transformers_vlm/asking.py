@@ -10,8 +10,8 @@ from torch import Tensor
 
 from medtune.data.types import Image
 from medtune.models.contract import Assembled
-from medtune.models.sequence.layout import Sequence
-from medtune.models.sequence.prompts import PromptRows, pad_left
+from medtune.models.sequence.builder import Sequence
+from medtune.models.sequence.packing import PromptRows, pad_left
 from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.transformers_vlm.model import TransformersVlm
 from tests.models.twins import twin

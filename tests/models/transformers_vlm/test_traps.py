@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from medtune.data.media.images import Size
-from medtune.models.sequence.layout import IGNORED
+from medtune.models.sequence.builder import IGNORED
 from medtune.models.sequence.processor_template import ProcessorTemplate
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.visual_tokens import VisualTokens

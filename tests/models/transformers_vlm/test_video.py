@@ -12,7 +12,7 @@ from medtune.data.media.images import Size
 from medtune.data.media.videos.read import Frames
 from medtune.data.types import MediaRef, Video
 from medtune.models.media_reader import read_item
-from medtune.models.sequence.layout import Sequence
+from medtune.models.sequence.builder import Sequence
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.transformers_vlm.families import find_family

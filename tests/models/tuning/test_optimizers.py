@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from medtune.models.tuning.optimizers import build_optimizer
+from medtune.models.tuning.apply import build_optimizer
 from medtune.models.tuning.plan import OptimizerName
 
 

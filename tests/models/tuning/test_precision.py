@@ -10,8 +10,7 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Model
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Mode, PartTuning, Precision, Tuning
-from medtune.models.tuning.precision import precise, set_types
-from medtune.models.tuning.quantize import quantize_language
+from medtune.models.tuning.quantize import precise, quantize_language, set_types
 from tests.models.twins import EVERY_TWIN, TWINS, in_type, logprobs
 
 CPU = torch.device("cpu")

@@ -14,8 +14,7 @@ from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.apply import PartRow, apply_tuning
 from medtune.models.tuning.plan import Lora, PartTuning, Precision, Tuning
-from medtune.models.tuning.precision import precise, set_types
-from medtune.models.tuning.quantize import quantize_language
+from medtune.models.tuning.quantize import precise, quantize_language, set_types
 from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
 from tests.models.twins import EVERY_TWIN, TWINS, expanded
 

@@ -14,7 +14,7 @@ from transformers import (
     get_linear_schedule_with_warmup,
 )
 
-from medtune.models.tuning.optimizers import share_of_peak
+from medtune.models.tuning.apply import share_of_peak
 from medtune.models.tuning.plan import ScheduleName
 
 STEPS, WARMUP = 20, 4

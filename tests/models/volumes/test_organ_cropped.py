@@ -11,7 +11,7 @@ from medtune.data.types import MediaRef
 from medtune.models.assemble import zoo_entry
 from medtune.models.media_reader import read_item
 from medtune.models.nano.volume import llama, tokenizer
-from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.export import assemble_model
 from medtune.models.weights.loading_options import Loading
 from medtune.models.zoo.nano_volumes import m3d_parts

@@ -13,8 +13,7 @@ from medtune.data.types import Image, Volume
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.nano import volume as nano_volume
-from medtune.models.sequence.packing import PackedRows, Shown, pack
-from medtune.models.sequence.prompts import PromptRows, pad_left
+from medtune.models.sequence.packing import PackedRows, PromptRows, Shown, pack, pad_left
 from medtune.models.sequence.radfm import RadFM
 from medtune.models.sequence.tree import grow
 from medtune.models.vlm import VisionLanguageModel

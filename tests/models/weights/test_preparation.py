@@ -7,11 +7,9 @@ import pytest
 from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform
 from medtune.models import assemble
 from medtune.models.volumes.ctvit_code_input import CodesInput
-from medtune.models.volumes.volume_input import VolumeInput
-from medtune.models.volumes.volume_parts import RadFMInput
-from medtune.models.weights.export import assemble_model, write_exported
+from medtune.models.volumes.volume_parts import RadFMInput, VolumeInput
+from medtune.models.weights.export import assemble_model, volume_input, write_exported
 from medtune.models.weights.loading_options import CODES, Loading
-from medtune.models.weights.preparation import volume_input
 from tests.models.twins import OF_VOLUMES
 
 WITHOUT_WEIGHTS = ("radfm", "m3d_llama2", "m3d_phi3", "ct_chat", "merlin", "pocket_ct", "parts")

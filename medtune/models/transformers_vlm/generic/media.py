@@ -12,8 +12,8 @@ from medtune.data.media.load import Shape, media_shape
 from medtune.data.media.videos.read import Sampling
 from medtune.data.media.volumes.slices import AxialPictures
 from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, Volume, require_kind
+from medtune.models.transformers_vlm.family import Pixels
 from medtune.models.transformers_vlm.generic.conversation import Asked, Conversations, Medium, as_image, as_video
-from medtune.models.transformers_vlm.wiring import Pixels
 
 _TEXT = ("input_ids", "attention_mask", "labels")
 """The processor's outputs that medtune has of its own."""

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from medtune.models.contract import Assembled, Model, root_of
-from medtune.models.tuning.adapted_layers import is_adapted
+from medtune.models.tuning.quantize import is_adapted
 from medtune.models.weights.adapters.write import ABOUT, PARTS_FILE, PREFIX, WEIGHTS, merged_layer
 from medtune.models.weights.assets import AssetError
 

@@ -35,11 +35,16 @@ from medtune.models.sharding.unread import convert_when_read, forget_conversions
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.causal_language import read_language
-from medtune.models.weights.keymaps.key_map import KeyMap, Rule, check_published, load_published
-from medtune.models.weights.keymaps.read_file import Stored, open_checkpoint
+from medtune.models.weights.keymaps.key_map import (
+    KeyMap,
+    Rule,
+    Stored,
+    check_published,
+    load_published,
+    open_checkpoint,
+)
 from medtune.models.weights.loading_options import Loading
-from medtune.models.weights.releases.release_folder import release_folder, weight_files
-from medtune.models.weights.releases.release_words import Words, system_prompt_of
+from medtune.models.weights.releases.release_folder import Words, release_folder, system_prompt_of, weight_files
 from medtune.models.weights.tokenizer import read_json, read_tokenizer
 
 _PROJECTOR = r"(?:base_model\.model\.)?model\.mm_projector\."

@@ -10,9 +10,9 @@ from medtune.data.media.load import Shape
 from medtune.data.types import Image, MediaRef, Video
 from medtune.models.contract import Assembled
 from medtune.models.doctor.answers import Asking
-from medtune.models.doctor.check import TOLERANCE
 from medtune.models.doctor.find_reference import reference_of
 from medtune.models.doctor.proof import proof
+from medtune.models.doctor.reference import TOLERANCE
 from medtune.models.transformers_vlm.generic.loading import read_config, read_generic
 from medtune.models.weights.loading_options import Loading
 from tests.models.doctor.patients import asked_about, failed

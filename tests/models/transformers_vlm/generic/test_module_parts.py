@@ -14,7 +14,7 @@ from transformers import (
 from medtune.models.contract import root_of
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.generic.loading import generic_skeleton
-from medtune.models.transformers_vlm.generic.module_parts import find_parts
+from medtune.models.transformers_vlm.generic.model import find_parts
 from tests.models.transformers_vlm.generic.checkpoints import BUILDERS
 from tests.models.twins import MODELS, OF_TRANSFORMERS, twin
 

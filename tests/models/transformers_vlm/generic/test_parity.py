@@ -10,9 +10,8 @@ import torch
 
 from medtune.data.types import Image, Turn
 from medtune.models.contract import Assembled
-from medtune.models.sequence.layout import Sequence
-from medtune.models.sequence.packing import PackedRows, Shown, pack
-from medtune.models.sequence.prompts import pad_left
+from medtune.models.sequence.builder import Sequence
+from medtune.models.sequence.packing import PackedRows, Shown, pack, pad_left
 from medtune.models.sequence.tree import grow
 from medtune.models.transformers_vlm.generic.loading import from_checkpoint
 from medtune.models.weights.loading_options import Loading

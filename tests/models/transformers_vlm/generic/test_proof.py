@@ -11,10 +11,10 @@ import torch
 from medtune.data.types import MediaRef
 from medtune.models.contract import Assembled
 from medtune.models.doctor.answers import Asking
-from medtune.models.doctor.check import TOLERANCE, Check
 from medtune.models.doctor.find_reference import reference_of
 from medtune.models.doctor.proof import proof
-from medtune.models.sequence.layout import IGNORED
+from medtune.models.doctor.reference import TOLERANCE, Check
+from medtune.models.sequence.builder import IGNORED
 from medtune.models.transformers_vlm.generic.loading import from_checkpoint
 from medtune.models.weights.loading_options import Loading
 from tests.models.doctor.patients import asked_about, failed, pictures
