@@ -7,7 +7,7 @@ import torch
 
 from medtune.models.attention.columns import BLOCK, PLACE, chunked
 from medtune.models.attention.decoder import carried, tree_attention
-from tests.models.attention.random_rows import random_rows
+from tests.models.attention.test_block_mask import random_rows
 
 pytestmark = pytest.mark.gpu
 

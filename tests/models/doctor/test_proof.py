@@ -22,7 +22,7 @@ from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.loading_options import DEFAULT, Loading
 from tests.data.media.videos.synthetic_videos import mp4
 from tests.data.media.volumes.synthetic_volumes import nifti
-from tests.models.doctor.patients import (
+from tests.models.doctor.test_faults import (
     TUNING,
     asked_about,
     checkpoint,

@@ -28,7 +28,7 @@ from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.weights.loading_options import Loading
 from medtune.models.zoo.nano_any_size import build_qwen2vl, build_qwen3vl, build_qwen25vl
 from medtune.models.zoo.nano_hub import build_gemma3, build_mllama
-from tests.models.transformers_vlm.asking import whole
+from tests.models.transformers_vlm.test_parity import whole
 from tests.models.twins import twin
 
 FOLDER = Path(os.environ.get("MEDTUNE_GOLDEN") or Path(__file__).parents[4] / "shared" / "golden") / "checkpoints"

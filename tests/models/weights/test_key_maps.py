@@ -11,7 +11,7 @@ from medtune.models.towers.merlin_resnet import MerlinResNetConfig
 from medtune.models.weights.keymaps.key_map import KeyMap, Rule, at_hand, load_published, rename, translate
 from medtune.models.weights.releases import ct_chat_release, volume_release
 from medtune.models.zoo import volumes
-from tests.models.golden.merlin import CONTRASTIVE, MerlinWithHeads
+from tests.models.golden.towers import CONTRASTIVE, MerlinWithHeads
 
 VIT = KeyMap(
     checkpoint="M3D-CLIP's pretrained_ViT.bin",
