@@ -238,10 +238,10 @@ class Numbers(Dataset[torch.Tensor]):
 LEFT = """
 import sys
 from torch.utils.data import DataLoader
-from medtune.models import loaded_ahead
+from medtune.models import media_reader
 from tests.models.test_media_reader import Numbers
-loaded_ahead.LOADED_BYTES = 1
-turns = loaded_ahead.Turns(2)
+media_reader.LOADED_BYTES = 1
+turns = media_reader.Turns(2)
 numbers = Numbers(turns)
 init = turns.leave_stopping_to_the_parent
 coming = iter(DataLoader(numbers, batch_size=None, sampler=range(40), num_workers=2, worker_init_fn=init))

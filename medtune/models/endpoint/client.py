@@ -100,11 +100,9 @@ class ChatClient:
         self.sent = 0
 
     def __enter__(self) -> ChatClient:
-        """Returns the client itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Closes all connections."""
         self.stop()
         self._openai.close()
 

@@ -1,6 +1,6 @@
 """Writes a question with its pictures as the body of a request, and estimates how many tokens the request has.
 
-Writes media as data URLs for a request: one for an image, and one for each frame of a video or slice of a CT.
+Media become data URLs: one for an image, and one for each frame of a video or slice of a CT.
 
 Shapes: T frames, H height, W width, C channels.
 """

@@ -196,12 +196,9 @@ class ReplyCache:
             held: Mapping[str, object] = json.loads(path.read_text("utf-8"))
             text, finish, model, usage = (held[name] for name in ("text", "finish_reason", "model", "usage"))
             tokens, prompt = Tokens(*usage) if isinstance(usage, list) else None, held.get("prompt")
-            rows = (
-                PromptRows(prompt[0], tuple((id_, told) for id_, told in prompt[1]))
-                if isinstance(prompt, list)
-                else None
-            )
-            return Reply(str(text), _maybe(finish), _maybe(model), tokens, rows)
+            rows = PromptRows(prompt[0], tuple(map(tuple, prompt[1]))) if isinstance(prompt, list) else None
+            ended, named = (None if each is None else str(each) for each in (finish, model))
+            return Reply(str(text), ended, named, tokens, rows)
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{path}: a broken answer in the cache; remove the file and start again") from error
 
@@ -227,10 +224,6 @@ class ReplyCache:
 
     def _path(self, digest: str) -> Path:
         return self._folder / digest[:2] / f"{digest[2:]}.json"
-
-
-def _maybe(value: object) -> str | None:
-    return None if value is None else str(value)
 
 
 class CostCapError(ValueError):

@@ -136,12 +136,7 @@ class EndpointAnswerer:
     """
 
     def __init__(
-        self,
-        endpoint: Endpoint,
-        client: ChatClient,
-        *,
-        max_new_tokens: int,
-        say: Callable[[str], None],
+        self, endpoint: Endpoint, client: ChatClient, *, max_new_tokens: int, say: Callable[[str], None]
     ) -> None:
         self._endpoint = endpoint
         self._client = client
@@ -153,7 +148,6 @@ class EndpointAnswerer:
         self._urls = lru_cache(maxsize=2 * endpoint.concurrency)(self._encoded)
 
     def __enter__(self) -> EndpointAnswerer:
-        """Returns the answerer itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -217,14 +211,9 @@ class EndpointAnswerer:
         what, shown = f"question {request.question.id!r} ({request.condition})", request.question.options
         estimate = request_tokens(self._endpoint, (group, request), max_new_tokens=self._max_new_tokens)
         likely = request.reading == "likelihood"
+        accept = has_rows if likely else lambda reply: None
         replies = [
-            self._client.ask(
-                body,
-                estimate=estimate,
-                what=what,
-                repeat=request.repeat,
-                accept=has_rows if likely else lambda reply: None,
-            )
+            self._client.ask(body, estimate=estimate, what=what, repeat=request.repeat, accept=accept)
             for body in self._bodies(group, request)
         ]
         if likely:

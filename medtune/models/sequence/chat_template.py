@@ -25,17 +25,28 @@ from medtune.models.sequence.processor_template import ANSWER, QUESTION, TODAY
 _CACHED = 65536
 
 
-class PlainText:
-    """A tokenizer that reads everything as plain text, also a control token that a question spells out."""
+class TextFamily:
+    """What families share that write everything around the media as plain text, also a control token that is spelt out.
 
-    def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
+    Every media item has the same number of visual tokens. Each family sets `stop_ids` to the one token that ends an
+    answer, which fills the shorter rows as well: padding is masked, so any id would do.
+    """
+
+    stop_ids: tuple[int, ...]
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, num_media_tokens: int) -> None:
         self._tokenizer = tokenizer
+        self._num_media_tokens = num_media_tokens
         tokenizer.backend_tokenizer.encode_special_tokens = True
         self.encode = lru_cache(maxsize=_CACHED)(self._encode)
         """Returns the ids of a text, without an opening or closing token."""
 
     def _encode(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids)
+
+    @property
+    def pad_id(self) -> int:
+        return self.stop_ids[0]
 
     def special(self, token: str) -> int:
         """Returns the id of a token."""
@@ -60,8 +71,23 @@ class PlainText:
             raise ValueError(f"the tokenizer names no {field}; this family needs one")
         return int(value)
 
+    def shown(self, row: SequenceBuilder, pieces: Many[Piece]) -> None:
+        """Adds texts and media items to a row."""
+        for piece in pieces:
+            if isinstance(piece, int):
+                row.media(self._num_media_tokens, item=piece)
+            else:
+                row.text(self.encode(piece))
+
+    def answered(self, row: SequenceBuilder, answer: str | None) -> Sequence:
+        """Returns the sequence of a row; where there is an answer, it and the token that ends it are learnt."""
+        if answer is None:
+            return row.sequence(learnt_from=None)
+        learnt_from = len(row)
+        row.text((*self.encode(answer), self.pad_id))
+        return row.sequence(learnt_from=learnt_from)
+
     def decode(self, ids: Many[int]) -> str:
-        """Returns the text of ids, special tokens left out."""
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def pieces(self, ids: Many[int]) -> list[str]:
@@ -101,62 +127,29 @@ class _Frame(NamedTuple):
     told: _Told | None
 
 
-class ChatTemplate:
+class ChatTemplate(TextFamily):
     """Lays out one question for a language model that was made for text alone."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int) -> None:
-        # The frame has to come first: `PlainText` makes the tokenizer read the template's control tokens as text.
+        # The frame has to come first: `TextFamily` makes the tokenizer read the template's control tokens as text.
         self._frame = _frame(tokenizer)
-        self._text = PlainText(tokenizer)
-        self._num_media_tokens = num_media_tokens
-
-    @property
-    def pad_id(self) -> int:
-        """The token that ends an answer; padding is masked, so any id would do."""
-        return self._frame.stop_id
-
-    @property
-    def stop_ids(self) -> tuple[int, ...]:
-        return (self._frame.stop_id,)
+        super().__init__(tokenizer, num_media_tokens)
+        self.stop_ids = (self._frame.stop_id,)
 
     def layout(
         self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
-        """Returns the sequence; the labels are the answer's tokens and the end of its turn.
-
-        The shapes are not read, because every media item has the same number of visual tokens.
-        """
         frame, row = self._frame, SequenceBuilder(self._frame.stop_id)
         *earlier, last = user_turns(prompt, turns, num_items=len(shapes), between="\n")
         row.text(frame.before)
         for pieces, turn in zip(earlier, turns, strict=True):
             if frame.told is None:
                 raise ValueError("model.language: its chat template takes no conversation of several turns")
-            self._add(row, pieces)
-            row.text((*frame.told.between, *self._text.encode(turn.answer), *frame.told.behind))
-        self._add(row, last)
+            self.shown(row, pieces)
+            row.text((*frame.told.between, *self.encode(turn.answer), *frame.told.behind))
+        self.shown(row, last)
         row.text((*frame.between, *frame.lead))
-        if answer is None:
-            return row.sequence(learnt_from=None)
-        learnt_from = len(row)
-        row.text((*self._text.encode(answer), frame.stop_id))
-        return row.sequence(learnt_from=learnt_from)
-
-    def _add(self, row: SequenceBuilder, pieces: Many[Piece]) -> None:
-        for piece in pieces:
-            if isinstance(piece, int):
-                row.media(self._num_media_tokens, item=piece)
-            else:
-                row.text(self._text.encode(piece))
-
-    def decode(self, ids: Many[int]) -> str:
-        return self._text.decode(ids)
-
-    def pieces(self, ids: Many[int]) -> list[str]:
-        return self._text.pieces(ids)
-
-    def save(self, folder: Path) -> None:
-        self._text.save(folder)
+        return self.answered(row, answer)
 
 
 def _frame(tokenizer: PreTrainedTokenizerFast) -> _Frame:
@@ -229,7 +222,7 @@ def _ids(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ...]:
 OPEN, CLOSE = "<|im_start|>", "<|im_end|>"
 
 
-class ChatML:
+class ChatML(TextFamily):
     """Lays out questions for a ChatML language model."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int) -> None:
@@ -237,55 +230,18 @@ class ChatML:
         for token in (OPEN, CLOSE):
             if token not in known:
                 raise ValueError(f"the tokenizer has no token {token!r}; ChatML needs it")
-        self._tokenizer = tokenizer
-        # A control token that a question or an answer spells out has to stay plain text.
-        tokenizer.backend_tokenizer.encode_special_tokens = True
-        self._num_media_tokens = num_media_tokens
-        self._open_id, self._stop_id = known[OPEN], known[CLOSE]
-        self._encode = lru_cache(maxsize=65536)(self._encode_uncached)
-
-    def _encode_uncached(self, text: str) -> tuple[int, ...]:
-        return tuple(self._tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids)
-
-    @property
-    def pad_id(self) -> int:
-        """The end-of-turn token; padding is masked, so any id would do."""
-        return self._stop_id
-
-    @property
-    def stop_ids(self) -> tuple[int, ...]:
-        return (self._stop_id,)
+        super().__init__(tokenizer, num_media_tokens)
+        self._open_id, self.stop_ids = known[OPEN], (known[CLOSE],)
 
     def layout(
         self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
-        """Returns the sequence; the labels are the answer's tokens and the end of its turn.
-
-        The shapes are not read, because every media item has the same number of visual tokens.
-        """
-        row = SequenceBuilder(self._stop_id)
+        row, encode = SequenceBuilder(self.pad_id), self.encode
         asked = user_turns(prompt, turns, num_items=len(shapes), between="\n")
         for pieces, told in zip(asked, [*(turn.answer for turn in turns), None], strict=True):
-            row.text((self._open_id, *self._encode("user\n")))
-            for piece in pieces:
-                if isinstance(piece, int):
-                    row.media(self._num_media_tokens, item=piece)
-                else:
-                    row.text(self._encode(piece))
-            row.text((self._stop_id, *self._encode("\n"), self._open_id, *self._encode("assistant\n")))
+            row.text((self._open_id, *encode("user\n")))
+            self.shown(row, pieces)
+            row.text((self.pad_id, *encode("\n"), self._open_id, *encode("assistant\n")))
             if told is not None:
-                row.text((*self._encode(told), self._stop_id, *self._encode("\n")))
-        if answer is None:
-            return row.sequence(learnt_from=None)
-        learnt_from = len(row)
-        row.text((*self._encode(answer), self._stop_id))
-        return row.sequence(learnt_from=learnt_from)
-
-    def decode(self, ids: Many[int]) -> str:
-        return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
-
-    def pieces(self, ids: Many[int]) -> list[str]:
-        return [str(self._tokenizer.decode([i])) for i in ids]
-
-    def save(self, folder: Path) -> None:
-        self._tokenizer.save_pretrained(folder)
+                row.text((*encode(told), self.pad_id, *encode("\n")))
+        return self.answered(row, answer)

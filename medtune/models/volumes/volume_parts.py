@@ -10,6 +10,7 @@ code also crops images at random, even at test time; that is left out here.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import PIL.Image
@@ -42,18 +43,10 @@ class VolumeInput:
 
     prepare: VolumeTransform
     cache: VolumeCache | None = None
-
-    @property
-    def kinds(self) -> tuple[MediaKind, ...]:
-        return ("volume",)
-
-    @property
-    def sampling(self) -> None:
-        """None, because the transform takes no videos."""
-        return None
+    kinds: ClassVar[tuple[MediaKind, ...]] = ("volume",)
+    sampling: ClassVar[None] = None
 
     def shape(self, ref: MediaRef) -> Shape | None:
-        """Returns None, because every volume has the same number of tokens."""
         return None
 
     def __call__(self, media: Media) -> Tensor:
@@ -158,9 +151,7 @@ def skeleton(parts: VolumeParts) -> VisionLanguageModel:
 class RadFMInput(VolumeInput):
     """Prepares volumes with a transform, and images as in RadFM: 512 x 512 pixels, RGB in [0, 1], four equal slices."""
 
-    @property
-    def kinds(self) -> tuple[MediaKind, ...]:
-        return ("image", "volume")
+    kinds: ClassVar[tuple[MediaKind, ...]] = ("image", "volume")
 
     def __call__(self, media: Media) -> Tensor:
         """Returns one scan, (3, H, W, D), float32."""

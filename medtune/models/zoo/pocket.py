@@ -16,6 +16,7 @@ Shape legend: B clips, T frames, C channels, H height, W width, N visual tokens 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -48,10 +49,7 @@ class ClipTransform:
 
     image: ImageTransform
     num_frames: int
-
-    @property
-    def kinds(self) -> tuple[MediaKind, ...]:
-        return ("video",)
+    kinds: ClassVar[tuple[MediaKind, ...]] = ("video",)
 
     @property
     def sampling(self) -> Sampling:
@@ -59,7 +57,6 @@ class ClipTransform:
         return Sampling(self.num_frames)
 
     def shape(self, ref: MediaRef) -> None:
-        """Returns None, because every clip has the same number of tokens."""
         return
 
     def __call__(self, media: Media) -> Tensor:
@@ -72,7 +69,6 @@ class ClipTransform:
         return torch.stack([self.image(Image(frame_HWC)) for frame_HWC in frames_THWC])
 
     def stack(self, items: Sequence[Tensor]) -> Tensor:
-        """Returns several clips as one batch, (B, num_frames, 3, size_px, size_px)."""
         return torch.stack(list(items))
 
 

@@ -310,7 +310,7 @@ class _Loader(DataLoader[MicroBatch]):
 def loader(batches: MicroBatches, order: ResumableOrder, *, workers: int) -> DataLoader[MicroBatch]:
     """Returns the data loader that Lightning iterates over; each of its items is a complete micro-batch.
 
-    The processes hold a bounded amount of memory together (loaded_ahead.py).
+    The processes hold a bounded amount of memory together (media_reader.py).
     """
     if workers > 0:
         batches.turns = Turns(workers)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from transformers import GenerationConfig, PreTrainedModel
 
-from medtune.models.contract import PARTS, Encoded, Model, TargetLogprobs, joined, root_of, set_training
+from medtune.models.contract import PARTS, Encoded, Model, TargetLogprobs, joined, root_of
 from medtune.models.replies.growing import Wanted
 from medtune.models.sequence.end_tokens import cut_behind
 from medtune.models.sequence.packing import PackedRows, PromptRows, ShownSpan, spans_of_rows
@@ -150,6 +150,8 @@ class GenericVlm(Model):
     Each row runs the tower. Rows whose images have the same shapes are read in one pass.
     """
 
+    plain_because, packs_trees, whole_logits_because = PLAIN, False, WHOLE_LOGITS
+
     def __init__(
         self,
         whole: PreTrainedModel,
@@ -167,38 +169,11 @@ class GenericVlm(Model):
 
     @property
     def part_roots(self) -> Mapping[PartName, tuple[str, ...]]:
-        """The names of the modules and parameters of each part, as seen from this module."""
         return {part: tuple(f"whole.{root}" for root in roots) for part, roots in self._roots.items()}
-
-    def train(self, mode: bool = True) -> GenericVlm:
-        """Switches between training and evaluation mode; frozen parts stay in evaluation mode."""
-        super().train(mode)
-        set_training(self, mode=mode)
-        return self
-
-    @property
-    def plain_because(self) -> str:
-        """The reason why each sequence has a row of its own."""
-        return PLAIN
-
-    @property
-    def packs_trees(self) -> bool:
-        """Always False, because a row holds one sequence."""
-        return False
-
-    @property
-    def whole_logits_because(self) -> str:
-        """The reason why the logits of all target tokens are held at once."""
-        return WHOLE_LOGITS
 
     @property
     def of_transformers(self) -> PreTrainedModel:
-        """The wrapped model."""
         return self.whole
-
-    def features(self, media: Sequence[Pixels]) -> Tensor | None:
-        """Returns None, because images differ in their number of features."""
-        return None
 
     def encode(self, media: Sequence[Pixels]) -> Encoded:
         """Returns the outputs of the processor, moved to the model's device and type; each pass runs the tower."""
@@ -209,7 +184,6 @@ class GenericVlm(Model):
         ]
 
     def forward(self, rows: PackedRows, encoded: Encoded | None) -> TargetLogprobs:
-        """Returns the log-probabilities of the target tokens."""
         attention_BL = sequence_padding(rows, self.plain_because)
         shown = _shown(spans_of_rows(rows.media_BL, rows.media_S, rows.length_S))
         read = []
@@ -243,21 +217,12 @@ class GenericVlm(Model):
         return {"input_ids": ids_BL, "attention_mask": attention_BL.long(), **by_token, **media}
 
     def reply(self, rows: PackedRows, encoded: Encoded | None, wanted: Sequence[Wanted]) -> list[list[int]]:
-        """Raises ValueError, because replies to several prompts cannot grow in one row."""
         raise ValueError(f"replies cannot grow in one row: {self.plain_because}")
 
     @torch.no_grad()
     def generate(
         self, rows: PromptRows, encoded: Encoded | None, *, max_new_tokens: int, stop_ids: tuple[int, ...]
     ) -> list[list[int]]:
-        """Returns the greedy continuation of each left-padded row by the model's own `generate`, cut after its end.
-
-        Args:
-            rows: The prompts.
-            encoded: The encoded media; None where no row shows any.
-            max_new_tokens: Largest number of tokens of a reply.
-            stop_ids: Ids of the tokens that end a reply.
-        """
         if not bool(rows.attention_BL[:, -1].all()):
             raise ValueError("generation needs left-padded rows")
         shown = _shown(spans_of_rows(rows.media_BL, rows.media_S, rows.length_S))
@@ -302,7 +267,6 @@ class GenericVlm(Model):
         return {n: torch.cat([row[n] for row in rows], dim=self._axes[n]) for n in names}
 
     def save(self, folder: Path) -> Path:
-        """Writes the model as a checkpoint of transformers, which other tools can read, and returns its folder."""
         self.whole.save_pretrained(folder)
         return folder
 
