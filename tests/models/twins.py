@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Iterable
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
@@ -14,6 +15,7 @@ import torch
 from medtune.data import catalog
 from medtune.data.media.images import Size
 from medtune.data.types import Image, Video
+from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import ZooEntry, any_entry, zoo_entry
 from medtune.models.attention.columns import END, PADDING, PLACE, RANK
 from medtune.models.contract import Assembled
@@ -79,6 +81,11 @@ def twin(name: str) -> Assembled:
     assembled = zoo_entry(name).assemble(0)
     assembled.model.eval()
     return assembled
+
+
+def cpu_answerer(assembled: Assembled, *, max_new_tokens: int, batch_tokens: int = 4096, **how: Any) -> LocalAnswerer:
+    limits: dict[str, Any] = {"batch_tokens": batch_tokens, "max_new_tokens": max_new_tokens, **how}
+    return LocalAnswerer(assembled, device=torch.device("cpu"), precise=nullcontext, **limits)
 
 
 def in_type(name: str, dtype: torch.dtype) -> Assembled:

@@ -1,17 +1,9 @@
 """Models that are small enough for a laptop CPU, models of one's own parts, and the tiny, random twins of both.
 
-A projector for video clips that mixes the feature grids of all frames into a few tokens.
+Their projectors mix the feature grid of an image, or of all frames of a clip, into a few tokens.
 
-Shape legend: B clips, T frames, N grid cells, D feature width, R reduced width, F frame width, K visual tokens,
-E embedding width.
-
-A projector for images that mixes a whole feature grid into a few tokens.
-
-Shape legend: B images, N grid cells, D feature width, R reduced width, K visual tokens, E embedding width.
-
-A tower for video clips that applies an image tower to each of a fixed number of frames.
-
-Shape legend: B clips, T frames, C channels, H height, W width, N visual tokens of a frame, D feature width.
+Shape legend: B images or clips, T frames, C channels, H height, W width, N grid cells, D feature width, R reduced
+width, F frame width, K visual tokens, E embedding width.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,13 +1,8 @@
 """The published models over volumes, one function each: each as released, and as a model that sees a crop of organs.
 
-The key map of M3D-LaMed's checkpoints.
-
-Source: BAAI-DCAI/M3D@63e72005.
-
-The key map of Merlin's report model.
-
-Source: StanfordMIMI/Merlin@2489a96b and merlin-vlm 0.0.7; StanfordMIMI/Merlin issue 36 (the image encoders in the two
-files differ, so that each model is read from its own file).
+Source of the key maps: BAAI-DCAI/M3D@63e72005 (M3D-LaMed); StanfordMIMI/Merlin@2489a96b and merlin-vlm 0.0.7 (Merlin's
+report model); StanfordMIMI/Merlin issue 36 (the image encoders in the two files differ, so that each model is read from
+its own file).
 """
 
 import re

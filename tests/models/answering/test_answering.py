@@ -1,7 +1,6 @@
 """Compares answers with and without shared rows with transformers' own forward and with each other."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +17,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from medtune.data.media.images import decode_image
 from medtune.data.media.load import BLANKS
 from medtune.data.types import MediaGroup, MediaRef, Prediction, Prompt, Question, Request
-from medtune.models.answering import Asked, LocalAnswerer, budgeted
+from medtune.models.answering import Asked, budgeted
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.replies.growing import drawn
@@ -27,7 +26,7 @@ from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.vlm import VisionLanguageModel
-from tests.models.twins import all_seen, leaking, moved, twin, without
+from tests.models.twins import all_seen, cpu_answerer, leaking, moved, twin, without
 
 PICTURES = TemporaryDirectory()
 OPTIONS = ("normal", "benign lesion", "malignant lesion", "no")
@@ -67,14 +66,7 @@ def _group(requests: Sequence[Request], seed: int = 1) -> MediaGroup:
 def _answers(
     nano: Assembled, requests: Sequence[Request], *, batch_tokens: int = 4096, seed: int = 1, share: bool = True
 ) -> list[Prediction]:
-    answerer = LocalAnswerer(
-        nano,
-        device=torch.device("cpu"),
-        batch_tokens=batch_tokens,
-        max_new_tokens=6,
-        precise=nullcontext,
-        share_prefix=share,
-    )
+    answerer = cpu_answerer(nano, batch_tokens=batch_tokens, max_new_tokens=6, share_prefix=share)
     by_key = {p.key: p for p in answerer.answer(_group(requests, seed), requests)}
     return [by_key[r.question.id, r.condition, r.reading, r.repeat] for r in requests]  # type: ignore[index]
 
@@ -318,15 +310,8 @@ def replies(
     batch_tokens: int = 4096,
     share: bool = True,
 ) -> dict[tuple[str, int], str | None]:
-    answerer = LocalAnswerer(
-        twin(name),
-        device=torch.device("cpu"),
-        batch_tokens=batch_tokens,
-        max_new_tokens=5,
-        precise=nullcontext,
-        temperature=temperature,
-        seed=seed,
-        share_prefix=share,
+    answerer = cpu_answerer(
+        twin(name), batch_tokens=batch_tokens, max_new_tokens=5, temperature=temperature, seed=seed, share_prefix=share
     )
     group = MediaGroup("m", (BLANKS["image"],), tuple(request.question for request in requests))
     return {(each.key.question_id, each.key.repeat): each.text for each in answerer.answer(group, requests)}

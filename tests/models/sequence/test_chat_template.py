@@ -1,7 +1,6 @@
 """Tests the layouts of chats: learnt tokens, the place of the media, and control tokens that are spelt out in data."""
 
 import json
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 
 from medtune.data.media.images import Size, decode_image
 from medtune.data.types import MediaGroup, MediaRef, Prediction, Prompt, Question, Request
-from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.nano.pocket import chatml_tokenizer
@@ -24,6 +22,7 @@ from medtune.models.sequence.end_tokens import read_generation
 from medtune.models.sequence.packing import pad_left
 from medtune.models.weights.loading_options import Loading
 from medtune.models.zoo.nano_any_size import build_qwen25vl
+from tests.models.twins import cpu_answerer
 from tests.models.weights.test_own_code import TEMPLATE, tokenizer
 
 FAMILY = ChatTemplate(tokenizer(), num_media_tokens=3)
@@ -144,9 +143,7 @@ def loaded(folder: Path, said: object) -> Assembled:
 def reply(assembled: Assembled, picture: Path, *, tokens: int) -> Prediction:
     question = Question("q", "m", "Which plane?", (), "head", "text", "p")
     request = Request(question, Prompt(question.text, (), "head"), "generation", "image")
-    told = LocalAnswerer(
-        assembled, device=torch.device("cpu"), batch_tokens=4096, max_new_tokens=tokens, precise=nullcontext
-    )
+    told = cpu_answerer(assembled, max_new_tokens=tokens)
     (found,) = told.answer(MediaGroup("m", (MediaRef(picture),), (question,)), [request])
     return found
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,13 +16,12 @@ import pytest
 import torch
 
 from medtune.data.types import MEDIA_MARK, Image, MediaGroup, MediaRef, Prompt, Question, Request, Turn
-from medtune.models.answering import LocalAnswerer
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.model import TransformersVlm
 from tests.models.transformers_vlm.test_parity import encoded, expected, pillow, plain, processor, prompts, whole
-from tests.models.twins import MODELS, OF_TRANSFORMERS, all_seen, leaking, moved, picture, size_of, twin
+from tests.models.twins import MODELS, OF_TRANSFORMERS, all_seen, cpu_answerer, leaking, moved, picture, size_of, twin
 
 ANSWER = "abdomen"
 IMAGES = (picture(1), picture(2, width=40, height=80))
@@ -189,14 +187,7 @@ class Asked:
             self.num_tokens += rows.ids_BL.numel()
             return forward(model, tamper(rows) if tamper else rows, shown)
 
-        answerer = LocalAnswerer(
-            twin(name),
-            device=torch.device("cpu"),
-            batch_tokens=4096,
-            max_new_tokens=2,
-            precise=nullcontext,
-            share_prefix=share,
-        )
+        answerer = cpu_answerer(twin(name), max_new_tokens=2, share_prefix=share)
         with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
             path = Path(folder) / "picture.png"
             PIL.Image.fromarray(picture(seed).pixels_HWC).save(path)

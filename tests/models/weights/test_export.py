@@ -2,7 +2,6 @@
 
 import json
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import PIL.Image
@@ -15,7 +14,6 @@ from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, Auto
 from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform
 from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Request
 from medtune.models import assemble
-from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
@@ -37,7 +35,7 @@ from medtune.models.weights.proof.prove import (
     refuse_beyond,
     told_by,
 )
-from tests.models.twins import OF_THREE_MODULES, OF_VOLUMES, picture
+from tests.models.twins import OF_THREE_MODULES, OF_VOLUMES, cpu_answerer, picture
 
 OPTIONS = ("normal", "benign", "malignant")
 
@@ -72,13 +70,7 @@ def read_back(name: str, folder: Path) -> Assembled:
 
 
 def said(assembled: Assembled) -> list[float]:
-    answerer = LocalAnswerer(
-        assembled,
-        device=torch.device("cpu"),
-        batch_tokens=4096,
-        max_new_tokens=4,
-        precise=nullcontext,
-    )
+    answerer = cpu_answerer(assembled, max_new_tokens=4)
     question = Question("q", "m", "What is it?", OPTIONS, OPTIONS[0], "choice", "p")
     request = Request(question, Prompt(question.text, OPTIONS, OPTIONS[0]), "likelihood", "image")
     (prediction,) = answerer.answer(MediaGroup("m", (MediaRef(Path("m.png")),), (question,)), [request])

@@ -8,13 +8,8 @@
 
 All of them are checked by their names, shapes and sizes before the values of any tensor are read.
 
-The key map of CT-CHAT's non_lora_trainables.bin, which holds the projector.
-
-Source: ibrahimethemhamamci/CT-CHAT@33c9b973.
-
-The key maps of CT-CLIP_v2.pt and of CT-CHAT's clip_visual_encoder.pth, which hold the CTViT tower.
-
-Source: ibrahimethemhamamci/CT-CLIP@a2a155c6; CT-CLIP issues 47 and 48, CT-CHAT issue 5.
+Source of the key maps: ibrahimethemhamamci/CT-CHAT@33c9b973 (the projector) and CT-CLIP@a2a155c6 (the tower); CT-CLIP
+issues 47 and 48, CT-CHAT issue 5.
 """
 
 import re
