@@ -15,9 +15,9 @@ from medtune.data.types import MediaRef, Prompt, Question
 from medtune.models.assemble import ZooEntry, any_entry
 from medtune.models.contract import PARTS, part_parameters
 from medtune.models.doctor.answers import Asking
-from medtune.models.doctor.asked import AskedQuestion
 from medtune.models.doctor.find_reference import reference_of
 from medtune.models.doctor.proof import proof
+from medtune.models.doctor.reference import AskedQuestion
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.media import ProcessorTransform

@@ -8,7 +8,7 @@ from medtune.models.assemble import CheckpointEntry, ServedEntry, ZooEntry, any_
 from medtune.models.contract import PARTS
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Tuning
-from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.loading_options import DEFAULT
 from medtune.trainer.contracts.contract import Contract
 

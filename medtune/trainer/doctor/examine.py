@@ -12,18 +12,14 @@ import torch
 from medtune.eval.results.doctor_file import DoctorCheck, DoctorFile
 from medtune.models.contract import Assembled, Model
 from medtune.models.doctor.answers import Asking
-from medtune.models.doctor.asked import AskedQuestion
-from medtune.models.doctor.check import FAULTS, TOLERANCE, Check, Finding, computing_type
 from medtune.models.doctor.find_reference import reference_of
 from medtune.models.doctor.learning import GRADIENT_TOLERANCE, StepBytes
-from medtune.models.doctor.proof import proof, training_proof
-from medtune.models.doctor.reference import Reference
-from medtune.models.doctor.saving import Saving
+from medtune.models.doctor.proof import Saving, proof, training_proof
+from medtune.models.doctor.reference import FAULTS, TOLERANCE, AskedQuestion, Check, Finding, Reference, computing_type
 from medtune.models.doctor.weights import adapter_check, weights_check
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.tuning.apply import PartRow, adapt, set_learning
-from medtune.models.tuning.precision import NARROW, precise
-from medtune.models.tuning.quantize import quantize_language
+from medtune.models.tuning.quantize import NARROW, precise, quantize_language
 from medtune.models.weights.export import assemble_model
 from medtune.trainer.doctor.fingerprint import weights_hash
 from medtune.trainer.doctor.patient import Patient, asked_questions

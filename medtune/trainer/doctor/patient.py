@@ -8,8 +8,8 @@ import torch
 from medtune.data.prepared.read import Prepared
 from medtune.eval.benchmark import Benchmark
 from medtune.models.assemble import ZooEntry, zoo_entry
-from medtune.models.doctor.asked import AskedQuestion
-from medtune.models.tuning.precision import resolved
+from medtune.models.doctor.reference import AskedQuestion
+from medtune.models.tuning.quantize import resolved
 from medtune.models.weights.hub import kept_weights
 from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.experiment import Experiment

@@ -20,11 +20,9 @@ from medtune.eval.asking.answerer import Answerer
 from medtune.models.answering import LocalAnswerer
 from medtune.models.contract import Assembled
 from medtune.models.endpoint.served import Served, open_answerer
-from medtune.models.loaded_ahead import lost_readers_named
-from medtune.models.media_reader import MediaReader, read_item
-from medtune.models.sharding.lock_step import lock_step
-from medtune.models.sharding.turns import Turns
-from medtune.models.tuning.precision import precise
+from medtune.models.media_reader import MediaReader, lost_readers_named, read_item
+from medtune.models.sharding.lock_step import Turns, lock_step
+from medtune.models.tuning.quantize import precise
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.launch.stop import asked_to_stop
 

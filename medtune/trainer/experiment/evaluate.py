@@ -20,7 +20,7 @@ from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.models.answering import LocalAnswerer
-from medtune.models.sharding.turns import StoppedInTurn
+from medtune.models.sharding.lock_step import StoppedInTurn
 from medtune.trainer.devices.ranks import barrier, highest
 from medtune.trainer.experiment.asked_model import AskedModel
 from medtune.trainer.experiment.experiment import Experiment

@@ -13,7 +13,7 @@ from medtune.data.types import MediaGroup
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import NOT_RECORDED, DataLabel, label_of, unofficial_sets
 from medtune.eval.scoring.baselines import TrainSplit
-from medtune.models.tuning.precision import resolved
+from medtune.models.tuning.quantize import resolved
 from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.evaluation_only import unofficial_before
 from medtune.trainer.experiment.open_data import open_data

@@ -10,7 +10,7 @@ from medtune.data.types import Condition, MediaGroup, MediaRef, Request
 from medtune.eval.asking.plan import ONCE, Visit, plan_visits
 from medtune.models.contract import Transform
 from medtune.models.media_reader import unchanged
-from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.training.batches import MicroBatches
 from medtune.trainer.training.callbacks.checkpoints import is_validated

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Model
-from medtune.models.tuning.precision import NARROW
+from medtune.models.tuning.quantize import NARROW
 from medtune.models.weights.export import check_loading
 from medtune.trainer.experiment.missing_inputs import cannot_divide
 from medtune.trainer.plan.devices import GB, Devices, on_devices

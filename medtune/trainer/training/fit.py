@@ -22,10 +22,10 @@ from lightning.fabric.plugins.environments.cluster_environment import ClusterEnv
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from lightning.pytorch.loggers import Logger
 
-from medtune.models.loaded_ahead import lost_readers_named
+from medtune.models.media_reader import lost_readers_named
 from medtune.models.tuning.apply import GradientAudit
 from medtune.models.tuning.plan import Tuning
-from medtune.models.weights.base_samples import BASE, base_samples
+from medtune.models.weights.checkpoint import BASE, base_samples
 from medtune.trainer.devices.ranks import summed
 from medtune.trainer.devices.strategies import build_strategy, end_engine
 from medtune.trainer.experiment.experiment import Experiment

@@ -23,13 +23,11 @@ from torch.distributed.tensor import DTensor
 
 from medtune.eval.predictions.files import format_line
 from medtune.models.contract import Assembled
-from medtune.models.sharding.divide import divide, is_divided
-from medtune.models.sharding.lock_step import InTurns
+from medtune.models.sharding.lock_step import InTurns, divide, is_divided
 from medtune.models.sharding.unread import UsedWeights
-from medtune.models.tuning.apply import adapt, parameters_by_part, set_learning
-from medtune.models.tuning.optimizers import build_optimizer, share_of_peak
+from medtune.models.tuning.apply import adapt, build_optimizer, parameters_by_part, set_learning, share_of_peak
 from medtune.models.tuning.plan import Precision, Tuning
-from medtune.models.tuning.precision import NARROW, set_types
+from medtune.models.tuning.quantize import NARROW, set_types
 from medtune.models.weights.export import assemble_model
 from medtune.trainer.devices.deepspeed_strategy import zero_in_turns
 from medtune.trainer.devices.ranks import summed

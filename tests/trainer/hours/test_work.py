@@ -8,7 +8,7 @@ import pytest
 from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.types import MediaGroup, Prompt, Question, Request
 from medtune.eval.asking.plan import Visit
-from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.export import assemble_model
 from medtune.trainer.experiment.open_data import open_data
 from medtune.trainer.hours.steps import of_one_device

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from medtune.models.tuning.precision import precise
+from medtune.models.tuning.quantize import precise
 from medtune.trainer.devices.ranks import join_ranks
 from medtune.trainer.experiment.asked_model import LoadedModel
 from medtune.trainer.experiment.experiment import open_experiment

@@ -9,11 +9,9 @@ import torch
 from torch import Tensor
 
 from medtune.models.assemble import zoo_entry
-from medtune.models.tuning.apply import adapt, parameters_by_part, set_learning
-from medtune.models.tuning.optimizers import build_optimizer
+from medtune.models.tuning.apply import adapt, build_optimizer, parameters_by_part, set_learning
 from medtune.models.tuning.plan import PartTuning, Precision, Tuning
-from medtune.models.tuning.precision import precise, set_types
-from medtune.models.tuning.quantize import is_quantized, quantize_language
+from medtune.models.tuning.quantize import is_quantized, precise, quantize_language, set_types
 from medtune.trainer.plan.gathered import Divided, layers_of, units_of
 from medtune.trainer.plan.held import Held, held
 from medtune.trainer.recipe.read import read_recipe

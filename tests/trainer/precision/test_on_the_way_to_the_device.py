@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from medtune.models.tuning.precision import set_types
+from medtune.models.tuning.quantize import set_types
 from medtune.trainer.experiment import load_model as loading
 from medtune.trainer.experiment.asked_model import LoadedModel
 from medtune.trainer.experiment.experiment import Experiment, open_experiment

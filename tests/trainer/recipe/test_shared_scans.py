@@ -9,7 +9,7 @@ from torch import Tensor
 
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.sequence.layout import Sequence as Layout
+from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.apply import apply_tuning

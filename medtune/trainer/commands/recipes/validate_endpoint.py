@@ -3,8 +3,8 @@
 import os
 
 from medtune.eval.asking.plan import plan_visits
-from medtune.models.endpoint.budget import num_requests, total_tokens
 from medtune.models.endpoint.messages import cost_text
+from medtune.models.endpoint.replies import num_requests, total_tokens
 from medtune.models.endpoint.settings import Endpoint
 from medtune.trainer.experiment.open_data import OpenedData
 

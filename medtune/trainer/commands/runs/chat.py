@@ -7,7 +7,7 @@ from pathlib import Path
 
 from medtune.data.types import MediaGroup, MediaKind, MediaRef, Prompt, Question, Request
 from medtune.models.answering import LocalAnswerer
-from medtune.models.tuning.precision import precise, resolved
+from medtune.models.tuning.quantize import precise, resolved
 from medtune.trainer.commands.arguments import positive
 from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.load_model import load_as_left, place

@@ -6,10 +6,10 @@ from medtune.data.types import Prediction
 from medtune.eval.asking.ask import visit_answers
 from medtune.models.answering import LocalAnswerer, TargetRead
 from medtune.models.contract import Assembled
-from medtune.models.loaded_ahead import lost_readers_named
+from medtune.models.media_reader import lost_readers_named
 from medtune.models.sharding.lock_step import InTurns, lock_step
 from medtune.models.tuning.plan import Precision
-from medtune.models.tuning.precision import precise
+from medtune.models.tuning.quantize import precise
 from medtune.trainer.recipe.schema import EvalBlock
 from medtune.trainer.training.validation.asked import VisitBatch
 from medtune.trainer.training.validation.measures import Answered, AnswerMeasures
