@@ -32,17 +32,12 @@ def find_benchmark(name: str) -> Benchmark:
 
 
 def find_source(name: str) -> Source:
-    """Returns the source of that name."""
     build = cast("Callable[[], Source]", catalog.load(catalog.SOURCES, name))
     return replace(build(), name=name)
 
 
 def own_question(id_: str, *, answer: str, options: Sequence[str], patient_id: str) -> Question:
-    """Returns a question of the benchmark `OWN_QUESTIONS` of which no text and no media are known, for scoring alone.
-
-    Raises:
-        RowError: The answer is empty, or is none of the options and no letter of one.
-    """
+    """Returns a question of `OWN_QUESTIONS` of which no text and no media are known, for scoring alone."""
     # Imported here, because `medtune list` has to start quickly.
     from medtune.benchmarks.vqa.answers import answered
 

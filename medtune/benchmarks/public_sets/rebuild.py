@@ -56,9 +56,6 @@ class Subject:
             label: The set's own label.
             kind: The kind of label, for example "plane", for the error message.
             file: The file that holds the table of terms, for the error message.
-
-        Raises:
-            RowError: The table of terms does not contain the label.
         """
         if label not in terms:
             said = f"the label {label!r} of {self.set_name} has no term in {file}.{nearest(label, terms)}"

@@ -206,10 +206,6 @@ Pairing = tuple[Sequence[ParsedReply], Sequence[ParsedReply]]
 
 
 def _paired(video: Sequence[ParsedReply], blind: Sequence[ParsedReply]) -> tuple[Pairing, Pairing]:
-    """Returns the blind rows and the video rows of the same questions: those of multiple choice, then free responses.
-
-    A question that was not judged yet in one of the settings is left out.
-    """
     with_video = {row.question.id: row for row in video}
     blind = [row for row in blind if not (row.unscored or with_video[row.question.id].unscored)]
     mcq = [row for row in blind if not is_rubric(row.question)]

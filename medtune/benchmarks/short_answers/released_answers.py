@@ -70,9 +70,6 @@ def released_answer(cell: object, *, is_closed: bool | None, place: Place, field
         place: The place of the row.
         field: The name of the cell's column.
 
-    Raises:
-        RowError: The cell is empty, or holds neither a text nor a number.
-
     Example:
         >>> released_answer("Yes ", is_closed=True, place=Place("test.json", 1)).options
         ('yes', 'no')
@@ -114,11 +111,7 @@ class ReleasedRow(NamedTuple):
     split: Split
 
     def text(self, column: str) -> str:
-        """Returns a cell that has to hold a text, without surplus blanks.
-
-        Raises:
-            RowError: The column is missing, or the cell holds no text.
-        """
+        """Returns a cell that has to hold a text, without surplus blanks."""
         if column not in self.cells:
             raise self.place.error(f"there is no such column, only {', '.join(sorted(self.cells))}.", field=column)
         value = self.cells[column]

@@ -67,9 +67,6 @@ def listed_options(value: object, place: Place, field: str) -> tuple[str, ...]:
 
     A text may be a JSON or Python list, options after letters ("A) liver B) colon"), or options between line breaks,
     "|" or ";".
-
-    Raises:
-        RowError: The cell holds a single option, or something else.
     """
     if isinstance(value, str):
         value = _parsed(value)
@@ -96,9 +93,6 @@ def answered(
         declared: What the row says about its kind of answer, e.g. "OPEN"; "" where it says nothing.
         unit: The unit of a number; "" without one.
         field: The column of the answer, for messages.
-
-    Raises:
-        RowError: The row cannot be answered so: the answer is empty, no option, or of another kind than the row says.
     """
     said = _DECLARED.get(declared.casefold().replace(" ", "_"))
     if not answer:

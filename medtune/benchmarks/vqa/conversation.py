@@ -58,11 +58,6 @@ def asked_turns(said: Sequence[Said], media: Sequence[MediaRef], place: Place) -
 
     The system's words stand in front of the first question. Where the texts hold placeholders, there have to be as many
     as media items, and a question shows those that came up to it; without placeholders it shows all of them.
-
-    Raises:
-        RowError: The turns do not go question, answer, question, answer; an answer is empty, or none is to be learned;
-            a text holds a placeholder that medtune does not read; or the number of placeholders is another than that
-            of the media.
     """
     system = [turn.text.strip() for turn in said if turn.role == SYSTEM]
     rest = [turn for turn in said if turn.role != SYSTEM]
@@ -102,9 +97,6 @@ def said_in(value: object, place: Place, field: str, *, roles: Mapping[str, str]
         place: The row, for messages.
         field: The column, for messages.
         roles: What the cell's names of roles stand for; others stay as they are.
-
-    Raises:
-        RowError: The cell holds something else.
     """
     if isinstance(value, str):
         try:
@@ -137,11 +129,7 @@ def said_in(value: object, place: Place, field: str, *, roles: Mapping[str, str]
 
 
 def words(value: object, place: Place, field: str) -> str:
-    """Returns a value of a row that has to be a text.
-
-    Raises:
-        RowError: The value is not a text.
-    """
+    """Returns a value of a row that has to be a text."""
     if not isinstance(value, str):
         raise place.error(f"wanted a text, got {json.dumps(value, default=str)[:60]}.", field=field)
     return value

@@ -57,9 +57,6 @@ class MediaReader:
             place: The row, for messages.
             field: The column, for messages.
             part: The part of the media that the row is about.
-
-        Raises:
-            RowError: A file is missing, cannot be fetched or is of no kind that medtune reads, or the part is unusable.
         """
         found = []
         for each in self._items(cell):
@@ -68,11 +65,7 @@ class MediaReader:
         return tuple(found)
 
     def file(self, written: str, kind: str, place: Place, field: str) -> Path:
-        """Returns the file of a path that a cell holds.
-
-        Raises:
-            RowError: There is no such file, and files are needed.
-        """
+        """Returns the file of a path that a cell holds."""
         path = self._there(written)
         if path is None and self.needs_files:
             raise place.error(

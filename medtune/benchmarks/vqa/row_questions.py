@@ -59,9 +59,6 @@ class RowReader:
         Args:
             row: The row.
             split: The split of its file; None where the file states none.
-
-        Raises:
-            RowError: The row cannot be asked.
         """
         stated = self._split(row, split)
         if stated == LEFT_OUT:

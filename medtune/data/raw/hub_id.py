@@ -20,7 +20,6 @@ class HubId(NamedTuple):
     revision: str | None = None
 
     def __str__(self) -> str:
-        """Returns the name in the form in which the user writes it."""
         config = f":{self.config}" if self.config else ""
         return f"hf:{self.id}{config}" + (f"@{self.revision}" if self.revision else "")
 

@@ -44,7 +44,6 @@ class _Row(NamedTuple):
 
 
 def source() -> Source:
-    """Returns the source."""
     return Source(
         title="IU X-ray, R2Gen's split",
         licence=LICENCE,

@@ -34,7 +34,6 @@ _NORMAL, _NOT_INDEXED = "normal", "no indexing"
 
 
 def source() -> Source:
-    """Returns the source."""
     return Source(
         title="IU X-ray, the files of Open-i",
         licence=LICENCE,

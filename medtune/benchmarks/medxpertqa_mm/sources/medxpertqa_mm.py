@@ -44,7 +44,6 @@ CHOICES = "Answer Choices:"
 
 
 def source() -> Source:
-    """Returns the source."""
     return Source(
         title="MedXpertQA MM",
         licence="MIT",

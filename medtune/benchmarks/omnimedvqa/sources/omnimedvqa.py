@@ -40,7 +40,6 @@ _WORDS = re.compile(r"[\W_]+")
 
 
 def source() -> Source:
-    """Returns the source."""
     return Source(
         title="OmniMedVQA, open-access part",
         licence="of each of its source sets; the release states none of its own",

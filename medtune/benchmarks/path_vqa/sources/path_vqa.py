@@ -38,7 +38,6 @@ URL = "https://github.com/UCSD-AI4H/PathVQA"
 
 
 def source() -> Source:
-    """Returns the source."""
     return Source(
         title="PathVQA",
         licence="MIT (repository); images and captions belong to the publishers of two textbooks and to PEIR",

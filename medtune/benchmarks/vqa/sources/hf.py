@@ -25,7 +25,6 @@ from medtune.data.types import Split
 
 
 def source() -> Source:
-    """Returns the source."""
     return _source(TableOptions())
 
 
@@ -70,10 +69,6 @@ def _read(origin: Path | HubId | None, seed: int, scratch: Path, *, options: Tab
 
 
 def _splits(parts: list[RowSet], options: TableOptions) -> dict[str, Split | None]:
-    """Returns the split of each part that is not left out; a single part named "train" states none.
-
-    `datasets` gives the name "train" to whatever is not divided.
-    """
     found: dict[str, Split | None] = {}
     for part in parts:
         if (split := split_named(part.name, options.splits)) is not None:

@@ -36,7 +36,6 @@ _COLUMNS = Columns({roles.IMAGE: (_FILE,), roles.ANSWER: (_CLASS,)}, (), "")
 
 
 def source() -> Source:
-    """Returns the source."""
     return _source(TableOptions())
 
 

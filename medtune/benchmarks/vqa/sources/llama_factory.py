@@ -57,7 +57,6 @@ _TAGS = {
 
 
 def source() -> Source:
-    """Returns the source."""
     return _source(TableOptions())
 
 
@@ -86,10 +85,6 @@ def _recognises(origin: Path | HubId) -> bool:
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions, needs_files: bool) -> SourceTable:
-    """Returns the questions of all data sets that dataset_info.json lists, or of those of one file.
-
-    A broken row, or a row whose media file is missing, is rejected without affecting other rows.
-    """
     one = root.name if root is not None and root.is_file() else None
     folder = root.parent if root and one else raw_folder(root, holds=f"{INFO} and the files that it names")
     entries = _entries(folder, one)

@@ -39,7 +39,6 @@ UNDESIRED = "an answer that is marked as undesired"
 
 
 def source() -> Source:
-    """Returns the source."""
     return _source(TableOptions())
 
 
@@ -72,10 +71,6 @@ def _files(origin: Path) -> list[Path]:
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions, needs_files: bool) -> SourceTable:
-    """Returns the questions of all *.jsonl files in the folder, or of one file.
-
-    A broken row, or a row whose media file is missing, is rejected without affecting other rows.
-    """
     is_file = root is not None and root.is_file()
     folder = root.parent if root and is_file else raw_folder(root, holds="*.jsonl with messages, and their media")
     files = _files(root if root and is_file else folder)
@@ -124,11 +119,7 @@ def _with_messages(row: Row) -> Row:
 
 
 def earlier_turns(row: Row, field: str) -> list[tuple[str, str]]:
-    """Returns the turns in a field with a list of [question, answer]; none where it is empty.
-
-    Raises:
-        RowError: The field holds something else.
-    """
+    """Returns the turns in a field with a list of [question, answer]; none where it is empty."""
     found: list[tuple[str, str]] = []
     history = row.values.get(field) or []
     for pair in history if isinstance(history, list) else [history]:

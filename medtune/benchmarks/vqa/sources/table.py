@@ -33,7 +33,6 @@ _NUM_COLUMN_ROWS = 1000
 
 
 def source() -> Source:
-    """Returns the source."""
     return _source(TableOptions())
 
 

@@ -60,7 +60,6 @@ _TEST = "test_"
 
 
 def source() -> Source:
-    """Returns the source."""
     return Source(
         title="VQA-RAD",
         licence="CC0-1.0",

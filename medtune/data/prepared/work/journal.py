@@ -49,13 +49,11 @@ class Journal:
         self._file = (folder / f"{unique_mark()}.jsonl").open("a", encoding="utf-8")
 
     def __enter__(self) -> Self:
-        """Returns the journal itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Closes the file."""
         self._file.close()
 
     @property

@@ -170,7 +170,6 @@ _AGE = re.compile(r"\d+(\.\d+)?")
 
 
 def source() -> Source:
-    """Returns the source."""
     return Source(
         title="CTLesionVQA (DeepTumorVQA)",
         licence="v1 CC BY-NC-ND 4.0, v2 CC BY 4.0; scans as AbdomenAtlas states",
@@ -313,10 +312,6 @@ def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
-    """Returns the questions of a folder. The options keep the order of the files, and the seed has no effect.
-
-    A row that is wrong is rejected without affecting other rows.
-    """
     folder = raw_folder(root, holds="CTLesionVQA's tables and the scans of AbdomenAtlas")
     files, others = question_files(folder)
     if not files:

@@ -222,11 +222,7 @@ Measured(value=-32.4, text='-32.4', unit=None)]
 
 
 def number(row: Row) -> Measured:
-    """Returns the number in a row's answer, with the unit of the question if the answer states none.
-
-    Raises:
-        RowError: The answer is not exactly one number.
-    """
+    """Returns the number in a row's answer, with the unit of the question if the answer states none."""
     found = number_and_unit(row.get("answer"))
     if found is None:
         raise row.error("answer", f"wanted one number, got {row.get('answer')!r}")
@@ -235,11 +231,7 @@ def number(row: Row) -> Measured:
 
 
 def choice(row: Row) -> Choice:
-    """Returns a row's multiple-choice question, whose options are read from the question's text.
-
-    Raises:
-        RowError: There are fewer than two different options, or the answer is none of them.
-    """
+    """Returns a row's multiple-choice question, whose options are read from the question's text."""
     lettered = split_options(row.get("mc_question"))
     if lettered is None or not all(lettered.options) or len(set(lettered.options)) < len(lettered.options):
         raise row.error("mc_question", "wanted two or more different options after A, B, ...")

@@ -127,15 +127,6 @@ def simulate_frame(patient: Patient, scene: Scene, rng: np.random.Generator) -> 
 def _place(
     patient: Patient, reach: HalfAxes, *, limit_rad: float, rng: np.random.Generator, is_turned: bool = True
 ) -> Pose:
-    """Returns a random pose at which an ellipse lies (almost) within the scanned field and below the abdominal wall.
-
-    Args:
-        patient: The patient and the scanner.
-        reach: Half axes of the ellipse.
-        limit_rad: The largest angle between the pose's axis and the x axis.
-        rng: The source of random numbers.
-        is_turned: Whether the pose is mirrored in half of the cases.
-    """
     device, around_rad = patient.device, np.linspace(0, 2 * np.pi, 24, endpoint=False)
     u_N, v_N = reach.a_mm * np.cos(around_rad), reach.b_mm * np.sin(around_rad)
     tried: list[tuple[float, Pose]] = []

@@ -39,7 +39,6 @@ _LETTER = re.compile(r"\W*([A-Da-d])\W*")
 
 
 def source() -> Source:
-    """Returns the source."""
     return Source(
         title="M3D-VQA",
         licence="Apache-2.0 (questions); volumes as M3D-Cap states",
@@ -151,10 +150,6 @@ def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
-    """Returns the questions of a folder. The options keep the order of the files, and the seed has no effect.
-
-    A row that is wrong is rejected without affecting other rows.
-    """
     folder = raw_folder(root, holds="M3D-VQA's tables, M3D-Cap's arrays and volumes.json")
     files = question_files(folder)
     if not files:

@@ -37,7 +37,6 @@ _FORMATS = {"mcq": "[MCQ]", "free": "[FREE]"}
 
 
 def source() -> Source:
-    """Returns the source."""
     return Source(
         title="ReXSonoVQA",
         licence="none stated with the questions; the paper is CC BY 4.0, the videos are YouTube's",
@@ -135,10 +134,6 @@ def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
-    """Returns the questions of a folder. The options keep the order of the files, and the seed has no effect.
-
-    A question that does not have the released format is rejected without affecting other questions.
-    """
     folder = raw_folder(root, holds="ReXSonoVQA's benchmark_questions and videos")
     segments = video_segments.read_segments(folder / video_segments.METADATA)
     reader = _Reader(folder, needs_media, segments, video_segments.videos(folder) if needs_media else {})

@@ -107,7 +107,6 @@ _LARGEST_CELL = 1 << 30
 
 
 def source() -> Source:
-    """Returns the source."""
     return Source(
         title="U2-Bench",
         licence="CC-BY-NC-ND-4.0",
@@ -214,10 +213,6 @@ class _Reader:
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns the questions of a folder. The options keep the order of the files, and the seed has no effect.
-
-    A row that cannot be read is rejected without affecting other rows.
-    """
     folder = raw_folder(root, holds="U2-Bench's eight folders with .tsv files")
     reader = _Reader(scratch)
     files = [(file, _task(folder, file)) for file in sorted(folder.rglob("*.tsv"))]

@@ -40,7 +40,6 @@ _TERMS = "medtune/benchmarks/u2_bench/sources/u2_bench_rebuilt/set_labels.py"
 
 
 def source() -> Source:
-    """Returns the source."""
     return rebuilt_source(
         "U2-Bench, rebuilt from public sets",
         "https://arxiv.org/abs/2505.17779",

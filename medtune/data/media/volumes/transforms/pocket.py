@@ -59,7 +59,6 @@ class PocketTransform:
         return self.cells, self.cells, _SIDES * self.cells
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
-        """Returns the transformed volume, (1, L, P, 2 S)."""
         return self.finish(self.keep(volume))
 
     def finish(self, kept: Kept) -> NDArray[np.float32]:
