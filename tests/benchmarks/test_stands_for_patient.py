@@ -12,26 +12,12 @@ from medtune.eval.data_label import PATIENT, label_of
 from tests.examples import write_example
 
 NOT_PATIENTS = {
-    "busi": "image",
-    "ctlesionvqa": "scan",
-    "image_folder": "image",
-    "llama_factory": "image",
-    "m3d_vqa": "case",
-    "medxpertqa_mm": "question",
-    "mmmu_med": "question",
-    "mmmu_med_test": "question",
-    "ms_swift": "image",
-    "omnimedvqa": "image",
-    "path_vqa": "image",
-    "pmc_vqa": "article",
-    "pmc_vqa_2": "article",
-    "pmc_vqa_clean": "article",
-    "rexsonovqa": "video",
-    "slake": "image",
-    "slake_en": "image",
-    "slake_zh": "image",
+    "busi": "image", "ctlesionvqa": "scan", "image_folder": "image", "llama_factory": "image", "m3d_vqa": "case",
+    "medxpertqa_mm": "question", "mmmu_med": "question", "mmmu_med_test": "question", "ms_swift": "image",
+    "omnimedvqa": "image", "path_vqa": "image", "pmc_vqa": "article", "pmc_vqa_2": "article",
+    "pmc_vqa_clean": "article", "rexsonovqa": "video", "slake": "image", "slake_en": "image", "slake_zh": "image",
     "vqa_rad": "image",
-}
+}  # fmt: skip
 
 
 def unit_of(name: str, folder: Path, scratch: Path) -> str:

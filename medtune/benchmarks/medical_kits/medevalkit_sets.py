@@ -33,16 +33,9 @@ _BOX = "\\boxed{"
 _NO_BOX = "None"
 _TAGGED = re.compile(r"<answer>(.*?)</answer>", re.S)
 _PHRASES = (
-    "**answer**:",
-    "**answer**",
-    "*answer*:",
-    "**answer:**",
-    "answer is",
-    "answer:",
-    "答案:",
-    "final answer",
+    "**answer**:", "**answer**", "*answer*:", "**answer:**", "answer is", "answer:", "答案:", "final answer",
     "final answer is",
-)
+)  # fmt: skip
 """The phrases in the order in which the kit cuts the reply at them; some can never occur once an earlier one was cut.
 
 Source: MedEvalKit@9b12e3b, utils/utils.py (parse_response).

@@ -36,14 +36,8 @@ from medtune.eval.predictions.tool_tables import cell_text, utf8_text
 _GREY: frozenset[Change] = frozenset({"grey"})
 _STILL: frozenset[Change] = frozenset({"mirror", "grey"})
 _TASKS: Mapping[str, frozenset[Change]] = {
-    "DD": ALL_CHANGES,
-    "VRA": ALL_CHANGES,
-    "LL": _GREY,
-    "OD": _GREY,
-    "KD": _GREY,
-    "RG": _GREY,
-    "CG": _GREY,
-}
+    "DD": ALL_CHANGES, "VRA": ALL_CHANGES, "LL": _GREY, "OD": _GREY, "KD": _GREY, "RG": _GREY, "CG": _GREY,
+}  # fmt: skip
 _SETS: Mapping[tuple[str, str], frozenset[Change]] = {
     # These questions ask how the fetus lies, or on which side a carotid artery or knee is.
     ("VRA", "10"): _GREY,

@@ -31,14 +31,9 @@ _LEADS = (
     r"indicate )?{article}",
 )
 _KEYWORDS = (
-    ("maternal", "maternal cervix"),
-    ("cervix", "maternal cervix"),
-    ("fetal", "fetal brain"),
-    ("abdomen", "fetal abdomen"),
-    ("femur", "fetal femur"),
-    ("thorax", "fetal thorax"),
-    ("brain", "fetal brain"),
-)
+    ("maternal", "maternal cervix"), ("cervix", "maternal cervix"), ("fetal", "fetal brain"),
+    ("abdomen", "fetal abdomen"), ("femur", "fetal femur"), ("thorax", "fetal thorax"), ("brain", "fetal brain"),
+)  # fmt: skip
 
 
 def extract_option(reply: str, options: Sequence[str]) -> str:

@@ -203,20 +203,8 @@ def _parsers(read: Mapping[str, Sequence[ParsedReply]]) -> Table:
     return Table(
         title="U2-Bench: what each parser makes of the same replies",
         columns=(
-            "parser",
-            "DD",
-            "VRA",
-            "LL",
-            "OD",
-            "KD",
-            "RMSE",
-            "RG",
-            "CG",
-            "U2",
-            "U2 of prints",
-            "U2 ids as text",
-            "no CVE credit",
-            "lost",
+            "parser", "DD", "VRA", "LL", "OD", "KD", "RMSE", "RG", "CG", "U2", "U2 of prints", "U2 ids as text",
+            "no CVE credit", "lost",
         ),
         rows=tuple(rows),
         notes=(
@@ -226,7 +214,7 @@ def _parsers(read: Mapping[str, Sequence[ParsedReply]]) -> Table:
             *failures,
         ),
         digits=4,
-    )
+    )  # fmt: skip
 
 
 def _values(read: Mapping[str, Sequence[ParsedReply]]) -> Table:

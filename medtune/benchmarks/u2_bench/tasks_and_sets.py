@@ -25,41 +25,16 @@ VALUE = "CVE"
 ANATOMY = "anatomy"
 
 _FOLDERS = {
-    "disease_diagnosis": "DD",
-    "view_recognition_and_assessment": "VRA",
-    "view_recognition": "VRA",
-    "lesion_localisation": "LL",
-    "organ_detection": "OD",
-    "keypoint_detection": "KD",
-    "clinical_value_estimation": "CVE",
-    "report_generation": "RG",
-    "caption_generation": "CG",
-}
+    "disease_diagnosis": "DD", "view_recognition_and_assessment": "VRA", "view_recognition": "VRA",
+    "lesion_localisation": "LL", "organ_detection": "OD", "keypoint_detection": "KD",
+    "clinical_value_estimation": "CVE", "report_generation": "RG", "caption_generation": "CG",
+}  # fmt: skip
 # Only names that belong to exactly one data set are listed.
 _NAMES = {
-    "busi": 23,
-    "kfgnet": 32,
-    "gdph": 40,
-    "lepset": 42,
-    "covidblues": 44,
-    "auitd": 70,
-    "fetalplanes": 3,
-    "fpus23": 10,
-    "camus": 18,
-    "acouslic": 50,
-    "jnuifm": 53,
-    "ddti": 4,
-    "breastlesions": 64,
-    "openkidney": 9,
-    "echogenic": 13,
-    "fallmud": 16,
-    "hc18": 31,
-    "ugra": 47,
-    "ctrus": 49,
-    "psfhs": 52,
-    "unity": 48,
-    "cubs": 27,
-}
+    "busi": 23, "kfgnet": 32, "gdph": 40, "lepset": 42, "covidblues": 44, "auitd": 70, "fetalplanes": 3, "fpus23": 10,
+    "camus": 18, "acouslic": 50, "jnuifm": 53, "ddti": 4, "breastlesions": 64, "openkidney": 9, "echogenic": 13,
+    "fallmud": 16, "hc18": 31, "ugra": 47, "ctrus": 49, "psfhs": 52, "unity": 48, "cubs": 27,
+}  # fmt: skip
 _BENIGN_OR_NOT = ("benign", "malignant")
 _KNEE_VIEWS = (
     "anterior suprapatellar longitudinal",
@@ -94,18 +69,9 @@ OPTIONS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("VRA", "69"): ("external carotid", "left carotid", "right carotid"),
     ("VRA", "74is_visible"): ("Not-visible", "Visible"),
     ("VRA", ANATOMY): (
-        "fetal",
-        "thyroid",
-        "heart",
-        "lung",
-        "liver",
-        "carotid",
-        "kidney",
-        "prostate",
-        "breast",
-        "other",
+        "fetal", "thyroid", "heart", "lung", "liver", "carotid", "kidney", "prostate", "breast", "other",
     ),
-}
+}  # fmt: skip
 # The keys of the value in the column "measurement". The official scorer leaves out set 31.
 VALUE_KEYS: Mapping[str, str] = {"18": "EF", "27": "IMT", "50": "abdominal_circumference", "57": "fat value"}
 # Set 10 (FPUS23) shows a phantom. Set 67 is simulated and shows neither a phantom nor a patient.

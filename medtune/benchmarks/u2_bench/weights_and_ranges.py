@@ -20,25 +20,11 @@ class Range(NamedTuple):
 
 
 WEIGHTS: Mapping[str, float] = {
-    "DD": 0.2,
-    "VRA": 0.2,
-    "LL": 0.07,
-    "OD": 0.27,
-    "KD": 0.07,
-    "CVE": 0.07,
-    "RG": 0.08,
-    "CG": 0.04,
-}
+    "DD": 0.2, "VRA": 0.2, "LL": 0.07, "OD": 0.27, "KD": 0.07, "CVE": 0.07, "RG": 0.08, "CG": 0.04,
+}  # fmt: skip
 CASES: Mapping[str, int] = {
-    "DD": 1411,
-    "VRA": 1588,
-    "LL": 503,
-    "OD": 1918,
-    "KD": 500,
-    "CVE": 521,
-    "RG": 600,
-    "CG": 200,
-}
+    "DD": 1411, "VRA": 1588, "LL": 503, "OD": 1918, "KD": 500, "CVE": 521, "RG": 600, "CG": 200,
+}  # fmt: skip
 
 RANGES: Mapping[str, Range] = {
     "18": Range(10.0, 75.0),

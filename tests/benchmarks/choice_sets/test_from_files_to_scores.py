@@ -11,13 +11,9 @@ from medtune.trainer.commands.cli import main
 from tests.examples import write_example
 
 EVERY = (
-    ("pmc_vqa", "pmc_vqa_2", 24),
-    ("omnimedvqa", "omnimedvqa", 18),
-    ("pmc_vqa", "pmc_vqa_clean", 24),
-    ("medxpertqa_mm", "medxpertqa_mm", 12),
-    ("mmmu_med", "mmmu_med", 25),
-    ("mmmu_med", "mmmu_med_test", 25),
-)
+    ("pmc_vqa", "pmc_vqa_2", 24), ("omnimedvqa", "omnimedvqa", 18), ("pmc_vqa", "pmc_vqa_clean", 24),
+    ("medxpertqa_mm", "medxpertqa_mm", 12), ("mmmu_med", "mmmu_med", 25), ("mmmu_med", "mmmu_med_test", 25),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -141,18 +141,9 @@ def test_a_csv_prints_its_cells_as_they_stand(tmp_path: Path) -> None:
     (tmp_path / "train").mkdir()
     names = [name for name in ROW if name not in ("qid", "mc_question", "correct_option")]
     cells = [
-        "BDMAP_00000001",
-        "[0.8 0.8 2.5 ]",
-        "",
-        "nan",
-        "061",
-        "How large?",
-        "3 cm³",
-        "liver",
-        "",
-        "M",
+        "BDMAP_00000001", "[0.8 0.8 2.5 ]", "", "nan", "061", "How large?", "3 cm³", "liver", "", "M",
         "organ volume measurement",
-    ]
+    ]  # fmt: skip
     (tmp_path / "train" / "train_qa.csv").write_text(",".join(names) + "\n" + ",".join(cells) + "\n", "utf-8")
     (tmp_path / "BDMAP_00000001").mkdir()
     (tmp_path / "BDMAP_00000001" / "ct.nii.gz").touch()

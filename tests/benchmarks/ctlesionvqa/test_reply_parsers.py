@@ -64,18 +64,10 @@ def test_canonical_letters_and_words_stay() -> None:
 
 def test_robust_numbers_avoid_the_official_traps() -> None:
     read = {
-        "The volume is 1,123.3 cc": 1123.3,
-        "minus 35": -35.0,
-        "−9": -9.0,
-        "1e3": 1000.0,
-        ".5": 0.5,
-        "L1 vertebra, 14 mm": 14.0,
-        "<think>99</think> 14": 14.0,
-        "I see 4. Answer: 42.": 42.0,
-        "three": 3.0,
-        "12 cm, that is 12 cm": 12.0,
-        "+8": 8.0,
-    }
+        "The volume is 1,123.3 cc": 1123.3, "minus 35": -35.0, "−9": -9.0, "1e3": 1000.0, ".5": 0.5,
+        "L1 vertebra, 14 mm": 14.0, "<think>99</think> 14": 14.0, "I see 4. Answer: 42.": 42.0, "three": 3.0,
+        "12 cm, that is 12 cm": 12.0, "+8": 8.0,
+    }  # fmt: skip
     for reply, value in read.items():
         assert read_number(reply) == value, reply
     for reply in ("10-12", "between 4 and 6", "12/5", "2 of 3.1", "none", "", "n/a", "9" * 400, "NaN", "16 to 17"):

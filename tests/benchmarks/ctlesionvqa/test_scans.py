@@ -10,14 +10,9 @@ import pytest
 from medtune.benchmarks import find_source
 
 ASKED = {
-    "image_id": "BDMAP_00000001",
-    "question": "Is a PDAC present?",
-    "answer": "Yes",
-    "organ": "pancreas",
-    "question_type": "Recognition",
-    "question_subtype": "PDAC existence",
-    "split": "test",
-}
+    "image_id": "BDMAP_00000001", "question": "Is a PDAC present?", "answer": "Yes", "organ": "pancreas",
+    "question_type": "Recognition", "question_subtype": "PDAC existence", "split": "test",
+}  # fmt: skip
 SCAN = {"BDMAP ID": "BDMAP_00000001", "sex": "M", "age": "47.0", "scanner": "Philips", "contrast": "Arterial"}
 FOUND = {"sex": "M", "age": "40-49", "scanner": "Philips", "phase": "arterial"}
 

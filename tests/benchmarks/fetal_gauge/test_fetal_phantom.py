@@ -50,17 +50,12 @@ from tests.examples import write_example
 NUM_PATIENTS = 16
 # Options of each question, by task and subtype.
 KINDS = {
-    ("plane_identification", ""): 4,
-    ("view_completeness", ""): 2,
-    ("fetal_orientation", "orientation"): 4,
-    ("fetal_orientation", "presentation"): 2,
-    ("fetal_orientation", "near side"): 2,
-    ("clinical_diagnosis", "diagnosis"): 3,
-    ("clinical_diagnosis", "margin"): 3,
-    ("clinical_diagnosis", "echo pattern"): 4,
-    ("clinical_diagnosis", "posterior features"): 3,
+    ("plane_identification", ""): 4, ("view_completeness", ""): 2, ("fetal_orientation", "orientation"): 4,
+    ("fetal_orientation", "presentation"): 2, ("fetal_orientation", "near side"): 2,
+    ("clinical_diagnosis", "diagnosis"): 3, ("clinical_diagnosis", "margin"): 3,
+    ("clinical_diagnosis", "echo pattern"): 4, ("clinical_diagnosis", "posterior features"): 3,
     ("visual_grounding", ""): 4,
-}
+}  # fmt: skip
 Kind = tuple[str, str]
 LANDMARKS = {
     "head": {"midline falx", "cavum septi pellucidi"},

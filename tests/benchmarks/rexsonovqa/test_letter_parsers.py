@@ -26,27 +26,12 @@ MODELS = {
 }
 # Golden replies of which the official extractor reads a letter that they do not mean, and what robust reads of them.
 OFFICIAL_ERRORS = {
-    "Answer: **C**": "C",
-    "Answer - B": "B",
-    "Cannot be determined": None,
-    "Because the wall is bright, D": "D",
-    "Definitely not A": None,
-    "All of them": None,
-    "Blood flow is seen, so C": "C",
-    "Answer: E": None,
-    "Answer: Apex": None,
-    "Answer: A or B": None,
-    "Choice: B": "B",
-    "Answer: not A": None,
-    "Both A and C": None,
-    "A and C": None,
-    "<think>Answer: A</think> Answer: D": "D",
-    "Answer：C": "C",
-    "Correct: A.": "A",
-    "AB": None,
-    "Answer: AB": None,
-    "Beta": None,
-}
+    "Answer: **C**": "C", "Answer - B": "B", "Cannot be determined": None, "Because the wall is bright, D": "D",
+    "Definitely not A": None, "All of them": None, "Blood flow is seen, so C": "C", "Answer: E": None,
+    "Answer: Apex": None, "Answer: A or B": None, "Choice: B": "B", "Answer: not A": None, "Both A and C": None,
+    "A and C": None, "<think>Answer: A</think> Answer: D": "D", "Answer：C": "C", "Correct: A.": "A", "AB": None,
+    "Answer: AB": None, "Beta": None,
+}  # fmt: skip
 
 
 def asked(options: tuple[str, ...] = OPTIONS) -> Question:

@@ -27,13 +27,8 @@ def printed(found: Report) -> dict[str, Any]:
     overall, *tables = report_tables(found)
     accuracy, mean, share = (float(str(row[-1])) for row in overall.rows)
     names = (
-        "mcq_by_type",
-        "mcq_by_duration",
-        "free_by_type",
-        "free_by_duration",
-        "partial_errors",
-        "error_proportions",
-    )
+        "mcq_by_type", "mcq_by_duration", "free_by_type", "free_by_duration", "partial_errors", "error_proportions",
+    )  # fmt: skip
     numbers = {
         name: {
             row[0]: [cell if isinstance(cell, int) else float(f"{cell:.{table.digits}f}") for cell in row[1:]]

@@ -38,22 +38,14 @@ def test_the_real_release_has_the_official_counts_and_splits(both: list[Question
     counts = Counter((q.split, q.facets["language"]) for q in both)
     # One train row of the release has no answer.
     assert counts == {
-        ("train", "en"): 4918,
-        ("train", "zh"): 4916,
-        ("val", "en"): 1053,
-        ("val", "zh"): 1046,
-        ("test", "en"): 1061,
+        ("train", "en"): 4918, ("train", "zh"): 4916, ("val", "en"): 1053, ("val", "zh"): 1046, ("test", "en"): 1061,
         ("test", "zh"): 1033,
-    }
+    }  # fmt: skip
     test = Counter((q.facets["language"], q.facets["task"]) for q in both if q.split == "test")
     assert test == {
-        ("en", "yes_no"): 355,
-        ("en", "closed"): 61,
-        ("en", "open"): 645,
-        ("zh", "yes_no"): 356,
-        ("zh", "closed"): 64,
+        ("en", "yes_no"): 355, ("en", "closed"): 61, ("en", "open"): 645, ("zh", "yes_no"): 356, ("zh", "closed"): 64,
         ("zh", "open"): 613,
-    }
+    }  # fmt: skip
     contents = Counter(q.facets["content"] for q in both if q.split == "test")
     assert (contents["organ"], contents["kg"], contents["shape"]) == (507, 267, 12)
 

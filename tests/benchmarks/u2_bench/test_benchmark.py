@@ -108,26 +108,13 @@ def test_no_truth_cell_crashes_the_grid(cell: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "read"),
     [
-        ("57.5", "57.5"),
-        ("about 57.5 %", "57.5"),
-        ("The ejection fraction is 57.5%.", "57.5"),
-        ("In image 2 it is 57.5", "57.5"),
-        ("EF: 57.5 (normal is above 50)", "57.5"),
-        ("1,200", "1200"),
-        ("-84", "-84"),
-        ("53.6 +/- 2", "53.6"),
-        ("50 to 60", None),
-        ("between 50 and 60 %", None),
-        ("50 % to 60 %", None),
-        ("10-12", None),
-        ("nan", None),
-        ("inf", None),
-        ("1e999", None),
-        ("", None),
-        ("none", None),
+        ("57.5", "57.5"), ("about 57.5 %", "57.5"), ("The ejection fraction is 57.5%.", "57.5"),
+        ("In image 2 it is 57.5", "57.5"), ("EF: 57.5 (normal is above 50)", "57.5"), ("1,200", "1200"), ("-84", "-84"),
+        ("53.6 +/- 2", "53.6"), ("50 to 60", None), ("between 50 and 60 %", None), ("50 % to 60 %", None),
+        ("10-12", None), ("nan", None), ("inf", None), ("1e999", None), ("", None), ("none", None),
         ("0.7 or 0.8", None),
     ],
-)
+)  # fmt: skip
 def test_numbers_are_read_by_a_policy_that_does_not_guess(reply: str, read: str | None) -> None:
     assert parse_number(reply, BY_TASK["CVE"]) == read
 
@@ -155,19 +142,12 @@ def test_a_missing_truth_is_compared_with_the_reply_as_it_stands_but_for_organs(
 
 def test_kinds_of_replies() -> None:
     kinds = [
-        ("DD", "Benign", "valid"),
-        ("DD", "B", "valid"),
-        ("DD", "It is benign.", "format_violation"),
-        ("DD", "An oval mass.", "explanatory"),
-        ("OD", "upper left", "valid"),
-        ("OD", "top left quadrant", "invalid_term"),
-        ("OD", "A fetus.", "deviation"),
-        ("CVE", "57.5", "valid"),
-        ("CVE", "57.5 %", "format_violation"),
-        ("CVE", "normal", "descriptive"),
-        ("RG", "A liver.", "valid"),
+        ("DD", "Benign", "valid"), ("DD", "B", "valid"), ("DD", "It is benign.", "format_violation"),
+        ("DD", "An oval mass.", "explanatory"), ("OD", "upper left", "valid"),
+        ("OD", "top left quadrant", "invalid_term"), ("OD", "A fetus.", "deviation"), ("CVE", "57.5", "valid"),
+        ("CVE", "57.5 %", "format_violation"), ("CVE", "normal", "descriptive"), ("RG", "A liver.", "valid"),
         ("RG", " ", "empty"),
-    ]
+    ]  # fmt: skip
     for task, reply, kind in kinds:
         assert reply_type(reply, BY_TASK[task]) == kind, reply
 

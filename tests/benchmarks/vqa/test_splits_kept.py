@@ -112,15 +112,10 @@ def _classes(folder: Path, rows: Rows) -> None:
 
 
 LAYOUTS: dict[str, tuple[str, Callable[[Path, Rows], None]]] = {
-    "a column": ("table", _csv_column),
-    "names of files": ("table", _csv_files),
-    "ms-swift": ("ms_swift", _swift),
-    "a column of ms-swift": ("ms_swift", _swift_column),
-    "LLaMA-Factory": ("llama_factory", _factory),
-    "saved data set": ("hf", _saved),
-    "a copy of a hub repository": ("hf", _hub),
-    "folders": ("image_folder", _classes),
-}
+    "a column": ("table", _csv_column), "names of files": ("table", _csv_files), "ms-swift": ("ms_swift", _swift),
+    "a column of ms-swift": ("ms_swift", _swift_column), "LLaMA-Factory": ("llama_factory", _factory),
+    "saved data set": ("hf", _saved), "a copy of a hub repository": ("hf", _hub), "folders": ("image_folder", _classes),
+}  # fmt: skip
 SPLIT_OF = st.lists(st.sampled_from(SPLITS), min_size=12, max_size=24).filter(
     lambda said: min(said.count("train"), said.count("test")) > 2
 )

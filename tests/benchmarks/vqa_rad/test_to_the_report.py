@@ -9,16 +9,10 @@ from medtune.data.prepared.read import open_prepared
 from medtune.trainer.commands.cli import main
 
 TINY = (
-    "model.name=nano_pocket",
-    "train.precision=32-true",
-    "train.max_steps=2",
-    "train.batch_size=4",
-    "train.micro_batch_size=4",
-    "eval.every_steps=2",
-    "eval.val_questions=8",
-    "eval.max_new_tokens=4",
+    "model.name=nano_pocket", "train.precision=32-true", "train.max_steps=2", "train.batch_size=4",
+    "train.micro_batch_size=4", "eval.every_steps=2", "eval.val_questions=8", "eval.max_new_tokens=4",
     "log.wandb=disabled",
-)
+)  # fmt: skip
 
 
 @pytest.mark.slow

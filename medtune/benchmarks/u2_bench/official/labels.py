@@ -176,15 +176,9 @@ def _anatomy(cell: str) -> str:
 
 # These are tried if the reply contains none of LOCATIONS. "center" is one of them, so no pair here contains it.
 _PAIRS = (
-    ("upper", "left"),
-    ("upper", "right"),
-    ("middle", "left"),
-    ("central", ""),
-    ("middle", "right"),
-    ("lower", "left"),
-    ("lower", "right"),
-    ("not", "visible"),
-)
+    ("upper", "left"), ("upper", "right"), ("middle", "left"), ("central", ""), ("middle", "right"), ("lower", "left"),
+    ("lower", "right"), ("not", "visible"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,21 +21,15 @@ _SAID = r"(?:of |is |approximately |about |around )?"
 # The first pattern that matches anywhere decides. Patterns of the script that an earlier one covers are left out.
 _PATTERNS: Mapping[str, tuple[str, ...]] = {
     "57": (
-        r"around (\d+)",
-        r"value of (\d+)",
-        r"indicative of (\d+)",
-        r"fat value (?:about )?(\d+)",
-        r"fat content (?:of |about )?(\d+)",
-        r"fat percentage (?:of |about )?(\d+)",
-        r"(\d+)%",
-        r"(\d+)",
+        r"around (\d+)", r"value of (\d+)", r"indicative of (\d+)", r"fat value (?:about )?(\d+)",
+        r"fat content (?:of |about )?(\d+)", r"fat percentage (?:of |about )?(\d+)", r"(\d+)%", r"(\d+)",
     ),
     "50": (
         r"imt (?:of |is |value |measurement |measures |approximately |about |around )?" + _NUMBER,
         _NUMBER + r"\s*(?:mm|millimeter)",
         _NUMBER,
     ),
-}
+}  # fmt: skip
 _OTHER_PATTERNS = (
     _NUMBER + r"\s*(?:mm|cm|ml|g|kg|%)",
     r"(?:value|measurement|result|reading) " + _SAID + _NUMBER,

@@ -38,15 +38,9 @@ INFO = "dataset_info.json"
 _READ_BY = ("formatting", "columns", "tags", "ranking")
 """What an entry says about how its file is read."""
 _COLUMNS = {
-    "prompt": "instruction",
-    "query": "input",
-    "response": "output",
-    "messages": "conversations",
-    "system": "system",
-    "history": "history",
-    "images": "images",
-    "videos": "videos",
-}
+    "prompt": "instruction", "query": "input", "response": "output", "messages": "conversations", "system": "system",
+    "history": "history", "images": "images", "videos": "videos",
+}  # fmt: skip
 _TAGS = {
     "role_tag": "from",
     "content_tag": "value",

@@ -40,20 +40,10 @@ RELEASES = {
 Source: ../shared/specs/medical_vqa.md, section 2, counted in the files and quoted from the hub card.
 """
 TYPES = {
-    "MODALITY": "modality",
-    "PLANE": "plane",
-    "ORGAN": "organ",
-    "ABN": "abnormality",
-    "PRES": "presence",
-    "PRSE": "presence",
-    "POS": "position",
-    "COLOR": "color",
-    "SIZE": "size",
-    "ATTRIB": "attribute",
-    "ATRIB": "attribute",
-    "COUNT": "count",
-    "OTHER": "other",
-}
+    "MODALITY": "modality", "PLANE": "plane", "ORGAN": "organ", "ABN": "abnormality", "PRES": "presence",
+    "PRSE": "presence", "POS": "position", "COLOR": "color", "SIZE": "size", "ATTRIB": "attribute",
+    "ATRIB": "attribute", "COUNT": "count", "OTHER": "other",
+}  # fmt: skip
 _MISSPELT = frozenset({"PRSE", "ATRIB"})
 _ORGANS = {"HEAD": "head", "CHEST": "chest", "ABD": "abdomen"}
 _TEST = "test_"

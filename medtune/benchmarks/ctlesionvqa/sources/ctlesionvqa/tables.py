@@ -33,16 +33,10 @@ from medtune.eval.predictions.tool_files import ToolRow, ToolRows, read_json_tex
 from medtune.eval.predictions.tool_tables import cell_text
 
 SPELLINGS: Mapping[str, str] = {
-    "bdmap_id": "image_id",
-    "multiple_choice_question": "mc_question",
-    "multi_choice_question": "mc_question",
-    "correct_choice": "correct_option",
-    "type": "question_type",
-    "subtype": "question_subtype",
-    "manufacturer": "scanner",
-    "phase": "contrast",
-    "ct_phase": "contrast",
-}
+    "bdmap_id": "image_id", "multiple_choice_question": "mc_question", "multi_choice_question": "mc_question",
+    "correct_choice": "correct_option", "type": "question_type", "subtype": "question_subtype",
+    "manufacturer": "scanner", "phase": "contrast", "ct_phase": "contrast",
+}  # fmt: skip
 """Our name of a column by its other spellings, in small letters with underscores."""
 _FOLDERS = (".", "benchmark", "train", "data", "Data")
 _SUFFIXES = (".csv", ".parquet", ".json", ".jsonl")

@@ -52,15 +52,8 @@ POSTERIOR: Mapping[Diagnosis, str] = {"normal": NO_MASS, "benign": "enhancement"
 ECHO_PATTERNS = (NO_MASS, "anechoic", "uniform", "heterogeneous")
 # Wrong options come from the same list as the answer, so that the size of a box says little about the answer.
 SMALLER = (
-    "cavum septi pellucidi",
-    "choroid plexus",
-    "stomach bubble",
-    "umbilical vein",
-    "kidney",
-    "spine",
-    "femur",
-    "limb",
-)
+    "cavum septi pellucidi", "choroid plexus", "stomach bubble", "umbilical vein", "kidney", "spine", "femur", "limb",
+)  # fmt: skip
 LARGER = ("head", "midline falx", "abdomen", "thigh", "heart", "thorax", "trunk")
 STRUCTURES = (*SMALLER, *LARGER)
 MIN_WHOLE = 0.75

@@ -16,13 +16,8 @@ from medtune.data.types import Split
 CHOICES = "ABCD"
 _FOLDERS = (".", "M3D-VQA", "M3D_VQA")
 _SPLITS: Mapping[str, Split] = {
-    "train": "train",
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-    "test": "test",
-    "test5k": "test",
-}
+    "train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test", "test5k": "test",
+}  # fmt: skip
 _NEEDED = frozenset({"image_path", "question"})
 SPELLINGS: Mapping[str, str] = {"image": "image_path", "type": "question_type", "answer_option": "answer_choice"}
 """Our name of a column by its other spellings, in small letters with underscores."""

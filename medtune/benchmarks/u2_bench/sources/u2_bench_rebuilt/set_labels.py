@@ -27,23 +27,13 @@ class Choice(NamedTuple):
 
 
 DATASETS: Mapping[str, str] = {
-    "acouslic": "50",
-    "busi": "23",
-    "fetal_planes_db": "03",
-    "fpus23": "10",
-    "hc18": "31",
-    "jnu_ifm": "53",
+    "acouslic": "50", "busi": "23", "fetal_planes_db": "03", "fpus23": "10", "hc18": "31", "jnu_ifm": "53",
     "psfhs": "52",
-}
+}  # fmt: skip
 ANATOMY: Mapping[str, str] = {
-    "acouslic": "fetal abdomen",
-    "busi": "breast",
-    "fetal_planes_db": "fetus",
-    "fpus23": "fetal phantom",
-    "hc18": "fetal head",
-    "jnu_ifm": "fetal head and pubic symphysis",
-    "psfhs": "fetal head and pubic symphysis",
-}
+    "acouslic": "fetal abdomen", "busi": "breast", "fetal_planes_db": "fetus", "fpus23": "fetal phantom",
+    "hc18": "fetal head", "jnu_ifm": "fetal head and pubic symphysis", "psfhs": "fetal head and pubic symphysis",
+}  # fmt: skip
 _PLANES = {
     "Fetal abdomen": "fetal abdomen",
     "Fetal femur": "fetal femur",
