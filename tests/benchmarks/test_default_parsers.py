@@ -20,8 +20,8 @@ from medtune.benchmarks.ctlesionvqa.reply_parsers import (
     official_yes_no,
     robust_yes_no,
 )
-from medtune.benchmarks.u2_bench.official.values import extract_number
-from medtune.benchmarks.u2_bench.weights_and_ranges import OPTIONS_SEEN
+from medtune.benchmarks.u2_bench.official.labels import extract_number
+from medtune.benchmarks.u2_bench.tasks_and_sets import OPTIONS_SEEN
 from medtune.data.media.masks import LOCATIONS
 from medtune.data.types import Question
 from medtune.eval.scoring.parsers.answer_marks import without_thinking

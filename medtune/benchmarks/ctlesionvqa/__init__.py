@@ -34,11 +34,10 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from medtune.benchmarks.ctlesionvqa import reply_parsers, scoring
-from medtune.benchmarks.ctlesionvqa.judge_task import judge_task
 from medtune.benchmarks.ctlesionvqa.paper_tables import missing, references
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import INPUT_MODE, result_rows
 from medtune.benchmarks.ctlesionvqa.subtypes import answer_type, subtype
-from medtune.benchmarks.ctlesionvqa.tables import LESION_FACETS, SUBGROUPS, repeat_tables, tables
+from medtune.benchmarks.ctlesionvqa.tables import LESION_FACETS, SUBGROUPS, judge_task, repeat_tables, tables
 from medtune.data.media.augment import NO_CHANGES, Change
 from medtune.data.raw.lettered_options import LETTERS
 from medtune.data.types import AnswerFormat, Prompt, Question

@@ -26,8 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from medtune.benchmarks.medical_kits.sentence_bleu import sentence_bleu
-from medtune.benchmarks.medical_kits.word_set_rouge import word_set_rouge
+from medtune.benchmarks.medical_kits.sentence_bleu import sentence_bleu, word_set_rouge
 
 _BOX = "\\boxed{"
 _NO_BOX = "None"

@@ -5,7 +5,7 @@ It is for evaluation alone. The release's questions hold their options, which ar
 Source: Zuo et al., MedXpertQA, arXiv 2501.18362; TsinghuaC3I/MedXpertQA@f21247d.
 """
 
-from medtune.benchmarks.choice_sets.choice_rules import (
+from medtune.benchmarks.medical_kits.choice_rules import (
     lettered,
     medevalkit_choice_prompts,
     medevalkit_rule,

@@ -28,9 +28,9 @@ from pathlib import Path
 
 import yaml
 
-from medtune.benchmarks.choice_sets import choice_rules
-from medtune.benchmarks.mmmu_med.release import FORM, LICENCE, PART, SUBJECTS, URL, named_images
+from medtune.benchmarks.medical_kits import choice_rules
 from medtune.benchmarks.mmmu_med.rules import parse_open, rules
+from medtune.benchmarks.mmmu_med.sources.mmmu_med import FORM, LICENCE, PART, SUBJECTS, URL, named_images
 from medtune.benchmarks.short_answers.published_tables import printed_tables
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.answerer import AnswerProtocol

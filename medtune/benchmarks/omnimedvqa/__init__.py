@@ -7,7 +7,7 @@ Source: Hu et al., OmniMedVQA, arXiv 2402.09181; hub data set foreverbeliever/Om
 
 from string import ascii_uppercase
 
-from medtune.benchmarks.choice_sets.choice_rules import (
+from medtune.benchmarks.medical_kits.choice_rules import (
     Printed,
     medevalkit_choice_prompts,
     medevalkit_rule,

@@ -8,14 +8,14 @@ Source: Zhang et al., PMC-VQA, arXiv 2305.10415; hub data set RadGenome/PMC-VQA.
 from collections import Counter
 from collections.abc import Sequence
 
-from medtune.benchmarks.choice_sets.choice_rules import (
+from medtune.benchmarks.medical_kits.choice_rules import (
     Printed,
     medevalkit_choice_prompts,
     medevalkit_rule,
     parse,
     render,
 )
-from medtune.benchmarks.pmc_vqa.release import CHOICES, LETTER, LETTERS, LICENCE, TASK, URL, V1, V1_CLEAN, V2
+from medtune.benchmarks.pmc_vqa.sources.pmc_vqa import CHOICES, LETTER, LETTERS, LICENCE, TASK, URL, V1, V1_CLEAN, V2
 from medtune.benchmarks.short_answers.published_tables import MISSING_SHARE, printed_tables
 from medtune.data.types import Question
 from medtune.eval.asking.answerer import AnswerProtocol

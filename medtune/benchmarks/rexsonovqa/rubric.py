@@ -5,14 +5,121 @@ word and 0 where it is empty, as no judge could give it more; any other reply is
 """
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
 
-from medtune.benchmarks.rexsonovqa.judge_reply import official_verdict, robust_verdict
 from medtune.benchmarks.rexsonovqa.scored_items import FULL_POINTS, UNKNOWN_ERROR, ScoredItem, question_type
 from medtune.data.types import Question
 from medtune.eval.judge.verdicts import JUDGE_MARK
 from medtune.eval.metric import Metric, mean_of_rows
 from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.scoring.parsers.answer_marks import without_thinking
+
+ErrorType = Literal["none", "wrong_visual_evidence", "wrong_conclusion", "both_fail", "unknown"]
+_FENCE = re.compile(r"^```\w*\s*|\s*```$")
+_BY_NAME: dict[object, ErrorType] = {
+    "none": "none",
+    "wrong_visual_evidence": "wrong_visual_evidence",
+    "wrong_conclusion": "wrong_conclusion",
+    "both_fail": "both_fail",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OfficialVerdict:
+    """A judge's verdict as the official code reads it; the values keep the JSON types that they have in the reply."""
+
+    score: object
+    error_type: object
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A judge's verdict.
+
+    Attributes:
+        score: 2 if the response is right, 1 if either its evidence or its conclusion is wrong, 0 if both are wrong.
+        error_type: The type of error; "unknown" if the judge gave 1 point without naming one of the two errors.
+    """
+
+    score: Literal[0, 1, 2]
+    error_type: ErrorType
+
+
+def official_verdict(reply: str | None) -> OfficialVerdict:
+    """Returns the verdict that the official code reads.
+
+    The errors of the official code are kept. A reply that it cannot read (a plain code fence, a list) gives 0 points
+    with the error "none", so a failed call to the judge looks like a wrong answer. A score in quotes stays a string.
+    The error "none" becomes "wrong_conclusion" for 1 point, and "both_fail" for 0 points or a missing score, which
+    counts as 0.
+
+    Args:
+        reply: The judge's reply; None if there is none.
+
+    Source:
+        rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (LLMJudge.evaluate_free_response).
+    """
+    text = (reply or "").strip()
+    said = _json(text[7:-3] if text.startswith("```json") else text)
+    if not isinstance(said, dict):
+        return OfficialVerdict(0, "none")
+    score, error = said.get("score", 0), said.get("error_type", "none")
+    if error == "none" and score in (0, 1):
+        error = "wrong_conclusion" if score == 1 else "both_fail"
+    return OfficialVerdict(score, error)
+
+
+def robust_verdict(reply: str | None) -> Verdict | None:
+    """Returns the verdict, or None if the reply holds none; the judge should then be asked again.
+
+    The reply may have code fences, text around one JSON object, a list of one object, and a score written "1" or 1.0.
+    The type of error is always "none" for 2 points, "both_fail" for 0 points without a type, and "unknown" for 1 point
+    without one of the two single errors.
+
+    Example:
+        >>> robust_verdict('The verdict: {"score": "2", "error_type": null}')
+        Verdict(score=2, error_type='none')
+        >>> robust_verdict("not json")
+    """
+    said = _object(_FENCE.sub("", without_thinking(reply or "")))
+    score = _points_said(said.get("score")) if said else None
+    if said is None or score is None:
+        return None
+    named = said.get("error_type")
+    error = _BY_NAME.get(named, "unknown") if isinstance(named, str) else "unknown"
+    if score == 2:
+        error = "none"
+    elif score == 0 and error in ("none", "unknown"):
+        error = "both_fail"
+    elif score == 1 and error in ("none", "both_fail"):
+        error = "unknown"
+    return Verdict(score, error)
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _object(text: str) -> Mapping[str, object] | None:
+    said = _json(text)
+    if said is None:
+        start, end = text.find("{"), text.rfind("}")
+        said = _json(text[start : end + 1]) if 0 <= start < end else None
+    if isinstance(said, list) and len(said) == 1:
+        said = said[0]
+    return said if isinstance(said, dict) else None
+
+
+def _points_said(value: object) -> Literal[0, 1, 2] | None:
+    points: dict[object, Literal[0, 1, 2]] = {0: 0, 1: 1, 2: 2, "0": 0, "1": 1, "2": 2}
+    is_readable = isinstance(value, int | float | str) and not isinstance(value, bool)
+    return points.get(value.strip() if isinstance(value, str) else value) if is_readable else None
 
 
 def official(reply: str, question: Question) -> str | None:

@@ -18,8 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from medtune.benchmarks.u2_bench.judge_task import judge_task
-from medtune.benchmarks.u2_bench.metrics import METRICS, missing
+from medtune.benchmarks.u2_bench.metrics import METRICS, judge_task, missing
 from medtune.benchmarks.u2_bench.official.prompts import official_prompts
 from medtune.benchmarks.u2_bench.parsers import parse, parse_extracted, parse_lenient, parse_strict
 from medtune.benchmarks.u2_bench.sources.u2_bench import COLUMNS

@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from medtune.benchmarks.vqa.answers import judge_task
+from medtune.benchmarks.vqa.conversation import judge_task
 from medtune.data.types import AnswerFormat, AnswerKind, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import MAX_LEVELS, Benchmark, Evidence

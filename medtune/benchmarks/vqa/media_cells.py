@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from medtune.benchmarks.vqa.answers import cell_text
+from medtune.benchmarks.vqa.conversation import cell_text
 from medtune.data.media.videos.container import VIDEO_SUFFIXES
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
 from medtune.data.raw.media_bytes import Fetcher, decoded_base64, is_url, refused_content, write_media_bytes

@@ -7,9 +7,18 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from medtune.benchmarks.vqa import columns as roles
-from medtune.benchmarks.vqa.answers import answered, cell_text, listed_options
 from medtune.benchmarks.vqa.columns import Columns
-from medtune.benchmarks.vqa.conversation import ASSISTANT, SYSTEM, USER, Said, asked_turns, said_in
+from medtune.benchmarks.vqa.conversation import (
+    ASSISTANT,
+    SYSTEM,
+    USER,
+    Said,
+    answered,
+    asked_turns,
+    cell_text,
+    listed_options,
+    said_in,
+)
 from medtune.benchmarks.vqa.media_cells import MediaReader, Part
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.lettered_options import choice_question

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from medtune.data.prepared.lookalikes.found import Lookalikes
+from medtune.data.prepared.lookalikes import Lookalikes
 from medtune.data.prepared.question_rows import ORIGINS
 from medtune.data.prepared.rejects import REJECTS
 from medtune.data.prepared.splits import Fractions

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from medtune.data.media.masks import masks_of
-from medtune.data.prepared.lookalikes.groups import Look
+from medtune.data.prepared.lookalikes import Look
 from medtune.data.prepared.manifest import (
     AGAIN,
     CACHE_FOLDER,

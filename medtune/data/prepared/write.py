@@ -8,12 +8,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from medtune.data.prepared import question_rows, rejects, splits
+from medtune.data.prepared import question_rows, splits
 from medtune.data.prepared.copy_media import CopiedFile, unlink_media
-from medtune.data.prepared.lookalikes.found import TRAIN_TWIN, Lookalikes, with_train_twins
-from medtune.data.prepared.lookalikes.groups import MAX_DISTANCE, Look, LookalikeGroups, lookalike_groups, pairs_across
+from medtune.data.prepared.lookalikes import (
+    MAX_DISTANCE,
+    TRAIN_TWIN,
+    Look,
+    LookalikeGroups,
+    Lookalikes,
+    lookalike_groups,
+    pairs_across,
+    with_train_twins,
+)
 from medtune.data.prepared.manifest import FORMAT_VERSION, Manifest, write_manifest, write_prompts
 from medtune.data.prepared.read import Prepared, open_prepared
+from medtune.data.prepared.rejects import MAX_REJECTED, REJECTS, count_rejects, write_rejects
 from medtune.data.prepared.split_leaks import repeated_texts
 from medtune.data.prepared.splits import DEFAULT_FRACTIONS, Fractions
 from medtune.data.prepared.tables import StoredMedia, data_hash, write_tables
@@ -29,7 +38,7 @@ def shown_names(files: Iterable[CopiedFile]) -> Mapping[str, str]:
     """Returns for the digest of each file the smallest digest among the files that show the same.
 
     Example:
-        >>> from medtune.data.prepared.content.decoded import Content
+        >>> from medtune.data.prepared.decoded_content import Content
         >>> scan = Content("voxels", ())
         >>> shown_names([CopiedFile("b", "b.nii", content=scan), CopiedFile("a", "a.nii.gz", content=scan)])
         {'b': 'a', 'a': 'a'}
@@ -147,7 +156,7 @@ def prepare(
     seed: int = 0,
     limit: int | None = None,
     fractions: Fractions = DEFAULT_FRACTIONS,
-    max_rejected: float = rejects.MAX_REJECTED,
+    max_rejected: float = MAX_REJECTED,
     unofficial_split: UnofficialSplit | None = None,
     without_media: bool = False,
     split_lookalikes: bool = False,
@@ -190,7 +199,7 @@ def prepare(
         fractions = splits.TEST_ONLY
     with work_folder(out, processes=processes) as work:
         draft = work.draft
-        rejected_list = out.with_name(f"{out.name}.{rejects.REJECTS}")
+        rejected_list = out.with_name(f"{out.name}.{REJECTS}")
         taking = take_questions if without_media else take
         taken = taking(source, root, work, seed=seed, limit=limit, max_share=max_rejected, keep=rejected_list)
         media = _undescribed(taken) if without_media else _described(taken)
@@ -251,7 +260,7 @@ def prepare(
         if official:
             write_prompts(draft, official.templates)
         if rejected:
-            rejects.write_rejects(draft / rejects.REJECTS, rejected)
+            write_rejects(draft / REJECTS, rejected)
     return open_prepared(out)
 
 
@@ -384,6 +393,6 @@ def _manifest(
         without_media=without_media,
         unofficial_split=unofficial_split,
         split_leaks=split_leaks,
-        rejected=rejects.count_rejects(rejected),
+        rejected=count_rejects(rejected),
         data_hash=data_hash(questions, media.rows),
     )

@@ -9,7 +9,7 @@ from string import ascii_uppercase
 import pytest
 
 from medtune.benchmarks import find_benchmark
-from medtune.benchmarks.choice_sets.choice_rules import are_other_letters
+from medtune.benchmarks.medical_kits.choice_rules import are_other_letters
 from medtune.data.types import Question
 from medtune.eval.parsed_reply import ParsedReply
 from tests.benchmarks.choice_sets.wordings import IN_WORDS, LETTERED, REASONING, WORDINGS, Wording

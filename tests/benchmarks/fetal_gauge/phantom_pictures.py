@@ -6,17 +6,17 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.body_and_mass import Finding
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import (
     Scene,
     diagnosis_scene,
     draw_patient,
+    loose_box,
     orientation_scene,
     places,
     plane_scene,
     simulate_frame,
 )
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import loose_box
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import Finding
 from medtune.benchmarks.simulators.bmode.device import pixels
 from medtune.benchmarks.simulators.bmode.tissue import Patient
 from medtune.data.media.images import draw_box

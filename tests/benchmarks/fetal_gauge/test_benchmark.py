@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from medtune.benchmarks import find_benchmark, published
-from medtune.benchmarks.fetal_gauge.tables import TASKS
+from medtune.benchmarks.fetal_gauge import TASKS
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from tests.benchmarks.fetal_gauge.task_shares import OPTION_COUNTS, agree, macro_mean, task_share_bounds, weighted_mean

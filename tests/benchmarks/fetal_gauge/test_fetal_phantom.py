@@ -11,23 +11,7 @@ from scipy.stats import chi2_contingency
 
 from medtune.benchmarks import find_source
 from medtune.benchmarks.fetal_gauge.sources import fetal_phantom
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.body_and_mass import (
-    DIAGNOSES,
-    FINDINGS,
-    ORIENTATIONS,
-    oriented,
-)
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import (
-    Places,
-    Scene,
-    diagnosis_scene,
-    draw_patient,
-    orientation_scene,
-    places,
-    plane_scene,
-)
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import PLANES
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import (
     LARGER,
     MIN_WHOLE,
     NO_MASS,
@@ -35,10 +19,23 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import (
     SMALLER,
     STRUCTURES,
     Balance,
+    Places,
+    Scene,
+    diagnosis_scene,
+    draw_patient,
     loose_box,
+    orientation_scene,
+    places,
+    plane_scene,
 )
-from medtune.benchmarks.simulators.bmode.device import IMAGE_SIZE, pixels
-from medtune.benchmarks.simulators.bmode.shapes import Pose
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import (
+    DIAGNOSES,
+    FINDINGS,
+    ORIENTATIONS,
+    PLANES,
+    oriented,
+)
+from medtune.benchmarks.simulators.bmode.device import IMAGE_SIZE, Pose, pixels
 from medtune.benchmarks.simulators.bmode.tissue import Patient
 from medtune.data.media.images import load_image
 from medtune.data.media.masks import outer_box

@@ -7,7 +7,7 @@ import pytest
 
 from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.fetal_gauge.sources import fetal_gauge_rebuilt
-from medtune.benchmarks.public_sets import rebuild
+from medtune.benchmarks.public_sets import public_set
 from medtune.benchmarks.public_sets.sets import fpus23
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import SourceTable
@@ -30,7 +30,7 @@ def _read(root: Path, scratch: Path, seed: int = 0) -> SourceTable:
 @pytest.fixture
 def big(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes the source treat every set as large enough to be split."""
-    monkeypatch.setattr(rebuild, "SMALL_BELOW", 1)
+    monkeypatch.setattr(public_set, "SMALL_BELOW", 1)
 
 
 def _by_task(table: SourceTable) -> dict[str, list[Question]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import find_benchmark
-from medtune.benchmarks.fetal_gauge.tables import TASKS
+from medtune.benchmarks.fetal_gauge import TASKS
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import SPLITS, Box
 from medtune.trainer.commands.cli import main

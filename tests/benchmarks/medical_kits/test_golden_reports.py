@@ -1,7 +1,6 @@
 """Tests that reports are scored as MedEvalKit and R2Gen score them, against values that their own code gave."""
 
 from medtune.benchmarks.iu_xray import rules
-from medtune.benchmarks.medical_kits.reports import r2gen_report
 from tests.eval.golden import near, recorded
 
 
@@ -27,10 +26,10 @@ def test_golden_medevalkit_means_count_empty_replies() -> None:
 
 def test_golden_r2gen_cleaning_and_rouge_of_each_report() -> None:
     for row in recorded("iu_xray_reports.json", folder="medical_vqa")["rows"]:
-        assert r2gen_report.cleaned(row["reference_used"]) == row["r2gen_clean_reference"]
-        assert r2gen_report.cleaned(row["response"]) == row["r2gen_clean_response"]
+        assert rules.cleaned(row["reference_used"]) == row["r2gen_clean_reference"]
+        assert rules.cleaned(row["response"]) == row["r2gen_clean_response"]
         if row["response"]:
-            assert r2gen_report.rouge_l(row["reference_used"], row["response"]) == near(row["r2gen_rouge_l"])
+            assert rules.rouge_l(row["reference_used"], row["response"]) == near(row["r2gen_rouge_l"])
 
 
 def test_golden_r2gen_scores_of_the_corpus() -> None:
@@ -38,14 +37,14 @@ def test_golden_r2gen_scores_of_the_corpus() -> None:
     # The recording left empty replies out.
     pairs = [(row["reference_used"], row["response"]) for row in said["rows"] if row["response"]]
     corpus = said["expected"]["r2gen_corpus"]
-    assert r2gen_report.corpus_scores(pairs) == {name: near(value) for name, value in corpus.items()}
+    assert rules.corpus_scores(pairs) == {name: near(value) for name, value in corpus.items()}
 
 
 def test_an_empty_reply_lowers_the_scores_of_the_corpus() -> None:
     pairs = [("The heart is of normal size.", "The heart is of normal size.")]
     alone, beside = (
-        r2gen_report.corpus_scores(pairs),
-        r2gen_report.corpus_scores([*pairs, ("The lungs are clear.", "")]),
+        rules.corpus_scores(pairs),
+        rules.corpus_scores([*pairs, ("The lungs are clear.", "")]),
     )
     assert alone["ROUGE_L"] == 1
     assert beside["ROUGE_L"] == 0.5

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from medtune.benchmarks.medical_kits import lmms_mmmu, mmmu_official
+from medtune.benchmarks.medical_kits import mmmu_official
 from medtune.benchmarks.medical_kits.mmmu_official import RANDOM
-from medtune.benchmarks.mmmu_med.release import SUBJECTS
+from medtune.benchmarks.mmmu_med.sources.mmmu_med import SUBJECTS
 from medtune.eval.scoring.reply_rules import TITLE
 from medtune.trainer.commands.cli import main
 from tests.benchmarks.mmmu_med.real_copy import MODELS, real_replies, write_copy
@@ -81,7 +81,7 @@ def test_golden_real_replies_are_read_as_the_official_code_reads_them(model: str
                 continue
             assert list(listed) == list(ascii_uppercase[: len(listed)])
             read[row["id"]] = mmmu_official.letter(reply, listed)
-            differing += read[row["id"]] != lmms_mmmu.letter(reply, listed)
+            differing += read[row["id"]] != mmmu_official.lmms_letter(reply, listed)
         drawn = [number for number, said in read.items() if said == RANDOM]
         assert (expected["n"], expected["random"], expected["ids_random"]) == (len(rows), len(drawn), drawn)
         assert expected["lmms_differs"] == differing

@@ -12,9 +12,9 @@ import pytest
 
 import medtune
 from medtune.benchmarks import find_source
-from medtune.benchmarks.mmmu_med.release import SUBJECTS, TEST_ANSWERS
+from medtune.benchmarks.mmmu_med.sources.mmmu_med import SUBJECTS, TEST_ANSWERS
 from medtune.data.prepared.write import prepare
-from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.hub_rows import HubId
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import MEDIA_MARK
 from medtune.trainer.commands.cli import main

@@ -9,7 +9,6 @@ import pytest
 
 from medtune.benchmarks import published
 from medtune.benchmarks.facets import DURATION_BINS
-from medtune.benchmarks.rexsonovqa.blind_against_video import FreeOutcome, cross_free
 from medtune.benchmarks.rexsonovqa.letter_parsers import official_letter
 from medtune.benchmarks.rexsonovqa.official_report import report
 from medtune.benchmarks.rexsonovqa.scored_items import (
@@ -21,6 +20,7 @@ from medtune.benchmarks.rexsonovqa.scored_items import (
     tally_by_duration,
     tally_by_type,
 )
+from medtune.benchmarks.rexsonovqa.tables import FreeOutcome, cross_free
 from tests.benchmarks.rexsonovqa.score_files import read_scored
 
 MODELS = {"gemini_scores": "Gemini 3 Pro", "seed_scores": "Seed 2.0 Pro"}

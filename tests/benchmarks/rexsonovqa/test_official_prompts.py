@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import find_benchmark, find_source
-from medtune.benchmarks.rexsonovqa.official_prompts import as_released, read
+from medtune.benchmarks.rexsonovqa.official_report import as_released, read
 from medtune.benchmarks.rexsonovqa.sources import rexsonovqa
-from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import video_segments
 from medtune.data.media.images import Size
 from medtune.data.prepared.read import open_prepared
 from medtune.eval.asking.ask import evaluate
@@ -138,8 +137,8 @@ def test_real_questions_are_sent_as_they_were_released(
     """An empty file stands for each YouTube video; both styles of options are among them."""
     monkeypatch.setattr(rexsonovqa, "_frame_size", lambda path: Size(1280, 720))
     shutil.copytree(shared_real / "rexsonovqa" / "benchmark_questions", tmp_path / "benchmark_questions")
-    shutil.copy(shared_real / "rexsonovqa" / video_segments.METADATA, tmp_path)
-    for segment in video_segments.read_segments(tmp_path / video_segments.METADATA).values():
+    shutil.copy(shared_real / "rexsonovqa" / rexsonovqa.METADATA, tmp_path)
+    for segment in rexsonovqa.read_segments(tmp_path / rexsonovqa.METADATA).values():
         (tmp_path / f"{segment.video}.mp4").touch()
     questions = find_source("rexsonovqa").read(tmp_path, 0, tmp_path).questions
     assert len(questions) == 514

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medtune.benchmarks.rexsonovqa import benchmark, parse_official, parse_robust, render
-from medtune.benchmarks.rexsonovqa.judge_reply import official_verdict, robust_verdict
 from medtune.benchmarks.rexsonovqa.letter_parsers import LETTERS, official_letter
-from medtune.benchmarks.rexsonovqa.rubric import rubric, scored_items, verdict
+from medtune.benchmarks.rexsonovqa.rubric import official_verdict, robust_verdict, rubric, scored_items, verdict
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.judge.verdicts import JUDGE_MARK, marked_verdicts
 from medtune.eval.parsed_reply import ParsedReply

@@ -2,10 +2,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medtune.benchmarks.rexsonovqa.blind_against_video import FreeOutcome, cross_free, cross_mcq
-from medtune.benchmarks.rexsonovqa.judge_reply import official_verdict
 from medtune.benchmarks.rexsonovqa.letter_parsers import official_letter
 from medtune.benchmarks.rexsonovqa.official_report import Report, report, report_tables
+from medtune.benchmarks.rexsonovqa.rubric import official_verdict
 from medtune.benchmarks.rexsonovqa.scored_items import (
     ScoredItem,
     Tally,
@@ -16,6 +15,7 @@ from medtune.benchmarks.rexsonovqa.scored_items import (
     tally_by_duration,
     tally_by_type,
 )
+from medtune.benchmarks.rexsonovqa.tables import FreeOutcome, cross_free, cross_mcq
 from tests.benchmarks.rexsonovqa.score_files import official_score_of_stored, read_scored
 from tests.eval.golden import near, recorded, rows
 

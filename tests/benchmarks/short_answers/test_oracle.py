@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.benchmarks.short_answers.framed_answer import is_same_answer
-from medtune.benchmarks.short_answers.parser import parse
+from medtune.benchmarks.short_answers.parser import is_same_answer, parse
 from medtune.data.types import Question
 from medtune.eval.scoring.normalised_text import normalised
 from tests.benchmarks.short_answers.real_questions import real_test_questions

@@ -7,7 +7,7 @@ use the same sentences with other words in them.
 import random
 from collections.abc import Sequence
 
-from medtune.benchmarks.u2_bench.weights_and_ranges import OPTIONS_SEEN
+from medtune.benchmarks.u2_bench.tasks_and_sets import OPTIONS_SEEN
 from medtune.data.media.masks import LOCATIONS
 
 CLASS_SETS = ("03", "18", "23", "28_class", "40", "42", "44", "50", "53", "57", "69", "74is_normal", "75", "anatomy")

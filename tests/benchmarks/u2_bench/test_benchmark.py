@@ -11,16 +11,14 @@ from sklearn.metrics import f1_score, precision_recall_fscore_support
 from medtune.benchmarks import find_benchmark, published
 from medtune.benchmarks.u2_bench import parsers as official_options
 from medtune.benchmarks.u2_bench import render, render_with_anatomy
+from medtune.benchmarks.u2_bench.metrics import u2_of
+from medtune.benchmarks.u2_bench.official import labels
 from medtune.benchmarks.u2_bench.official import rows as official_rows
-from medtune.benchmarks.u2_bench.official import values
 from medtune.benchmarks.u2_bench.official.labels import Reading, class_scores, read_position, read_row
 from medtune.benchmarks.u2_bench.official.score import EXACT_WEIGHTS, u2_score
-from medtune.benchmarks.u2_bench.parsers import parse, parse_number
-from medtune.benchmarks.u2_bench.reply_errors import KINDS, family, reply_type
-from medtune.benchmarks.u2_bench.sums_by_set import u2_of
+from medtune.benchmarks.u2_bench.parsers import KINDS, family, parse, parse_number, reply_type
 from medtune.benchmarks.u2_bench.tables import Paired, majority
-from medtune.benchmarks.u2_bench.tasks_and_sets import TASKS
-from medtune.benchmarks.u2_bench.weights_and_ranges import WEIGHTS
+from medtune.benchmarks.u2_bench.tasks_and_sets import TASKS, WEIGHTS
 from medtune.data.media.masks import LOCATIONS, NINE_CELLS
 from medtune.data.types import Condition, Prediction, PredictionKey, Question
 from medtune.eval.parsed_reply import ParsedReply
@@ -96,7 +94,7 @@ def test_every_parser_reads_the_canonical_answers_back(name: str) -> None:
 def test_official_prepass_gives_an_option_or_nothing(reply: str) -> None:
     options = ["normal", " benign", "fetal brain", "4A"]
     assert official_options.extract_option(reply, options) in [*options, ""]
-    number = values.extract_number(reply, dataset="18")
+    number = labels.extract_number(reply, dataset="18")
     assert number == "null" or math.isfinite(float(number))
 
 

@@ -9,7 +9,7 @@ import PIL.Image
 import pytest
 
 from medtune.benchmarks import find_benchmark, find_source
-from medtune.benchmarks.u2_bench.sources.u2_bench.demographic import facets
+from medtune.benchmarks.u2_bench.sources.u2_bench.parse_cells import facets
 
 
 @pytest.mark.parametrize(

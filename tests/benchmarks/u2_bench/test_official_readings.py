@@ -15,15 +15,18 @@ from hypothesis import strategies as st
 from medtune.benchmarks.u2_bench.official.labels import (
     Mode,
     OfficialFailureError,
+    Value,
     class_scores,
+    extract_number,
     position_accuracy,
+    predicted_value,
     read_position,
     read_row,
+    value_scores,
 )
 from medtune.benchmarks.u2_bench.official.score import SetTables, official_means, official_score
-from medtune.benchmarks.u2_bench.official.values import Value, extract_number, predicted_value, value_scores
 from medtune.benchmarks.u2_bench.parsers import extract_option
-from medtune.benchmarks.u2_bench.weights_and_ranges import INTEGER_SETS, OPTIONS_SEEN
+from medtune.benchmarks.u2_bench.tasks_and_sets import INTEGER_SETS, OPTIONS_SEEN
 from medtune.data.media.masks import LOCATIONS
 from tests.benchmarks.u2_bench import generated_replies
 from tests.eval.samples import sample_and_all

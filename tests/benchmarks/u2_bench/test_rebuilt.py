@@ -3,8 +3,7 @@ from collections import Counter
 import pytest
 
 from medtune.benchmarks.u2_bench.sources import u2_bench_rebuilt
-from medtune.benchmarks.u2_bench.tasks_and_sets import TASKS
-from medtune.benchmarks.u2_bench.weights_and_ranges import OPTIONS_SEEN
+from medtune.benchmarks.u2_bench.tasks_and_sets import OPTIONS_SEEN, TASKS
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import SPLITS
 from tests.examples import OF_SETS

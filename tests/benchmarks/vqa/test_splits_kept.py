@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from medtune.benchmarks import find_source
 from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.write import prepare
-from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.hub_rows import HubId
 from medtune.data.raw.row_errors import TableOptions
 from medtune.data.raw.source import Source
 from medtune.data.raw.split_names import split_named, splits_of_files

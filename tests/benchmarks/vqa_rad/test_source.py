@@ -11,7 +11,7 @@ import pytest
 from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.vqa_rad.sources.vqa_rad import PAIR, PUBLIC, release_note
 from medtune.data.prepared.write import prepare
-from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.hub_rows import HubId
 from medtune.data.raw.source import SourceTable
 from medtune.eval.data_label import label_of
 from tests.benchmarks.short_answers.real_questions import real_questions

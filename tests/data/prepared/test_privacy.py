@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.data.prepared.privacy import hashed_patient, key_path, patient_key
+from medtune.data.prepared.question_rows import hashed_patient, key_path, patient_key
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,7 @@ from pathlib import Path
 import datasets
 import pytest
 
-from medtune.data.raw.hub_id import HubId, parsed_hub_id
-from medtune.data.raw.hub_rows import RowSet, file_rows, hub_rows
+from medtune.data.raw.hub_rows import HubId, RowSet, file_rows, hub_rows, parsed_hub_id
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 
@@ -150,7 +149,7 @@ def test_reading_loads_no_torch(tmp_path: Path) -> None:
     datasets.Dataset.from_dict({"q": ["what?"]}).to_parquet(tmp_path / "copy" / "a.parquet")
     say = (
         "import sys; from pathlib import Path; from medtune.data.raw.hub_rows import file_rows, hub_rows\n"
-        "from medtune.data.raw.hub_id import HubId; from datasets import config\n"
+        "from medtune.data.raw.hub_rows import HubId; from datasets import config\n"
         "folder = Path(sys.argv[1]); there = config.TORCH_AVAILABLE; hub = HubId(str(folder / 'copy'))\n"
         "sets = [file_rows(folder / 'a.csv', name='a'), *hub_rows(hub), *hub_rows(hub, stream=True)]\n"
         "print(sum(1 for each in sets for _ in each.rows()), 'torch' in sys.modules, config.TORCH_AVAILABLE == there)"

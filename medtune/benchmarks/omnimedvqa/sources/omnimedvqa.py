@@ -22,9 +22,9 @@ from string import ascii_uppercase
 
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.hub_rows import Row
-from medtune.data.raw.releases.stored_files import StoredFiles, hub_folder, stored_files
 from medtune.data.raw.row_errors import Place, read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
+from medtune.data.raw.stored_files import StoredFiles, hub_folder, stored_files
 from medtune.data.types import MediaRef, Question
 
 URL = "https://huggingface.co/datasets/foreverbeliever/OmniMedVQA"

@@ -11,17 +11,19 @@ from medtune.benchmarks.u2_bench.official.labels import (
     ClassScores,
     Mode,
     OfficialFailureError,
+    Value,
+    ValueScores,
     class_scores,
     position_accuracy,
+    predicted_value,
     read_position,
     read_row,
+    value_scores,
 )
 from medtune.benchmarks.u2_bench.official.score import SetTables, official_means, official_score, u2_score
-from medtune.benchmarks.u2_bench.official.values import Value, ValueScores, predicted_value, value_scores
 from medtune.benchmarks.u2_bench.parsers import prepared_reply, task_of, truth_cell
 from medtune.benchmarks.u2_bench.table1_row import Row, by_set
-from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TASKS, TEXT
-from medtune.benchmarks.u2_bench.weights_and_ranges import RANGES
+from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, RANGES, TASKS, TEXT
 from medtune.data.types import Question
 from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
 from medtune.eval.metrics.rouge_l import rouge_l

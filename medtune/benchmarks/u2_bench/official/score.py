@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from medtune.benchmarks.u2_bench.tasks_and_sets import TASKS
-from medtune.benchmarks.u2_bench.weights_and_ranges import CASES, WEIGHTS
+from medtune.benchmarks.u2_bench.tasks_and_sets import CASES, TASKS, WEIGHTS
 
 Ids = Literal["numbers", "text"]
 _PLACES = 4

@@ -15,8 +15,7 @@ from medtune.benchmarks.vqa.question_table import ReadSet, question_table
 from medtune.benchmarks.vqa.row_questions import RowReader
 from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, listed_classes, mapped
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.hub_id import HubId
-from medtune.data.raw.hub_rows import SAVED, RowSet, hub_rows
+from medtune.data.raw.hub_rows import SAVED, HubId, RowSet, hub_rows
 from medtune.data.raw.media_bytes import Fetcher
 from medtune.data.raw.row_errors import TableOptions
 from medtune.data.raw.source import Source, SourceTable

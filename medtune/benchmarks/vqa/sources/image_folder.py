@@ -20,8 +20,7 @@ from medtune.benchmarks.vqa.sources.table import URL
 from medtune.data.media.videos.container import VIDEO_SUFFIXES
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
 from medtune.data.raw.folder import raw_folder, visible_entries
-from medtune.data.raw.hub_id import HubId
-from medtune.data.raw.hub_rows import Row
+from medtune.data.raw.hub_rows import HubId, Row
 from medtune.data.raw.media_bytes import Fetcher
 from medtune.data.raw.row_errors import Place, RowError, TableOptions
 from medtune.data.raw.source import Source, SourceTable

@@ -18,13 +18,11 @@ from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.columns import columns_of
 from medtune.benchmarks.vqa.conversation import ASSISTANT, USER, words
 from medtune.benchmarks.vqa.media_cells import MediaReader
-from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, question_table
+from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, json_rows, question_table
 from medtune.benchmarks.vqa.row_questions import RowReader
 from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, json_columns
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.hub_id import HubId
-from medtune.data.raw.hub_rows import Row
-from medtune.data.raw.json_rows import json_rows
+from medtune.data.raw.hub_rows import HubId, Row
 from medtune.data.raw.media_bytes import Fetcher
 from medtune.data.raw.row_errors import RowError, TableOptions
 from medtune.data.raw.source import Source, SourceTable

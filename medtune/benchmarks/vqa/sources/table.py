@@ -13,20 +13,18 @@ from functools import partial
 from pathlib import Path
 
 from medtune.benchmarks.vqa import columns as roles
-from medtune.benchmarks.vqa.answers import YES_NO
 from medtune.benchmarks.vqa.columns import Columns, columns_of, require
+from medtune.benchmarks.vqa.conversation import YES_NO
 from medtune.benchmarks.vqa.media_cells import MediaReader
-from medtune.benchmarks.vqa.question_table import ReadSet, question_table
+from medtune.benchmarks.vqa.question_table import JSON_SUFFIXES, ReadSet, json_rows, question_table
 from medtune.benchmarks.vqa.row_questions import RowReader
-from medtune.data.raw import json_rows
-from medtune.data.raw.hub_id import HubId
-from medtune.data.raw.hub_rows import BUILDERS, Row, file_rows
+from medtune.data.raw.hub_rows import BUILDERS, HubId, Row, file_rows
 from medtune.data.raw.media_bytes import Fetcher
 from medtune.data.raw.row_errors import RowError, TableOptions
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.raw.split_names import file_stem, splits_of_files
 
-SUFFIXES = (*BUILDERS, *json_rows.SUFFIXES)
+SUFFIXES = (*BUILDERS, *JSON_SUFFIXES)
 PATIENT_UNIT = "the patient column, else the study column, else the image, film or volume that a question is about"
 URL = "https://github.com/medtune/medtune"
 _NUM_COLUMN_ROWS = 1000
@@ -91,11 +89,11 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
 
 def _read_set(path: Path, name: str, reader: RowReader, options: TableOptions) -> ReadSet:
     classes: Mapping[str, tuple[str, ...]] = {}
-    if path.suffix.lower() in json_rows.SUFFIXES:
+    if path.suffix.lower() in JSON_SUFFIXES:
         names = json_columns(path, name)
 
         def rows() -> Iterator[Row | RowError]:
-            return json_rows.json_rows(path, file=name)
+            return json_rows(path, file=name)
 
     else:
         found = file_rows(path, name=name)
@@ -107,7 +105,7 @@ def _read_set(path: Path, name: str, reader: RowReader, options: TableOptions) -
 def json_columns(path: Path, name: str) -> tuple[str, ...]:
     """Returns the names in the first rows of a JSON file, in their order."""
     found: dict[str, None] = {}
-    for number, row in enumerate(json_rows.json_rows(path, file=name)):
+    for number, row in enumerate(json_rows(path, file=name)):
         if number >= _NUM_COLUMN_ROWS:
             break
         if isinstance(row, Row):

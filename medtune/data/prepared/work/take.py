@@ -9,7 +9,7 @@ from typing import NamedTuple
 from medtune.data.prepared import question_rows, rejects
 from medtune.data.prepared.copy_media import CopiedFile, copy_media, units_of
 from medtune.data.prepared.work.work_folder import Share, WorkFolder, check_replaceable, work_folder
-from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.hub_rows import HubId
 from medtune.data.raw.row_errors import Reject
 from medtune.data.raw.source import Source, SourceTable
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from medtune.data.media.images import Size
-from medtune.data.media.load import BLANKS, load_media, media_shape
-from medtune.data.media.preview import preview
+from medtune.data.media.load import BLANKS, load_media, media_shape, preview
 from medtune.data.media.videos.read import Frames, Sampling, chosen_frames, read_video, video_extent, write_video
 from medtune.data.types import Box, MediaRef, Video
 from tests.data.media.videos.synthetic_videos import SECRET, cine, counted, mp4, numbers, sound

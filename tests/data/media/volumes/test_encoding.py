@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from medtune.benchmarks import find_source
 from medtune.data.media.volumes.formats.abdomen_atlas import SCAN, find_cases
-from medtune.data.media.volumes.formats.saved_encoding import KEY, read_encoding
+from medtune.data.media.volumes.formats.stored_volume import KEY, read_encoding
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.write import prepare
 from medtune.data.types import SPLITS, MediaRef

@@ -18,8 +18,7 @@ from safetensors.numpy import save
 from medtune.data.media.volumes.formats.stored_volume import read_values, write_values
 from medtune.data.media.volumes.geometry import affine_of, grid_of
 from medtune.data.media.volumes.transforms import ct_chat, m3d, merlin, radfm, resample
-from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform
-from medtune.data.media.volumes.transforms.pocket import POCKET
+from medtune.data.media.volumes.transforms.organ_crop import POCKET, CroppedTransform
 from medtune.data.media.volumes.transforms.transform import Kept, VolumeTransform
 from medtune.data.types import Volume
 from tests.data.media.volumes.synthetic_volumes import scan

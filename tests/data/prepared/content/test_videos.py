@@ -6,8 +6,8 @@ import av
 import pytest
 
 from medtune.data.media.videos.read import read_video
-from medtune.data.prepared.content.decoded import Content, decoded_content
-from medtune.data.prepared.lookalikes.groups import lookalike_groups
+from medtune.data.prepared.decoded_content import Content, decoded_content
+from medtune.data.prepared.lookalikes import lookalike_groups
 from medtune.data.types import MediaRef
 from tests.data.media.videos.synthetic_videos import mp4
 from tests.data.prepared.content.scans import prepared

@@ -8,9 +8,9 @@ from scipy.ndimage import zoom
 
 from medtune.data.media.volumes.formats.nifti import read_nifti, write_nifti
 from medtune.data.media.volumes.read import read_volume
-from medtune.data.prepared.content.decoded import Content, decoded_content
-from medtune.data.prepared.content.shared import shared_content, shown_media
-from medtune.data.prepared.lookalikes.groups import lookalike_groups
+from medtune.data.prepared.decoded_content import Content, decoded_content
+from medtune.data.prepared.lookalikes import lookalike_groups
+from medtune.data.prepared.shared_content import shared_content, shown_media
 from medtune.data.types import SPLITS, Split, Volume
 from tests.data.prepared.content.scans import LPS, body, prepared, write_bodies, write_forms
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.data.prepared.lookalikes import groups
-from medtune.data.prepared.lookalikes.groups import lookalike_groups, nearest_lookalikes, pairs_across
+from medtune.data.prepared import lookalikes
+from medtune.data.prepared.lookalikes import lookalike_groups, nearest_lookalikes, pairs_across
 
 # Few bits, so that many pairs look alike and chains come about.
 LOOKS = st.dictionaries(st.text("abc", min_size=1, max_size=4), st.integers(0, 255), max_size=30)
@@ -61,7 +61,7 @@ def test_each_image_gets_its_nearest_look_alike(looks: dict[str, int], others: d
 
 
 def test_a_film_of_many_like_frames_is_joined_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "_MAX_EDGES", 50)
+    monkeypatch.setattr(lookalikes, "_MAX_EDGES", 50)
     looks = {f"{number:03}": (number % 2) * (2**40 - 1) for number in range(200)}
     found = lookalike_groups(looks)
     assert found.num_pairs == 2 * (100 * 99 // 2)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import ImageDraw, ImageFilter
 from scipy.fft import dctn
 
-from medtune.data.prepared.lookalikes.groups import MAX_DISTANCE, MIN_SPAN, perceptual_hash
+from medtune.data.prepared.lookalikes import MAX_DISTANCE, MIN_SPAN, perceptual_hash
 
 
 def speckle(seed: int) -> PIL.Image.Image:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from huggingface_hub import errors
 
-from medtune.data.raw.hub_id import HubId
-from medtune.data.raw.releases.stored_files import hub_folder
+from medtune.data.raw.hub_rows import HubId
+from medtune.data.raw.stored_files import hub_folder
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from medtune.benchmarks.u2_bench import tasks_and_sets as released
-from medtune.benchmarks.u2_bench.sources.u2_bench import demographic, parse_cells
+from medtune.benchmarks.u2_bench.sources.u2_bench import parse_cells
 from medtune.data.media.masks import LOCATIONS, size_of_share
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.row_errors import Reject, RowError
@@ -285,7 +285,7 @@ def _question(row: _Row, media_id: str, patient: str) -> Question:
     # In this data set the organ is the answer, so it must not be a facet.
     if organ and dataset != released.ANATOMY:
         facets["anatomy"] = organ
-    facets |= demographic.facets(row.get("demographic"))
+    facets |= parse_cells.facets(row.get("demographic"))
     asked_about = organ if dataset != released.ANATOMY else None
     return Question(
         id=f"{row.file} {row.line}",

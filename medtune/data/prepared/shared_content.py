@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from medtune.data.prepared.lookalikes.groups import Look, Lookalike, nearest_lookalikes
+from medtune.data.prepared.lookalikes import Look, Lookalike, nearest_lookalikes
 from medtune.data.prepared.read import Prepared
 from medtune.data.types import Split
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from medtune.data.media.videos.read import read_whole_frames
 from medtune.data.media.volumes.read import read_volume
 from medtune.data.media.volumes.slices import HuRange
-from medtune.data.prepared.lookalikes.groups import perceptual_hash
+from medtune.data.prepared.lookalikes import perceptual_hash
 from medtune.data.types import MediaKind, Volume
 
 PLACES = (0.25, 0.5, 0.75)

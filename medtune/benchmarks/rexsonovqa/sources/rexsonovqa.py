@@ -10,6 +10,11 @@ Videos may not be redistributed: `medtune prepare rexsonovqa --from DIR --list-m
 questions that the authors kept are read. Options stay in the published order, in which "A" is right for 110 of 249.
 
 Source: arXiv 2604.10916; rajpurkarlab/RexSonoVQA at c2b931f (README.md, video_source.py, evaluate_results.py).
+
+Finds for each segment of ReXSonoVQA its YouTube video, the part of the video, and the file on disk.
+
+Source: rajpurkarlab/RexSonoVQA@c2b931f, video_metadata_new.json and video_source.py (fields, older spellings, clamping,
+and the crop by ffmpeg, which cuts sides off to whole pixels and to even ones).
 """
 
 import json
@@ -19,18 +24,139 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
 
 from medtune.benchmarks.facets import duration_bin
 from medtune.benchmarks.rexsonovqa.scored_items import is_kept, question_type
-from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import video_segments
-from medtune.benchmarks.rexsonovqa.sources.rexsonovqa.video_segments import Segment
 from medtune.data.media.images import Size
+from medtune.data.media.videos import container
 from medtune.data.media.videos.read import video_extent
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.lettered_options import find_option, split_options
 from medtune.data.raw.row_errors import Reject, RowError
 from medtune.data.raw.source import Missing, Source, SourceTable
-from medtune.data.types import MediaRef, Question
+from medtune.data.types import Box, MediaRef, Question
+
+METADATA = "video_metadata_new.json"
+SUFFIXES = (*container.VIDEO_SUFFIXES, ".dcm")
+_MARK_OF_COPIES = "_CC"
+
+
+class Roi(NamedTuple):
+    """The region of a video's frame that shows the ultrasound image.
+
+    The first four values are shares of the frame's width and height if `is_share` is true, else pixels.
+    """
+
+    x: float
+    y: float
+    width: float
+    height: float
+    is_share: bool
+
+    def box(self, size: Size) -> Box:
+        """Returns the region in pixels of a frame of this size, rounded as ffmpeg's crop filter rounds it."""
+        across, down = (size.width, size.height) if self.is_share else (1, 1)
+        x0, y0, width, height = (
+            int(side) & ~1 for side in (self.x * across, self.y * down, self.width * across, self.height * down)
+        )
+        box = Box(x0, y0, min(x0 + width, size.width), min(y0 + height, size.height))
+        if min(x0, y0) < 0 or box.x1 <= x0 or box.y1 <= y0:
+            raise ValueError(f"the region {tuple(self[:4])} is empty or not in a frame of {size.width} x {size.height}")
+        return box
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a YouTube video.
+
+    Attributes:
+        url: The address of the video.
+        video: YouTube's id of the video.
+        start_s: The start of the part in seconds.
+        end_s: The end of the part in seconds; None if it is the end of the video.
+        roi: The region that shows the ultrasound image; None for the whole frame.
+    """
+
+    url: str
+    video: str
+    start_s: float
+    end_s: float | None
+    roi: Roi | None
+
+
+def read_segments(file: Path) -> dict[str, Segment]:
+    """Returns the segments by name."""
+    if not file.is_file():
+        raise FileNotFoundError(f"{file}: there is no such file. It comes with the questions.")
+    try:
+        entries = json.loads(file.read_text("utf-8"))
+        return {name: _segment(entry) for name, entry in entries.items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{file}: not as released ({type(error).__name__}: {error}). Download it again.") from error
+
+
+def segment_of(name: str, segments: Mapping[str, Segment]) -> Segment | None:
+    """Returns the segment of a question file; None if there is none.
+
+    The names of a segment and its question file may differ in blanks and in a "_CC" at the end.
+    """
+    if name in segments:
+        return segments[name]
+    alike = [key for key in segments if _plain(key) in (_plain(name), _plain(name + _MARK_OF_COPIES))]
+    return segments[alike[0]] if len(alike) == 1 else None
+
+
+def stored_videos(root: Path) -> dict[str, Path]:
+    """Returns the video files anywhere in a folder by their names without ending, in reverse alphabetical order."""
+    return {file.stem: file for file in sorted(root.rglob("*"), reverse=True) if file.suffix.lower() in SUFFIXES}
+
+
+def whole_video(segment: Segment, files: Mapping[str, Path]) -> Path | None:
+    """Returns the file of a segment's whole YouTube video: ID.mp4, or "TITLE [ID].mp4" as yt-dlp names it."""
+    exact = files.get(segment.video)
+    return exact or next((file for stem, file in files.items() if stem.endswith(f"[{segment.video}]")), None)
+
+
+def _segment(entry: Mapping[str, object]) -> Segment:
+    url = str(entry["youtube_url"])
+    end_s = _number(entry.get("end_time", 0))
+    return Segment(
+        url=url,
+        video=_youtube_id(url),
+        start_s=_number(entry.get("start_time", entry.get("time_offset", 0))),
+        end_s=end_s if end_s > 0 else None,
+        roi=_roi(entry.get("roi")),
+    )
+
+
+def _youtube_id(url: str) -> str:
+    parts = urlsplit(url)
+    found = parse_qs(parts.query).get("v") or [parts.path.rstrip("/").rpartition("/")[2]]
+    if not re.fullmatch(r"[\w-]+", found[0]):
+        raise ValueError(f"{url} names no video")
+    return found[0]
+
+
+def _roi(entry: object) -> Roi | None:
+    if not isinstance(entry, Mapping) or not entry:
+        return None
+    is_share = "x_prop" in entry
+    names = ("x_prop", "y_prop", "w_prop", "h_prop") if is_share else ("x", "y", "w", "h")
+    x, y, width, height = (_number(entry[name]) for name in names)
+    return Roi(x, y, width, height, is_share)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"wanted a number, got {value!r}")
+    return float(value)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_]+", "_", name).strip("_").casefold()
+
 
 _OPTION_MARK = re.compile(r"^A([.)])", re.MULTILINE)
 _FORMATS = {"mcq": "[MCQ]", "free": "[FREE]"}
@@ -93,9 +219,9 @@ class _Reader:
     counts: Counter[str] = field(default_factory=Counter)
 
     def read(self, row: _Row, name: str, kind: str) -> None:
-        segment = video_segments.segment_of(name, self.segments)
+        segment = segment_of(name, self.segments)
         if segment is None:
-            raise row.error(None, f"no entry of {video_segments.METADATA} is about its video")
+            raise row.error(None, f"no entry of {METADATA} is about its video")
         ref = self._clip(row, name, segment)
         media_id = f"{segment.video} {ref.path.stem} {ref.start_s} {ref.end_s} {ref.region}"
         question_id = f"{kind} {name} {row.number}"
@@ -114,7 +240,7 @@ class _Reader:
         if not self.needs_media:
             path = self.root / f"videos/{segment.video}.mp4"
             return MediaRef(path, kind="video", start_s=start_s, end_s=end_s)
-        whole = video_segments.whole_video(segment, self.videos)
+        whole = whole_video(segment, self.videos)
         if whole is None:
             if name in self.videos:
                 return MediaRef(self.videos[name], kind="video", start_s=start_s, end_s=end_s)
@@ -135,8 +261,8 @@ def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
     folder = raw_folder(root, holds="ReXSonoVQA's benchmark_questions and videos")
-    segments = video_segments.read_segments(folder / video_segments.METADATA)
-    reader = _Reader(folder, needs_media, segments, video_segments.videos(folder) if needs_media else {})
+    segments = read_segments(folder / METADATA)
+    reader = _Reader(folder, needs_media, segments, stored_videos(folder) if needs_media else {})
     for row, name, kind in _rows(folder):
         if not is_kept(row.values):
             reader.counts["that the authors did not keep"] += 1

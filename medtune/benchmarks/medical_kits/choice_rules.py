@@ -1,31 +1,110 @@
-"""Makes rules of the functions that read choices as other kits do, for the table in which they stand beside ours.
-
-Makes MedEvalKit's prompts of questions with options, whose lines each set writes in its own way.
-
-Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/PMC_VQA/PMC_VQA.py:45-47, utils/OmniMedVQA/OmniMedVQA.py:93-102,
-utils/MedXpertQA/MedXpertQA.py:52-57.
-
-Asks and reads questions with options, of which a few sets have some whose options are letters themselves.
+"""What PMC-VQA, OmniMedVQA, MedXpertQA and MMMU share: prompts and parsers of choices, and other kits' rules for them.
 
 If option B of a question is the text "E", the reply "E" may mean the letter or the text. Such a question always asks
 for the letter, as every kit does, and letters of a reply to it are always those of options. A reply that is the text
 alone then names another option. In real sets these are questions about the letters in a figure.
+
+MedEvalKit's rule never leaves a reply unread: what is neither a letter nor an option's words counts as the option whose
+words are most like the reply, and as option A where nothing is alike. By MedXpertQA's own rule, the first capital letter of an option that stands alone in a reply is the answer.
+
+Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/utils.py:68-132, utils/PMC_VQA/PMC_VQA.py:45-47,
+utils/OmniMedVQA/OmniMedVQA.py:93-102 and utils/MedXpertQA/MedXpertQA.py:52-57; three forks have the same rule.
+TsinghuaC3I/MedXpertQA@f21247d, eval/utils.py:33-102 (method zero_shot) and eval/main.py:165-185; its README warns that
+the rule does not fit models that reason at length, such as QVQ and R1.
 """
 
+import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from string import ascii_uppercase
+from string import ascii_lowercase, ascii_uppercase
 from typing import NamedTuple
 
-from medtune.benchmarks.medical_kits import medevalkit_choice, medxpertqa_official
 from medtune.benchmarks.medical_kits.medevalkit_prompts import CHOICES, medevalkit_prompts
-from medtune.benchmarks.medical_kits.medevalkit_sets import tagged
+from medtune.benchmarks.medical_kits.medevalkit_sets import answer_part, tagged
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import letters_for, render_choice
 from medtune.eval.asking.official_prompts import OfficialPrompts
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 from medtune.eval.scoring.parsers.yes_no_parser import parse_closed
 from medtune.eval.scoring.reply_rules import ReplyRule
+
+_PARAGRAPHS = "\n\n"
+
+
+def is_right_choice(choices: Sequence[str], answer: str, reply: str) -> bool:
+    """Returns whether the kit counts a reply as right.
+
+    Args:
+        choices: The options as the kit prints them, with their letters where it prints them.
+        answer: The letter of the true option, or its text as printed.
+        reply: The reply; without what is outside of its answer tags where the kit first takes these.
+
+    Example:
+        >>> printed = ["A. cyst", "B. tumour"]
+        >>> said = ("A", "a. cyst", "The answer is A.", "cyst", "", "tumour")
+        >>> [is_right_choice(printed, "A", reply) for reply in said]
+        [True, True, True, True, True, False]
+    """
+    listed, truth = [choice.lower() for choice in choices], answer.strip().lower()
+    letters = ascii_lowercase[: len(listed)]
+    text = answer_part(_letter_of_paragraph(reply.lower(), letters)).strip().lower().replace("\n", "")
+    said = text.partition(".")[0].rpartition(":")[2]
+    if said == truth:
+        return True
+    if len(said) == 1 and said in letters:
+        return listed[letters.index(said)] == truth
+    if said in listed:
+        return len(truth) == 1 and truth in letters and said == listed[letters.index(truth)]
+    nearest = _most_similar(listed, text)
+    return truth in (letters[nearest], listed[nearest])
+
+
+def _letter_of_paragraph(reply: str, letters: str) -> str:
+    # Three line breaks end a paragraph after two, so that the next one begins with the third.
+    paragraphs = reply.split(_PARAGRAPHS)
+    said = (paragraphs[0], paragraphs[-1].partition(".")[0])
+    return next((each for each in said if len(each) == 1 and each in letters), reply)
+
+
+def _most_similar(choices: Sequence[str], text: str) -> int:
+    ratios = [difflib.SequenceMatcher(None, choice, text).ratio() for choice in choices]
+    return ratios.index(max(ratios))
+
+
+_ANSWER_IS = " answer is "
+_RANGES = ("A through J", "A through E", "A through D")
+_UNDERSTOOD = "I understand"
+
+
+def medxpertqa_letters(reply: str, num_options: int) -> list[str]:
+    """Returns a list with the letter that the official code reads from a reply; an empty list where it reads none.
+
+    What stands before the request for the answer, or else before the words "answer is", does not count.
+
+    Args:
+        reply: The reply, which may repeat the request "Therefore, among A through E, the answer is".
+        num_options: The number of options.
+
+    Example:
+        >>> [medxpertqa_letters(reply, 5) for reply in ("(B)", "A lung is seen, so C", "The answer is D.", "b")]
+        [['B'], ['A'], ['D'], []]
+    """
+    signs = ascii_uppercase[:num_options]
+    said = _behind(reply, f"Therefore, among {signs[0]} through {signs[-1]}, the answer is")
+    if said is None:
+        said = _behind(reply, _ANSWER_IS)
+    text = reply if said is None else said
+    for phrase in (_UNDERSTOOD, *_RANGES):
+        text = text.replace(phrase, "")
+    found = re.search(rf"\b[{signs}]\b", text)
+    return [found[0]] if found else []
+
+
+def _behind(text: str, words: str) -> str | None:
+    pieces = text.split(words)
+    return pieces[1].strip() if len(pieces) > 1 else None
+
 
 _KIT = "alibaba-damo-academy/MedEvalKit@9b12e3b"
 
@@ -55,7 +134,7 @@ def medevalkit_rule(file: str, printed: Callable[[Question], Printed], *, takes_
 
     def is_right(question: Question, reply: str) -> bool:
         choices, truth = printed(question)
-        return medevalkit_choice.is_right(choices, truth, tagged(reply) if takes_tags else reply)
+        return is_right_choice(choices, truth, tagged(reply) if takes_tags else reply)
 
     return ReplyRule(
         title="MedEvalKit",
@@ -73,7 +152,7 @@ def medxpertqa_rule() -> ReplyRule:
 
     def is_right(question: Question, reply: str) -> bool:
         letter = letters_for(question)[question.options.index(question.answer)]
-        return medxpertqa_official.letters(reply, len(question.options)) == [letter]
+        return medxpertqa_letters(reply, len(question.options)) == [letter]
 
     share = share_right(is_right)
 

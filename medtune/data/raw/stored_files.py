@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.hub_rows import HubId
 
 
 class _Member(NamedTuple):
