@@ -11,7 +11,7 @@ from typing import Any, cast
 from medtune.data import catalog
 from medtune.data.raw.row_errors import Place
 from medtune.data.raw.source import Source
-from medtune.data.types import Question
+from medtune.data.types import AnswerKind, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.published_numbers import Paper
 
@@ -46,6 +46,19 @@ def own_question(id_: str, *, answer: str, options: Sequence[str], patient_id: s
     )
     facets = {"task": said.kind}
     return Question(id_, id_, "", said.options, said.answer, said.kind, patient_id, facets, said.unit, "test")
+
+
+def example(
+    name: str | int, text: str, answer: str, *options: str, kind: AnswerKind | None = None, unit: str | None = None,
+    **facets: str,
+) -> Question:  # fmt: skip
+    """Returns a synthetic question, of which `Benchmark.examples` holds some.
+
+    Without a `kind` it has a choice, or yes or no where the facet "task" says so, or a text where there are no options.
+    """
+    kind = kind or ("text" if not options else "yes_no" if facets["task"] == "yes_no" else "choice")
+    of = f"example-{name}"
+    return Question(of, f"{of}-media", text, options, answer, kind, f"{of}-patient", facets, unit)
 
 
 def published(name: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ prompts, parsers and the names of facets are ours.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from medtune.benchmarks import published
+from medtune.benchmarks import example, published
 from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.types import Question
 from medtune.eval.asking.choice_prompt import render_choice
@@ -183,65 +183,18 @@ def _allowed_changes(question: Question) -> frozenset[Change]:
     return task_allows.get(question.facets["task"], NO_CHANGES)
 
 
-def _example(task: str, text: str, options: tuple[str, ...], answer: str, **facets: str) -> Question:
-    return Question(
-        id=f"example-{task}",
-        media_id=f"example-image-{task}",
-        text=text,
-        options=options,
-        answer=answer,
-        answer_kind="choice",
-        patient_id=f"example-patient-{task}",
-        facets={"task": task, **facets},
+_PLANES = ("femur plane", "abdominal circumference plane", "four-chamber heart plane", "thalamic head plane")
+_OF_PLANE = {"plane": "femur", "geometry": "sector", "set": "pbf_us1", "position": "SA"}
+_LIES = tuple(f"head {way}, back {side}" for side in ("to the front", "behind") for way in ("up", "down"))
+_TISSUES, _MARKED = ("malignant", "normal", "benign"), ("fetal head", "pubic symphysis", "stomach", "femur")
+_BOX = {"box_size": "small", "scanner": "Voluson E6"}
+_EXAMPLES = tuple(
+    example(task, text, answer, *options, task=task, phantom=phantom, **facets)
+    for task, text, answer, options, phantom, facets in (
+        ("plane_identification", "Which plane of the fetus is this?", _PLANES[0], _PLANES, "yes", _OF_PLANE),
+        ("view_completeness", "Is the view complete?", "incomplete", ("complete", "incomplete"), "yes", {}),
+        ("fetal_orientation", "How does the fetus lie?", _LIES[3], _LIES, "yes", {}),
+        ("clinical_diagnosis", "What is the finding?", "normal", _TISSUES, "no", {"subtype": "diagnosis"}),
+        ("visual_grounding", "What does the red box mark?", "pubic symphysis", _MARKED, "no", _BOX),
     )
-
-
-_EXAMPLES = (
-    _example(
-        "plane_identification",
-        "Which plane of the fetus does this image show?",
-        ("femur plane", "abdominal circumference plane", "four-chamber heart plane", "thalamic head plane"),
-        "femur plane",
-        phantom="yes",
-        plane="femur",
-        geometry="sector",
-        set="pbf_us1",
-        position="SA",
-    ),
-    _example(
-        "view_completeness",
-        "Is the view complete?",
-        ("complete", "incomplete"),
-        "incomplete",
-        phantom="yes",
-    ),
-    _example(
-        "fetal_orientation",
-        "How does the fetus lie?",
-        (
-            "head up, back to the front",
-            "head down, back to the front",
-            "head up, back behind",
-            "head down, back behind",
-        ),
-        "head down, back behind",
-        phantom="yes",
-    ),
-    _example(
-        "clinical_diagnosis",
-        "What is the finding?",
-        ("malignant", "normal", "benign"),
-        "normal",
-        phantom="no",
-        subtype="diagnosis",
-    ),
-    _example(
-        "visual_grounding",
-        "What does the red box mark?",
-        ("fetal head", "pubic symphysis", "stomach", "femur"),
-        "pubic symphysis",
-        phantom="no",
-        box_size="small",
-        scanner="Voluson E6",
-    ),
 )

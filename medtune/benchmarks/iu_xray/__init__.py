@@ -17,7 +17,7 @@ Source: measured with medtune on the public annotation.json, 2,069 training and 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from medtune.benchmarks import published
+from medtune.benchmarks import example, published
 from medtune.benchmarks.iu_xray.rules import (
     FINDINGS,
     IMPRESSION,
@@ -210,26 +210,12 @@ def _allowed_changes(question: Question) -> frozenset[Change]:
     return _ALLOWED
 
 
-def _example(number: int, task: str, answer: str, **facets: str) -> Question:
-    return Question(
-        id=f"example-{number}",
-        media_id=f"example-study-{number}",
-        text=TEXTS[task],
-        options=(),
-        answer=answer,
-        answer_kind="text",
-        patient_id=f"example-patient-{number}",
-        facets={"task": task, **facets},
+_BLUNTED = "Findings: The left costophrenic angle is blunted. Impression: Small pleural effusion on the left."
+_EXAMPLES = tuple(
+    example(task, TEXTS[task], answer, task=task, **facets)
+    for task, answer, facets in (
+        (FINDINGS, "The heart is enlarged. There is no effusion.", {"release": R2GEN, IN_TRAIN: "no"}),
+        (REPORT, _BLUNTED, {"release": MEDEVALKIT}),
+        (IMPRESSION, "There is no acute disease of the chest.", {"release": OPEN_I_FILES, "finding": "normal"}),
     )
-
-
-_EXAMPLES = (
-    _example(1, FINDINGS, "The heart is enlarged. There is no pleural effusion.", release=R2GEN, **{IN_TRAIN: "no"}),
-    _example(
-        2,
-        REPORT,
-        "Findings: The left costophrenic angle is blunted. Impression: Small pleural effusion on the left.",
-        release=MEDEVALKIT,
-    ),
-    _example(3, IMPRESSION, "There is no acute disease of the chest.", release=OPEN_I_FILES, finding="normal"),
 )

@@ -5,7 +5,8 @@ for the letter, as every kit does, and letters of a reply to it are always those
 alone then names another option. In real sets these are questions about the letters in a figure.
 
 MedEvalKit's rule never leaves a reply unread: what is neither a letter nor an option's words counts as the option whose
-words are most like the reply, and as option A where nothing is alike. By MedXpertQA's own rule, the first capital letter of an option that stands alone in a reply is the answer.
+words are most like the reply, and as option A where nothing is alike. By MedXpertQA's own rule, the first capital
+letter of an option that stands alone in a reply is the answer.
 
 Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/utils.py:68-132, utils/PMC_VQA/PMC_VQA.py:45-47,
 utils/OmniMedVQA/OmniMedVQA.py:93-102 and utils/MedXpertQA/MedXpertQA.py:52-57; three forks have the same rule.
