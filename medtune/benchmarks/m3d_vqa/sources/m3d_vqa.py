@@ -22,6 +22,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -131,7 +132,7 @@ def source() -> Source:
         provenance="released",
         patient_unit="the case: the folder that holds its volumes",
         read=_read,
-        read_questions=_read_questions,
+        read_questions=partial(_read, needs_media=False),
         answer_in=_answer_in,
     )
 
@@ -228,10 +229,6 @@ def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
         return _choices(row).right
     except RowError:
         return None
-
-
-def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    return _read(root, seed, scratch, needs_media=False)
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:

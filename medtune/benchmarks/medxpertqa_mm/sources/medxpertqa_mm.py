@@ -18,6 +18,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from string import ascii_uppercase
 
@@ -50,7 +51,7 @@ def source() -> Source:
         provenance="released",
         patient_unit="the question, because each is about a patient of its own",
         read=_read,
-        read_questions=_read_questions,
+        read_questions=partial(_read, needs_media=False),
         read_hub=_read_hub,
         test_only=True,
         answer_in=_answer_in,
@@ -121,10 +122,6 @@ def _read_hub(hub: HubId, seed: int, scratch: Path) -> SourceTable:
     if hub.config not in (None, CONFIG):
         raise ValueError(f"{hub}: wanted the configuration {CONFIG}, the other has no images.")
     return _read(hub_folder(hub._replace(config=None), (TEST, ARCHIVE)), seed, scratch)
-
-
-def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    return _read(root, seed, scratch, needs_media=False)
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:

@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from string import ascii_uppercase
 
@@ -47,7 +48,7 @@ def source() -> Source:
         provenance="released",
         patient_unit="the image, because the release names no patients",
         read=_read,
-        read_questions=_read_questions,
+        read_questions=partial(_read, needs_media=False),
         read_hub=lambda hub, seed, scratch: _read(hub_folder(hub, (ARCHIVE,)), seed, scratch),
         test_only=True,
     )
@@ -117,10 +118,6 @@ class _Reader:
         if found is None and self.needs_media:
             raise place.error("there is no image", field="image_path", media=self.images.root / name)
         return found or self.images.root / name
-
-
-def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    return _read(root, seed, scratch, needs_media=False)
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:

@@ -22,7 +22,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
@@ -171,7 +171,7 @@ def source() -> Source:
         patient_unit="the YouTube video",
         test_only=True,
         read=_read,
-        read_questions=_read_questions,
+        read_questions=partial(_read, needs_media=False),
     )
 
 
@@ -253,10 +253,6 @@ class _Reader:
             raise row.error(None, str(error).removeprefix(f"{whole}: "), whole) from error
         start_s, end_s = (round(segment.start_s + seconds, 6) for seconds in (start_s, end_s))
         return MediaRef(whole, kind="video", start_s=start_s, end_s=end_s, region=region)
-
-
-def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    return _read(root, seed, scratch, needs_media=False)
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:

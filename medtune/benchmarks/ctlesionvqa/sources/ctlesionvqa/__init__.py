@@ -35,6 +35,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePath
 from sys import intern
 
@@ -177,7 +178,7 @@ def source() -> Source:
         provenance="released",
         patient_unit="the scan: the release does not say which scans are one patient's",
         read=_read,
-        read_questions=_read_questions,
+        read_questions=partial(_read, needs_media=False),
         answer_in=_answer_in,
     )
 
@@ -305,10 +306,6 @@ class _Reader:
             "phase": phase(contrast) if contrast else "",
         }
         return {name: value for name, value in found.items() if value}
-
-
-def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    return _read(root, seed, scratch, needs_media=False)
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
