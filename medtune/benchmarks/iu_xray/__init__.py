@@ -210,11 +210,12 @@ def _allowed_changes(question: Question) -> frozenset[Change]:
     return _ALLOWED
 
 
+_ENLARGED = "The heart is enlarged. There is no pleural effusion."
 _BLUNTED = "Findings: The left costophrenic angle is blunted. Impression: Small pleural effusion on the left."
 _EXAMPLES = tuple(
     example(task, TEXTS[task], answer, task=task, **facets)
     for task, answer, facets in (
-        (FINDINGS, "The heart is enlarged. There is no effusion.", {"release": R2GEN, IN_TRAIN: "no"}),
+        (FINDINGS, _ENLARGED, {"release": R2GEN, IN_TRAIN: "no"}),
         (REPORT, _BLUNTED, {"release": MEDEVALKIT}),
         (IMPRESSION, "There is no acute disease of the chest.", {"release": OPEN_I_FILES, "finding": "normal"}),
     )

@@ -31,23 +31,9 @@ NUMBERS = (
     "{}-12", "10 to {}", "{}/3", "{}%", "{}\u00b2", "{}_0", "--{}", "minus {}", "about {} cc", "= {}", "{}...", "{}..5",
 )  # fmt: skip
 ODD_NUMBERS = (
-    "three",
-    "twenty-one",
-    "\u00bd",
-    "\u0661\u0662\u066b\u0665",
-    "\u0663.\u0665",
-    "-\uff11\uff12.5",
-    "inf",
-    "nan",
-    "-",
-    "-.",
-    "9" * 400,
-    "1" + "0" * 309,
-    "0",
-    "-0",
-    "00.50",
-    "1.2.3",
-)
+    "three", "twenty-one", "\u00bd", "\u0661\u0662\u066b\u0665", "\u0663.\u0665", "-\uff11\uff12.5", "inf", "nan", "-",
+    "-.", "9" * 400, "1" + "0" * 309, "0", "-0", "00.50", "1.2.3",
+)  # fmt: skip
 PHRASES = (
     "liver", "segment 7", "Segment-7", "left kidney", "right kidney", "T2", "cyst", "benign cyst", "hypo-attenuating",
     "pancreas head", "stage  T3", "mild (grade 1)", "grade 1", "kidney\ttumor", "stra\u00dfe", "STRASSE", "\u00c4rea",

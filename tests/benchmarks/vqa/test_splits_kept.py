@@ -18,7 +18,7 @@ from medtune.data.raw.row_errors import TableOptions
 from medtune.data.raw.source import Source
 from medtune.data.raw.split_names import split_named, splits_of_files
 from medtune.data.types import SPLITS
-from tests.benchmarks.vqa.tables import pictures, read, read_text
+from tests.benchmarks.vqa.own_data import pictures, read, read_text
 
 NAMES = {"train": ("train", "Training"), "val": ("val", "valid", "dev", "validation"), "test": ("test", "TEST")}
 Rows = Sequence[tuple[int, str]]

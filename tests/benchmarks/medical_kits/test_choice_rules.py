@@ -1,18 +1,60 @@
 """Tests that a right answer scores 1 and a wrong one 0, however it is worded, on real and on made rows."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from string import ascii_uppercase
 
 import pytest
 
-from medtune.benchmarks import find_benchmark
+from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.medical_kits.choice_rules import are_other_letters
 from medtune.data.types import Question
 from medtune.eval.parsed_reply import ParsedReply
-from tests.benchmarks.choice_sets.wordings import IN_WORDS, LETTERED, REASONING, WORDINGS, Wording
+from medtune.eval.scoring.reply_rules import TITLE
+from medtune.trainer.commands.cli import main
+from tests.examples import write_example
+
+REASONING = (
+    "The picture was looked at from the left to the right. Several findings were weighed against one another, and the "
+    "history of the patient was taken into account."
+)
+Wording = Callable[[str, str], str]
+"""A function of (letter, text) that returns a reply."""
+
+LETTERED: Mapping[str, Wording] = {
+    "letter": lambda letter, text: letter,
+    "letter in brackets": lambda letter, text: f"({letter})",
+    "letter with a full stop": lambda letter, text: f"{letter}.",
+    "letter and text": lambda letter, text: f"{letter}. {text}",
+    "letter and text with a full stop": lambda letter, text: f"{letter}. {text}.",
+    "Answer:": lambda letter, text: f"Answer: {letter}",
+    "boxed": lambda letter, text: rf"\boxed{{{letter}}}",
+    "boxed in text": lambda letter, text: rf"{REASONING} Hence \boxed{{\text{{{letter}}}}}.",
+    "answer tags": lambda letter, text: f"<answer>{letter}</answer>",
+    "answer tags with text": lambda letter, text: f"<think>{REASONING}</think><answer>{letter}. {text}</answer>",
+    "The answer is": lambda letter, text: f"The answer is {letter}.",
+    "The answer is, with text": lambda letter, text: f"The answer is ({letter}) {text}.",
+    "bold": lambda letter, text: f"**Answer: {letter}**",
+    "after reasoning": lambda letter, text: f"{REASONING}\n\n{letter}",
+    "after reasoning, stated": lambda letter, text: f"{REASONING}\n\nThe answer is {letter}.",
+    "after reasoning, with text": lambda letter, text: f"{REASONING}\n\nAnswer: {letter}. {text}",
+}
+"""Replies that name an option by its letter."""
+
+IN_WORDS: Mapping[str, Wording] = {
+    "text": lambda letter, text: text,
+    "text with a full stop": lambda letter, text: f"{text}.",
+    "text in tags": lambda letter, text: f"<answer>{text}</answer>",
+    "text boxed": lambda letter, text: rf"\boxed{{{text}}}",
+    "text stated": lambda letter, text: f"The answer is {text}.",
+    "text behind Answer:": lambda letter, text: f"{REASONING}\n\nAnswer: {text}",
+}
+"""Replies that say an answer in its words."""
+
+WORDINGS: Mapping[str, Wording] = {**LETTERED, **IN_WORDS}
+
 
 NAMES = ("pmc_vqa", "omnimedvqa", "medxpertqa_mm", "mmmu_med")
 OPTIONS_THAT_ARE_LETTERS = {"MM-1157", "validation_Basic_Medical_Science_17"}
@@ -101,3 +143,37 @@ def test_a_question_whose_options_are_letters_asks_for_the_letter() -> None:
         assert prompt.target == "B"
         assert "B. E" in prompt.text
         assert find_benchmark(name).render(replace(question, options=("x", "y"), answer="y"), "text").target == "y"
+
+
+EVERY = (
+    ("pmc_vqa", "pmc_vqa_2", 24), ("omnimedvqa", "omnimedvqa", 18), ("pmc_vqa", "pmc_vqa_clean", 24),
+    ("medxpertqa_mm", "medxpertqa_mm", 12), ("mmmu_med", "mmmu_med", 25), ("mmmu_med", "mmmu_med_test", 25),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "source", "questions"),
+    [EVERY[0], *(pytest.param(*each, marks=pytest.mark.slow) for each in EVERY[1:])],
+)
+def test_from_released_files_to_scores(
+    benchmark: str, source: str, questions: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw, out, run = tmp_path / "raw", tmp_path / "prepared", tmp_path / "run"
+    write_example(source, raw)
+    assert main(["prepare", benchmark, "--source", source, "--from", str(raw), "--out", str(out)]) == 0
+    settings = [
+        f"data.benchmark={benchmark}", f"data.root={out}", "log.wandb=disabled", "eval.readings=[generation]",
+        "eval.conditions=[image,text_only]", "eval.max_new_tokens=4", "model.answer_format=letter",
+    ]  # fmt: skip
+    # A set for evaluation alone has no training questions, which `validate` says.
+    is_trainable = not find_source(source).test_only
+    assert main(["validate", "nano_busi_lora", "--no-weights", "--set", *settings]) == (0 if is_trainable else 1)
+    assert ("is for evaluation alone" in capsys.readouterr().err) != is_trainable
+    assert main(["eval", "nano_busi_lora", "--out", str(run), "--set", *settings]) == 0
+    found = json.loads((run / "results.json").read_text("utf-8"))["phases"]["zero_shot"]
+    assert found["overall"]["n"] == questions
+    assert set(found["metrics"]) == {"image", "text_only"}
+    scores = json.loads((run / "zero_shot" / "scores.json").read_text("utf-8"))
+    (rules,) = (table for table in scores["tables"] if table["title"] == TITLE)
+    assert len(rules["rows"]) >= 2
+    assert all(0 <= row[1] <= 1 for row in rules["rows"])
