@@ -49,7 +49,7 @@ def own_question(id_: str, *, answer: str, options: Sequence[str], patient_id: s
 
 
 def example(
-    name: str | int, text: str, answer: str, *options: str, kind: AnswerKind | None = None, unit: str | None = None,
+    name: str | int, text: str, answer: str, *options: str, kind: str | None = None, unit: str | None = None,
     **facets: str,
 ) -> Question:  # fmt: skip
     """Returns a synthetic question, of which `Benchmark.examples` holds some.
@@ -58,7 +58,7 @@ def example(
     """
     kind = kind or ("text" if not options else "yes_no" if facets["task"] == "yes_no" else "choice")
     of = f"example-{name}"
-    return Question(of, f"{of}-media", text, options, answer, kind, f"{of}-patient", facets, unit)
+    return Question(of, f"{of}-media", text, options, answer, cast("AnswerKind", kind), f"{of}-patient", facets, unit)
 
 
 def published(name: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.ctlesionvqa import SUBTYPES, allowed_changes
 from medtune.benchmarks.ctlesionvqa.subtypes import V1, V2_ONLY, answer_type
 from medtune.benchmarks.facets import age_decade, duration_bin, phase, scanner
-from medtune.benchmarks.rexsonovqa.scored_items import TYPES
+from medtune.benchmarks.rexsonovqa.rubric import TYPES
 from medtune.data import catalog
 from medtune.data.media.augment import ALL_CHANGES, changes_allowed_by_all
 from medtune.data.prepared.read import open_prepared

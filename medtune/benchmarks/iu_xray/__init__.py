@@ -29,7 +29,7 @@ from medtune.benchmarks.iu_xray.rules import (
     parse_report,
 )
 from medtune.benchmarks.iu_xray.studies import IN_TRAIN, LICENCE, MEDEVALKIT, OPEN_I, OPEN_I_FILES, R2GEN, TEXTS
-from medtune.benchmarks.medical_kits import medevalkit_prompts
+from medtune.benchmarks.medical_kits import choice_rules
 from medtune.data.media.augment import Change
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.benchmark import Benchmark, Evidence
@@ -189,7 +189,7 @@ def benchmark() -> Benchmark:
         parsers={"report": parse_report},
         metrics=metrics(),
         examples=_EXAMPLES,
-        official=medevalkit_prompts.medevalkit_prompts((medevalkit_prompts.REPORT,), _kit_form),
+        official=choice_rules.medevalkit_prompts((choice_rules.REPORT,), _kit_form),
         tables=tables,
         missing=missing,
         rules=RULES,
@@ -203,7 +203,7 @@ def _render(question: Question, answer_format: AnswerFormat) -> Prompt:
 
 def _kit_form(question: Question) -> str:
     task = question.facets["task"]
-    return medevalkit_prompts.REPORT.name if task == REPORT else f"{task} alone"
+    return choice_rules.REPORT.name if task == REPORT else f"{task} alone"
 
 
 def _allowed_changes(question: Question) -> frozenset[Change]:

@@ -12,6 +12,12 @@ Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/utils.py:68-132, utils/PM
 utils/OmniMedVQA/OmniMedVQA.py:93-102 and utils/MedXpertQA/MedXpertQA.py:52-57; three forks have the same rule.
 TsinghuaC3I/MedXpertQA@f21247d, eval/utils.py:33-102 (method zero_shot) and eval/main.py:165-185; its README warns that
 the rule does not fit models that reason at length, such as QVQ and R1.
+
+MedEvalKit's prompts, the plain variant, which asks for no reasoning.
+
+The kit uses the same prompts for all sets; which of them asks a question is decided by each set's own file of the kit.
+
+Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/question_formats.py.
 """
 
 import difflib
@@ -21,7 +27,6 @@ from dataclasses import replace
 from string import ascii_lowercase, ascii_uppercase
 from typing import NamedTuple
 
-from medtune.benchmarks.medical_kits.medevalkit_prompts import CHOICES, medevalkit_prompts
 from medtune.benchmarks.medical_kits.medevalkit_sets import answer_part, tagged
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import letters_for, render_choice
@@ -29,6 +34,64 @@ from medtune.eval.asking.official_prompts import OfficialPrompts
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 from medtune.eval.scoring.parsers.yes_no_parser import parse_closed
 from medtune.eval.scoring.reply_rules import ReplyRule
+
+_QUESTION, _OPTIONS = "question", "options"
+
+
+class Form(NamedTuple):
+    """One way in which the kit asks.
+
+    Attributes:
+        name: The name of the form, which is that of the scenario that is asked in it.
+        gaps: The names of the gaps of its template: the texts that the kit's function is given.
+    """
+
+    name: str
+    gaps: tuple[str, ...] = (_QUESTION,)
+
+
+YES_NO, OPEN, CLOSED = Form("yes/no"), Form("open"), Form("closed")
+"""The kit's functions get_judgement_prompt, get_open_ended_prompt and get_close_ended_prompt."""
+OPEN_ZH, CLOSED_ZH = Form("open, Chinese"), Form("closed, Chinese")
+CHOICES = Form("choices", (_QUESTION, _OPTIONS))
+"""The kit's function get_multiple_choice_prompt."""
+REPORT = Form("report", ())
+"""The kit's function get_report_generation_prompt."""
+
+
+def medevalkit_prompts(
+    forms: Sequence[Form],
+    scenario: Callable[[Question], str],
+    *,
+    lines: Callable[[Question], Sequence[str]] | None = None,
+) -> OfficialPrompts:
+    """Returns how MedEvalKit's prompts are filled for a set.
+
+    Args:
+        forms: The forms in which the kit asks the set's questions.
+        scenario: Returns the name of the form that asks a question; any other name has no prompt in the kit.
+        lines: Returns the lines of a question's options as the kit prints them; None for a set that the kit asks no
+            choices of. With it, answers are letters.
+    """
+
+    def gaps(question: Question) -> Mapping[str, str | None]:
+        options = lines(question) if lines else ()
+        return {_QUESTION: question.text, _OPTIONS: "\n".join(options) if options else None}
+
+    prompts = OfficialPrompts(
+        names={form.name: form.gaps for form in forms},
+        scenario=scenario,
+        gaps=gaps,
+        answer_format="text",
+        of="MedEvalKit's",
+        needed=False,
+    )
+    return prompts._replace(answer_format="letter", answer=_letter) if lines else prompts
+
+
+def _letter(question: Question, said: str) -> str:
+    return letters_for(question)[question.options.index(said)]
+
 
 _PARAGRAPHS = "\n\n"
 

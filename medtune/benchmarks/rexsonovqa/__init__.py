@@ -34,8 +34,7 @@ from medtune.benchmarks.facets import DURATION_BINS
 from medtune.benchmarks.rexsonovqa import letter_parsers
 from medtune.benchmarks.rexsonovqa import rubric as free_response
 from medtune.benchmarks.rexsonovqa.official_report import official_prompts, read_judge_words
-from medtune.benchmarks.rexsonovqa.rubric import is_rubric, robust_verdict, rubric
-from medtune.benchmarks.rexsonovqa.scored_items import FULL_POINTS, TYPES, is_kept
+from medtune.benchmarks.rexsonovqa.rubric import FULL_POINTS, TYPES, is_kept, is_rubric, robust_verdict, rubric
 from medtune.benchmarks.rexsonovqa.tables import missing, references, tables
 from medtune.data.media.augment import NO_CHANGES, Change
 from medtune.data.types import AnswerFormat, Prompt, Question

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from medtune.benchmarks.rexsonovqa.letter_parsers import LETTERS
-from medtune.benchmarks.rexsonovqa.scored_items import (
+from medtune.benchmarks.rexsonovqa.rubric import (
     FULL_POINTS,
     UNKNOWN_ERROR,
     WRONG_CONCLUSION,

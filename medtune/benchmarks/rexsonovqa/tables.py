@@ -14,14 +14,15 @@ from medtune.benchmarks import published
 from medtune.benchmarks.facets import DURATION_BINS
 from medtune.benchmarks.rexsonovqa.letter_parsers import LETTERS
 from medtune.benchmarks.rexsonovqa.official_report import Report, report, report_tables
-from medtune.benchmarks.rexsonovqa.rubric import is_rubric, scored_items
-from medtune.benchmarks.rexsonovqa.scored_items import (
+from medtune.benchmarks.rexsonovqa.rubric import (
     FULL_POINTS,
     TYPES,
     WRONG_CONCLUSION,
     WRONG_EVIDENCE,
     constant_letter,
+    is_rubric,
     recode_zero_with_single_error,
+    scored_items,
     tally,
 )
 from medtune.data.types import Question

@@ -16,13 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from medtune.benchmarks.u2_bench.official.labels import scaled
-from medtune.benchmarks.u2_bench.official.score import EXACT_WEIGHTS
 from medtune.benchmarks.u2_bench.parsers import VALID, reply_type, task_of
 from medtune.benchmarks.u2_bench.tasks_and_sets import (
     ALL_RANGES,
     CASES,
     CLASSIFICATION,
     DETECTION,
+    EXACT_WEIGHTS,
     TEXT,
     TOLERANCE,
     VALUE,

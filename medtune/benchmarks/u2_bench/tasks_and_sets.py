@@ -142,6 +142,7 @@ WEIGHTS: Mapping[str, float] = {
 CASES: Mapping[str, int] = {
     "DD": 1411, "VRA": 1588, "LL": 503, "OD": 1918, "KD": 500, "CVE": 521, "RG": 600, "CG": 200,
 }  # fmt: skip
+EXACT_WEIGHTS: Mapping[str, float] = {task: cases / sum(CASES.values()) for task, cases in CASES.items()}
 
 RANGES: Mapping[str, Range] = {
     "18": Range(10.0, 75.0),

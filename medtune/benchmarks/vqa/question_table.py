@@ -19,11 +19,10 @@ from medtune.benchmarks.vqa.conversation import TRUTH_VALUES, YES_NO, cell_text
 from medtune.benchmarks.vqa.row_questions import Asked, RowReader
 from medtune.data.catalog import nearest
 from medtune.data.raw.csv_header import broken_byte
-from medtune.data.raw.folder import unread_files, unread_note
+from medtune.data.raw.folder import check_all_used, file_stem, unread_files, unread_note
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.row_errors import Place, Reject, RowError, TableOptions
 from medtune.data.raw.source import SourceTable, missing_media
-from medtune.data.raw.split_names import check_all_used, file_stem
 from medtune.data.types import MediaRef, Question, Split
 
 MOST_LEVELS = 20

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from medtune.benchmarks.vqa import columns as roles
-from medtune.benchmarks.vqa.columns import Columns
+from medtune.benchmarks.vqa.columns import Columns, MediaReader, Part
 from medtune.benchmarks.vqa.conversation import (
     ASSISTANT,
     SYSTEM,
@@ -19,11 +19,10 @@ from medtune.benchmarks.vqa.conversation import (
     listed_options,
     said_in,
 )
-from medtune.benchmarks.vqa.media_cells import MediaReader, Part
+from medtune.data.raw.folder import LEFT_OUT, split_named
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.lettered_options import choice_question
 from medtune.data.raw.row_errors import Place
-from medtune.data.raw.split_names import LEFT_OUT, split_named
 from medtune.data.types import MediaKind, MediaRef, Question, Split
 
 KINDS: Mapping[str, MediaKind] = {"image": "image", "video": "video", "volume": "volume"}

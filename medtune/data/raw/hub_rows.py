@@ -84,6 +84,13 @@ class Row(NamedTuple):
     place: Place
     values: Mapping[str, object]
 
+    def text(self, column: str) -> str:
+        """Returns a cell that has to hold a text, without the blanks around it."""
+        said = self.values.get(column)
+        if not isinstance(said, str) or not said.strip():
+            raise self.place.error(f"wanted a text, got {said!r}", field=column)
+        return said.strip()
+
 
 @dataclass(frozen=True, slots=True)
 class RowSet:

@@ -137,3 +137,11 @@ class TableOptions:
     question: str | None = None
     splits: Mapping[str, str] = field(default_factory=dict)
     limit: int | None = None
+
+    @property
+    def media_folders(self) -> tuple[Path, ...]:
+        """The folder that the user names, if there is one."""
+        return () if self.media_folder is None else (self.media_folder,)
+
+
+NOTHING_SAID = TableOptions()

@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 from medtune.benchmarks import published
 from medtune.benchmarks.rexsonovqa import benchmark, parse_official, parse_robust, render
 from medtune.benchmarks.rexsonovqa.letter_parsers import LETTERS, official_letter
-from medtune.benchmarks.rexsonovqa.rubric import official_verdict, robust_verdict, rubric, scored_items, verdict
-from medtune.benchmarks.rexsonovqa.scored_items import is_kept
+from medtune.benchmarks.rexsonovqa.rubric import (
+    is_kept,
+    official_verdict,
+    robust_verdict,
+    rubric,
+    scored_items,
+    verdict,
+)
 from medtune.data.raw.lettered_options import split_options
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.judge.verdicts import JUDGE_MARK, marked_verdicts

@@ -4,12 +4,12 @@ from typing import Any
 
 from medtune.benchmarks.rexsonovqa.letter_parsers import official_letter
 from medtune.benchmarks.rexsonovqa.official_report import Report, report, report_tables
-from medtune.benchmarks.rexsonovqa.rubric import official_verdict
-from medtune.benchmarks.rexsonovqa.scored_items import (
+from medtune.benchmarks.rexsonovqa.rubric import (
     ScoredItem,
     Tally,
     constant_letter,
     is_kept,
+    official_verdict,
     recode_zero_with_single_error,
     tally,
     tally_by_duration,

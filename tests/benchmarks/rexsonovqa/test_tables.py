@@ -14,8 +14,7 @@ from medtune.benchmarks import published
 from medtune.benchmarks.facets import DURATION_BINS
 from medtune.benchmarks.rexsonovqa import benchmark
 from medtune.benchmarks.rexsonovqa.official_report import report, report_tables
-from medtune.benchmarks.rexsonovqa.rubric import verdict
-from medtune.benchmarks.rexsonovqa.scored_items import ScoredItem, constant_letter, question_type
+from medtune.benchmarks.rexsonovqa.rubric import ScoredItem, constant_letter, question_type, verdict
 from medtune.benchmarks.rexsonovqa.tables import FreeOutcome, cross_free, cross_mcq
 from medtune.data.types import Condition, Prediction, PredictionKey, Question
 from medtune.eval.scoring.score import score_phase

@@ -26,8 +26,14 @@ from medtune.benchmarks.u2_bench.official.labels import (
     read_row,
     value_scores,
 )
-from medtune.benchmarks.u2_bench.official.rows import score_of_prints, set_tables, variants
-from medtune.benchmarks.u2_bench.official.score import SetTables, official_means, official_score
+from medtune.benchmarks.u2_bench.official.rows import (
+    SetTables,
+    official_means,
+    official_score,
+    score_of_prints,
+    set_tables,
+    variants,
+)
 from medtune.benchmarks.u2_bench.parsers import extract_option
 from medtune.benchmarks.u2_bench.tasks_and_sets import INTEGER_SETS, OPTIONS_SEEN
 from medtune.data.media.masks import LOCATIONS

@@ -22,16 +22,9 @@ from medtune.benchmarks.u2_bench.official.labels import (
     read_row,
     value_scores,
 )
-from medtune.benchmarks.u2_bench.official.score import (
-    EXACT_WEIGHTS,
-    Ids,
-    SetTables,
-    official_means,
-    official_score,
-    u2_score,
-)
+from medtune.benchmarks.u2_bench.official.rows import Ids, SetTables, official_means, official_score, u2_score
 from medtune.benchmarks.u2_bench.parsers import extract_option
-from medtune.benchmarks.u2_bench.tasks_and_sets import CASES, OPTIONS_SEEN, RANGES, TOLERANCE, WEIGHTS
+from medtune.benchmarks.u2_bench.tasks_and_sets import CASES, EXACT_WEIGHTS, OPTIONS_SEEN, RANGES, TOLERANCE, WEIGHTS
 from medtune.data.media import masks
 from tests.benchmarks.u2_bench.official_truth_cells import read_value, true_position, truth_column, unused_cell_of
 from tests.eval.golden import close, recorded

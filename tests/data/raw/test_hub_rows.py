@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub import errors
 
 from medtune.data.raw.hub_rows import HubId, RowSet, file_rows, hub_rows, parsed_hub_id
-from medtune.data.raw.stored_files import hub_folder
+from medtune.data.raw.media_bytes import hub_folder
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 

@@ -127,10 +127,10 @@ class _Reader:
 
     def question(self, row: tuple[str, Row]) -> Question:
         subject, read = row
-        number = _text(read, "id")
-        is_choice = _text(read, "question_type") == _CHOICE
+        number = read.text("id")
+        is_choice = read.text("question_type") == _CHOICE
         options = _options(read) if is_choice else ()
-        placed = placed_images(_text(read, "question"), options)
+        placed = placed_images(read.text("question"), options)
         answer, printed = self._answer(read, number, placed.options)
         self.media[number] = self._images(read, placed.images)
         return Question(
@@ -270,13 +270,6 @@ def _truths(said: object) -> list[str]:
         except (ValueError, SyntaxError):
             return [str(said).strip()]
     return [str(each).strip() for each in said] if isinstance(said, list) else [str(said or "").strip()]
-
-
-def _text(row: Row, column: str) -> str:
-    said = row.values.get(column)
-    if not isinstance(said, str) or not said.strip():
-        raise row.place.error(f"wanted a text, got {said!r}", field=column)
-    return said.strip()
 
 
 def mmmu_med() -> Source:

@@ -23,9 +23,9 @@ from string import ascii_uppercase
 
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.hub_rows import Row
+from medtune.data.raw.media_bytes import StoredFiles, hub_folder, stored_files
 from medtune.data.raw.row_errors import Place, read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
-from medtune.data.raw.stored_files import StoredFiles, hub_folder, stored_files
 from medtune.data.types import MediaRef, Question
 
 URL = "https://huggingface.co/datasets/foreverbeliever/OmniMedVQA"
@@ -67,7 +67,7 @@ class _Reader:
         answer = self._answer(row, options)
         image = _text(row, "image_path")
         if image not in self.media:
-            self.media[image] = (MediaRef(self._image(row.place, image)),)
+            self.media[image] = (self.images.image(image, row.place, "image_path", needed=self.needs_media),)
         said = row.values.get(STATED)
         return Question(
             id=self._id(row),
@@ -109,15 +109,6 @@ class _Reader:
         name = next((name for name in _MODALITIES if name in row.values), _MODALITIES[0])
         self.counts["rows state their modality in the field 'modality'"] += name == _MODALITIES[1]
         return _text(row, name)
-
-    def _image(self, place: Place, name: str) -> Path:
-        try:
-            found = self.images.find(name)
-        except ValueError as error:
-            raise place.error(str(error), field="image_path") from error
-        if found is None and self.needs_media:
-            raise place.error("there is no image", field="image_path", media=self.images.root / name)
-        return found or self.images.root / name
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:

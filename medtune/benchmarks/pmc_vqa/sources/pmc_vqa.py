@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.hub_rows import Row, file_rows
-from medtune.data.raw.row_errors import Place, Reject, read_rows
+from medtune.data.raw.media_bytes import StoredFiles, hub_folder, stored_files
+from medtune.data.raw.row_errors import Reject, read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
-from medtune.data.raw.stored_files import StoredFiles, hub_folder, stored_files
 from medtune.data.types import MediaRef, Question, Split
 
 URL = "https://huggingface.co/datasets/RadGenome/PMC-VQA"
@@ -91,7 +91,7 @@ class _Reader:
         if len(set(options)) < len(options):
             self.counts["questions have two equal options; either counts as right where it is the answer"] += 1
         if figure not in self.media:
-            self.media[figure] = (MediaRef(self._image(row.place, figure)),)
+            self.media[figure] = (self.images.image(figure, row.place, "Figure_path", needed=self.needs_media),)
         return Question(
             id=f"{row.place.file} {row.place.row}",
             media_id=figure,
@@ -117,16 +117,6 @@ class _Reader:
         elif text and text.casefold() != options[place].casefold():
             self.counts["questions have an answer in words that is not the option of its letter, which counts"] += 1
         return options[place], LETTERS[place]
-
-    def _image(self, place: Place, figure: str) -> Path:
-        try:
-            found = self.images.find(figure)
-        except ValueError as error:
-            raise place.error(str(error), field="Figure_path") from error
-        path = found or self.images.root / self.images.folders[0] / figure
-        if found is None and self.needs_media:
-            raise place.error("there is no image", field="Figure_path", media=path)
-        return path
 
 
 def source_of(version: Version) -> Source:

@@ -28,7 +28,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from medtune.benchmarks.facets import duration_bin
-from medtune.benchmarks.rexsonovqa.scored_items import is_kept, question_type
+from medtune.benchmarks.rexsonovqa.rubric import is_kept, question_type
 from medtune.data.media.images import Size
 from medtune.data.media.videos import container
 from medtune.data.media.videos.read import video_extent

@@ -20,9 +20,9 @@ from medtune.benchmarks.short_answers.released_answers import (
     tidy,
 )
 from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.media_bytes import hub_folder
 from medtune.data.raw.row_errors import read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
-from medtune.data.raw.stored_files import hub_folder
 from medtune.data.types import MediaRef, Question, Split
 
 FILES: Sequence[tuple[tuple[str, ...], Split]] = (
