@@ -83,7 +83,7 @@ ReadLetter = Callable[[str, Mapping[str, str]], str]
 OpenShare = Callable[[Sequence[str], str], float]
 
 
-class Counted(NamedTuple):
+class ReplyShare(NamedTuple):
     """How a rule counts one reply: the expected score, from 0 to 1, and whether a letter was drawn for it."""
 
     share: float
@@ -124,7 +124,7 @@ def rules() -> dict[str, ReplyRule]:
     }
 
 
-def counted(question: Question, reply: str, read: ReadLetter, share_open: OpenShare) -> Counted:
+def counted(question: Question, reply: str, read: ReadLetter, share_open: OpenShare) -> ReplyShare:
     """Returns how a rule counts a reply.
 
     Args:
@@ -134,13 +134,13 @@ def counted(question: Question, reply: str, read: ReadLetter, share_open: OpenSh
         share_open: Returns the expected score of an open answer, given the right answers.
     """
     if not question.options:
-        return Counted(share_open(truths_of(question), reply), drawn=False)
+        return ReplyShare(share_open(truths_of(question), reply), drawn=False)
     options = dict(zip(ascii_uppercase, question.options, strict=False))
     letter = read(reply, options)
     if letter == RANDOM:
-        return Counted(1 / len(options), drawn=True)
+        return ReplyShare(1 / len(options), drawn=True)
     truth = question.printed.get(LETTER, ascii_uppercase[question.options.index(question.answer)])
-    return Counted(float(letter == truth), drawn=False)
+    return ReplyShare(float(letter == truth), drawn=False)
 
 
 def official_open(truths: Sequence[str], reply: str) -> float:

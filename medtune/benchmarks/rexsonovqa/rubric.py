@@ -140,7 +140,7 @@ class OfficialVerdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RubricVerdict:
     """A judge's verdict.
 
     Attributes:
@@ -176,7 +176,7 @@ def official_verdict(reply: str | None) -> OfficialVerdict:
     return OfficialVerdict(score, error)
 
 
-def robust_verdict(reply: str | None) -> Verdict | None:
+def robust_verdict(reply: str | None) -> RubricVerdict | None:
     """Returns the verdict, or None if the reply holds none; the judge should then be asked again.
 
     The reply may have code fences, text around one JSON object, a list of one object, and a score written "1" or 1.0.
@@ -185,7 +185,7 @@ def robust_verdict(reply: str | None) -> Verdict | None:
 
     Example:
         >>> robust_verdict('The verdict: {"score": "2", "error_type": null}')
-        Verdict(score=2, error_type='none')
+        RubricVerdict(score=2, error_type='none')
         >>> robust_verdict("not json")
     """
     said = _object(_FENCE.sub("", without_thinking(reply or "")))
@@ -200,7 +200,7 @@ def robust_verdict(reply: str | None) -> Verdict | None:
         error = "both_fail"
     elif score == 1 and error in ("none", "both_fail"):
         error = "unknown"
-    return Verdict(score, error)
+    return RubricVerdict(score, error)
 
 
 def _json(text: str) -> object:

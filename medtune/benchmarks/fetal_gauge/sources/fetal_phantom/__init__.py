@@ -36,7 +36,7 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import (
     FINDINGS,
     ORIENTATIONS,
     PLANES,
-    Finding,
+    MassFinding,
     Orientation,
     Plane,
 )
@@ -68,7 +68,7 @@ class Truth:
 
     planes: Sequence[tuple[Plane, bool]]
     orientations: Sequence[Orientation]
-    findings: Sequence[Finding]
+    findings: Sequence[MassFinding]
 
 
 def source() -> Source:

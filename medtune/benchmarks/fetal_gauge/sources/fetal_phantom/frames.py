@@ -18,8 +18,8 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import (
     SECTIONS,
     WHOLE_BODY,
     Diagnosis,
-    Finding,
     HalfAxes,
+    MassFinding,
     Orientation,
     Plane,
     bystanders,
@@ -110,7 +110,7 @@ def orientation_scene(patient: Patient, orientation: Orientation, *, rng: np.ran
     return layers + around + section.structures
 
 
-def diagnosis_scene(patient: Patient, finding: Finding, *, rng: np.random.Generator) -> Scene:
+def diagnosis_scene(patient: Patient, finding: MassFinding, *, rng: np.random.Generator) -> Scene:
     """Returns a scene of tissue with a benign, a malignant or no mass."""
     depth_mm = patient.device.depth_mm
     pose = _place(patient, HalfAxes(17, 14), limit_rad=0.4, rng=rng)
@@ -243,7 +243,7 @@ def orientation_questions(subject: Subject, orientation: Orientation, *, seed: i
     ]
 
 
-def diagnosis_questions(subject: Subject, finding: Finding, *, seed: int) -> list[Question]:
+def diagnosis_questions(subject: Subject, finding: MassFinding, *, seed: int) -> list[Question]:
     """Returns the questions about the diagnosis and about margin, echoes and posterior features of the mass."""
     task, diagnosis = "clinical_diagnosis", finding.diagnosis
     return [

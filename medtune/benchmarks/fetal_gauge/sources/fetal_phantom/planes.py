@@ -193,7 +193,7 @@ ORIENTATIONS: tuple[Orientation, ...] = ("hdvb", "hdvf", "huvb", "huvf")
 DIAGNOSES: tuple[Diagnosis, ...] = ("normal", "benign", "malignant")
 
 
-class Finding(NamedTuple):
+class MassFinding(NamedTuple):
     """The diagnosis in a frame of tissue, and the echo pattern of its mass."""
 
     diagnosis: Diagnosis
@@ -202,12 +202,12 @@ class Finding(NamedTuple):
 
 # Each diagnosis is listed twice, so that all three occur equally often.
 FINDINGS = (
-    Finding("normal", "no mass"),
-    Finding("normal", "no mass"),
-    Finding("benign", "anechoic"),
-    Finding("benign", "uniform"),
-    Finding("malignant", "heterogeneous"),
-    Finding("malignant", "heterogeneous"),
+    MassFinding("normal", "no mass"),
+    MassFinding("normal", "no mass"),
+    MassFinding("benign", "anechoic"),
+    MassFinding("benign", "uniform"),
+    MassFinding("malignant", "heterogeneous"),
+    MassFinding("malignant", "heterogeneous"),
 )
 
 WHOLE_BODY = HalfAxes(48.0, 21.0)
@@ -264,7 +264,7 @@ def whole_body(pose: Pose, *, size: float, rng: np.random.Generator) -> Section:
     return Section(HalfAxes(a_mm, b_mm), tuple(parts))
 
 
-def mass(pose: Pose, *, size: float, finding: Finding, rng: np.random.Generator) -> tuple[Structure, ...]:
+def mass(pose: Pose, *, size: float, finding: MassFinding, rng: np.random.Generator) -> tuple[Structure, ...]:
     """Returns the structures of a mass; none if the diagnosis is normal.
 
     A benign mass has a smooth oval margin, lies parallel to the probe, has uniform echoes or none, and enhances the

@@ -325,7 +325,7 @@ def _classes(row: _Row) -> tuple[tuple[str, ...], str]:
     return options, alike[0]
 
 
-def _place(row: _Row) -> parse_cells.Place:
+def _place(row: _Row) -> parse_cells.StructurePlace:
     ordered = ("keypoints", "box") if row.task == "KD" else ("box", "keypoints")
     name = next((name for name in ordered if not parse_cells.is_nothing(row.get(name))), ordered[0])
     try:
@@ -334,7 +334,7 @@ def _place(row: _Row) -> parse_cells.Place:
         raise row.error(name, str(error)) from None
     named = found.structure or next((part for part in parse_cells.options(row.get("structure"))), None)
     share = found.share if name == "box" else None
-    return parse_cells.Place(named.replace("_", " ") if named else None, found.position, share)
+    return parse_cells.StructurePlace(named.replace("_", " ") if named else None, found.position, share)
 
 
 def _prompt_cells(row: _Row) -> dict[str, str]:

@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"\s*([-+]?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*[%\w]*\s*")
 _LETTER = re.compile(r"^\s*\(?[A-Z][.):]\s+")
 
 
-class Place(NamedTuple):
+class StructurePlace(NamedTuple):
     """The place of a structure in the image.
 
     Attributes:
@@ -121,22 +121,22 @@ def options(cell: str) -> tuple[str, ...]:
     return tuple(part.strip().strip("'\"()") for part in parts if part.strip())
 
 
-def place(cell: str) -> Place:
+def place(cell: str) -> StructurePlace:
     """Returns the place of the first box or keypoint of a cell."""
     if is_nothing(cell):
-        return Place(None, NOT_VISIBLE)
+        return StructurePlace(None, NOT_VISIBLE)
     found = unpacked(cell)
     first = found[0] if isinstance(found, list) and found else found
     if not isinstance(first, dict) or not first:
         raise ValueError(f"wanted {{structure: [x, y, ...]}}, got {_short(cell)}")
     name, point = next(iter(first.items()))
     if point is None or (isinstance(point, float) and math.isnan(point)) or point == []:
-        return Place(str(name), NOT_VISIBLE)
+        return StructurePlace(str(name), NOT_VISIBLE)
     if not isinstance(point, list | tuple) or len(point) < 2 or not all(_is_share(side) for side in point[:2]):
         raise ValueError(f"wanted x and y from 0 to 1, got {_short(cell)}")
     has_box = len(point) == 4 and all(_is_share(side) and side > 0 for side in point[2:])
     share = float(point[2]) * float(point[3]) if has_box else None
-    return Place(str(name), cell_of_point(float(point[0]), float(point[1])), share)
+    return StructurePlace(str(name), cell_of_point(float(point[0]), float(point[1])), share)
 
 
 def value(cell: str, dataset: str) -> float:
