@@ -20,9 +20,17 @@ from medtune.data.prepared.lookalikes import (
     pairs_across,
     with_train_twins,
 )
-from medtune.data.prepared.manifest import FORMAT_VERSION, Manifest, write_manifest, write_prompts
+from medtune.data.prepared.manifest import (
+    FORMAT_VERSION,
+    MAX_REJECTED,
+    REJECTS,
+    Manifest,
+    count_rejects,
+    write_manifest,
+    write_prompts,
+    write_rejects,
+)
 from medtune.data.prepared.read import Prepared, open_prepared
-from medtune.data.prepared.rejects import MAX_REJECTED, REJECTS, count_rejects, write_rejects
 from medtune.data.prepared.split_leaks import repeated_texts
 from medtune.data.prepared.splits import DEFAULT_FRACTIONS, Fractions
 from medtune.data.prepared.tables import StoredMedia, data_hash, write_tables

@@ -12,7 +12,7 @@ from medtune.data.media.volumes.formats.nifti import read_nifti, write_nifti
 from medtune.data.media.volumes.read import read_volume
 from medtune.data.prepared.decoded_content import Content, decoded_content
 from medtune.data.prepared.lookalikes import lookalike_groups
-from medtune.data.prepared.shared_content import shared_content, shown_media
+from medtune.data.prepared.read import shared_content, shown_media
 from medtune.data.types import SPLITS, MediaRef, Split, Volume
 from tests.data.media.videos.synthetic_videos import mp4
 from tests.data.prepared.content.scans import LPS, body, prepared, write_bodies, write_forms
