@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.measuring.ctlesionvqa_release import ROWS, SCANS, TEST_SCANS, write_raw
-from medtune.benchmarks.u2_bench.weights_and_ranges import CASES
+from medtune.benchmarks.u2_bench.tasks_and_sets import CASES
 from medtune.data.types import MediaKind
 
 

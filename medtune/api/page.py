@@ -8,7 +8,7 @@ from typing import Literal
 
 from medtune.api.compare import Comparison
 from medtune.api.evaluation import Evaluation, NamedScore
-from medtune.data.prepared.lookalikes.found import TRAIN_TWIN
+from medtune.data.prepared.lookalikes import TRAIN_TWIN
 from medtune.data.types import Question, Score
 from medtune.eval.comparing.compare_text import comparison_table
 from medtune.eval.comparing.verdict import verdict

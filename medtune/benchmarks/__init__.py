@@ -11,7 +11,7 @@ from typing import Any, cast
 from medtune.data import catalog
 from medtune.data.raw.row_errors import Place
 from medtune.data.raw.source import Source
-from medtune.data.types import Question
+from medtune.data.types import AnswerKind, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.published_numbers import Paper
 
@@ -32,25 +32,33 @@ def find_benchmark(name: str) -> Benchmark:
 
 
 def find_source(name: str) -> Source:
-    """Returns the source of that name."""
     build = cast("Callable[[], Source]", catalog.load(catalog.SOURCES, name))
     return replace(build(), name=name)
 
 
 def own_question(id_: str, *, answer: str, options: Sequence[str], patient_id: str) -> Question:
-    """Returns a question of the benchmark `OWN_QUESTIONS` of which no text and no media are known, for scoring alone.
-
-    Raises:
-        RowError: The answer is empty, or is none of the options and no letter of one.
-    """
+    """Returns a question of `OWN_QUESTIONS` of which no text and no media are known, for scoring alone."""
     # Imported here, because `medtune list` has to start quickly.
-    from medtune.benchmarks.vqa.answers import answered
+    from medtune.benchmarks.vqa.conversation import answered
 
     said = answered(
         Place("", 0), text="", answer=answer.strip(), options=tuple(options), declared="", unit="", field="answer"
     )
     facets = {"task": said.kind}
     return Question(id_, id_, "", said.options, said.answer, said.kind, patient_id, facets, said.unit, "test")
+
+
+def example(
+    name: str | int, text: str, answer: str, *options: str, kind: str | None = None, unit: str | None = None,
+    **facets: str,
+) -> Question:  # fmt: skip
+    """Returns a synthetic question, of which `Benchmark.examples` holds some.
+
+    Without a `kind` it has a choice, or yes or no where the facet "task" says so, or a text where there are no options.
+    """
+    kind = kind or ("text" if not options else "yes_no" if facets["task"] == "yes_no" else "choice")
+    of = f"example-{name}"
+    return Question(of, f"{of}-media", text, options, answer, cast("AnswerKind", kind), f"{of}-patient", facets, unit)
 
 
 def published(name: str) -> dict[str, Any]:

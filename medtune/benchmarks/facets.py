@@ -15,13 +15,9 @@ OVER_100_HU = ">=100 HU"
 SCANNERS = ("GE", "Philips", "Siemens")
 PHASES = ("arterial", "delay", "plain", "venous")
 _PHASE_WORDS = {
-    "arterial": "arterial",
-    "delay": "delay",
-    "delayed": "delay",
-    "plain": "plain",
-    "venous": "venous",
+    "arterial": "arterial", "delay": "delay", "delayed": "delay", "plain": "plain", "venous": "venous",
     "non-contrast": "plain",
-}
+}  # fmt: skip
 _SEXES = {"m": "M", "male": "M", "f": "F", "female": "F"}
 OTHER = "other"
 

@@ -4,11 +4,7 @@ from pathlib import Path
 
 
 def out_folder(folder: Path) -> Path:
-    """Returns the path, at which a folder is or can be made.
-
-    Raises:
-        NotADirectoryError: The path, or one above it, is that of a file.
-    """
+    """Returns the path, at which a folder is or can be made."""
     for path in (folder, *folder.parents):
         if path.exists():
             if not path.is_dir():

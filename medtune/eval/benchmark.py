@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from medtune.data.media.augment import AllowedChanges, allow_nothing
-from medtune.data.prepared.lookalikes.found import TRAIN_TWIN
+from medtune.data.prepared.lookalikes import TRAIN_TWIN
 from medtune.data.types import AnswerFormat, Condition, Prediction, Prompt, Question
 from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.asking.official_prompts import OUR_WORDING, OfficialPrompts

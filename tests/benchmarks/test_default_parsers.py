@@ -20,8 +20,8 @@ from medtune.benchmarks.ctlesionvqa.reply_parsers import (
     official_yes_no,
     robust_yes_no,
 )
-from medtune.benchmarks.u2_bench.official.values import extract_number
-from medtune.benchmarks.u2_bench.weights_and_ranges import OPTIONS_SEEN
+from medtune.benchmarks.u2_bench.official.labels import extract_number
+from medtune.benchmarks.u2_bench.tasks_and_sets import OPTIONS_SEEN
 from medtune.data.media.masks import LOCATIONS
 from medtune.data.types import Question
 from medtune.eval.scoring.parsers.answer_marks import without_thinking
@@ -41,44 +41,19 @@ MMMU_LUCK = {
 }
 CT_LETTERS = ("turn it", "lower it", "press it", "end it")
 CT_LETTER_ERRORS = {
-    "Answer: C": "C",
-    "Based on the scan, A": "A",
-    "Cannot say": None,
-    "All of the above": None,
-    "a lesion is seen": None,
-    "It is a cyst": None,
-    "Because of B": None,
-    "BD": None,
-    "A or C": None,
+    "Answer: C": "C", "Based on the scan, A": "A", "Cannot say": None, "All of the above": None,
+    "a lesion is seen": None, "It is a cyst": None, "Because of B": None, "BD": None, "A or C": None,
     "Dose is low": None,
-}
+}  # fmt: skip
 CT_NUMBER_ERRORS = {
-    "The volume is 1,123.3 cc": 1123.3,
-    "minus 35": -35.0,
-    "1e3": 1000.0,
-    "1.2e-2": 0.012,
-    ".5": 0.5,
-    "about .75 cm": 0.75,
-    "12/5": None,
-    "10-12": None,
-    "L1 vertebra, 14 mm": 14.0,
-    "between 4 and 6": None,
-    "2.5.1": None,
-    "−9": -9.0,
-    "I see 2 lesions of 3.1 cm": None,
-    "1 123": None,
-}
+    "The volume is 1,123.3 cc": 1123.3, "minus 35": -35.0, "1e3": 1000.0, "1.2e-2": 0.012, ".5": 0.5,
+    "about .75 cm": 0.75, "12/5": None, "10-12": None, "L1 vertebra, 14 mm": 14.0, "between 4 and 6": None,
+    "2.5.1": None, "−9": -9.0, "I see 2 lesions of 3.1 cm": None, "1 123": None,
+}  # fmt: skip
 CT_WORD_ERRORS = (
-    "not visible",
-    "none",
-    "Nope",
-    "Yesterday",
-    "maybe yes, maybe no",
-    "no, yes",
-    "Normal liver",
-    "Nodule present",
+    "not visible", "none", "Nope", "Yesterday", "maybe yes, maybe no", "no, yes", "Normal liver", "Nodule present",
     "notably enlarged",
-)
+)  # fmt: skip
 U2_CLASS_ERRORS = {"Other or Fetal femur": None}
 U2_PLACE_ERRORS = {
     "it sits between lower right and not visible": None,

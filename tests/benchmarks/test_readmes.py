@@ -14,14 +14,9 @@ from medtune.trainer.recipe.read import read_recipe
 
 ROOM = Path(__file__).resolve().parents[2] / "medtune" / "benchmarks"
 SECTIONS = [
-    "What it asks",
-    "Licence",
-    "Where to get it",
-    "Prepare and score",
-    "What the paper reports",
-    "Ours and official",
+    "What it asks", "Licence", "Where to get it", "Prepare and score", "What the paper reports", "Ours and official",
     "Traps",
-]
+]  # fmt: skip
 REPORTED = SECTIONS[4]
 LONGEST = 110
 BENCHMARKS = [name for name in names() if (ROOM / name).is_dir()]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from medtune.benchmarks.mmmu_med.release import SUBJECTS, TEST_ANSWERS, Part
+from medtune.benchmarks.mmmu_med.sources.mmmu_med import SUBJECTS, TEST_ANSWERS, Part
 
 IMAGE_COLUMNS = tuple(f"image_{number}" for number in range(1, 8))
 _ROWS: tuple[tuple[str, list[str], str, int], ...] = (

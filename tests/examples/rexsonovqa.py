@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from medtune.benchmarks.rexsonovqa.scored_items import TYPES
+from medtune.benchmarks.rexsonovqa.rubric import TYPES
 
 _NAMES = ("Scan_of_the_Kidney", "Scan_of the_Liver", "Scan_of_the_Aorta_(long)._2")
 _LENGTH_S = 6.0

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from medtune.benchmarks.path_vqa.sources import path_vqa
-from medtune.benchmarks.slake import release as slake
+from medtune.benchmarks.slake.sources import slake as slake
 from medtune.benchmarks.vqa_rad.sources.vqa_rad import PAIR
 from medtune.data.types import Split
 from tests.examples.drawn_images import write_drawn_images
@@ -27,21 +27,12 @@ def write_slake(folder: Path) -> None:
         for language, listed, split in (("en", english, _part(number)), ("zh", chinese, _part(number + 1))):
             rows[split] += [
                 {
-                    "img_id": number,
-                    "img_name": name,
-                    "question": text,
-                    "answer": answer,
-                    "q_lang": language,
-                    "location": "Brain_Tissue",
-                    "modality": "MRI",
-                    "answer_type": kind,
-                    "base_type": "vqa",
-                    "content_type": "Shape",
-                    "triple": ["vhead", "_", "_"],
-                    "qid": 100 * number + place,
+                    "img_id": number, "img_name": name, "question": text, "answer": answer, "q_lang": language,
+                    "location": "Brain_Tissue", "modality": "MRI", "answer_type": kind, "base_type": "vqa",
+                    "content_type": "Shape", "triple": ["vhead", "_", "_"], "qid": 100 * number + place,
                 }
                 for place, (text, answer, kind) in enumerate(listed)
-            ]
+            ]  # fmt: skip
     for files, split in slake.FILES:
         (folder / files[0]).write_text(json.dumps(rows[split], ensure_ascii=False), "utf-8")
 

@@ -3,6 +3,7 @@
 Source: Al-Dhabyani et al. 2020, doi:10.1016/j.dib.2019.104863. The questions are ours, not a published benchmark's.
 """
 
+from medtune.benchmarks import example
 from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.types import Question
 from medtune.eval.asking.choice_prompt import render_choice
@@ -46,35 +47,13 @@ def _allowed_changes(question: Question) -> frozenset[Change]:
     return task_allows.get(question.facets["task"], NO_CHANGES)
 
 
+_PLACES, _TISSUES = ("center", "upper left", "not visible", "middle left"), ("malignant", "normal", "benign")
+_MARKED = ("normal tissue", "malignant lesion", "benign lesion")
+_ABOUT = {"lesion_class": "benign"}
 _EXAMPLES = (
-    Question(
-        id="example-diagnosis",
-        media_id="example-image",
-        text="What does this breast ultrasound image show?",
-        options=("malignant", "normal", "benign"),
-        answer="benign",
-        answer_kind="choice",
-        patient_id="example-patient",
-        facets={"task": "diagnosis", "lesion_class": "benign"},
-    ),
-    Question(
-        id="example-localisation",
-        media_id="example-image",
-        text="Where in the image is the lesion?",
-        options=("center", "upper left", "not visible", "middle left"),
-        answer="middle left",
-        answer_kind="choice",
-        patient_id="example-patient",
-        facets={"task": "lesion_localisation", "lesion_class": "benign"},
-    ),
-    Question(
-        id="example-grounding",
-        media_id="example-image-box",
-        text="What does the red box mark?",
-        options=("normal tissue", "malignant lesion", "benign lesion"),
-        answer="benign lesion",
-        answer_kind="choice",
-        patient_id="example-patient",
-        facets={"task": "red_box_grounding", "lesion_class": "benign", "box_size": "small"},
+    example(1, "What does this breast ultrasound image show?", "benign", *_TISSUES, task="diagnosis", **_ABOUT),
+    example(2, "Where in the image is the lesion?", "middle left", *_PLACES, task="lesion_localisation", **_ABOUT),
+    example(
+        3, "What does the red box mark?", _MARKED[2], *_MARKED, task="red_box_grounding", box_size="small", **_ABOUT
     ),
 )

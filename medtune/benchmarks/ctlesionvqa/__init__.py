@@ -33,12 +33,12 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
+from medtune.benchmarks import example
 from medtune.benchmarks.ctlesionvqa import reply_parsers, scoring
-from medtune.benchmarks.ctlesionvqa.judge_task import judge_task
 from medtune.benchmarks.ctlesionvqa.paper_tables import missing, references
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import INPUT_MODE, result_rows
 from medtune.benchmarks.ctlesionvqa.subtypes import answer_type, subtype
-from medtune.benchmarks.ctlesionvqa.tables import LESION_FACETS, SUBGROUPS, repeat_tables, tables
+from medtune.benchmarks.ctlesionvqa.tables import LESION_FACETS, SUBGROUPS, judge_task, repeat_tables, tables
 from medtune.data.media.augment import NO_CHANGES, Change
 from medtune.data.raw.lettered_options import LETTERS
 from medtune.data.types import AnswerFormat, Prompt, Question
@@ -52,49 +52,22 @@ _GREY: frozenset[Change] = frozenset({"grey"})
 _BOTH = _MOVE | _GREY
 
 SUBTYPES: dict[str, frozenset[Change]] = {
-    "lesion volume measurement": _GREY,
-    "organ HU measurement": _MOVE,
-    "organ volume measurement": _GREY,
-    "organ HU ratio": _MOVE,
-    "tumor burden percentage": _BOTH,
-    "colon lesion existence": _BOTH,
-    "kidney cyst existence": _MOVE,
-    "kidney lesion existence": _BOTH,
-    "kidney tumor existence": _MOVE,
-    "liver lesion existence": _BOTH,
-    "pancreatic lesion existence": _BOTH,
-    "PDAC existence": _MOVE,
-    "PNET existence": _MOVE,
-    "splenomegaly detection": _GREY,
-    "adjacent organ": _BOTH,
-    "inter-segment comparison": _BOTH,
-    "kidney volume comparison": _BOTH,
-    "largest lesion attenuation": _MOVE,
-    "largest lesion diameter": _GREY,
-    "largest lesion location": _GREY,
-    "largest lesion slice": _GREY,
-    "lesion count by location": _GREY,
-    "lesion counting": _BOTH,
-    "lesion outlier": _BOTH,
-    "liver lesion clustering": _BOTH,
-    "organ aggregation": _GREY,
-    "organ enlargement": _GREY,
-    "tumor organ HU difference": _MOVE,
-    "bilateral kidney asymmetry": _BOTH,
-    "multi-organ lesion burden comparison": _BOTH,
-    "fatty liver": _MOVE,
-    "lesion type classification": _MOVE,
-    "pancreatic cyst resectability": _GREY,
-    "pancreatic lesion resectability": _GREY,
-    "pancreatic steatosis": _MOVE,
-    "pancreatic tumor staging": _GREY,
-    "PDAC vs PNET classification": _MOVE,
-    "hepatic steatosis grading": _MOVE,
-    "portal hypertension assessment": _GREY,
-    "pseudocyst determination": _MOVE,
-    "renal mass characterization": _MOVE,
+    "lesion volume measurement": _GREY, "organ HU measurement": _MOVE, "organ volume measurement": _GREY,
+    "organ HU ratio": _MOVE, "tumor burden percentage": _BOTH, "colon lesion existence": _BOTH,
+    "kidney cyst existence": _MOVE, "kidney lesion existence": _BOTH, "kidney tumor existence": _MOVE,
+    "liver lesion existence": _BOTH, "pancreatic lesion existence": _BOTH, "PDAC existence": _MOVE,
+    "PNET existence": _MOVE, "splenomegaly detection": _GREY, "adjacent organ": _BOTH,
+    "inter-segment comparison": _BOTH, "kidney volume comparison": _BOTH, "largest lesion attenuation": _MOVE,
+    "largest lesion diameter": _GREY, "largest lesion location": _GREY, "largest lesion slice": _GREY,
+    "lesion count by location": _GREY, "lesion counting": _BOTH, "lesion outlier": _BOTH,
+    "liver lesion clustering": _BOTH, "organ aggregation": _GREY, "organ enlargement": _GREY,
+    "tumor organ HU difference": _MOVE, "bilateral kidney asymmetry": _BOTH,
+    "multi-organ lesion burden comparison": _BOTH, "fatty liver": _MOVE, "lesion type classification": _MOVE,
+    "pancreatic cyst resectability": _GREY, "pancreatic lesion resectability": _GREY, "pancreatic steatosis": _MOVE,
+    "pancreatic tumor staging": _GREY, "PDAC vs PNET classification": _MOVE, "hepatic steatosis grading": _MOVE,
+    "portal hypertension assessment": _GREY, "pseudocyst determination": _MOVE, "renal mass characterization": _MOVE,
     "splenomegaly grading": _GREY,
-}
+}  # fmt: skip
 
 
 def allowed_changes(question: Question) -> frozenset[Change]:
@@ -102,81 +75,31 @@ def allowed_changes(question: Question) -> frozenset[Change]:
     return SUBTYPES.get(subtype(question.facets["subtype"]), NO_CHANGES)
 
 
-EXAMPLES = (
-    Question(
-        id="example-existence-choice",
-        media_id="example-ct",
-        text="Does the liver hold a lesion?",
-        options=("No", "Yes"),
-        answer="Yes",
-        answer_kind="choice",
-        patient_id="example-patient",
-        facets={
-            "task": "recognition",
-            "subtype": "liver lesion existence",
-            "format": "multi_choice",
-            "organ": "liver",
-            "diameter": "2-4 cm",
-            "hu_contrast": "25-50 HU",
-            "sex": "F",
-            "age": "60-69",
-            "scanner": "Siemens",
-            "phase": "venous",
-        },
-    ),
-    Question(
-        id="example-existence-text",
-        media_id="example-ct",
-        text="Does the colon hold a lesion?",
-        options=("Yes", "No"),
-        answer="No",
-        answer_kind="yes_no",
-        patient_id="example-patient",
-        facets={"task": "recognition", "subtype": "colon lesion existence", "format": "free_text", "organ": "colon"},
-    ),
-    Question(
-        id="example-diameter-choice",
-        media_id="example-ct",
-        text="How long is the largest lesion of the liver?",
-        options=("1.2 cm", "3.4 cm", "5.0 cm", "7.7 cm"),
-        answer="3.4 cm",
-        answer_kind="choice",
-        patient_id="example-patient",
-        facets={"task": "visual reasoning", "subtype": "largest lesion diameter", "format": "multi_choice"},
-    ),
-    Question(
-        id="example-volume-text",
-        media_id="example-ct",
-        text="How large is the liver?",
-        options=(),
-        answer="1480.5",
-        answer_kind="number",
-        unit="cc",
-        patient_id="example-patient",
-        facets={"task": "measurement", "subtype": "organ volume measurement", "format": "free_text", "organ": "liver"},
-    ),
-    Question(
-        id="example-difference-text",
-        media_id="example-other-ct",
-        text="By how many HU does the lesion differ from the pancreas?",
-        options=(),
-        answer="-32.4",
-        answer_kind="number",
-        unit="HU",
-        patient_id="example-other-patient",
-        facets={"task": "visual reasoning", "subtype": "tumor organ HU difference", "format": "free_text"},
-    ),
-    Question(
-        id="example-location-text",
-        media_id="example-other-ct",
-        text="Where in the pancreas is the largest lesion?",
-        options=(),
-        answer="Head of pancreas",
-        answer_kind="text",
-        patient_id="example-other-patient",
-        facets={"task": "visual reasoning", "subtype": "largest lesion location", "format": "free_text"},
-    ),
-)
+_LENGTHS = ("1.2 cm", "3.4 cm", "5.0 cm", "7.7 cm")
+_CHOICE, _FREE = {"format": "multi_choice"}, {"format": "free_text"}
+_LESION = {
+    **_CHOICE, "organ": "liver", "diameter": "2-4 cm", "hu_contrast": "25-50 HU", "sex": "F", "age": "60-69",
+    "scanner": "Siemens", "phase": "venous",
+}  # fmt: skip
+_LIVER, _COLON = {**_FREE, "organ": "liver"}, {**_FREE, "organ": "colon"}
+_DIFFERENCE = "By how many HU does the lesion differ from the pancreas?"
+EXAMPLES = tuple(
+    example(name, text, answer, *options, kind=kind, unit=unit, task=task, subtype=subtype_, **facets)
+    for name, kind, task, subtype_, text, answer, options, unit, facets in (
+        ("existence-choice", "choice", "recognition", "liver lesion existence", "Does the liver hold a lesion?",
+         "Yes", ("No", "Yes"), None, _LESION),
+        ("existence-text", "yes_no", "recognition", "colon lesion existence", "Does the colon hold a lesion?",
+         "No", ("Yes", "No"), None, _COLON),
+        ("diameter-choice", "choice", "visual reasoning", "largest lesion diameter", "How long is the largest lesion?",
+         "3.4 cm", _LENGTHS, None, _CHOICE),
+        ("volume-text", "number", "measurement", "organ volume measurement", "How large is the liver?",
+         "1480.5", (), "cc", _LIVER),
+        ("difference-text", "number", "visual reasoning", "tumor organ HU difference", _DIFFERENCE,
+         "-32.4", (), "HU", _FREE),
+        ("location-text", "text", "visual reasoning", "largest lesion location", "Where is the largest lesion?",
+         "Head of pancreas", (), None, _FREE),
+    )
+)  # fmt: skip
 
 
 NOT_V2 = "not of v2"

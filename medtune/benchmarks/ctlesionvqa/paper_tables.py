@@ -1,16 +1,62 @@
 """CTLesionVQA's own tables with our numbers beside the paper's: Tables 3, 4 and 10 to 13."""
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from medtune.benchmarks import published
 from medtune.benchmarks.ctlesionvqa import yes_no_table
-from medtune.benchmarks.ctlesionvqa.repeats import Repeated
 from medtune.benchmarks.ctlesionvqa.scoring import averages, detection_table, mean_score, subtype_of
 from medtune.benchmarks.ctlesionvqa.subtypes import MEASUREMENT, MEDICAL, RECOGNITION, V1, VISUAL
 from medtune.data.types import Interval, Question
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.published_numbers import Reference
 from medtune.eval.scoring.tables import Cell, Table, beside_published, beside_published_columns, rank
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """The mean of a value over repeated experiments.
+
+    Attributes:
+        mean: The mean.
+        ci95: Its 95 % confidence interval; None for a single experiment.
+        repeats: The number of experiments.
+    """
+
+    mean: float
+    ci95: Interval | None
+    repeats: int
+
+
+def repeated(values: Sequence[float]) -> Repeated:
+    """Returns the mean of one value per repeat and Student's interval about it.
+
+    The paper states "5 repeated experiments" and prints symmetric intervals without naming a method; Student's t
+    interval is the usual one for this case. It does not cover the choice of patients, so read it together with the
+    interval over patients. If all repeats agree, its width is 0, whereas the paper prints +-.007 for models
+    that always give the same answer.
+
+    Example:
+        >>> found = repeated([0.50, 0.51, 0.49, 0.50, 0.50])
+        >>> round(found.mean, 3), found.ci95 and round(found.ci95.high, 4)
+        (0.5, 0.5088)
+
+    Source:
+        CTLesionVQA (arXiv 2505.18915), Appendix F; Student 1908, doi:10.1093/biomet/6.1.1.
+    """
+    from scipy.stats import t
+
+    if not values:
+        raise ValueError("an interval over repeats needs at least one value, got none")
+    n = len(values)
+    mean = math.fsum(values) / n
+    if n == 1:
+        return Repeated(mean, None, n)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
+    half = float(t.ppf(0.975, n - 1)) * math.sqrt(variance / n)
+    return Repeated(mean, Interval(mean - half, mean + half), n)
+
 
 OURS = "ours"
 FORMATS = {"multi_choice": "multiple choice", "free_text": "free text"}

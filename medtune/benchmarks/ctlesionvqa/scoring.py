@@ -333,10 +333,6 @@ def _of_cells(parsed: Sequence[ParsedReply]) -> Sums:
 
 
 def _numbered(parsed: Sequence[ParsedReply]) -> NDArray[np.intp]:
-    """Returns the number of each row's cell (format and subtype).
-
-    The cells are numbered in alphabetical order, so that sums do not depend on the order of the rows.
-    """
     # There are few different spellings, so each is resolved only once; this saves time with 400,000 rows.
     spelled: dict[Hashable, int] = {}
     cells: dict[tuple[str, str], int] = {}

@@ -12,51 +12,29 @@ VISUAL, MEDICAL = "visual reasoning", "medical reasoning"
 V1: dict[str, tuple[str, ...]] = {
     MEASUREMENT: ("lesion volume measurement", "organ HU measurement", "organ volume measurement"),
     RECOGNITION: (
-        "colon lesion existence",
-        "kidney cyst existence",
-        "kidney lesion existence",
-        "kidney tumor existence",
-        "liver lesion existence",
-        "pancreatic lesion existence",
+        "colon lesion existence", "kidney cyst existence", "kidney lesion existence", "kidney tumor existence",
+        "liver lesion existence", "pancreatic lesion existence",
     ),
     VISUAL: (
-        "adjacent organ",
-        "inter-segment comparison",
-        "kidney volume comparison",
-        "largest lesion attenuation",
-        "largest lesion diameter",
-        "largest lesion location",
-        "largest lesion slice",
-        "lesion count by location",
-        "lesion counting",
-        "lesion outlier",
-        "liver lesion clustering",
-        "organ aggregation",
-        "organ enlargement",
+        "adjacent organ", "inter-segment comparison", "kidney volume comparison", "largest lesion attenuation",
+        "largest lesion diameter", "largest lesion location", "largest lesion slice", "lesion count by location",
+        "lesion counting", "lesion outlier", "liver lesion clustering", "organ aggregation", "organ enlargement",
         "tumor organ HU difference",
     ),
     MEDICAL: (
-        "fatty liver",
-        "lesion type classification",
-        "pancreatic cyst resectability",
-        "pancreatic lesion resectability",
-        "pancreatic steatosis",
-        "pancreatic tumor staging",
+        "fatty liver", "lesion type classification", "pancreatic cyst resectability", "pancreatic lesion resectability",
+        "pancreatic steatosis", "pancreatic tumor staging",
     ),
-}
+}  # fmt: skip
 V2_ONLY: dict[str, tuple[str, ...]] = {
     MEASUREMENT: ("organ HU ratio", "tumor burden percentage"),
     RECOGNITION: ("PDAC existence", "PNET existence", "splenomegaly detection"),
     VISUAL: ("bilateral kidney asymmetry", "multi-organ lesion burden comparison"),
     MEDICAL: (
-        "PDAC vs PNET classification",
-        "hepatic steatosis grading",
-        "portal hypertension assessment",
-        "pseudocyst determination",
-        "renal mass characterization",
-        "splenomegaly grading",
+        "PDAC vs PNET classification", "hepatic steatosis grading", "portal hypertension assessment",
+        "pseudocyst determination", "renal mass characterization", "splenomegaly grading",
     ),
-}
+}  # fmt: skip
 _NUMERIC = (
     *(*V1[MEASUREMENT], *V2_ONLY[MEASUREMENT]),
     "largest lesion diameter",

@@ -6,6 +6,7 @@ need the order of the frames; the fourth asks for the place of the placenta.
 Source: a simulation. The questions are ours, not a published benchmark's.
 """
 
+from medtune.benchmarks import example
 from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.types import Question
 from medtune.eval.asking.choice_prompt import render_choice
@@ -43,25 +44,8 @@ def _allowed_changes(question: Question) -> frozenset[Change]:
     return ALL_CHANGES if question.facets["task"] in ("sweep_direction", "first_part", "last_part") else NO_CHANGES
 
 
+_WAYS, _PARTS = ("towards the head", "towards the feet"), ("legs", "head", "chest", "abdomen")
 _EXAMPLES = (
-    Question(
-        id="example-direction",
-        media_id="example-sweep",
-        text="Which way does the probe move?",
-        options=("towards the head", "towards the feet"),
-        answer="towards the feet",
-        answer_kind="choice",
-        patient_id="example-patient",
-        facets={"task": "sweep_direction", "geometry": "sector"},
-    ),
-    Question(
-        id="example-first-part",
-        media_id="example-sweep",
-        text="Which part of the fetus is seen first?",
-        options=("legs", "head", "chest", "abdomen"),
-        answer="chest",
-        answer_kind="choice",
-        patient_id="example-patient",
-        facets={"task": "first_part", "geometry": "sector"},
-    ),
+    example(1, "Which way does the probe move?", _WAYS[1], *_WAYS, task="sweep_direction", geometry="sector"),
+    example(2, "Which part of the fetus is seen first?", "chest", *_PARTS, task="first_part", geometry="sector"),
 )

@@ -114,11 +114,7 @@ def repeat_notes(studies: Sequence[Study]) -> tuple[str, ...]:
 
 
 def patient_of(name: str, place: Place, field: str) -> str:
-    """Returns the patient that the name of a study or of an image begins with.
-
-    Raises:
-        RowError: The name does not begin with CXR and a number.
-    """
+    """Returns the patient that the name of a study or of an image begins with."""
     found = _PATIENT.match(name)
     if found is None:
         raise place.error("wanted a name that begins with CXR and the patient's number", field=field)
@@ -126,11 +122,7 @@ def patient_of(name: str, place: Place, field: str) -> str:
 
 
 def image_file(folder: Path, written: object, place: Place, field: str) -> Path:
-    """Returns the path of an image in a folder.
-
-    Raises:
-        RowError: What is written is no relative path that stays inside of the folder.
-    """
+    """Returns the path of an image in a folder."""
     path = PurePosixPath(written) if isinstance(written, str) else PurePosixPath()
     if not path.parts or path.is_absolute() or ".." in path.parts:
         raise place.error("wanted the path of an image, relative to the folder and inside of it", field=field)
@@ -138,22 +130,14 @@ def image_file(folder: Path, written: object, place: Place, field: str) -> Path:
 
 
 def listed_images(folder: Path, written: object, place: Place, field: str) -> tuple[Path, ...]:
-    """Returns the paths of the images of a study.
-
-    Raises:
-        RowError: What is written is no list, or an empty one, or one of its items is no path inside of the folder.
-    """
+    """Returns the paths of the images of a study."""
     if not isinstance(written, list) or not written:
         raise place.error("wanted a list with the path of at least one image", field=field)
     return tuple(image_file(folder, each, place, field) for each in written)
 
 
 def told(row: object, field: str, place: Place) -> str:
-    """Returns a text of a row, without blanks at its ends.
-
-    Raises:
-        RowError: The row is no object, or the field is missing or holds no text.
-    """
+    """Returns a text of a row, without blanks at its ends."""
     if not isinstance(row, dict):
         raise place.error("wanted an object with the fields of a study")
     if field not in row:

@@ -17,6 +17,7 @@ import json
 import re
 from dataclasses import replace
 
+from medtune.benchmarks import example
 from medtune.data.media.augment import NO_CHANGES, Change
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import letters_for, render_choice
@@ -178,22 +179,10 @@ def parse_official(reply: str, question: Question) -> str | None:
     return next((option for option in first_true if f"{lettered[option]}." in reply), None)
 
 
-def _example(number: int, task: str, text: str, options: tuple[str, ...], answer: str) -> Question:
-    return Question(
-        id=f"example-{number}",
-        media_id=f"example-scan-{number}",
-        text=text,
-        options=options,
-        answer=answer,
-        answer_kind="choice" if options else "text",
-        patient_id=f"example-case-{number}",
-        facets={"task": task, "format": "multi_choice" if options else "free_text"},
-    )
-
-
+_FINDINGS = ("a cyst", "an infarct", "a tear", "nothing")
 _EXAMPLES = (
-    _example(1, "plane", "Which plane is this?", ("axial", "coronal", "sagittal"), "coronal"),
-    _example(2, "phase", "Was contrast agent given?", ("Yes", "No"), "No"),
-    _example(3, "abnormality", "What is seen in the spleen?", ("a cyst", "an infarct", "a tear", "nothing"), "a cyst"),
-    _example(4, "location", "Where does the mass lie?", (), "in the tail of the pancreas"),
+    example(1, "Which plane is this?", "coronal", "axial", "coronal", "sagittal", task="plane", format="multi_choice"),
+    example(2, "Was contrast agent given?", "No", "Yes", "No", kind="choice", task="phase", format="multi_choice"),
+    example(3, "What is seen in the spleen?", "a cyst", *_FINDINGS, task="abnormality", format="multi_choice"),
+    example(4, "Where does the mass lie?", "in the tail of the pancreas", task="location", format="free_text"),
 )

@@ -31,19 +31,10 @@ _ENDINGS = {
     "ve": "could might must not should they we what where who would you",
 }
 _ODD = {
-    "maam": "ma'am",
-    "oclock": "o'clock",
-    "ow's'at": "'ow's'at",
-    "'ows'at": "'ow's'at",
-    "'ow'sat": "'ow's'at",
-    "somebody'd": "somebodyd",
-    "twas": "'twas",
-    "yall": "y'all",
-    "yall'll": "y'all'll",
-    "yall'd've": "y'all'd've",
-    "y'alld've": "y'all'd've",
-    "y'all'dve": "y'all'd've",
-}
+    "maam": "ma'am", "oclock": "o'clock", "ow's'at": "'ow's'at", "'ows'at": "'ow's'at", "'ow'sat": "'ow's'at",
+    "somebody'd": "somebodyd", "twas": "'twas", "yall": "y'all", "yall'll": "y'all'll", "yall'd've": "y'all'd've",
+    "y'alld've": "y'all'd've", "y'all'dve": "y'all'd've",
+}  # fmt: skip
 
 
 def _repairs() -> dict[str, str]:

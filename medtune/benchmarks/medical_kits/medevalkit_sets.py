@@ -9,7 +9,7 @@ Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/utils.py (judge_judgement
 
 MedEvalKit's rule for open questions: equality, BLEU, ROUGE and overlaps of words, under the names that it prints.
 
-The kit returns (F1, precision, recall) and reads them as (precision, recall, F1). `OpenScores` has the printed names.
+The kit returns (F1, precision, recall) and reads them as (precision, recall, F1). `KitScores` has the printed names.
 
 Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/utils.py (judge_open_end_vqa, calculate_f1, bleu, rouge);
 blackkiring/MedEvalKit@9c443c2 for replies on which the former stops.
@@ -26,23 +26,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from medtune.benchmarks.medical_kits.sentence_bleu import sentence_bleu
-from medtune.benchmarks.medical_kits.word_set_rouge import word_set_rouge
+from medtune.benchmarks.medical_kits.sentence_bleu import sentence_bleu, word_set_rouge
 
 _BOX = "\\boxed{"
 _NO_BOX = "None"
 _TAGGED = re.compile(r"<answer>(.*?)</answer>", re.S)
 _PHRASES = (
-    "**answer**:",
-    "**answer**",
-    "*answer*:",
-    "**answer:**",
-    "answer is",
-    "answer:",
-    "答案:",
-    "final answer",
+    "**answer**:", "**answer**", "*answer*:", "**answer:**", "answer is", "answer:", "答案:", "final answer",
     "final answer is",
-)
+)  # fmt: skip
 """The phrases in the order in which the kit cuts the reply at them; some can never occur once an earlier one was cut.
 
 Source: MedEvalKit@9b12e3b, utils/utils.py (parse_response).
@@ -123,7 +115,7 @@ def _plain(reply: str) -> str:
     return answer_part(reply).replace("\n", "").replace(".", "")
 
 
-class OpenScores(NamedTuple):
+class KitScores(NamedTuple):
     """The kit's numbers of one reply to an open question, 0 to 1, by the names that it prints.
 
     Attributes:
@@ -153,11 +145,11 @@ class OpenScores(NamedTuple):
     f1: float
 
 
-NOTHING = OpenScores(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+NOTHING = KitScores(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 """The numbers of a reply on which the kit stops, as its fork blackkiring counts an empty one."""
 
 
-def open_scores(truth: str, reply: str) -> OpenScores:
+def open_scores(truth: str, reply: str) -> KitScores:
     """Returns the kit's numbers of one reply.
 
     Example:
@@ -168,7 +160,7 @@ def open_scores(truth: str, reply: str) -> OpenScores:
     wanted, said = truth.lower(), answer_part(reply)
     rouge = word_set_rouge(said.lower(), wanted)
     bleu = functools.partial(_bleu, said, wanted)
-    return OpenScores(float(said == wanted), bleu(1), bleu(2), bleu(3), bleu(4), *rouge, *_overlap(said, wanted))
+    return KitScores(float(said == wanted), bleu(1), bleu(2), bleu(3), bleu(4), *rouge, *_overlap(said, wanted))
 
 
 def _bleu(said: str, wanted: str, order: int) -> float:
@@ -212,7 +204,7 @@ class Counted(NamedTuple):
 
     is_closed: bool
     is_right: bool
-    scores: OpenScores | None = None
+    scores: KitScores | None = None
     stops: bool = False
 
 
@@ -260,7 +252,7 @@ def printed_totals(rows: Sequence[Counted]) -> Mapping[str, Mapping[str, float]]
     if "acc" in free:
         free["acc"] /= free["total"]
         scored = [row.scores for row in parts["open"] if row.scores]
-        free |= {name: sum(getattr(scores, name) for scores in scored) / free["total"] for name in OpenScores._fields}
+        free |= {name: sum(getattr(scores, name) for scores in scored) / free["total"] for name in KitScores._fields}
     return totals
 
 

@@ -5,7 +5,8 @@ It is for evaluation alone. The release's questions hold their options, which ar
 Source: Zuo et al., MedXpertQA, arXiv 2501.18362; TsinghuaC3I/MedXpertQA@f21247d.
 """
 
-from medtune.benchmarks.choice_sets.choice_rules import (
+from medtune.benchmarks import example
+from medtune.benchmarks.medical_kits.choice_rules import (
     lettered,
     medevalkit_choice_prompts,
     medevalkit_rule,
@@ -15,7 +16,6 @@ from medtune.benchmarks.choice_sets.choice_rules import (
 )
 from medtune.benchmarks.medxpertqa_mm.sources.medxpertqa_mm import URL
 from medtune.benchmarks.short_answers.published_tables import part_of, printed_tables
-from medtune.data.types import Question
 from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
@@ -50,20 +50,12 @@ def benchmark() -> Benchmark:
     )
 
 
-def _example(number: int, task: str, kind: str, images: int, text: str, answer: str) -> Question:
-    return Question(
-        id=f"example-{number}",
-        media_id=f"example-images-{number}",
-        text=text,
-        options=("a cyst", "a stone", "a clip", "a vessel", "a suture"),
-        answer=answer,
-        answer_kind="choice",
-        patient_id=f"example-{number}",
-        facets={"task": task, "question_type": kind, "body_system": "Digestive", "images": str(images)},
+_OPTIONS = ("a cyst", "a stone", "a clip", "a vessel", "a suture")
+_FACETS = ("task", "question_type", "body_system", "images")
+_EXAMPLES = tuple(
+    example(facets[0], text, answer, *_OPTIONS, **dict(zip(_FACETS, facets, strict=True)))
+    for text, answer, *facets in (
+        ("A man of 40 has pain. What do both images show?", "a stone", "Diagnosis", "Reasoning", "Digestive", "2"),
+        ("What does the arrow point to?", "a vessel", "Basic Science", "Understanding", "Digestive", "1"),
     )
-
-
-_EXAMPLES = (
-    _example(1, "Diagnosis", "Reasoning", 2, "A man of 40 has pain after meals. What do both images show?", "a stone"),
-    _example(2, "Basic Science", "Understanding", 1, "What does the arrow point to?", "a vessel"),
 )

@@ -28,9 +28,10 @@ from pathlib import Path
 
 import yaml
 
-from medtune.benchmarks.choice_sets import choice_rules
-from medtune.benchmarks.mmmu_med.release import FORM, LICENCE, PART, SUBJECTS, URL, named_images
+from medtune.benchmarks import example
+from medtune.benchmarks.medical_kits import choice_rules
 from medtune.benchmarks.mmmu_med.rules import parse_open, rules
+from medtune.benchmarks.mmmu_med.sources.mmmu_med import FORM, LICENCE, PART, SUBJECTS, URL, named_images
 from medtune.benchmarks.short_answers.published_tables import printed_tables
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.answerer import AnswerProtocol
@@ -196,27 +197,11 @@ def _missing(questions: Sequence[Question]) -> str:
     return ""
 
 
-def _example(number: int, subject: str, part: str, text: str, options: tuple[str, ...], answer: str) -> Question:
-    return Question(
-        id=f"example-{number}",
-        media_id=f"example-image-{number}",
-        text=text,
-        options=options,
-        answer=answer,
-        answer_kind="choice" if options else "text",
-        patient_id=f"example-{number}",
-        facets={
-            "task": subject,
-            PART: part,
-            FORM: "choice" if options else "open",
-            "difficulty": "Easy",
-            "images": "1",
-        },
-    )
-
-
+_ABOUT = {"difficulty": "Easy", "images": "1"}
+_CHOICE, _OPEN = {FORM: "choice", **_ABOUT}, {FORM: "open", **_ABOUT}
+_GROUPS = ("treated", "untreated", "equal")
 _EXAMPLES = (
-    _example(1, "Public_Health", "validation", "Which group is larger?", ("treated", "untreated", "equal"), "equal"),
-    _example(2, "Pharmacy", "validation", "How many marks are drawn?", (), "2"),
-    _example(3, "Clinical_Medicine", "test", "Which letter marks the duct?", (), "C"),
+    example(1, "Which group is larger?", "equal", *_GROUPS, task="Public_Health", part="validation", **_CHOICE),
+    example(2, "How many marks are drawn?", "2", task="Pharmacy", part="validation", **_OPEN),
+    example(3, "Which letter marks the duct?", "C", task="Clinical_Medicine", part="test", **_OPEN),
 )

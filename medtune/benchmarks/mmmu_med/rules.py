@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from string import ascii_uppercase
 from typing import NamedTuple
 
-from medtune.benchmarks.medical_kits import lmms_mmmu, mmmu_official
+from medtune.benchmarks.medical_kits import mmmu_official
 from medtune.benchmarks.medical_kits.mmmu_official import RANDOM
-from medtune.benchmarks.mmmu_med.release import LETTER, OTHERS, SUBJECTS
+from medtune.benchmarks.mmmu_med.sources.mmmu_med import LETTER, OTHERS, SUBJECTS
 from medtune.data.types import Question
 from medtune.eval.scoring.parsers.choice_statements import NEGATION
 from medtune.eval.scoring.parsers.free_answer import read_answer, without_introduction
@@ -83,7 +83,7 @@ ReadLetter = Callable[[str, Mapping[str, str]], str]
 OpenShare = Callable[[Sequence[str], str], float]
 
 
-class Counted(NamedTuple):
+class ReplyShare(NamedTuple):
     """How a rule counts one reply: the expected score, from 0 to 1, and whether a letter was drawn for it."""
 
     share: float
@@ -110,7 +110,7 @@ def rules() -> dict[str, ReplyRule]:
                 "it takes capital letters at the ends of words for answers, draws at random as MMMU's code does, and "
                 "can never call an open answer right."
             ),
-            score=_scored(lmms_mmmu.letter, lmms_open),
+            score=_scored(mmmu_official.lmms_letter, lmms_open),
         ),
         "medevalkit": ReplyRule(
             title="MedEvalKit, validation",
@@ -124,7 +124,7 @@ def rules() -> dict[str, ReplyRule]:
     }
 
 
-def counted(question: Question, reply: str, read: ReadLetter, share_open: OpenShare) -> Counted:
+def counted(question: Question, reply: str, read: ReadLetter, share_open: OpenShare) -> ReplyShare:
     """Returns how a rule counts a reply.
 
     Args:
@@ -134,13 +134,13 @@ def counted(question: Question, reply: str, read: ReadLetter, share_open: OpenSh
         share_open: Returns the expected score of an open answer, given the right answers.
     """
     if not question.options:
-        return Counted(share_open(truths_of(question), reply), drawn=False)
+        return ReplyShare(share_open(truths_of(question), reply), drawn=False)
     options = dict(zip(ascii_uppercase, question.options, strict=False))
     letter = read(reply, options)
     if letter == RANDOM:
-        return Counted(1 / len(options), drawn=True)
+        return ReplyShare(1 / len(options), drawn=True)
     truth = question.printed.get(LETTER, ascii_uppercase[question.options.index(question.answer)])
-    return Counted(float(letter == truth), drawn=False)
+    return ReplyShare(float(letter == truth), drawn=False)
 
 
 def official_open(truths: Sequence[str], reply: str) -> float:
@@ -150,7 +150,7 @@ def official_open(truths: Sequence[str], reply: str) -> float:
 
 def lmms_open(truths: Sequence[str], reply: str) -> float:
     """Returns the mean of the scores that an open answer can get in lmms-eval."""
-    possible = lmms_mmmu.open_accuracies(truths, reply)
+    possible = mmmu_official.open_accuracies(truths, reply)
     return sum(possible) / len(possible)
 
 

@@ -7,7 +7,8 @@ Source: Hu et al., OmniMedVQA, arXiv 2402.09181; hub data set foreverbeliever/Om
 
 from string import ascii_uppercase
 
-from medtune.benchmarks.choice_sets.choice_rules import (
+from medtune.benchmarks import example
+from medtune.benchmarks.medical_kits.choice_rules import (
     Printed,
     medevalkit_choice_prompts,
     medevalkit_rule,
@@ -60,21 +61,13 @@ def _as_printed(question: Question) -> Printed:
     return Printed(choices, equal[-1] if equal else stated)
 
 
-def _example(number: int, kind: str, modality: str, text: str, options: tuple[str, ...], answer: str) -> Question:
-    return Question(
-        id=f"example-{number}",
-        media_id=f"example-image-{number}",
-        text=text,
-        options=options,
-        answer=answer,
-        answer_kind="choice",
-        patient_id=f"example-image-{number}",
-        facets={"task": kind, "modality": modality, "set": "Invented set"},
+_EXAMPLES = tuple(
+    example(number, text, answer, *options, task=task, modality=modality, set="Invented set")
+    for number, (task, modality, text, answer, options) in enumerate(
+        (
+            ("Modality Recognition", "X-Ray", "What kind of image is this?", "X-ray", ("CT", "X-ray", "MRI", "PET")),
+            ("Disease Diagnosis", "Dermoscopy", "Is the spot malignant?", "No", ("No", "Yes")),
+            ("Lesion Grading", "Fundus Photography", "Which grade is it?", "mild", ("none", "mild", "severe")),
+        )
     )
-
-
-_EXAMPLES = (
-    _example(1, "Modality Recognition", "X-Ray", "What kind of image is this?", ("CT", "X-ray", "MRI", "PET"), "X-ray"),
-    _example(2, "Disease Diagnosis", "Dermoscopy", "Is the spot malignant?", ("No", "Yes"), "No"),
-    _example(3, "Lesion Grading", "Fundus Photography", "Which grade is it?", ("none", "mild", "severe"), "mild"),
 )

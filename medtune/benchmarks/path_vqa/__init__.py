@@ -3,11 +3,11 @@
 Source: He et al. 2020, arXiv 2003.10286; UCSD-AI4H/PathVQA@dd51804.
 """
 
+from medtune.benchmarks import example
 from medtune.benchmarks.medical_kits.medevalkit_sets import counted_by_words
 from medtune.benchmarks.short_answers.kit_rules import llava_med_rules, medevalkit_rules, pathvqa_rule
 from medtune.benchmarks.short_answers.parser import judge_task, metrics, parse, render
 from medtune.benchmarks.short_answers.published_tables import part_of, prompts_by_words, published_tables
-from medtune.data.types import Question
 from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.benchmark import Benchmark
 
@@ -51,21 +51,8 @@ def benchmark() -> Benchmark:
 _MEDEVALKIT = "the letters of yes and no count, so that normal is a no"
 
 
-def _example(number: int, task: str, text: str, answer: str, *options: str, asks: str) -> Question:
-    return Question(
-        id=f"example-{number}",
-        media_id=f"example-image-{number}",
-        text=text,
-        options=options,
-        answer=answer,
-        answer_kind="yes_no" if options else "text",
-        patient_id=f"example-image-{number}",
-        facets={"task": task, "asks": asks},
-    )
-
-
 _EXAMPLES = (
-    _example(1, "yes_no", "Is necrosis seen?", "yes", "yes", "no", asks="is"),
-    _example(2, "yes_no", "Does the section show fat?", "no", "yes", "no", asks="does"),
-    _example(3, "open", "What do the arrows mark?", "giant cells", asks="what"),
+    example(1, "Is necrosis seen?", "yes", "yes", "no", task="yes_no", asks="is"),
+    example(2, "Does the section show fat?", "no", "yes", "no", task="yes_no", asks="does"),
+    example(3, "What do the arrows mark?", "giant cells", task="open", asks="what"),
 )

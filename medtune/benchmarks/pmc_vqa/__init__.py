@@ -8,14 +8,15 @@ Source: Zhang et al., PMC-VQA, arXiv 2305.10415; hub data set RadGenome/PMC-VQA.
 from collections import Counter
 from collections.abc import Sequence
 
-from medtune.benchmarks.choice_sets.choice_rules import (
+from medtune.benchmarks import example
+from medtune.benchmarks.medical_kits.choice_rules import (
     Printed,
     medevalkit_choice_prompts,
     medevalkit_rule,
     parse,
     render,
 )
-from medtune.benchmarks.pmc_vqa.release import CHOICES, LETTER, LETTERS, LICENCE, TASK, URL, V1, V1_CLEAN, V2
+from medtune.benchmarks.pmc_vqa.sources.pmc_vqa import CHOICES, LETTER, LETTERS, LICENCE, TASK, URL, V1, V1_CLEAN, V2
 from medtune.benchmarks.short_answers.published_tables import MISSING_SHARE, printed_tables
 from medtune.data.types import Question
 from medtune.eval.asking.answerer import AnswerProtocol
@@ -65,21 +66,11 @@ def _missing(questions: Sequence[Question]) -> str:
     return ""
 
 
-def _example(version: str, text: str, options: tuple[str, ...], answer: str) -> Question:
-    return Question(
-        id=f"example-{version}",
-        media_id=f"example-figure-{version}",
-        text=text,
-        options=options,
-        answer=answer,
-        answer_kind="choice",
-        patient_id=f"example-article-{version}",
-        facets={"task": TASK, RELEASE: version},
+_EXAMPLES = tuple(
+    example(version.release, text, answer, *options, task=TASK, release=version.release)
+    for version, text, answer, options in (
+        (V1, "Which organ does the figure show?", "spleen", ("liver", "spleen", "kidney", "colon")),
+        (V1_CLEAN, "Which stain was used?", "PAS", ("H&E", "Gram", "PAS", "Giemsa")),
+        (V2, "What does the arrow mark?", "a cyst", ("a cyst", "a stone", "a clip", "a vessel")),
     )
-
-
-_EXAMPLES = (
-    _example(V1.release, "Which organ does the figure show?", ("liver", "spleen", "kidney", "colon"), "spleen"),
-    _example(V1_CLEAN.release, "Which stain was used?", ("H&E", "Gram", "PAS", "Giemsa"), "PAS"),
-    _example(V2.release, "What does the arrow mark?", ("a cyst", "a stone", "a clip", "a vessel"), "a cyst"),
 )

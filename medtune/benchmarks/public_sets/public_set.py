@@ -3,15 +3,19 @@
 A set's labels stay in the set's own words here; each benchmark translates them into its own terms.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, cast
 
 from medtune.data import catalog
+from medtune.data.catalog import nearest
 from medtune.data.media.images import Size
-from medtune.data.raw.row_errors import Reject
-from medtune.data.types import Box, Split
+from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.row_errors import Place, Reject, read_rows, repeat_rejects
+from medtune.data.raw.source import Missing, Source, SourceTable, missing_media
+from medtune.data.types import Box, MediaRef, Question, Split
 
 
 class Marked(NamedTuple):
@@ -129,3 +133,161 @@ def sub_folders(root: Path, names: Iterable[str]) -> dict[str, Path]:
         got = f"got {odd[0]!r}.{catalog.nearest(odd[0], known)}" if odd else "there is none."
         raise ValueError(f"{root}: wanted one folder per set, named {', '.join(known)} (links will do), {got}")
     return found
+
+
+SMALL_BELOW = 500
+"""Sets with fewer images than this are used as test data only.
+
+Fetal-Gauge's paper treats small sets in this way, but does not say which sets are small; the number is our own choice.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """An image about which questions are asked.
+
+    Attributes:
+        set_name: The name of the image's set.
+        frame: The image. Its split is the set's own, "test" if the set is small or names no patients, and None if
+            the patients are still to be split.
+        place: The position of the image in its set, for error messages.
+        is_phantom: Whether the image shows a phantom.
+        seed: The seed from which the order of options is drawn.
+    """
+
+    set_name: str
+    frame: Frame
+    place: Place
+    is_phantom: bool
+    seed: int
+
+    @property
+    def media_id(self) -> str:
+        """The name under which questions refer to the image without boxes drawn on it."""
+        return f"{self.set_name} {self.frame.name}"
+
+    @property
+    def patient_id(self) -> str:
+        """The identifier of the patient: unique over all sets, and the image's name if no patient is known."""
+        return f"{self.set_name} {self.frame.patient or self.frame.name}"
+
+    def term(self, terms: Mapping[str, str | None], label: str, *, kind: str, file: str) -> str | None:
+        """Returns the benchmark's term for a label of the set; None if the benchmark does not ask about this label.
+
+        Args:
+            terms: The benchmark's term by label; None for labels that it does not ask about.
+            label: The set's own label.
+            kind: The kind of label, for example "plane", for the error message.
+            file: The file that holds the table of terms, for the error message.
+        """
+        if label not in terms:
+            said = f"the label {label!r} of {self.set_name} has no term in {file}.{nearest(label, terms)}"
+            raise self.place.error(said, field=kind, media=self.frame.path)
+        return terms[label]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, and the image that it is about, with the boxes that are drawn on it."""
+
+    question: Question
+    media: MediaRef
+
+
+@dataclass(slots=True)
+class _Gathered:
+    questions: list[Question] = field(default_factory=list)
+    media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
+    units: set[str] = field(default_factory=set)
+
+
+def rebuilt_source(
+    title: str,
+    url: str,
+    *,
+    sets: Sequence[str],
+    ask: Callable[[Subject], Iterable[Asked]],
+    left_out: Callable[[Frame], str],
+    notes: tuple[str, ...] = (),
+) -> Source:
+    """Returns a source that rebuilds a benchmark from public sets, each in a folder with the set's name.
+
+    The user may have only some of the sets. If a set has a published split, that split is kept. Otherwise the whole set
+    becomes test data if it has fewer than 500 images or names neither patients nor films; all other sets are split by
+    patient. An image that cannot be read, or whose label the benchmark does not know, is rejected without affecting
+    the other images.
+
+    Args:
+        title: The source's title.
+        url: The benchmark's address.
+        sets: Names of the sets from which the benchmark can be rebuilt.
+        ask: Returns the questions about an image; none if no question fits the image.
+        left_out: Returns the reason why an image gave no question, in words that do not name the image.
+        notes: Sentences for the manifest that come before those of the sets.
+    """
+
+    def read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+        folder = raw_folder(root, holds=f"one folder per set ({', '.join(sets)})")
+        gathered = _Gathered(notes=list(notes))
+        for name, place in sub_folders(folder, sets).items():
+            table = read_set(name, place, scratch)
+            gathered.missing += missing_media(table.rejects, folder, fetch=public_set(name).url)
+            _add_set(gathered, name, table, seed, ask, left_out)
+        return SourceTable(
+            tuple(gathered.questions),
+            gathered.media,
+            tuple(gathered.notes),
+            tuple(gathered.rejects),
+            tuple(gathered.missing),
+            " or ".join(sorted(gathered.units)) or "patient",
+        )
+
+    return Source(
+        title=title,
+        licence="that of each set: " + "; ".join(f"{name} {public_set(name).licence}" for name in sets),
+        url=url,
+        provenance="reconstruction",
+        patient_unit="by set: " + "; ".join(f"{name}: {public_set(name).patient_unit}" for name in sets),
+        read=read,
+    )
+
+
+def _add_set(
+    gathered: _Gathered,
+    name: str,
+    table: SetTable,
+    seed: int,
+    ask: Callable[[Subject], Iterable[Asked]],
+    left_out: Callable[[Frame], str],
+) -> None:
+    of_name, is_small = public_set(name), len(table.frames) < SMALL_BELOW
+    without_split = [frame for frame in table.frames if frame.split is None]
+    # Without patients, frames of one film could end up both in training and in test data.
+    undivided = sum(frame.patient is None for frame in without_split)
+    frames = [
+        replace(frame, split="test") if frame.split is None and (is_small or frame.patient is None) else frame
+        for frame in table.frames
+    ]
+    subjects = [
+        Subject(name, frame, Place(name, number), of_name.is_phantom, seed)
+        for number, frame in enumerate(frames, start=1)
+    ]
+    asked, unknown = read_rows(subjects, lambda subject: (subject.frame, list(ask(subject))))
+    for each in (each for _, of_frame in asked for each in of_frame):
+        gathered.questions.append(each.question)
+        gathered.media[each.question.media_id] = (each.media,)
+    gathered.units |= {
+        "image" if frame.patient is None else of_name.stands_for_patient for frame, of_frame in asked if of_frame
+    }
+    num_questions = sum(len(of_frame) for _, of_frame in asked)
+    gathered.rejects += repeat_rejects((*table.rejects, *unknown), made=num_questions, of=len(asked))
+    where = f", {undivided} of them in test: they name neither patients nor films" if undivided else ""
+    if is_small and without_split:
+        where = f", all in test: fewer than {SMALL_BELOW}"
+    gathered.notes.append(f"{name} ({of_name.title}): {len(table.frames)} images{where}")
+    gathered.notes += (f"{name}: {note}" for note in table.notes)
+    why = Counter(left_out(frame) for frame, of_frame in asked if not of_frame)
+    gathered.notes += (f"{name}: {count} images left out: {said}" for said, count in why.items())

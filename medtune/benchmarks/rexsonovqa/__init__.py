@@ -29,14 +29,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from medtune.benchmarks import example
 from medtune.benchmarks.facets import DURATION_BINS
 from medtune.benchmarks.rexsonovqa import letter_parsers
 from medtune.benchmarks.rexsonovqa import rubric as free_response
-from medtune.benchmarks.rexsonovqa.judge_reply import robust_verdict
-from medtune.benchmarks.rexsonovqa.official_prompts import official_prompts
-from medtune.benchmarks.rexsonovqa.official_report import read_judge_words
-from medtune.benchmarks.rexsonovqa.rubric import is_rubric, rubric
-from medtune.benchmarks.rexsonovqa.scored_items import FULL_POINTS, TYPES, is_kept
+from medtune.benchmarks.rexsonovqa.official_report import official_prompts, read_judge_words
+from medtune.benchmarks.rexsonovqa.rubric import FULL_POINTS, TYPES, is_kept, is_rubric, robust_verdict, rubric
 from medtune.benchmarks.rexsonovqa.tables import missing, references, tables
 from medtune.data.media.augment import NO_CHANGES, Change
 from medtune.data.types import AnswerFormat, Prompt, Question
@@ -223,35 +221,16 @@ def is_multiple_choice(question: Question) -> bool:
     return not is_rubric(question)
 
 
-_EXAMPLES = (
-    Question(
-        id="example-window",
-        media_id="example-clip",
-        text="Why does the operator tilt the probe here?",
-        options=("to bring the vessel into the plane", "to lower the gain", "to measure it", "to end the scan"),
-        answer="to bring the vessel into the plane",
-        answer_kind="choice",
-        patient_id="example-video",
-        facets={"task": TYPES[0], "format": "mcq", "duration": DURATION_BINS[0]},
-    ),
-    Question(
-        id="example-shadow",
-        media_id="example-clip",
-        text="What would reduce the shadow at the left edge?",
-        options=("more gain", "a lower frame rate", "better contact of the probe", "less depth"),
-        answer="better contact of the probe",
-        answer_kind="choice",
-        patient_id="example-video",
-        facets={"task": TYPES[1], "format": "mcq", "duration": DURATION_BINS[2]},
-    ),
-    Question(
-        id="example-next-step",
-        media_id="example-other-clip",
-        text="Which step of the examination comes next?",
-        options=(),
-        answer="The probe is turned by 90 degrees to see the same vessel in cross section.",
-        answer_kind="rubric",
-        patient_id="example-other-video",
-        facets={"task": TYPES[2], "format": "free", "duration": DURATION_BINS[3]},
-    ),
+_WHY = ("to bring the vessel into the plane", "to lower the gain", "to measure it", "to end the scan")
+_REMEDIES = ("more gain", "a lower frame rate", "better contact of the probe", "less depth")
+_CROSS = "The probe is turned by 90 degrees to see the same vessel in cross section."
+_EXAMPLES = tuple(
+    example(number, text, answer, *options, kind=kind, task=TYPES[number], format=form, duration=DURATION_BINS[place])
+    for number, (text, answer, options, kind, form, place) in enumerate(
+        (
+            ("Why does the operator tilt the probe here?", _WHY[0], _WHY, "choice", "mcq", 0),
+            ("What would reduce the shadow at the left edge?", _REMEDIES[2], _REMEDIES, "choice", "mcq", 2),
+            ("Which step of the examination comes next?", _CROSS, (), "rubric", "free", 3),
+        )
+    )
 )

@@ -12,14 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from medtune.benchmarks import published
-from medtune.benchmarks.medical_kits.medevalkit_prompts import (
-    CLOSED,
-    CLOSED_ZH,
-    OPEN,
-    OPEN_ZH,
-    YES_NO,
-    medevalkit_prompts,
-)
+from medtune.benchmarks.medical_kits.choice_rules import CLOSED, CLOSED_ZH, OPEN, OPEN_ZH, YES_NO, medevalkit_prompts
 from medtune.benchmarks.short_answers.parser import judge_task
 from medtune.benchmarks.short_answers.released_answers import is_open
 from medtune.data.types import Question

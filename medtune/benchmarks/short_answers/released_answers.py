@@ -2,15 +2,27 @@
 
 Cells are brought into one form first: numbers become texts, and tabs, line breaks and repeated blanks a single blank.
 How many cells this changed is counted. What a cell held stays with the question, for the rules of other kits.
+
+Reads the form in which VQA-RAD and PathVQA lie on the hub: image, question and answer, without ids and types.
+
+Which questions are closed is not stated there: those with the answer yes or no are taken as closed. An image is told by
+its content.
+
+Source: hub cards of flaviagiammarino/vqa-rad and flaviagiammarino/path-vqa.
 """
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from medtune.data.raw.row_errors import Place
-from medtune.data.types import AnswerKind, Question, Split
+from medtune.data.raw.hub_rows import HubId, Row, hub_rows
+from medtune.data.raw.media_bytes import write_media_bytes
+from medtune.data.raw.row_errors import Place, Reject, read_rows
+from medtune.data.raw.source import SourceTable
+from medtune.data.types import AnswerKind, MediaRef, Question, Split
 
 YES_NO, CLOSED, OPEN = "yes_no", "closed", "open"
 """The tasks: a question that is answered by yes or no, another closed one, and an open one."""
@@ -70,9 +82,6 @@ def released_answer(cell: object, *, is_closed: bool | None, place: Place, field
         place: The place of the row.
         field: The name of the cell's column.
 
-    Raises:
-        RowError: The cell is empty, or holds neither a text nor a number.
-
     Example:
         >>> released_answer("Yes ", is_closed=True, place=Place("test.json", 1)).options
         ('yes', 'no')
@@ -114,11 +123,7 @@ class ReleasedRow(NamedTuple):
     split: Split
 
     def text(self, column: str) -> str:
-        """Returns a cell that has to hold a text, without surplus blanks.
-
-        Raises:
-            RowError: The column is missing, or the cell holds no text.
-        """
+        """Returns a cell that has to hold a text, without surplus blanks."""
         if column not in self.cells:
             raise self.place.error(f"there is no such column, only {', '.join(sorted(self.cells))}.", field=column)
         value = self.cells[column]
@@ -141,3 +146,89 @@ def released_rows(path: Path, split: Split) -> list[ReleasedRow]:
         ReleasedRow(Place(path.name, number), cells if isinstance(cells, dict) else {}, split)
         for number, cells in enumerate(listed, start=1)
     ]
+
+
+SPLITS: Mapping[str, Split] = {"train": "train", "validation": "val", "val": "val", "test": "test"}
+COLUMNS = ("image", "question", "answer")
+
+
+class _Read(NamedTuple):
+    question: Question
+    media: MediaRef
+    is_repaired: bool
+
+
+def is_hub_copy(folder: Path) -> bool:
+    """Returns whether a folder is a copy of a hub repository with parquet files."""
+    return any(folder.glob("*.parquet")) or any(folder.glob("*/*.parquet"))
+
+
+def hub_form_table(
+    origin: HubId | Path,
+    scratch: Path,
+    *,
+    facets: Callable[[str], Mapping[str, str]],
+    notes: Callable[[Mapping[Split, int]], tuple[str, ...]],
+) -> SourceTable:
+    """Returns the questions of a data set in this form, with its own splits; the images are written into `scratch`.
+
+    Args:
+        origin: The data set of the hub, or a folder with a copy of it.
+        scratch: An empty folder.
+        facets: Returns the facets of a question's text, but for its task.
+        notes: Returns notes on the numbers of rows by split.
+    """
+    sets = hub_rows(origin)
+    if wrong := [each.name for each in sets if each.split not in SPLITS]:
+        raise ValueError(f"{origin}: wanted the splits {', '.join(SPLITS)}, there is {wrong[0]!r}.")
+    if lacking := [name for each in sets for name in COLUMNS if name not in each.columns]:
+        raise ValueError(f"{origin}: wanted the columns {', '.join(COLUMNS)}, there is no {lacking[0]!r}.")
+    if all(each.split != "test" for each in sets):
+        there = ", ".join(each.name for each in sets) or "nothing"
+        raise ValueError(f"{origin}: the official split test is missing, there is {there}. Download the rest of it.")
+    counts = Counter[Split]()
+    found, rejects = list[_Read](), list[Reject]()
+    for each in sets:
+        split = SPLITS[each.split or ""]
+        taken, lost = read_rows(each.rows(), partial(_question, split=split, scratch=scratch, facets=facets))
+        found += taken
+        rejects += lost
+        counts[split] += len(taken) + len(lost)
+    repaired = sum(each.is_repaired for each in found)
+    told = [*notes(counts), "closed questions: those with the answer yes or no, as this form does not state the type"]
+    if repaired:
+        told.append(f"answers repaired (tabs and blanks): {repaired}")
+    return SourceTable(
+        [each.question for each in found],
+        {each.question.media_id: (each.media,) for each in found},
+        tuple(told),
+        tuple(rejects),
+        stands_for_patient="image",
+    )
+
+
+def _question(row: Row, *, split: Split, scratch: Path, facets: Callable[[str], Mapping[str, str]]) -> _Read:
+    image, text, cell = row.values["image"], tidy(row.values["question"]), row.values["answer"]
+    content = image.get("bytes") if isinstance(image, Mapping) else None
+    if not isinstance(content, bytes):
+        raise row.place.error("wanted an image with its bytes.", field="image")
+    if not text:
+        raise row.place.error("wanted a question, got an empty one.", field="question")
+    try:
+        path = write_media_bytes(content, scratch)
+    except ValueError as error:
+        raise row.place.error(str(error), field="image") from error
+    answer = released_answer(cell, is_closed=None, place=row.place)
+    question = Question(
+        id=f"{row.place.file}, row {row.place.row}",
+        media_id=path.stem,
+        text=text,
+        options=answer.options,
+        answer=answer.text,
+        answer_kind=answer.kind,
+        patient_id=path.stem,
+        facets={"task": answer.task, **facets(text)},
+        split=split,
+        printed={RELEASED: str(cell)},
+    )
+    return _Read(question, MediaRef(path), cell != tidy(cell))

@@ -6,11 +6,11 @@ splits of the two languages share images with one another, which every output sa
 Source: Liu et al. 2021, arXiv 2102.09542.
 """
 
+from medtune.benchmarks import example
 from medtune.benchmarks.medical_kits.medevalkit_sets import counted_by_type
 from medtune.benchmarks.short_answers.kit_rules import llava_med_rules, lmms_rule, medevalkit_rules
 from medtune.benchmarks.short_answers.parser import judge_task, metrics, parse, render
 from medtune.benchmarks.short_answers.published_tables import part_of, prompts_by_type, published_tables
-from medtune.data.types import Question
 from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.benchmark import Benchmark
 
@@ -54,22 +54,10 @@ def benchmark() -> Benchmark:
 _MEDEVALKIT = "Yes and No are written with capitals here, so that they have to be equal: Yes, there is, is wrong"
 
 
-def _example(number: int, task: str, text: str, answer: str, *options: str, **facets: str) -> Question:
-    return Question(
-        id=f"example-{number}",
-        media_id=f"example-image-{number}",
-        text=text,
-        options=options,
-        answer=answer,
-        answer_kind="yes_no" if options else "text",
-        patient_id=f"example-image-{number}",
-        facets={"task": task, "organ": "lung", "knowledge": "no", "modality": "CT", "content": "organ", **facets},
-    )
-
-
+_ABOUT = {"organ": "lung", "knowledge": "no", "modality": "CT", "content": "organ"}
 _EXAMPLES = (
-    _example(1, "yes_no", "Is there a lung in the picture?", "yes", "yes", "no", language="en"),
-    _example(2, "yes_no", "图中有肺吗?", "没有", "有", "没有", language="zh"),
-    _example(3, "closed", "Which is larger, the liver or the heart?", "Liver", language="en"),
-    _example(4, "open", "这是什么器官?", "肝脏", language="zh"),
+    example(1, "Is there a lung in the picture?", "yes", "yes", "no", task="yes_no", language="en", **_ABOUT),
+    example(2, "图中有肺吗?", "没有", "有", "没有", task="yes_no", language="zh", **_ABOUT),
+    example(3, "Which is larger, the liver or the heart?", "Liver", task="closed", language="en", **_ABOUT),
+    example(4, "这是什么器官?", "肝脏", task="open", language="zh", **_ABOUT),
 )

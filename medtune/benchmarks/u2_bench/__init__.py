@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from medtune.benchmarks.u2_bench.judge_task import judge_task
-from medtune.benchmarks.u2_bench.metrics import METRICS, missing
+from medtune.benchmarks import example
+from medtune.benchmarks.u2_bench.metrics import METRICS, judge_task, missing
 from medtune.benchmarks.u2_bench.official.prompts import official_prompts
 from medtune.benchmarks.u2_bench.parsers import parse, parse_extracted, parse_lenient, parse_strict
 from medtune.benchmarks.u2_bench.sources.u2_bench import COLUMNS
@@ -36,14 +36,8 @@ from medtune.eval.predictions.tool_tables import cell_text, utf8_text
 _GREY: frozenset[Change] = frozenset({"grey"})
 _STILL: frozenset[Change] = frozenset({"mirror", "grey"})
 _TASKS: Mapping[str, frozenset[Change]] = {
-    "DD": ALL_CHANGES,
-    "VRA": ALL_CHANGES,
-    "LL": _GREY,
-    "OD": _GREY,
-    "KD": _GREY,
-    "RG": _GREY,
-    "CG": _GREY,
-}
+    "DD": ALL_CHANGES, "VRA": ALL_CHANGES, "LL": _GREY, "OD": _GREY, "KD": _GREY, "RG": _GREY, "CG": _GREY,
+}  # fmt: skip
 _SETS: Mapping[tuple[str, str], frozenset[Change]] = {
     # These questions ask how the fetus lies, or on which side a carotid artery or knee is.
     ("VRA", "10"): _GREY,
@@ -180,60 +174,21 @@ def benchmark() -> Benchmark:
     )
 
 
-def _choice(
-    task: str, dataset: str, text: str, options: tuple[str, ...], answer: str, anatomy: str, **facets: str
-) -> Question:
-    return Question(
-        id=f"example-{task}",
-        media_id=f"example-image-{task}",
-        text=text,
-        options=options,
-        answer=answer,
-        answer_kind="choice",
-        patient_id=f"example-patient-{task}",
-        facets={"task": task, "scenario": f"{task} {dataset}", "dataset": dataset, "anatomy": anatomy, **facets},
+_BOX, _PATIENT = {"box_size": "large", "scanner": "Voluson E6"}, {"sex": "F", "age": "50-59"}
+_LEVELS, _CUT, _PLANE = ("benign", "normal", "malignant"), ("4CH", "2CH"), "A plane of the abdomen of a fetal phantom."
+_EXAMPLES = tuple(
+    example(
+        task, text, answer, *options, kind=kind, unit="%" if kind == "number" else None,
+        task=task, scenario=f"{task} {dataset}", dataset=dataset, anatomy=anatomy, **facets,
     )
-
-
-def _report(task: str, dataset: str, text: str, answer: str, anatomy: str, **facets: str) -> Question:
-    return Question(
-        id=f"example-{task}",
-        media_id=f"example-image-{task}",
-        text=text,
-        options=(),
-        answer=answer,
-        answer_kind="text",
-        patient_id=f"example-patient-{task}",
-        facets={"task": task, "scenario": f"{task} {dataset}", "dataset": dataset, "anatomy": anatomy, **facets},
+    for task, dataset, anatomy, text, answer, options, kind, facets in (
+        ("DD", "23", "breast", "What is the diagnosis?", "malignant", _LEVELS, "choice", {}),
+        ("VRA", "18", "heart", "Which view of the heart is this?", "2CH", _CUT, "choice", {}),
+        ("LL", "04", "thyroid", "Where is the lesion?", "upper right", LOCATIONS, "choice", {}),
+        ("OD", "31", "fetal head", "Where is the head?", "center", LOCATIONS, "choice", _BOX),
+        ("KD", "48", "heart", "Where is the mitral valve's middle?", "not visible", LOCATIONS, "choice", {}),
+        ("CVE", "18", "heart", "What is the ejection fraction?", "57.5", (), "number", _PATIENT),
+        ("RG", "39", "liver", "Write the findings.", "The liver is of normal size and even texture.", (), "text", {}),
+        ("CG", "10", "fetal abdomen", "Describe the image in one sentence.", _PLANE, (), "text", {"phantom": "yes"}),
     )
-
-
-_EXAMPLES = (
-    _choice("DD", "23", "What is the diagnosis?", ("benign", "normal", "malignant"), "malignant", "breast"),
-    _choice("VRA", "18", "Which view of the heart is this?", ("4CH", "2CH"), "2CH", "heart"),
-    _choice("LL", "04", "Where is the lesion?", LOCATIONS, "upper right", "thyroid"),
-    _choice(
-        "OD", "31", "Where is the head?", LOCATIONS, "center", "fetal head", box_size="large", scanner="Voluson E6"
-    ),
-    _choice("KD", "48", "Where is the mitral valve's middle?", LOCATIONS, "not visible", "heart"),
-    Question(
-        id="example-CVE",
-        media_id="example-image-CVE",
-        text="What is the ejection fraction?",
-        options=(),
-        answer="57.5",
-        answer_kind="number",
-        unit="%",
-        patient_id="example-patient-CVE",
-        facets={"task": "CVE", "scenario": "CVE 18", "dataset": "18", "anatomy": "heart", "sex": "F", "age": "50-59"},
-    ),
-    _report("RG", "39", "Write the findings.", "The liver is of normal size and even in texture.", "liver"),
-    _report(
-        "CG",
-        "10",
-        "Describe the image in one sentence.",
-        "A plane of the abdomen of a fetal phantom.",
-        "fetal abdomen",
-        phantom="yes",
-    ),
-)
+)  # fmt: skip

@@ -5,12 +5,21 @@ from functools import partial
 
 import numpy as np
 
-from medtune.benchmarks.u2_bench.metrics import has_every_task, macro_f1, mae, mean_accuracy, rmse, u2_score
-from medtune.benchmarks.u2_bench.official.values import ValueScores
+from medtune.benchmarks.u2_bench.metrics import (
+    bleu4_of,
+    has_every_task,
+    macro_f1,
+    mae,
+    mean_accuracy,
+    mean_over_sets,
+    of_blocks,
+    rmse,
+    u2_score,
+    value_error,
+)
+from medtune.benchmarks.u2_bench.official.labels import ValueScores
 from medtune.benchmarks.u2_bench.parsers import task_of
-from medtune.benchmarks.u2_bench.sums_by_set import bleu4_of, mean_over_sets, of_blocks, value_error
-from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TEXT, VALUE
-from medtune.benchmarks.u2_bench.weights_and_ranges import TOLERANCE
+from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TEXT, TOLERANCE, VALUE
 from medtune.eval.metric import Metric
 from medtune.eval.metrics.rouge_l import metric as rouge_l
 from medtune.eval.parsed_reply import ParsedReply

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 
 from medtune.benchmarks import published
 from medtune.benchmarks.u2_bench import table1_row
-from medtune.benchmarks.u2_bench.judge_task import judge_task
-from medtune.benchmarks.u2_bench.metrics import has_every_task
+from medtune.benchmarks.u2_bench.metrics import has_every_task, judge_task
 from medtune.benchmarks.u2_bench.official import rows as official_rows
 from medtune.benchmarks.u2_bench.official.rows import OFFICIAL
-from medtune.benchmarks.u2_bench.parsers import task_of
-from medtune.benchmarks.u2_bench.reply_errors import KINDS, VALID, family, reply_type
+from medtune.benchmarks.u2_bench.parsers import KINDS, VALID, family, reply_type, task_of
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, VALUE
 from medtune.data.types import Condition, Question
 from medtune.eval.benchmark import Evidence
@@ -203,20 +201,8 @@ def _parsers(read: Mapping[str, Sequence[ParsedReply]]) -> Table:
     return Table(
         title="U2-Bench: what each parser makes of the same replies",
         columns=(
-            "parser",
-            "DD",
-            "VRA",
-            "LL",
-            "OD",
-            "KD",
-            "RMSE",
-            "RG",
-            "CG",
-            "U2",
-            "U2 of prints",
-            "U2 ids as text",
-            "no CVE credit",
-            "lost",
+            "parser", "DD", "VRA", "LL", "OD", "KD", "RMSE", "RG", "CG", "U2", "U2 of prints", "U2 ids as text",
+            "no CVE credit", "lost",
         ),
         rows=tuple(rows),
         notes=(
@@ -226,7 +212,7 @@ def _parsers(read: Mapping[str, Sequence[ParsedReply]]) -> Table:
             *failures,
         ),
         digits=4,
-    )
+    )  # fmt: skip
 
 
 def _values(read: Mapping[str, Sequence[ParsedReply]]) -> Table:

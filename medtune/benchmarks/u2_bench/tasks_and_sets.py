@@ -1,14 +1,17 @@
-"""U2-Bench's tasks and data sets, the options of its classifications and the units of its values.
+"""U2-Bench's tasks and data sets, their options, units, weights and ranges, and what its own extractor searches for.
 
 Source:
     Task membership: gurenolun/Dolphin-ai-bench, table_fill/update_table_score_format.py.
     Options: dolphin-sound/u2-bench-evalkit, vlmeval/dataset/cla_prompt.json.
-    Values: the same, vlmeval/eval_func/measure_eval_v1.2.py.
+    Values and their ranges: the same, vlmeval/eval_func/measure_eval_v1.2.py.
     Names of the data sets: U2-Bench (arXiv 2505.17779), Tables 5 and 7.
+    Weights: gurenolun/Dolphin-ai-bench, table_fill/update_table_score_format.py.
+    Case counts: U2-Bench (arXiv 2505.17779), Table 5.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 TASKS: Mapping[str, tuple[str, ...]] = {
     "DD": ("21", "23", "25", "28_1", "32", "40", "42", "44", "57", "66", "70", "74is_normal", "75"),
@@ -25,41 +28,16 @@ VALUE = "CVE"
 ANATOMY = "anatomy"
 
 _FOLDERS = {
-    "disease_diagnosis": "DD",
-    "view_recognition_and_assessment": "VRA",
-    "view_recognition": "VRA",
-    "lesion_localisation": "LL",
-    "organ_detection": "OD",
-    "keypoint_detection": "KD",
-    "clinical_value_estimation": "CVE",
-    "report_generation": "RG",
-    "caption_generation": "CG",
-}
+    "disease_diagnosis": "DD", "view_recognition_and_assessment": "VRA", "view_recognition": "VRA",
+    "lesion_localisation": "LL", "organ_detection": "OD", "keypoint_detection": "KD",
+    "clinical_value_estimation": "CVE", "report_generation": "RG", "caption_generation": "CG",
+}  # fmt: skip
 # Only names that belong to exactly one data set are listed.
 _NAMES = {
-    "busi": 23,
-    "kfgnet": 32,
-    "gdph": 40,
-    "lepset": 42,
-    "covidblues": 44,
-    "auitd": 70,
-    "fetalplanes": 3,
-    "fpus23": 10,
-    "camus": 18,
-    "acouslic": 50,
-    "jnuifm": 53,
-    "ddti": 4,
-    "breastlesions": 64,
-    "openkidney": 9,
-    "echogenic": 13,
-    "fallmud": 16,
-    "hc18": 31,
-    "ugra": 47,
-    "ctrus": 49,
-    "psfhs": 52,
-    "unity": 48,
-    "cubs": 27,
-}
+    "busi": 23, "kfgnet": 32, "gdph": 40, "lepset": 42, "covidblues": 44, "auitd": 70, "fetalplanes": 3, "fpus23": 10,
+    "camus": 18, "acouslic": 50, "jnuifm": 53, "ddti": 4, "breastlesions": 64, "openkidney": 9, "echogenic": 13,
+    "fallmud": 16, "hc18": 31, "ugra": 47, "ctrus": 49, "psfhs": 52, "unity": 48, "cubs": 27,
+}  # fmt: skip
 _BENIGN_OR_NOT = ("benign", "malignant")
 _KNEE_VIEWS = (
     "anterior suprapatellar longitudinal",
@@ -94,18 +72,9 @@ OPTIONS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("VRA", "69"): ("external carotid", "left carotid", "right carotid"),
     ("VRA", "74is_visible"): ("Not-visible", "Visible"),
     ("VRA", ANATOMY): (
-        "fetal",
-        "thyroid",
-        "heart",
-        "lung",
-        "liver",
-        "carotid",
-        "kidney",
-        "prostate",
-        "breast",
-        "other",
+        "fetal", "thyroid", "heart", "lung", "liver", "carotid", "kidney", "prostate", "breast", "other",
     ),
-}
+}  # fmt: skip
 # The keys of the value in the column "measurement". The official scorer leaves out set 31.
 VALUE_KEYS: Mapping[str, str] = {"18": "EF", "27": "IMT", "50": "abdominal_circumference", "57": "fat value"}
 # Set 10 (FPUS23) shows a phantom. Set 67 is simulated and shows neither a phantom nor a patient.
@@ -158,3 +127,72 @@ def number_of_set(dataset: str) -> str:
 def _by_number(task: str, number: int) -> str | None:
     numbered = [each for each in TASKS[task] if each != ANATOMY]
     return next((each for each in numbered if int(number_of_set(each)) == number), None)
+
+
+class Range(NamedTuple):
+    """The range that scales a clinical value: `low` becomes 0 and `high` becomes 1, without clipping."""
+
+    low: float
+    high: float
+
+
+WEIGHTS: Mapping[str, float] = {
+    "DD": 0.2, "VRA": 0.2, "LL": 0.07, "OD": 0.27, "KD": 0.07, "CVE": 0.07, "RG": 0.08, "CG": 0.04,
+}  # fmt: skip
+CASES: Mapping[str, int] = {
+    "DD": 1411, "VRA": 1588, "LL": 503, "OD": 1918, "KD": 500, "CVE": 521, "RG": 600, "CG": 200,
+}  # fmt: skip
+EXACT_WEIGHTS: Mapping[str, float] = {task: cases / sum(CASES.values()) for task, cases in CASES.items()}
+
+RANGES: Mapping[str, Range] = {
+    "18": Range(10.0, 75.0),
+    "27": Range(0.3, 1.5),
+    "50": Range(100.0, 400.0),
+    "57": Range(0.0, 85.0),
+}
+# The official scorer leaves out set 31, so its range is the one that the official question names.
+ALL_RANGES: Mapping[str, Range] = {**RANGES, "31": Range(100.0, 350.0)}
+TOLERANCE = 0.1
+
+_YES_NO = ("0", " 1")
+_BENIGN_OR_NOT_SEEN = ("benign", " malignant")
+# The ids are those of the metric scripts, in which knee grades are 28 and knee views 28_class.
+# Leading blanks, additional options ("other", "fetal abdomen") and their order are as in the official extractor.
+OPTIONS_SEEN: Mapping[str, tuple[str, ...]] = {
+    "03": ("fetal abdomen", "fetal femur", "fetal brain", "maternal cervix", "fetal thorax", "other"),
+    "10": ("hdvb", "hdvf", "huvb", "huvf"),
+    "18": ("2CH", " 4CH"),
+    "21": _BENIGN_OR_NOT_SEEN,
+    "23": ("normal", " benign", " malignant"),
+    "25": _BENIGN_OR_NOT_SEEN,
+    "28": ("Mild OA", "Moderate OA", "No OA", "Questionable OA", "Severe OA", "Total joint replacement"),
+    "28_class": (*OPTIONS["VRA", "28"], "other"),
+    "32": _BENIGN_OR_NOT_SEEN,
+    "37": ("Axial/Transverse Plane", "Coronal Plane", "Sagittal Plane"),
+    "40": ("2", "3", "4A", "4B", "4C", "5"),
+    "42": ("non-pancreas cancer", " pancreas cancer", "other"),
+    "44": ("0", " 1", " 2", " 3"),
+    "50": ("none", "optimal", "suboptimal", "fetal abdomen"),
+    "53": ("None", "OnlyFetalHead", "OnlySymphysisPubis", "SymphysisPubis+FetalHead", "other"),
+    "57": _YES_NO,
+    "66": _BENIGN_OR_NOT_SEEN,
+    "69": ("external carotid", "left carotid", "right carotid", "other"),
+    "70": ("normal thyroid", " benign", " malignant"),
+    "74is_normal": ("Appears abnormal", "Appears normal", "other"),
+    "74is_visible": ("Not-visible", "Visible"),
+    "75": ("infected", "noninfected", "other"),
+    "anatomy": OPTIONS["VRA", ANATOMY],
+}
+INTEGER_SETS = ("44", "57")
+
+
+def options_seen(task: str, dataset: str, options: Sequence[str]) -> tuple[str, ...]:
+    """Returns the options that the official extractor looks for in a reply.
+
+    Args:
+        task: The task, "DD" or "VRA". Set 28 holds knee grades in the first and knee views in the second.
+        dataset: The id of the data set in the official aggregator's spelling.
+        options: The question's options, which are returned if those of the extractor are not known.
+    """
+    scripts_id = {("DD", "28_1"): "28", ("VRA", "28"): "28_class"}.get((task, dataset), dataset)
+    return OPTIONS_SEEN.get(scripts_id, tuple(options))

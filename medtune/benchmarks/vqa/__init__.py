@@ -21,8 +21,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from medtune.benchmarks.vqa.answers import judge_task
-from medtune.data.types import AnswerFormat, AnswerKind, Prompt, Question
+from medtune.benchmarks import example
+from medtune.benchmarks.vqa.conversation import judge_task
+from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import MAX_LEVELS, Benchmark, Evidence
 from medtune.eval.judge.extra_verdicts import verdict_table
@@ -206,18 +207,10 @@ def render(question: Question, answer_format: AnswerFormat) -> Prompt:
     return Prompt(text=text, choices=(), target=question.answer)
 
 
-def _example(
-    number: int, text: str, answer: str, kind: AnswerKind, options: tuple[str, ...] = (), unit: str | None = None
-) -> Question:
-    facets = {"task": kind}
-    patient = f"patient-{number}"
-    return Question(f"example-{number}", f"image-{number}", text, options, answer, kind, patient, facets, unit)
-
-
 _EXAMPLES = (
-    _example(1, "Which plane of the fetus is this?", "thorax", "choice", ("abdomen", "thorax", "femur")),
-    _example(2, "Is a nodule visible?", "no", "yes_no", ("yes", "no")),
-    _example(3, "How long is the femur?", "41.5", "number", unit="mm"),
-    _example(4, "Where does the catheter end?", "The right atrium of the heart", "text"),
-    _example(5, "Describe the image.", "A transverse view of the liver without a focal lesion. No fluid.", "text"),
+    example(1, "Which plane of the fetus is this?", "thorax", "abdomen", "thorax", "femur", task="choice"),
+    example(2, "Is a nodule visible?", "no", "yes", "no", task="yes_no"),
+    example(3, "How long is the femur?", "41.5", kind="number", unit="mm", task="number"),
+    example(4, "Where does the catheter end?", "The right atrium of the heart", task="text"),
+    example(5, "Describe the image.", "A transverse view of the liver without a focal lesion. No fluid.", task="text"),
 )

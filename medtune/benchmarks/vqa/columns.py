@@ -1,10 +1,208 @@
-"""Finds out which column of a table holds what: by the usual names, or as the user says."""
+"""Finds which column holds what, and turns cells that name media into references: paths, URLs, base64 and bytes."""
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from medtune.benchmarks.vqa.conversation import cell_text
 from medtune.data.catalog import nearest
+from medtune.data.media.videos.container import VIDEO_SUFFIXES
+from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
+from medtune.data.raw.media_bytes import Fetcher, decoded_base64, is_url, refused_content, write_media_bytes
+from medtune.data.raw.row_errors import Place
+from medtune.data.types import Box, MediaKind, MediaRef
+
+_SEPARATORS = ("|", ";")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The part of the media that a row is about.
+
+    Attributes:
+        start: The second at which a film begins, as the cell has it; None for its beginning.
+        end: The second at which it ends.
+        box: The rectangle, or a list of them: drawn on an image, cut out of a film.
+        masks: The mask files of a volume: a folder, a path, or a mapping of organs to paths.
+    """
+
+    start: object = None
+    end: object = None
+    box: object = None
+    masks: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class MediaReader:
+    """Finds the files that cells name.
+
+    Attributes:
+        folders: The folders to which paths may be relative, the first that holds the file counts.
+        scratch: The folder for files that exist nowhere else: fetched ones, and those inside the table.
+        fetcher: Fetches files from the network.
+        needs_files: Whether a row is an error if its file is missing.
+    """
+
+    folders: tuple[Path, ...]
+    scratch: Path
+    fetcher: Fetcher
+    needs_files: bool = True
+
+    def refs(self, cell: object, kind: MediaKind, place: Place, field: str, part: Part) -> tuple[MediaRef, ...]:
+        """Returns the media items that a cell names, in their order; none for an empty cell.
+
+        Args:
+            cell: A path, URL, base64 text, bytes, a mapping with "path" or "bytes", or a list of these.
+            kind: What the column holds; the name of a file says more.
+            place: The row, for messages.
+            field: The column, for messages.
+            part: The part of the media that the row is about.
+        """
+        found = []
+        for each in self._items(cell):
+            path = self._path(each, kind, place, field)
+            found.append(_ref(path, _kind_of(path, kind), place, part, self))
+        return tuple(found)
+
+    def file(self, written: str, kind: str, place: Place, field: str) -> Path:
+        """Returns the file of a path that a cell holds."""
+        path = self._there(written)
+        if path is None and self.needs_files:
+            raise place.error(
+                f"there is no such {kind} file. Copy it, correct the path, or name its folder with --images.",
+                field=field,
+                media=self.folders[0] / _slashes(written),
+            )
+        return path or self.folders[0] / _slashes(written)
+
+    def _there(self, written: str) -> Path | None:
+        said = _slashes(written)
+        return next((path for folder in self.folders if (path := folder / said).exists()), None)
+
+    def _items(self, cell: object) -> Iterator[object]:
+        if isinstance(cell, str):
+            text = cell_text(cell)
+            if text.startswith("["):
+                try:
+                    yield from self._items(json.loads(text))
+                    return
+                except ValueError:
+                    pass
+            mark = next((mark for mark in _SEPARATORS if mark in text), None)
+            if text and mark and not text.startswith("data:") and not is_url(text) and self._there(text) is None:
+                yield from (part.strip() for part in text.split(mark) if part.strip())
+            elif text:
+                yield text
+        elif isinstance(cell, list):
+            for each in cell:
+                yield from self._items(each)
+        elif cell is not None and cell_text(cell):
+            yield cell
+
+    def _path(self, item: object, kind: str, place: Place, field: str) -> Path:
+        if isinstance(item, Mapping):
+            if item.get("bytes") is not None:
+                return self._path(item["bytes"], kind, place, field)
+            item = item.get("path")
+        try:
+            if isinstance(item, bytes):
+                return write_media_bytes(item, self.scratch)
+            if not isinstance(item, str):
+                raise ValueError(f"wanted a path, a URL, base64 or bytes, got {type(item).__name__}.")
+            if is_url(item):
+                return self.fetcher.file(item, self.scratch)
+            if (content := decoded_base64(item)) is not None:
+                return write_media_bytes(content, self.scratch)
+        except ValueError as error:
+            raise place.error(str(error), field=field) from None
+        path = self.file(item, kind, place, field)
+        if path.is_file():
+            with path.open("rb") as file:
+                what = refused_content(file.read(16))
+            if what:
+                reason = f"wanted an image, film or volume, this file is {what}. Export it as PNG, MP4 or NIfTI."
+                raise place.error(reason, field=field, media=path)
+        return path
+
+
+def _slashes(written: str) -> str:
+    return written.removeprefix("file://").replace("\\", "/")
+
+
+def _kind_of(path: Path, column: MediaKind) -> MediaKind:
+    name = path.name.lower()
+    if name.endswith(NIFTI_SUFFIXES) or path.is_dir():
+        return "volume"
+    return "video" if name.endswith(VIDEO_SUFFIXES) else column
+
+
+def _ref(path: Path, kind: MediaKind, place: Place, part: Part, reader: MediaReader) -> MediaRef:
+    masks = _masks(part.masks, place, reader)
+    boxes = _boxes(part.box, place)
+    start, end = (_second(cell, place, field) for cell, field in ((part.start, "start"), (part.end, "end")))
+    if kind != "volume" and masks:
+        raise place.error(f"masks belong to volumes, not to {kind}s. Leave the column out: --columns masks=")
+    if kind != "video" and (start, end) != (None, None):
+        raise place.error(f"start and end belong to films, not to {kind}s. Leave them out: --columns start= end=")
+    if kind == "volume" and boxes:
+        raise place.error("a box belongs to an image or a film, not to a volume. Leave it out: --columns box=")
+    if kind == "video":
+        if len(boxes) > 1:
+            raise place.error("a film has one box, the part of its frames that is shown.", field="box")
+        return MediaRef(path, kind=kind, start_s=start, end_s=end, region=boxes[0] if boxes else None)
+    return MediaRef(path, boxes=boxes, kind=kind, masks=masks)
+
+
+def _masks(cell: object, place: Place, reader: MediaReader) -> tuple[tuple[str, Path], ...]:
+    if isinstance(cell, str) and cell_text(cell).startswith("{"):
+        try:
+            cell = json.loads(cell)
+        except ValueError as error:
+            raise place.error(f"broken JSON ({error}).", field="masks") from None
+    if isinstance(cell, Mapping):
+        named = ((str(organ), cell_text(path)) for organ, path in cell.items())
+        return tuple(sorted((organ, reader.file(path, "mask", place, "masks")) for organ, path in named if path))
+    text = cell_text(cell)
+    if not text:
+        return ()
+    path = reader.file(text, "mask", place, "masks")
+    files = sorted(file for file in path.iterdir() if file.name.endswith(NIFTI_SUFFIXES)) if path.is_dir() else [path]
+    return tuple((file.name.partition(".")[0], file) for file in files)
+
+
+def _second(cell: object, place: Place, field: str) -> float | None:
+    text = cell_text(cell)
+    if not text:
+        return None
+    try:
+        return float(text.replace(",", "."))
+    except ValueError:
+        raise place.error(f"wanted seconds, got {text[:40]!r}.", field=field) from None
+
+
+def _boxes(cell: object, place: Place) -> tuple[Box, ...]:
+    if isinstance(cell, str):
+        text = cell_text(cell)
+        if not text:
+            return ()
+        try:
+            cell = json.loads(text if text.startswith("[") else f"[{text.replace(';', ',')}]")
+        except ValueError:
+            cell = None
+    elif cell is None:
+        return ()
+    listed = cell if isinstance(cell, list) and cell and isinstance(cell[0], list) else [cell]
+    found = []
+    for each in listed:
+        numbers = each if isinstance(each, list) else []
+        whole = [round(value) for value in numbers if isinstance(value, int | float) and value == round(value)]
+        if len(numbers) != 4 or len(whole) != 4:
+            raise place.error("wanted x0, y0, x1, y1 in whole pixels, or a list of such boxes.", field="box")
+        found.append(Box(*whole))
+    return tuple(found)
+
 
 IMAGE, VIDEO, VOLUME = "image", "video", "volume"
 QUESTION, ANSWER, OPTIONS, LETTERS, ANSWER_TYPE = "question", "answer", "options", "letters", "answer_type"

@@ -1,5 +1,11 @@
-"""Collects the questions of tables: their media, patients and facets, what was ignored and what could not be read."""
+"""Collects the questions of tables: their media, patients and facets, what was ignored and what could not be read.
 
+Reads files with a JSON list of objects, or with one JSON object a line, row by row.
+
+Each row keeps the types of its own cells. A broken row is an error of this row alone, which names its line.
+"""
+
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -8,15 +14,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from medtune.benchmarks.vqa import columns as roles
-from medtune.benchmarks.vqa.answers import TRUTH_VALUES, YES_NO, cell_text
 from medtune.benchmarks.vqa.columns import Columns
+from medtune.benchmarks.vqa.conversation import TRUTH_VALUES, YES_NO, cell_text
 from medtune.benchmarks.vqa.row_questions import Asked, RowReader
 from medtune.data.catalog import nearest
-from medtune.data.raw.folder import unread_files, unread_note
+from medtune.data.raw.csv_header import broken_byte
+from medtune.data.raw.folder import check_all_used, file_stem, unread_files, unread_note
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.row_errors import Place, Reject, RowError, TableOptions
 from medtune.data.raw.source import SourceTable, missing_media
-from medtune.data.raw.split_names import check_all_used, file_stem
 from medtune.data.types import MediaRef, Question, Split
 
 MOST_LEVELS = 20
@@ -236,3 +242,51 @@ def _unit(columns: Sequence[Columns], media: Iterable[tuple[MediaRef, ...]]) -> 
     if not all(each.patients for each in columns):
         units |= {_UNITS[ref.kind] for items in media for ref in items} or {_NOTHING}
     return " or ".join(sorted(units))
+
+
+LINES = (".jsonl", ".ndjson")
+JSON_SUFFIXES = (*LINES, ".json")
+
+
+def json_rows(path: Path, *, file: str) -> Iterator[Row | RowError]:
+    """Yields the objects of a file, and an error for each line or element that is broken or no object.
+
+    A file of JSON lines is read line by line, a JSON list as a whole.
+
+    Args:
+        path: The file.
+        file: The name of the file in places, relative to the data set's folder.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: there is no such file. Copy it beside the others.")
+    if not path.stat().st_size:
+        raise ValueError(f"{path}: the file is empty. Export it again.")
+    try:
+        if path.suffix.lower() in LINES:
+            with path.open(encoding="utf-8-sig", errors="surrogateescape") as text:
+                for number, line in enumerate(text, start=1):
+                    if (byte := broken_byte(line)) is not None:
+                        raise ValueError(f"line {number} holds the byte 0x{byte:02X}; write that line as UTF-8")
+                    if line.strip():
+                        yield _line(Place(file, number), line)
+            return
+        listed = json.loads(path.read_text("utf-8-sig"))
+    except ValueError as error:
+        raise ValueError(f"{path}: broken JSON, or no UTF-8 text ({error}). Take the file again.") from None
+    if not isinstance(listed, list):
+        raise ValueError(f"{path}: wanted a JSON list of rows, got {type(listed).__name__}.")
+    for number, values in enumerate(listed, start=1):
+        yield _row(Place(file, number), values)
+
+
+def _line(place: Place, line: str) -> Row | RowError:
+    try:
+        return _row(place, json.loads(line))
+    except json.JSONDecodeError as error:
+        return place.error(f"broken JSON ({error.msg}, column {error.colno}).")
+
+
+def _row(place: Place, values: object) -> Row | RowError:
+    if not isinstance(values, dict):
+        return place.error(f"wanted a JSON object, got {type(values).__name__}.")
+    return Row(place, values)

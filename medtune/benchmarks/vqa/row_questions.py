@@ -7,14 +7,22 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from medtune.benchmarks.vqa import columns as roles
-from medtune.benchmarks.vqa.answers import answered, cell_text, listed_options
-from medtune.benchmarks.vqa.columns import Columns
-from medtune.benchmarks.vqa.conversation import ASSISTANT, SYSTEM, USER, Said, asked_turns, said_in
-from medtune.benchmarks.vqa.media_cells import MediaReader, Part
+from medtune.benchmarks.vqa.columns import Columns, MediaReader, Part
+from medtune.benchmarks.vqa.conversation import (
+    ASSISTANT,
+    SYSTEM,
+    USER,
+    Said,
+    answered,
+    asked_turns,
+    cell_text,
+    listed_options,
+    said_in,
+)
+from medtune.data.raw.folder import LEFT_OUT, split_named
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.lettered_options import choice_question
 from medtune.data.raw.row_errors import Place
-from medtune.data.raw.split_names import LEFT_OUT, split_named
 from medtune.data.types import MediaKind, MediaRef, Question, Split
 
 KINDS: Mapping[str, MediaKind] = {"image": "image", "video": "video", "volume": "volume"}
@@ -59,9 +67,6 @@ class RowReader:
         Args:
             row: The row.
             split: The split of its file; None where the file states none.
-
-        Raises:
-            RowError: The row cannot be asked.
         """
         stated = self._split(row, split)
         if stated == LEFT_OUT:

@@ -8,6 +8,7 @@ Source: Lau et al. 2018, doi:10.1038/sdata.2018.251.
 
 from collections.abc import Sequence
 
+from medtune.benchmarks import example
 from medtune.benchmarks.medical_kits.medevalkit_sets import counted_by_words
 from medtune.benchmarks.short_answers.kit_rules import llava_med_rules, medevalkit_rules
 from medtune.benchmarks.short_answers.parser import judge_task, metrics, parse, render
@@ -65,32 +66,9 @@ def _missing(questions: Sequence[Question]) -> str:
 _MEDEVALKIT = "only answers that are yes or no are closed, of which the letters count, so that normal is a no"
 
 
-def _example(number: int, task: str, text: str, answer: str, **facets: str) -> Question:
-    options = ("yes", "no") if task == "yes_no" else ()
-    return Question(
-        id=f"example-{number}",
-        media_id=f"example-image-{number}",
-        text=text,
-        options=options,
-        answer=answer,
-        answer_kind="yes_no" if options else "text",
-        patient_id=f"example-image-{number}",
-        facets={"task": task, **facets},
-    )
-
-
+_CHEST, _HEAD = {"organ": "chest", "phrase": "freeform"}, {"organ": "head", "phrase": "frame"}
 _EXAMPLES = (
-    _example(1, "yes_no", "Is the heart enlarged?", "no", question_type="size", organ="chest", phrase="freeform"),
-    _example(
-        2, "closed", "Is it the left or the right lung?", "Left", question_type="position", organ="chest", phrase="para"
-    ),
-    _example(
-        3,
-        "open",
-        "Where is the bleeding?",
-        "right temporal lobe",
-        question_type="position",
-        organ="head",
-        phrase="frame",
-    ),
+    example(1, "Is the heart enlarged?", "no", "yes", "no", task="yes_no", question_type="size", **_CHEST),
+    example(2, "Is it the left or the right lung?", "Left", task="closed", question_type="position", **_CHEST),
+    example(3, "Where is the bleeding?", "right temporal lobe", task="open", question_type="position", **_HEAD),
 )

@@ -17,41 +17,18 @@ if TYPE_CHECKING:
 
 # The patient's name, dates and free texts are never read, so that no error message and no cache can contain them.
 LAYOUT_TAGS = (
-    "SamplesPerPixel",
-    "PhotometricInterpretation",
-    "PlanarConfiguration",
-    "NumberOfFrames",
-    "Rows",
-    "Columns",
-    "BitsAllocated",
-    "BitsStored",
-    "HighBit",
-    "PixelRepresentation",
-    "RescaleSlope",
-    "RescaleIntercept",
-    "PixelData",
-)
+    "SamplesPerPixel", "PhotometricInterpretation", "PlanarConfiguration", "NumberOfFrames", "Rows", "Columns",
+    "BitsAllocated", "BitsStored", "HighBit", "PixelRepresentation", "RescaleSlope", "RescaleIntercept", "PixelData",
+)  # fmt: skip
 """The tags that every reader of DICOM needs: the layout of the stored values and their linear scale."""
 _PICTURE_TAGS = (
-    *LAYOUT_TAGS,
-    "ModalityLUTSequence",
-    "RescaleType",
-    "VOILUTSequence",
-    "VOILUTFunction",
-    "WindowCenter",
-    "WindowWidth",
-    "RedPaletteColorLookupTableDescriptor",
-    "GreenPaletteColorLookupTableDescriptor",
-    "BluePaletteColorLookupTableDescriptor",
-    "RedPaletteColorLookupTableData",
-    "GreenPaletteColorLookupTableData",
-    "BluePaletteColorLookupTableData",
-    "SegmentedRedPaletteColorLookupTableData",
-    "SegmentedGreenPaletteColorLookupTableData",
-    "SegmentedBluePaletteColorLookupTableData",
-    "FloatPixelData",
+    *LAYOUT_TAGS, "ModalityLUTSequence", "RescaleType", "VOILUTSequence", "VOILUTFunction", "WindowCenter",
+    "WindowWidth", "RedPaletteColorLookupTableDescriptor", "GreenPaletteColorLookupTableDescriptor",
+    "BluePaletteColorLookupTableDescriptor", "RedPaletteColorLookupTableData", "GreenPaletteColorLookupTableData",
+    "BluePaletteColorLookupTableData", "SegmentedRedPaletteColorLookupTableData",
+    "SegmentedGreenPaletteColorLookupTableData", "SegmentedBluePaletteColorLookupTableData", "FloatPixelData",
     "DoubleFloatPixelData",
-)
+)  # fmt: skip
 _TIME_TAGS = ("FrameTime", "FrameTimeVector", "CineRate", "RecommendedDisplayFrameRate")
 _GREY = ("MONOCHROME1", "MONOCHROME2")
 _PALETTE = "PALETTE COLOR"

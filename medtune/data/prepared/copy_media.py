@@ -26,14 +26,13 @@ from medtune.data.media.videos.container import VIDEO_SUFFIXES
 from medtune.data.media.videos.read import STORED_SUFFIX as STORED_VIDEO
 from medtune.data.media.videos.read import Extent, check_clip, video_extent, write_video
 from medtune.data.media.volumes.formats.nifti import check_nifti, write_nifti
-from medtune.data.media.volumes.formats.saved_encoding import ENCODING_SUFFIX as ENCODING
-from medtune.data.media.volumes.formats.saved_encoding import read_encoding
 from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX as ARRAY
-from medtune.data.media.volumes.formats.stored_volume import STORED_SUFFIX, write_volume
+from medtune.data.media.volumes.formats.stored_volume import ENCODING_SUFFIX as ENCODING
+from medtune.data.media.volumes.formats.stored_volume import STORED_SUFFIX, read_encoding, write_volume
 from medtune.data.media.volumes.geometry import affine_of
 from medtune.data.media.volumes.read import read_volume
-from medtune.data.prepared.content.decoded import Content, decoded_content
-from medtune.data.prepared.lookalikes.groups import perceptual_hash
+from medtune.data.prepared.decoded_content import Content, decoded_content
+from medtune.data.prepared.lookalikes import perceptual_hash
 from medtune.data.raw.source import Draw
 from medtune.data.types import MediaKind, MediaRef
 from medtune.data.unique_names import unique_mark

@@ -56,7 +56,7 @@ class StoredMedia(NamedTuple):
     """A row of media.arrow: a `MediaRef` whose files lie in the media folder, and what its file shows.
 
     `look` is the perceptual hash of an image. `content` is the digest of the decoded voxels or frames of a volume or
-    video, and `pictures` are the hashes of some pictures of it (`medtune.data.prepared.content.decoded`). Items that
+    video, and `pictures` are the hashes of some pictures of it (`medtune.data.prepared.decoded_content`). Items that
     are shown together are rows with one media id, in their order.
     """
 

@@ -8,11 +8,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from medtune.data.prepared import question_rows, rejects, splits
+from medtune.data.prepared import lookalikes as alikes
+from medtune.data.prepared import question_rows, splits
 from medtune.data.prepared.copy_media import CopiedFile, unlink_media
-from medtune.data.prepared.lookalikes.found import TRAIN_TWIN, Lookalikes, with_train_twins
-from medtune.data.prepared.lookalikes.groups import MAX_DISTANCE, Look, LookalikeGroups, lookalike_groups, pairs_across
-from medtune.data.prepared.manifest import FORMAT_VERSION, Manifest, write_manifest, write_prompts
+from medtune.data.prepared.manifest import (
+    FORMAT_VERSION,
+    MAX_REJECTED,
+    REJECTS,
+    Manifest,
+    count_rejects,
+    write_manifest,
+    write_prompts,
+    write_rejects,
+)
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.split_leaks import repeated_texts
 from medtune.data.prepared.splits import DEFAULT_FRACTIONS, Fractions
@@ -29,7 +37,7 @@ def shown_names(files: Iterable[CopiedFile]) -> Mapping[str, str]:
     """Returns for the digest of each file the smallest digest among the files that show the same.
 
     Example:
-        >>> from medtune.data.prepared.content.decoded import Content
+        >>> from medtune.data.prepared.decoded_content import Content
         >>> scan = Content("voxels", ())
         >>> shown_names([CopiedFile("b", "b.nii", content=scan), CopiedFile("a", "a.nii.gz", content=scan)])
         {'b': 'a', 'a': 'a'}
@@ -147,7 +155,7 @@ def prepare(
     seed: int = 0,
     limit: int | None = None,
     fractions: Fractions = DEFAULT_FRACTIONS,
-    max_rejected: float = rejects.MAX_REJECTED,
+    max_rejected: float = MAX_REJECTED,
     unofficial_split: UnofficialSplit | None = None,
     without_media: bool = False,
     split_lookalikes: bool = False,
@@ -190,7 +198,7 @@ def prepare(
         fractions = splits.TEST_ONLY
     with work_folder(out, source, processes=processes) as work:
         draft = work.draft
-        rejected_list = out.with_name(f"{out.name}.{rejects.REJECTS}")
+        rejected_list = out.with_name(f"{out.name}.{REJECTS}")
         taking = take_questions if without_media else take
         taken = taking(source, root, work, seed=seed, limit=limit, max_share=max_rejected, keep=rejected_list)
         media = _undescribed(taken) if without_media else _described(taken)
@@ -209,7 +217,7 @@ def prepare(
         del taken
         # Questions that show nothing share no image with others; their media id stands for one.
         digests = {media_id: media.shown(media_id) or (media_id,) for media_id in media.files}
-        groups = lookalike_groups(_looks(media))
+        groups = alikes.lookalike_groups(_looks(media))
         alike = splits.NONE_ALIKE if split_lookalikes else groups.several
         # What is the same question without media is drawn together, yet a split of the data may hold it several times.
         drawn = {**digests, **repeated}
@@ -222,9 +230,9 @@ def prepare(
         if shared := leaks.pop("patient", 0):
             # Where the data name no patients, it is the image, or what else stands for one, that two splits share.
             leaks[stands_for_patient] = max(shared, leaks.get(stands_for_patient, 0))
-        questions = with_train_twins(questions, digests, groups.several)
+        questions = alikes.with_train_twins(questions, digests, groups.several)
         questions = question_rows.sort_questions(questions, list(media.files))
-        if twins := sum(q.split == "test" and q.facets.get(TRAIN_TWIN) == "yes" for q in questions):
+        if twins := sum(q.split == "test" and q.facets.get(alikes.TRAIN_TWIN) == "yes" for q in questions):
             leaks |= {"look-alike": twins} if keep_leaks else {}
         if keep_leaks and source.text_unit and (texts := repeated_texts(questions)):
             leaks |= {source.text_unit: texts}
@@ -251,7 +259,7 @@ def prepare(
         if official:
             write_prompts(draft, official.templates)
         if rejected:
-            rejects.write_rejects(draft / rejects.REJECTS, rejected)
+            write_rejects(draft / REJECTS, rejected)
     return open_prepared(out)
 
 
@@ -307,8 +315,8 @@ def _without_its_split(source: Source, questions: Sequence[Question]) -> Sequenc
     return [replace(question, split=None) for question in questions]
 
 
-def _looks(media: _Media) -> dict[str, Look]:
-    found: dict[str, Look] = {}
+def _looks(media: _Media) -> dict[str, alikes.Look]:
+    found: dict[str, alikes.Look] = {}
     for file in (file for files in media.files.values() for file in files):
         if file.look is not None:
             found[media.names[file.digest]] = file.look
@@ -318,16 +326,16 @@ def _looks(media: _Media) -> dict[str, Look]:
 
 
 def _found(
-    source: Source, questions: Sequence[Question], media: _Media, groups: LookalikeGroups, *, kept_together: bool
-) -> Lookalikes:
+    source: Source, questions: Sequence[Question], media: _Media, groups: alikes.LookalikeGroups, *, kept_together: bool
+) -> alikes.Lookalikes:
     split_of = {name: q.split for q in questions if q.split for name in media.shown(q.media_id)}
     kind_of = {row.file: row.kind for row in media.rows}
     kinds = {
         media.names[file.digest]: kind_of[file.file] for files in media.files.values() for file in files if file.file
     }
     num_images_compared = sum(kinds[name] == "image" for name in groups.group_of)
-    return Lookalikes(
-        max_distance=MAX_DISTANCE,
+    return alikes.Lookalikes(
+        max_distance=alikes.MAX_DISTANCE,
         is_simulated=source.provenance == "synthetic",
         kept_together=kept_together,
         num_images=num_images_compared,
@@ -336,8 +344,8 @@ def _found(
         num_groups=groups.num_groups,
         num_pairs=groups.num_pairs,
         largest=groups.largest,
-        num_across=pairs_across(_looks(media), groups, split_of),
-        num_twins=sum(question.facets.get(TRAIN_TWIN) == "yes" for question in questions),
+        num_across=alikes.pairs_across(_looks(media), groups, split_of),
+        num_twins=sum(question.facets.get(alikes.TRAIN_TWIN) == "yes" for question in questions),
     )
 
 
@@ -346,7 +354,7 @@ def _manifest(
     questions: Sequence[Question],
     media: _Media,
     *,
-    lookalikes: Lookalikes,
+    lookalikes: alikes.Lookalikes,
     benchmark: str,
     seed: int,
     limit: int | None,
@@ -384,6 +392,6 @@ def _manifest(
         without_media=without_media,
         unofficial_split=unofficial_split,
         split_leaks=split_leaks,
-        rejected=rejects.count_rejects(rejected),
+        rejected=count_rejects(rejected),
         data_hash=data_hash(questions, media.rows),
     )

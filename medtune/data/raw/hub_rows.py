@@ -9,6 +9,7 @@ Source: the library's documentation, huggingface.co/docs/datasets (5.2).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,12 +17,50 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from medtune.data.raw.csv_header import csv_fault, csv_layout
-from medtune.data.raw.hub_id import HubId
 from medtune.data.raw.row_errors import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from datasets import Dataset, Features, IterableDataset
+
+
+_FORM = re.compile(r"hf:(?P<id>[^:@]+)(:(?P<config>[^:@]+))?(@(?P<revision>[^:@]+))?")
+
+
+class HubId(NamedTuple):
+    """The name of a data set on the hub.
+
+    Attributes:
+        id: The repository, such as "flaviagiammarino/vqa-rad"; or the path of a folder that holds a copy of it.
+        config: The configuration of the data set; None for its only or default one.
+        revision: The branch, tag or commit; None for the newest.
+    """
+
+    id: str
+    config: str | None = None
+    revision: str | None = None
+
+    def __str__(self) -> str:
+        config = f":{self.config}" if self.config else ""
+        return f"hf:{self.id}{config}" + (f"@{self.revision}" if self.revision else "")
+
+
+def parsed_hub_id(text: str) -> HubId | None:
+    """Returns the name of a hub data set; None where the text does not begin with "hf:".
+
+    Example:
+        >>> parsed_hub_id("hf:MMMU/MMMU:Pharmacy@v1.0")
+        HubId(id='MMMU/MMMU', config='Pharmacy', revision='v1.0')
+        >>> parsed_hub_id("data.csv") is None
+        True
+    """
+    if not text.startswith("hf:"):
+        return None
+    said = _FORM.fullmatch(text)
+    if said is None:
+        raise ValueError(f"{text}: wanted hf:ID, hf:ID:CONFIG or hf:ID@REVISION, e.g. hf:OWNER/NAME.")
+    return HubId(said["id"], said["config"], said["revision"])
+
 
 BUILDERS: Mapping[str, str] = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".arrow": "arrow"}
 """The builder of `datasets` that reads files of each suffix."""
@@ -44,6 +83,13 @@ class Row(NamedTuple):
 
     place: Place
     values: Mapping[str, object]
+
+    def text(self, column: str) -> str:
+        """Returns a cell that has to hold a text, without the blanks around it."""
+        said = self.values.get(column)
+        if not isinstance(said, str) or not said.strip():
+            raise self.place.error(f"wanted a text, got {said!r}", field=column)
+        return said.strip()
 
 
 @dataclass(frozen=True, slots=True)

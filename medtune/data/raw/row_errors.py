@@ -36,7 +36,6 @@ class Reject:
     media: Path | None = None
 
     def __str__(self) -> str:
-        """Returns the place and the reason in one line, for the user's own screen."""
         if not self.file:
             return f"{self.media}: {self.reason}"
         field = f", field {self.field!r}" if self.field else ""
@@ -71,11 +70,7 @@ class Place:
 
     @contextmanager
     def reject_broken(self, media: Path) -> Iterator[None]:
-        """Turns the errors of reading a media file into the error of its row, without the file's name in the reason.
-
-        Raises:
-            RowError: A FileNotFoundError or ValueError was raised inside of the `with` block.
-        """
+        """Turns the errors of reading a media file into the error of its row, without the file's name in the reason."""
         try:
             yield
         except RowError:
@@ -142,3 +137,11 @@ class TableOptions:
     question: str | None = None
     splits: Mapping[str, str] = field(default_factory=dict)
     limit: int | None = None
+
+    @property
+    def media_folders(self) -> tuple[Path, ...]:
+        """The folder that the user names, if there is one."""
+        return () if self.media_folder is None else (self.media_folder,)
+
+
+NOTHING_SAID = TableOptions()

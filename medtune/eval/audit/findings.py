@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from medtune.data.prepared.lookalikes.groups import MAX_DISTANCE, Look, lookalike_groups
+from medtune.data.prepared.lookalikes import MAX_DISTANCE, Look, lookalike_groups
 from medtune.data.types import Interval, MediaGroup, Question
 from medtune.eval.audit.blind_solver import MAX_QUESTIONS, blind_answers
 from medtune.eval.audit.habits import CUE_MARGIN, longest_option

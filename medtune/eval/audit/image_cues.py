@@ -12,7 +12,7 @@ import PIL.Image
 from numpy.typing import NDArray
 
 from medtune.data.media.images import image_size
-from medtune.data.media.preview import preview
+from medtune.data.media.load import preview
 from medtune.data.types import Box, MediaGroup, MediaRef, Question
 from medtune.eval.audit.probes import Features, Probe, drawn, regression_answers
 from medtune.eval.audit.subject import is_choice

@@ -15,7 +15,7 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from medtune.data.media.preview import preview
+from medtune.data.media.load import preview
 from medtune.data.types import MediaGroup, Question
 
 THUMBNAIL_PX = 16

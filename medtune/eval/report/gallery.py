@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import PIL.Image
 
-from medtune.data.media.preview import preview
+from medtune.data.media.load import preview
 from medtune.data.readable import readable_question
 from medtune.data.types import MediaRef, Question
 from medtune.eval.report.answers import CHANGES, Answered, answered_questions, chosen, with_replies

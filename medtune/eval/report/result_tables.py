@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from medtune.data.prepared.lookalikes.found import TRAIN_TWIN
+from medtune.data.prepared.lookalikes import TRAIN_TWIN
 from medtune.eval.comparing.verdict import grounds, has_one_question_each, one_question_note, question_level
 from medtune.eval.parsed_reply import passes_text
 from medtune.eval.report.cells import gain_cells, value_cells

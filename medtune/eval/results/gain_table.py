@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import cast
 
-from medtune.data.prepared.lookalikes.found import TRAIN_TWIN
+from medtune.data.prepared.lookalikes import TRAIN_TWIN
 from medtune.data.types import Condition, Reading, Score
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.falls import fall_sentences, falls

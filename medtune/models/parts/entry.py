@@ -15,9 +15,9 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from medtune.data.catalog import nearest
-from medtune.data.media.volumes.slices import axial_pictures
+from medtune.data.media.volumes.read import axial_pictures
 from medtune.data.media.volumes.transforms import ct_chat, m3d, merlin
-from medtune.data.media.volumes.transforms.pocket import POCKET
+from medtune.data.media.volumes.transforms.organ_crop import POCKET
 from medtune.data.media.volumes.transforms.transform import VolumeTransform
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled, Transform

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from medtune.data.media.videos.read import Sampling
-from medtune.data.media.volumes.slices import AxialPictures
+from medtune.data.media.volumes.read import AxialPictures
 from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, Volume, require_kind
 
 

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PreTrainedConfig, PreTrainedModel
 
 from medtune.data.media.videos.read import Sampling
-from medtune.data.media.volumes.slices import AxialPictures, axial_pictures
+from medtune.data.media.volumes.read import AxialPictures, axial_pictures
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled
 from medtune.models.sequence.end_tokens import ended_by

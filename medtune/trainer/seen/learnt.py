@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from medtune.data.prepared.privacy import patient_key
+from medtune.data.prepared.question_rows import patient_key
 from medtune.data.types import MediaGroup
 
 _PATIENTS, _MEDIA, _KEY, _BEFORE = "learnt_patients", "learnt_media", "learnt_patient_key", "learnt_before"

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from medtune.data.media.augment import AllowedChanges, Change, allow_nothing, augment_media, changes_allowed_by_all
-from medtune.data.prepared.content.shared import SharedMedia, shared_content, shown_media
-from medtune.data.prepared.lookalikes.groups import MAX_DISTANCE
-from medtune.data.prepared.read import Prepared
+from medtune.data.prepared.lookalikes import MAX_DISTANCE
+from medtune.data.prepared.read import Prepared, SharedMedia, shared_content, shown_media
 from medtune.data.types import Media, MediaGroup, Prompt, Question, Split, UnofficialSplit
 from medtune.eval.benchmark import Benchmark
 from medtune.models.media_reader import unchanged

@@ -12,6 +12,7 @@ from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.ctlesionvqa import scenario
 from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.prepared.read import Prepared, open_prepared
+from medtune.data.prepared.write import prepare
 from medtune.data.types import Condition, Question, Request, VolumesAs
 from medtune.eval.asking.conditions import check_conditions
 from medtune.eval.asking.official_prompts import ShownAs, wording_name
@@ -141,18 +142,9 @@ def test_a_csv_prints_its_cells_as_they_stand(tmp_path: Path) -> None:
     (tmp_path / "train").mkdir()
     names = [name for name in ROW if name not in ("qid", "mc_question", "correct_option")]
     cells = [
-        "BDMAP_00000001",
-        "[0.8 0.8 2.5 ]",
-        "",
-        "nan",
-        "061",
-        "How large?",
-        "3 cm³",
-        "liver",
-        "",
-        "M",
+        "BDMAP_00000001", "[0.8 0.8 2.5 ]", "", "nan", "061", "How large?", "3 cm³", "liver", "", "M",
         "organ volume measurement",
-    ]
+    ]  # fmt: skip
     (tmp_path / "train" / "train_qa.csv").write_text(",".join(names) + "\n" + ",".join(cells) + "\n", "utf-8")
     (tmp_path / "BDMAP_00000001").mkdir()
     (tmp_path / "BDMAP_00000001" / "ct.nii.gz").touch()
@@ -291,3 +283,85 @@ def test_every_output_names_the_prompts(kit: Path, tmp_path: Path, capsys: pytes
 
 def test_questions_of_other_sources_are_not_of_v2() -> None:
     assert scenario(Question("q", "m", "?", (), "x", "text", "p", {"subtype": "fatty liver"})) == "not of v2"
+
+
+Capture = pytest.CaptureFixture[str]
+
+
+def _rows() -> list[dict[str, object]]:
+    """Returns twelve rows of version 2 about four scans."""
+    rows: list[dict[str, object]] = []
+    for number in range(12):
+        volume = 1000 + 10 * number
+        rows.append(
+            {
+                "qid": f"bench_{number:05d}",
+                "image_id": f"BDMAP_{number % 4:08d}",
+                "question": "How large is the liver?",
+                "answer": f"{volume} cm³",
+                "mc_question": f"How large is the liver? A: 1 cm³ B: {volume} cm³ C: 2000 cm³",
+                "correct_option": "B",
+                "organ": "liver",
+                "question_type": "Measurement",
+                "question_subtype": "organ volume measurement",
+            }
+        )
+    return rows
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    folder = tmp_path_factory.mktemp("v2")
+    (folder / "raw" / "benchmark").mkdir(parents=True)
+    (folder / "raw" / "benchmark" / "test_qa.json").write_text(json.dumps({"questions": _rows()}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
+        source = find_source("ctlesionvqa")
+        return prepare(
+            source, benchmark="ctlesionvqa", root=folder / "raw", out=folder / "prepared", without_media=True
+        )
+
+
+def _results(row: Mapping[str, object], reply: object) -> dict[str, object]:
+    names = ("qid", "image_id", "question_subtype", "question_type", "correct_option", "answer")
+    return {**{name: row[name] for name in names}, "raw_output": reply, "pred_answer": reply}
+
+
+def _score(prepared: Prepared, file: Path, *extra: str) -> int:
+    return main(["score", "ctlesionvqa", "--predictions", str(file), "--questions", str(prepared.root), *extra])
+
+
+@pytest.mark.parametrize(("kind", "reply"), [("multi_choice", "correct_option"), ("free_text", "answer")])
+def test_results_in_any_order(prepared: Prepared, tmp_path: Path, kind: str, reply: str) -> None:
+    file = tmp_path / "vqa.json"
+    results = [_results(row, row[reply]) for row in _rows()[::-1]]
+    file.write_text(json.dumps({"metrics": {}, "n_processed": len(results), "results": results}))
+    assert _score(prepared, file, "--only", f"format={kind}") == 0
+    overall = json.loads((tmp_path / "scores.json").read_text())["overall"]
+    assert (overall["value"], overall["n"]) == (1.0, 12)
+
+
+def test_results_that_belong_to_other_rows_are_refused(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
+    file, rows = tmp_path / "vqa.json", _rows()
+    results = [
+        _results({**row, "qid": other["qid"]}, "x") for row, other in zip(rows, rows[1:] + rows[:1], strict=True)
+    ]
+    file.write_text(json.dumps({"results": results}))
+    assert _score(prepared, file, "--only", "format=free_text") == 1
+    said = capsys.readouterr().err
+    assert f"by qid: {file}, result 1: the row has the answer '1000', the question there has '1010'" in said
+    assert "nothing was scored" in said
+
+
+def test_the_format_has_to_be_said(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "vqa.json"
+    file.write_text(json.dumps({"results": [_results(row, "B") for row in _rows()]}))
+    assert _score(prepared, file) == 1
+    assert "Give one of --only format=free_text or --only format=multi_choice." in capsys.readouterr().err
+
+
+def test_a_broken_result_is_named(prepared: Prepared, tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "vqa.json"
+    file.write_text(json.dumps({"results": [{"qid": "bench_00000"}]}))
+    assert _score(prepared, file, "--only", "format=free_text") == 1
+    assert f"{file}, result 1: wanted an object with qid and pred_answer or raw_output" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from medtune.benchmarks import published
 from medtune.benchmarks.ctlesionvqa import benchmark, scoring, yes_no_table
-from medtune.benchmarks.ctlesionvqa.repeats import repeated
+from medtune.benchmarks.ctlesionvqa.paper_tables import repeated
 from medtune.benchmarks.ctlesionvqa.scoring import (
     averages,
     inclusive,

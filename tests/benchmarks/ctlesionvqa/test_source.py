@@ -23,24 +23,13 @@ from medtune.trainer.commands.cli import main
 from tests.examples import write_example
 
 V1_ROW: dict[str, object] = {
-    "question_id": 1,
-    "image_id": "BDMAP_00000001",
-    "spacing": "[0.8222656 0.8222656 2.5 ]",
-    "shape": "(512, 512, 339)",
-    "sex": "F",
-    "age": 61.0,
-    "scanner": "SIEMENS",
-    "contrast": "Venous",
-    "question": "What is the volume of the liver?",
+    "question_id": 1, "image_id": "BDMAP_00000001", "spacing": "[0.8222656 0.8222656 2.5 ]", "shape": "(512, 512, 339)",
+    "sex": "F", "age": 61.0, "scanner": "SIEMENS", "contrast": "Venous", "question": "What is the volume of the liver?",
     "answer": "1293.7 cm³",
     "multiple_choice_question": "What is the volume of the liver? A: 1293.7 cm³ B: 800 cm³ C: 2000 cm³ D: 900.5 cm³",
-    "correct_option": "A",
-    "organ": "liver",
-    "lesion": "",
-    "question_type": "Measurement",
-    "question_subtype": "organ_volume_measurement",
-    "split": "train",
-}
+    "correct_option": "A", "organ": "liver", "lesion": "", "question_type": "Measurement",
+    "question_subtype": "organ_volume_measurement", "split": "train",
+}  # fmt: skip
 V2_ROW: dict[str, object] = {
     "qid": "bench_00017",
     "image_id": "BDMAP_00000001",
@@ -117,15 +106,9 @@ def test_a_row_of_v1_is_two_questions_in_every_kind_of_file(root: Path, name: st
     assert (chosen.text, chosen.options[1:3], chosen.answer, chosen.answer_kind) == (
         "What is the volume of the liver?", ("800 cm³", "2000 cm³"), "1293.7 cm³", "choice")  # fmt: skip
     assert asked.facets == {
-        "task": "measurement",
-        "subtype": "organ volume measurement",
-        "format": "free_text",
-        "organ": "liver",
-        "sex": "F",
-        "age": "60-69",
-        "scanner": "Siemens",
-        "phase": "venous",
-    }
+        "task": "measurement", "subtype": "organ volume measurement", "format": "free_text", "organ": "liver",
+        "sex": "F", "age": "60-69", "scanner": "Siemens", "phase": "venous",
+    }  # fmt: skip
     assert asked.patient_id == chosen.patient_id == asked.media_id == "BDMAP_00000001"
     assert asked.split == "train"
 

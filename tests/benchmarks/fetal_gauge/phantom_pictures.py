@@ -6,17 +6,17 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.body_and_mass import Finding
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import (
     Scene,
     diagnosis_scene,
     draw_patient,
+    loose_box,
     orientation_scene,
     places,
     plane_scene,
     simulate_frame,
 )
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import loose_box
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import MassFinding
 from medtune.benchmarks.simulators.bmode.device import pixels
 from medtune.benchmarks.simulators.bmode.tissue import Patient
 from medtune.data.media.images import draw_box
@@ -29,7 +29,7 @@ def scene_of(name: str, patient: Patient, rng: np.random.Generator) -> Scene:
     if name == "hdvb":
         return orientation_scene(patient, "hdvb", rng=rng)
     if name == "malignant":
-        return diagnosis_scene(patient, Finding("malignant", "heterogeneous"), rng=rng)
+        return diagnosis_scene(patient, MassFinding("malignant", "heterogeneous"), rng=rng)
     return next(
         plane_scene(patient, plane, is_complete=True, rng=rng)
         for plane in ("head", "abdomen", "heart", "femur")

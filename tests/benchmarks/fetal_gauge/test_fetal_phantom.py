@@ -11,23 +11,7 @@ from scipy.stats import chi2_contingency
 
 from medtune.benchmarks import find_source
 from medtune.benchmarks.fetal_gauge.sources import fetal_phantom
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.body_and_mass import (
-    DIAGNOSES,
-    FINDINGS,
-    ORIENTATIONS,
-    oriented,
-)
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import (
-    Places,
-    Scene,
-    diagnosis_scene,
-    draw_patient,
-    orientation_scene,
-    places,
-    plane_scene,
-)
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import PLANES
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import (
     LARGER,
     MIN_WHOLE,
     NO_MASS,
@@ -35,10 +19,23 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import (
     SMALLER,
     STRUCTURES,
     Balance,
+    Places,
+    Scene,
+    diagnosis_scene,
+    draw_patient,
     loose_box,
+    orientation_scene,
+    places,
+    plane_scene,
 )
-from medtune.benchmarks.simulators.bmode.device import IMAGE_SIZE, pixels
-from medtune.benchmarks.simulators.bmode.shapes import Pose
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import (
+    DIAGNOSES,
+    FINDINGS,
+    ORIENTATIONS,
+    PLANES,
+    oriented,
+)
+from medtune.benchmarks.simulators.bmode.device import IMAGE_SIZE, Pose, pixels
 from medtune.benchmarks.simulators.bmode.tissue import Patient
 from medtune.data.media.images import load_image
 from medtune.data.media.masks import outer_box
@@ -50,17 +47,12 @@ from tests.examples import write_example
 NUM_PATIENTS = 16
 # Options of each question, by task and subtype.
 KINDS = {
-    ("plane_identification", ""): 4,
-    ("view_completeness", ""): 2,
-    ("fetal_orientation", "orientation"): 4,
-    ("fetal_orientation", "presentation"): 2,
-    ("fetal_orientation", "near side"): 2,
-    ("clinical_diagnosis", "diagnosis"): 3,
-    ("clinical_diagnosis", "margin"): 3,
-    ("clinical_diagnosis", "echo pattern"): 4,
-    ("clinical_diagnosis", "posterior features"): 3,
+    ("plane_identification", ""): 4, ("view_completeness", ""): 2, ("fetal_orientation", "orientation"): 4,
+    ("fetal_orientation", "presentation"): 2, ("fetal_orientation", "near side"): 2,
+    ("clinical_diagnosis", "diagnosis"): 3, ("clinical_diagnosis", "margin"): 3,
+    ("clinical_diagnosis", "echo pattern"): 4, ("clinical_diagnosis", "posterior features"): 3,
     ("visual_grounding", ""): 4,
-}
+}  # fmt: skip
 Kind = tuple[str, str]
 LANDMARKS = {
     "head": {"midline falx", "cavum septi pellucidi"},

@@ -5,29 +5,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.benchmarks.simulators.bmode.acoustics import (
-    axial_sigma_mm,
-    compress,
-    draw_noise,
-    echo,
-    lateral_sigma_mm,
-    point_spread,
-    specular,
-    two_way_loss_db,
-)
 from medtune.benchmarks.simulators.bmode.device import (
     IMAGE_SIZE,
     NUM_DEPTHS,
     NUM_LINES,
     Device,
+    Pose,
     beams,
+    blob,
     draw_device,
+    ellipse,
     in_field,
     pixels,
+    rod,
     scan_convert,
+    tube,
 )
-from medtune.benchmarks.simulators.bmode.shapes import Pose, blob, ellipse, rod, tube
-from medtune.benchmarks.simulators.bmode.tissue import BONE, FLUID, SOFT, Structure, Tissue, paint, slow_field
+from medtune.benchmarks.simulators.bmode.tissue import (
+    BONE,
+    FLUID,
+    SOFT,
+    Structure,
+    Tissue,
+    axial_sigma_mm,
+    compress,
+    draw_noise,
+    echo,
+    lateral_sigma_mm,
+    paint,
+    point_spread,
+    slow_field,
+    specular,
+    two_way_loss_db,
+)
 
 SEEDS = st.integers(0, 10_000)
 

@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,18 +23,6 @@ def questions_of(name: str, root: Path) -> SourceTable:
 def example(name: str, root: Path) -> Path:
     root.mkdir(parents=True, exist_ok=True)
     write_example(name, root)
-    return root
-
-
-def changed(root: Path, name: str, part: str, number: int, **fields: Any) -> Path:
-    """Changes the fields of a row of an example's JSON file; a field that is None is removed."""
-    path = root / name
-    content = json.loads(path.read_text("utf-8"))
-    row = (content[part] if part else content)[number]
-    row.update(fields)
-    for field in [field for field, value in row.items() if value is None]:
-        del row[field]
-    path.write_text(json.dumps(content), "utf-8")
     return root
 
 
@@ -147,42 +134,6 @@ def test_a_study_whose_image_is_missing_is_rejected_and_listed(name: str, tmp_pa
     assert len(table.questions) == len(before.questions) - 1
     assert [reject.media for reject in table.rejects] == [images[0]]
     assert [each.file for each in table.missing] == [str(images[0].relative_to(root))]
-
-
-@pytest.mark.parametrize(
-    ("fields", "field", "reason"),
-    [
-        ({"report": None}, "report", "there are 'id', 'image_path', 'split'"),
-        ({"report": " "}, "report", "it is empty"),
-        ({"report": 3}, "report", "wanted a text"),
-        ({"id": "study 3"}, "id", "begins with CXR"),
-        ({"split": "test"}, "split", "the row says 'test' and lies in the part 'train'"),
-        ({"image_path": []}, "image_path", "at least one image"),
-        ({"image_path": ["../0.png"]}, "image_path", "inside of it"),
-        ({"image_path": [7]}, "image_path", "inside of it"),
-    ],
-)
-def test_a_broken_row_is_rejected_with_its_place(
-    fields: dict[str, Any], field: str, reason: str, tmp_path: Path
-) -> None:
-    root = changed(example("iu_xray", tmp_path), "annotation.json", "train", 2, **fields)
-    (reject,) = questions_of("iu_xray", root).rejects
-    assert (reject.file, reject.row, reject.field) == ("annotation.json", 3, field)
-    assert reason in reject.reason
-
-
-@pytest.mark.parametrize(
-    ("fields", "field"),
-    [
-        ({"image": ["CXR1_IM-1.png", "CXR2_IM-1.png"]}, "image"),
-        ({"findings": "", "impression": " "}, "findings"),
-        ({"impression": None}, "impression"),
-    ],
-)
-def test_a_broken_study_of_medevalkit_is_rejected(fields: dict[str, Any], field: str, tmp_path: Path) -> None:
-    root = changed(example("iu_xray_medevalkit", tmp_path), "test.json", "", 1, **fields)
-    (reject,) = questions_of("iu_xray_medevalkit", root).rejects
-    assert (reject.file, reject.row, reject.field) == ("test.json", 2, field)
 
 
 @pytest.mark.parametrize(

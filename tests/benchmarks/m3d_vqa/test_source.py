@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from medtune.benchmarks import find_source
-from medtune.benchmarks.m3d_vqa.sources.m3d_vqa.tables import SPELLINGS
+from medtune.benchmarks.m3d_vqa.sources.m3d_vqa import SPELLINGS
 from medtune.data.media.volumes.formats.scaled_array import MEANING_FILE
 from medtune.data.media.volumes.read import load_volume
 from medtune.data.media.volumes.transforms.m3d import M3DTransform

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medtune.benchmarks.medical_kits import lmms_mmmu, medevalkit_choice, medxpertqa_official, mmmu_official
+from medtune.benchmarks.medical_kits import choice_rules, mmmu_official
 from medtune.benchmarks.medical_kits.medevalkit_sets import tagged
 from medtune.benchmarks.medical_kits.mmmu_official import RANDOM
 from tests.eval.golden import close, recorded
@@ -13,8 +13,10 @@ FOLDER = "medical_vqa"
 
 def test_golden_choices_of_medevalkit() -> None:
     found = recorded("medevalkit_mcq.json", FOLDER)
-    raw = [medevalkit_choice.is_right(row["choices"], row["answer"], row["response"]) for row in found["rows"]]
-    tags = [medevalkit_choice.is_right(row["choices"], row["answer"], tagged(row["response"])) for row in found["rows"]]
+    raw = [choice_rules.is_right_choice(row["choices"], row["answer"], row["response"]) for row in found["rows"]]
+    tags = [
+        choice_rules.is_right_choice(row["choices"], row["answer"], tagged(row["response"])) for row in found["rows"]
+    ]
     assert raw == [row["judge_multi_choice"] for row in found["rows"]]
     assert tags == [row["after_extract"] for row in found["rows"]]
     counted = {"judge_multi_choice": sum(raw), "after_extract": sum(tags), "n": len(raw)}
@@ -25,7 +27,7 @@ def test_golden_letters_of_medxpertqa() -> None:
     rows = [row for row in recorded("medevalkit_mcq.json", FOLDER)["rows"] if "medxpertqa_official" in row]
     assert rows
     for row in rows:
-        read = medxpertqa_official.letters(row["response"], len(row["choices"]))
+        read = choice_rules.medxpertqa_letters(row["response"], len(row["choices"]))
         assert read == row["medxpertqa_official"], row
         assert row.get("medxpertqa_official_correct", int(read == [row["answer"]])) == int(read == [row["answer"]]), row
 
@@ -35,7 +37,7 @@ def test_golden_letters_of_mmmu() -> None:
     rows = [row for row in found["rows"] if row["type"] == "multiple-choice"]
     read = {
         "official": [mmmu_official.letter(row["response"], row["index2ans"]) for row in rows],
-        "lmms_eval": [lmms_mmmu.letter(row["response"], row["index2ans"]) for row in rows],
+        "lmms_eval": [mmmu_official.lmms_letter(row["response"], row["index2ans"]) for row in rows],
         "medevalkit": [mmmu_official.letter_in_medevalkit(row["response"], row["index2ans"]) for row in rows],
     }
     for name, letters in read.items():
@@ -56,7 +58,7 @@ def test_golden_open_answers_of_mmmu() -> None:
         assert pieces == row["parsed_sorted"], row
         right = mmmu_official.open_is_right(row["answer"], pieces)
         by_character = mmmu_official.open_is_right(row["answer"], row["response"])
-        by_lmms = lmms_mmmu.open_accuracies(row["answer"], row["response"])
+        by_lmms = mmmu_official.open_accuracies(row["answer"], row["response"])
         assert (right, by_character, by_lmms) == (
             row["official_correct"],
             row["medevalkit_val_correct"],
@@ -74,7 +76,7 @@ def test_golden_totals_of_medevalkit() -> None:
         expected = found["expected"][name]
         rows = found["rows"][0]["mcq"]
         right = [
-            medevalkit_choice.is_right(
+            choice_rules.is_right_choice(
                 row["choices"], row["answer"], row["response"] if name == "pmc_vqa" else tagged(row["response"])
             )
             for row in rows

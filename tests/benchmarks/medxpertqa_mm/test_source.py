@@ -83,28 +83,6 @@ def test_options_that_a_question_does_not_end_with_are_left_in_it(root: Path) ->
     assert "1 questions do not end with their options, and were taken as they are" in table.notes
 
 
-@pytest.mark.parametrize(
-    ("values", "field", "reason"),
-    [
-        ({"label": "F"}, "label", "wanted one of the letters A, B, C, D, E, got 'F'"),
-        ({"label": ["A", "B"]}, "label", "wanted one of the letters"),
-        ({"options": {"A": "one", "C": "two"}}, "options", "wanted two or more options with the letters A, B"),
-        ({"options": {"A": "one", "B": " "}, "label": "A"}, "options", "wanted a text for each option"),
-        ({"images": []}, "images", "wanted a list of one or more images"),
-        ({"images": ["none.jpeg"]}, "images", "there is no image"),
-        ({"id": "MM-1"}, "id", "an earlier row has this id too"),
-        ({"medical_task": None}, "medical_task", "wanted a text, got None"),
-    ],
-)
-def test_a_wrong_row_is_rejected_with_its_place(values: dict[str, object], field: str, reason: str, root: Path) -> None:
-    change(root, 4, **values)
-    table = read(root)
-    (reject,) = table.rejects
-    assert (reject.file, reject.row, reject.field) == ("MM/test.jsonl", 5, field)
-    assert reason in reject.reason
-    assert len(table.questions) == 11
-
-
 def test_several_images_stay_together_and_the_archive_is_read(root: Path, tmp_path: Path) -> None:
     shutil.make_archive(str(root / "images"), "zip", root, "images")
     shutil.rmtree(root / "images")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from medtune.benchmarks.mmmu_med.release import SUBJECTS
+from medtune.benchmarks.mmmu_med.sources.mmmu_med import SUBJECTS
 from tests.examples.mmmu_med import IMAGE_COLUMNS, drawn_png, write_rows
 
 MODELS = ("llava1.5_13b", "qwen_vl")

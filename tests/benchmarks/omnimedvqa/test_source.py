@@ -89,27 +89,6 @@ def test_the_kits_truth_is_the_last_of_equal_options_or_the_stated_text() -> Non
     assert [rule.score([(stated, reply)])["accuracy"] for reply in ("A", "No", "no.", "A. No")] == [0, 0, 0, 0]
 
 
-@pytest.mark.parametrize(
-    ("values", "field", "reason"),
-    [
-        ({"gt_answer": "Perhaps"}, "gt_answer", "'Perhaps' is none of the options 'No', 'Yes'"),
-        ({"option_B": None}, "option_A", "wanted two to four options"),
-        ({"modality_type": None}, "modality_type", "wanted a text, got None"),
-        ({"question": ""}, "question", "wanted a text"),
-        ({"image_path": "/etc/passwd"}, "image_path", "wanted a path inside of the release"),
-        ({"image_path": "Images/none.png"}, "image_path", "there is no image"),
-    ],
-)
-def test_a_wrong_row_is_rejected_with_its_place(values: dict[str, object], field: str, reason: str, root: Path) -> None:
-    change(root, 3, **values)
-    table = read(root)
-    (reject,) = table.rejects
-    assert (reject.file, reject.row, reject.field) == ("Invented skin.json", 4, field)
-    assert reason in reject.reason
-    assert len(table.questions) == 17
-    assert [item.file for item in table.missing] == (["Images/none.png"] if reason == "there is no image" else [])
-
-
 def test_restricted_questions_are_left_out_and_said_so(root: Path) -> None:
     shutil.copytree(root / "QA_information/Open-access", root / "QA_information/Restricted-access")
     table = read(root)

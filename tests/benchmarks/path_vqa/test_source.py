@@ -1,6 +1,5 @@
 """Tests reading PathVQA: the repository's JSON and a mirror of the hub's parquet files, with invented images."""
 
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 
 from medtune.benchmarks import find_source
 from medtune.data.prepared.write import prepare
-from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.hub_rows import HubId
 from medtune.data.raw.source import SourceTable
 from tests.examples import write_example
 from tests.examples.drawn_images import drawn_image
@@ -40,22 +39,6 @@ def test_images_may_lie_in_one_folder(tmp_path: Path) -> None:
     for path in sorted((folder / "images" / "test").iterdir()):
         path.rename(folder / "images" / path.name)
     assert not read(folder, tmp_path / "s").rejects
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"labelf": {"pvqa": []}}, "field 'labelf': there are 3 questions and 0 answers"),
-        ({"sentf": []}, "field 'sentf': wanted an object with a list"),
-        ({"img_id": "train_9999"}, "field 'img_id': there is no such image file"),
-        ({"sentf": {"pvqa": ["", "b?", "c?"]}}, "field 'sentf': wanted a question, got an empty one"),
-    ],
-)
-def test_a_bad_row_is_rejected_by_name(tmp_path: Path, change: dict[str, object], said: str) -> None:
-    folder = example(tmp_path / "raw")
-    rows = json.loads((folder / "pvqa_train.json").read_text("utf-8"))
-    (folder / "pvqa_train.json").write_text(json.dumps([{**rows[0], **change}, *rows[1:]]), "utf-8")
-    assert f"pvqa_train.json, number 1, {said}" in str(read(folder, tmp_path / "s").rejects[0])
 
 
 def test_a_mirror_of_the_hub_is_read_with_its_three_splits(tmp_path: Path) -> None:

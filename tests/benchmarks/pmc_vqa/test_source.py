@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import find_benchmark, find_source
-from medtune.benchmarks.pmc_vqa.release import article_of
+from medtune.benchmarks.pmc_vqa.sources.pmc_vqa import article_of
 from medtune.data.prepared.read import open_prepared
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import SPLITS, Prediction, PredictionKey
@@ -104,30 +104,6 @@ def test_what_a_row_states_twice_is_compared_and_counted(tmp_path: Path) -> None
         "1 questions state no letter of an option, and their answer's text counts",
     )
     assert [(reject.row, reject.field) for reject in table.rejects] == [(3, "Answer_label")]
-
-
-@pytest.mark.parametrize(
-    ("cells", "field", "reason"),
-    [
-        ({"Answer": "E"}, "Answer", "'E' is the letter of none of the options"),
-        ({"Question": " "}, "Question", "wanted a text, the cell is empty"),
-        ({"Choice B": ""}, "Choice A", "wanted two or more options, without gaps"),
-        ({"Figure_path": "../secret.jpg"}, "Figure_path", "wanted a path inside of the release"),
-        ({"Figure_path": "PMC1_F1.jpg"}, "Figure_path", "there is no image"),
-    ],
-)
-def test_a_wrong_row_is_rejected_with_its_place(
-    cells: Mapping[str, str], field: str, reason: str, tmp_path: Path
-) -> None:
-    root = example(tmp_path / "raw", "pmc_vqa_2")
-    change(root / "test_2.csv", 3, cells)
-    table = read("pmc_vqa_2", root)
-    (reject,) = table.rejects
-    assert (reject.file, reject.row) == ("test_2.csv", 4)
-    assert reason in reject.reason
-    assert reject.field is not None
-    assert len(table.questions) == 47
-    assert len(table.missing) == (reason == "there is no image")
 
 
 def test_images_are_taken_from_the_archive_and_a_copy_of_the_hub_is_read(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from medtune.benchmarks.facets import duration_bin
-from medtune.benchmarks.rexsonovqa.scored_items import UNKNOWN_ERROR, ScoredItem, is_kept, question_type
+from medtune.benchmarks.rexsonovqa.rubric import UNKNOWN_ERROR, ScoredItem, is_kept, question_type
 
 
 def read_scored(rows: Iterable[Mapping[str, object]]) -> list[ScoredItem]:

@@ -2,23 +2,40 @@
 
 import json
 import shutil
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from medtune.benchmarks import find_benchmark, find_source
-from medtune.benchmarks.rexsonovqa.official_prompts import as_released, read
+from medtune.benchmarks import find_benchmark, find_source, published
+from medtune.benchmarks.facets import DURATION_BINS
+from medtune.benchmarks.rexsonovqa.letter_parsers import official_letter
+from medtune.benchmarks.rexsonovqa.official_report import as_released, read, read_judge_words, report
+from medtune.benchmarks.rexsonovqa.rubric import (
+    TYPES,
+    ScoredItem,
+    constant_letter,
+    is_kept,
+    recode_zero_with_single_error,
+    tally_by_duration,
+    tally_by_type,
+)
 from medtune.benchmarks.rexsonovqa.sources import rexsonovqa
-from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import video_segments
+from medtune.benchmarks.rexsonovqa.tables import FreeOutcome, cross_free
 from medtune.data.media.images import Size
 from medtune.data.prepared.read import open_prepared
+from medtune.data.types import Question
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.official_prompts import ShownAs, wording_name
 from medtune.eval.asking.plan import plan_visits
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
+from medtune.eval.judge.task import with_official_words
 from medtune.models.endpoint.messages import request_body
 from medtune.models.endpoint.settings import Endpoint
 from medtune.trainer.commands.cli import main
+from tests.benchmarks.rexsonovqa.score_files import read_scored
 from tests.eval.answerers import Oracle
 from tests.eval.asking.prompts_files import prompts_file
 from tests.examples import write_example
@@ -138,8 +155,8 @@ def test_real_questions_are_sent_as_they_were_released(
     """An empty file stands for each YouTube video; both styles of options are among them."""
     monkeypatch.setattr(rexsonovqa, "_frame_size", lambda path: Size(1280, 720))
     shutil.copytree(shared_real / "rexsonovqa" / "benchmark_questions", tmp_path / "benchmark_questions")
-    shutil.copy(shared_real / "rexsonovqa" / video_segments.METADATA, tmp_path)
-    for segment in video_segments.read_segments(tmp_path / video_segments.METADATA).values():
+    shutil.copy(shared_real / "rexsonovqa" / rexsonovqa.METADATA, tmp_path)
+    for segment in rexsonovqa.read_segments(tmp_path / rexsonovqa.METADATA).values():
         (tmp_path / f"{segment.video}.mp4").touch()
     questions = find_source("rexsonovqa").read(tmp_path, 0, tmp_path).questions
     assert len(questions) == 514
@@ -169,3 +186,167 @@ def test_the_papers_prompt_is_sent_verbatim(shared_real: Path, tmp_path: Path) -
     wanted = {f"{said}\n\n{question}" for question in released_questions(raw)}
     assert sent == {(condition, text) for condition in ("image", "text_only") for text in wanted}
     assert {request.prompt.system for _, request in answerer.asked} == {said}
+
+
+SCRIPT = '''
+import nowhere
+
+class Judge:
+    def evaluate_free_response(self, question, ground_truth, prediction):
+        """Asks a judge."""
+        strict_note = """
+
+BE HARD:
+- On everything.
+""".strip()
+        system_prompt = """Grade it.
+    2 - good
+    {"score": 0}
+        """
+        if self.config.STRICT_JUDGE:
+            system_prompt = system_prompt + "\\n\\n" + strict_note
+        user_message = f"""
+Asked: {question}
+
+Truth: {ground_truth}
+
+Said: {prediction}
+Go.
+"""
+        return ask(system_prompt, user_message)
+'''
+FREE = Question("q", "m", "Why {prediction}?", (), "Because of {question}.", "rubric", "p", {"task": "t"})
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    (tmp_path / "evaluate_results.py").write_text(SCRIPT)
+    return tmp_path / "evaluate_results.py"
+
+
+def test_the_words_are_read_verbatim_and_no_gap_is_filled_twice(script: Path) -> None:
+    words = read_judge_words(script, False)
+    assert words.system == 'Grade it.\n    2 - good\n    {"score": 0}\n        '
+    assert words.user(FREE, "It {ground_truth} is.") == (
+        "\nAsked: [FREE] Why {prediction}?\n\nTruth: Because of {question}.\n\nSaid: It {ground_truth} is.\nGo.\n"
+    )
+    assert words.user_words == "\nAsked: {question}\n\nTruth: {ground_truth}\n\nSaid: {prediction}\nGo.\n"
+    strict = read_judge_words(script.parent, True)
+    assert strict.system == f"{words.system}\n\nBE HARD:\n- On everything."
+    assert strict.user_words == words.user_words
+
+
+def test_the_papers_instructions_come_through_verbatim(shared_real: Path, script: Path) -> None:
+    folder = shared_real.parent / "published" / "prompts"
+    system, strict = ((folder / f"rex_judge_{name}.txt").read_text("utf-8") for name in ("system", "strict"))
+    assert '"""' not in system + strict
+    assert "\\" not in system + strict
+    body = SCRIPT.replace('Grade it.\n    2 - good\n    {"score": 0}\n        ', system)
+    script.write_text(body.replace("BE HARD:\n- On everything.\n", strict), "utf-8")
+    assert read_judge_words(script, False).system == system
+    assert read_judge_words(script, True).system == f"{system}\n\n{strict.strip()}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("def evaluate_free_response", "def evaluate", "wanted one function evaluate_free_response"),
+        ('system_prompt = """Grade', 'prompt = """Grade', "wanted a plain text system_prompt in evaluate_free_resp"),
+        ('""".strip()', '""".upper()', "wanted a plain text strict_note"),
+        ('user_message = f"""', 'user_message = """', "wanted a text user_message with gaps"),
+        ("{prediction}", "{question}", "wanted user_message to name question, ground_truth, prediction once each"),
+        ("{prediction}", "{str(prediction)}", "with plain names in its gaps, not"),
+        ("import nowhere", "import (", "no Python that could be read"),
+    ],
+)
+def test_a_changed_script_is_refused_by_file_and_part(script: Path, before: str, after: str, message: str) -> None:
+    assert before in SCRIPT
+    script.write_text(SCRIPT.replace(before, after))
+    with pytest.raises(ValueError, match=message) as caught:
+        read_judge_words(script, True)
+    assert str(script) in str(caught.value)
+
+
+def test_a_missing_script_and_a_benchmark_without_one_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"wanted evaluate_results\.py of ReXSonoVQA's repository"):
+        read_judge_words(tmp_path, False)
+    other = find_benchmark("u2_bench").judging
+    assert other is not None
+    with pytest.raises(ValueError, match="medtune reads no judge's words of this benchmark"):
+        with_official_words(other, tmp_path, is_strict=False)
+
+
+def test_the_task_keeps_everything_but_the_words(script: Path) -> None:
+    ours = find_benchmark("rexsonovqa").judging
+    assert ours is not None
+    task = with_official_words(ours, script, is_strict=False)
+    assert task.user(FREE, "x").startswith("\nAsked: [FREE] Why")
+    assert replace(task, system=ours.system, user=ours.user, user_words=ours.user_words) == ours
+
+
+MODELS = {"gemini_scores": "Gemini 3 Pro", "seed_scores": "Seed 2.0 Pro"}
+RECODED = {"gemini_scores"}
+
+
+def score_rows(folder: Path) -> list[dict[str, Any]]:
+    files = sorted(folder.glob("*/score_pred_*.json"))
+    assert len(files) == 2 * 47
+    return [row for file in files for row in json.loads(file.read_text("utf-8"))]
+
+
+@pytest.fixture(params=MODELS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def outcomes(items: list[ScoredItem]) -> list[int]:
+    each = [FreeOutcome(item.score, item.error_type) for item in items if not item.is_mcq]
+    return [*cross_free(each, each).cells[-1]]
+
+
+def test_score_files_give_the_published_totals(shared_real: Path, name: str) -> None:
+    items = read_scored(score_rows(shared_real / "rexsonovqa" / name))
+    numbers, found = published("rexsonovqa"), report(items)
+    right, wrong, n = numbers["mcq"][MODELS[name]][-1]
+    assert (found.mcq.total, found.mcq.n - found.mcq.total, found.mcq.n) == (right, wrong, n)
+    read = recode_zero_with_single_error(items) if name in RECODED else items
+    assert outcomes(read) == numbers["free"][MODELS[name]][-1]
+    assert (outcomes(items) == outcomes(read)) == (name not in RECODED)
+
+
+def printed_of_gemini(items: list[ScoredItem]) -> Mapping[str, float]:
+    mcq, free = [item for item in items if item.is_mcq], [item for item in items if not item.is_mcq]
+    found, free = report(mcq), recode_zero_with_single_error(free)
+    types, durations = tally_by_type(free), tally_by_duration(free)
+    return {
+        "mcq_video_overall": round(100 * found.mcq.mean, 1),
+        "mcq_video_type1": round(100 * found.mcq_by_type[TYPES[0]].mean, 1),
+        "mcq_video_type2": round(100 * found.mcq_by_type[TYPES[1]].mean, 1),
+        "mcq_video_0_5s": round(100 * found.mcq_by_duration[DURATION_BINS[0]].mean, 1),
+        "mcq_video_gt20s": round(100 * found.mcq_by_duration[DURATION_BINS[-1]].mean, 1),
+        "fr_video_overall": round(report(free).free.mean, 2),
+        "fr_video_type2": round(types[TYPES[1]].mean, 2),
+        "fr_video_type3": round(types[TYPES[2]].mean, 2),
+        "fr_video_0_5s": round(durations[DURATION_BINS[0]].mean, 2),
+        "fr_video_gt20s": round(durations[DURATION_BINS[-1]].mean, 2),
+    }
+
+
+def test_score_files_give_every_gemini_number_of_the_text(shared_real: Path) -> None:
+    found = printed_of_gemini(read_scored(score_rows(shared_real / "rexsonovqa" / "gemini_scores")))
+    text = published("rexsonovqa")["text"]
+    assert found == {key: text[key] for key in found}
+    assert found.keys() == {key for key in text if "_video_" in key}
+
+
+def test_stored_letters_are_those_of_the_official_extractor(shared_real: Path, name: str) -> None:
+    rows = [row for row in score_rows(shared_real / "rexsonovqa" / name) if row["question"].startswith("[MCQ]")]
+    raw = [(row["inference_metadata"]["raw_response"], row["model_prediction"]) for row in rows]
+    assert all(official_letter(reply) == letter for reply, letter in raw if reply)
+
+
+def test_always_a_beats_the_blind_run(shared_real: Path) -> None:
+    rows = score_rows(shared_real / "rexsonovqa" / "gemini_scores")
+    keys = [row["answer"] for row in rows if row["question"].startswith("[MCQ]") and is_kept(row)]
+    assert constant_letter(keys)["A"] == (110, 249)
+    assert 100 * constant_letter(keys)["A"].mean > published("rexsonovqa")["text"]["mcq_blind_overall"]

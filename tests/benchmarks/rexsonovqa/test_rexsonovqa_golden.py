@@ -2,20 +2,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medtune.benchmarks.rexsonovqa.blind_against_video import FreeOutcome, cross_free, cross_mcq
-from medtune.benchmarks.rexsonovqa.judge_reply import official_verdict
 from medtune.benchmarks.rexsonovqa.letter_parsers import official_letter
 from medtune.benchmarks.rexsonovqa.official_report import Report, report, report_tables
-from medtune.benchmarks.rexsonovqa.scored_items import (
+from medtune.benchmarks.rexsonovqa.rubric import (
     ScoredItem,
     Tally,
     constant_letter,
     is_kept,
+    official_verdict,
     recode_zero_with_single_error,
     tally,
     tally_by_duration,
     tally_by_type,
 )
+from medtune.benchmarks.rexsonovqa.tables import FreeOutcome, cross_free, cross_mcq
 from tests.benchmarks.rexsonovqa.score_files import official_score_of_stored, read_scored
 from tests.eval.golden import near, recorded, rows
 
@@ -27,13 +27,8 @@ def printed(found: Report) -> dict[str, Any]:
     overall, *tables = report_tables(found)
     accuracy, mean, share = (float(str(row[-1])) for row in overall.rows)
     names = (
-        "mcq_by_type",
-        "mcq_by_duration",
-        "free_by_type",
-        "free_by_duration",
-        "partial_errors",
-        "error_proportions",
-    )
+        "mcq_by_type", "mcq_by_duration", "free_by_type", "free_by_duration", "partial_errors", "error_proportions",
+    )  # fmt: skip
     numbers = {
         name: {
             row[0]: [cell if isinstance(cell, int) else float(f"{cell:.{table.digits}f}") for cell in row[1:]]

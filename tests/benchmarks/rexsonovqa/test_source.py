@@ -11,7 +11,6 @@ import pytest
 from medtune.benchmarks import find_source
 from medtune.benchmarks.facets import DURATION_BINS
 from medtune.benchmarks.rexsonovqa.sources import rexsonovqa
-from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import video_segments
 from medtune.data.media.images import Size
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import Box
@@ -41,7 +40,7 @@ def change(root: Path, **fields: object) -> None:
 
 
 def change_metadata(root: Path, **fields: object) -> None:
-    file = root / video_segments.METADATA
+    file = root / rexsonovqa.METADATA
     entries = json.loads(file.read_text())
     entries[KIDNEY] |= fields
     file.write_text(json.dumps(entries))
@@ -152,9 +151,9 @@ def test_older_spellings_of_the_metadata(root: Path, fields: dict[str, object], 
 
 
 def test_time_offset_is_the_older_name_of_the_start(root: Path) -> None:
-    entries = json.loads((root / video_segments.METADATA).read_text())
+    entries = json.loads((root / rexsonovqa.METADATA).read_text())
     entries[KIDNEY] = {"youtube_url": "https://youtu.be/exampleClip0?t=3", "time_offset": 1.5}
-    (root / video_segments.METADATA).write_text(json.dumps(entries))
+    (root / rexsonovqa.METADATA).write_text(json.dumps(entries))
     ref = next(ref for (ref,) in read(root).media.values() if "Clip0" in ref.path.name)
     assert (ref.start_s, ref.end_s) == (1.5, 3.5)
 
@@ -170,7 +169,7 @@ def test_a_region_outside_of_the_frame_is_rejected_and_names_no_file(root: Path)
     ("text", "message"), [("{", "not as released"), ("[]", "not as released"), ('{"a": {}}', "not as released")]
 )
 def test_damaged_metadata_are_refused(root: Path, text: str, message: str) -> None:
-    (root / video_segments.METADATA).write_text(text)
+    (root / rexsonovqa.METADATA).write_text(text)
     with pytest.raises(ValueError, match=message):
         read(root)
 
@@ -187,8 +186,8 @@ def real(shared_real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(rexsonovqa, "_frame_size", lambda path: Size(1280, 720))
     folder = tmp_path / "real"
     shutil.copytree(shared_real / "rexsonovqa" / "benchmark_questions", folder / "benchmark_questions")
-    shutil.copy(shared_real / "rexsonovqa" / video_segments.METADATA, folder)
-    for segment in video_segments.read_segments(folder / video_segments.METADATA).values():
+    shutil.copy(shared_real / "rexsonovqa" / rexsonovqa.METADATA, folder)
+    for segment in rexsonovqa.read_segments(folder / rexsonovqa.METADATA).values():
         (folder / f"{segment.video}.mp4").touch()
     return folder
 

@@ -10,8 +10,7 @@ import json
 import math
 from collections.abc import Collection, Mapping
 
-from medtune.benchmarks.u2_bench.official.labels import MISSING, Mode, OfficialFailureError
-from medtune.benchmarks.u2_bench.official.values import Value, predicted_value
+from medtune.benchmarks.u2_bench.official.labels import MISSING, Mode, OfficialFailureError, Value, predicted_value
 from medtune.data.media.masks import NOT_VISIBLE, cell_of_point
 
 _KEYS: Mapping[str, str] = {"18": "EF", "27": "IMT", "50": "abdominal_circumference"}

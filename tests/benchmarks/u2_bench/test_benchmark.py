@@ -11,16 +11,14 @@ from sklearn.metrics import f1_score, precision_recall_fscore_support
 from medtune.benchmarks import find_benchmark, published
 from medtune.benchmarks.u2_bench import parsers as official_options
 from medtune.benchmarks.u2_bench import render, render_with_anatomy
+from medtune.benchmarks.u2_bench.metrics import u2_of
+from medtune.benchmarks.u2_bench.official import labels
 from medtune.benchmarks.u2_bench.official import rows as official_rows
-from medtune.benchmarks.u2_bench.official import values
 from medtune.benchmarks.u2_bench.official.labels import Reading, class_scores, read_position, read_row
-from medtune.benchmarks.u2_bench.official.score import EXACT_WEIGHTS, u2_score
-from medtune.benchmarks.u2_bench.parsers import parse, parse_number
-from medtune.benchmarks.u2_bench.reply_errors import KINDS, family, reply_type
-from medtune.benchmarks.u2_bench.sums_by_set import u2_of
+from medtune.benchmarks.u2_bench.official.rows import u2_score
+from medtune.benchmarks.u2_bench.parsers import KINDS, family, parse, parse_number, reply_type
 from medtune.benchmarks.u2_bench.tables import Paired, majority
-from medtune.benchmarks.u2_bench.tasks_and_sets import TASKS
-from medtune.benchmarks.u2_bench.weights_and_ranges import WEIGHTS
+from medtune.benchmarks.u2_bench.tasks_and_sets import EXACT_WEIGHTS, TASKS, WEIGHTS
 from medtune.data.media.masks import LOCATIONS, NINE_CELLS
 from medtune.data.types import Condition, Prediction, PredictionKey, Question
 from medtune.eval.parsed_reply import ParsedReply
@@ -96,7 +94,7 @@ def test_every_parser_reads_the_canonical_answers_back(name: str) -> None:
 def test_official_prepass_gives_an_option_or_nothing(reply: str) -> None:
     options = ["normal", " benign", "fetal brain", "4A"]
     assert official_options.extract_option(reply, options) in [*options, ""]
-    number = values.extract_number(reply, dataset="18")
+    number = labels.extract_number(reply, dataset="18")
     assert number == "null" or math.isfinite(float(number))
 
 
@@ -108,26 +106,13 @@ def test_no_truth_cell_crashes_the_grid(cell: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "read"),
     [
-        ("57.5", "57.5"),
-        ("about 57.5 %", "57.5"),
-        ("The ejection fraction is 57.5%.", "57.5"),
-        ("In image 2 it is 57.5", "57.5"),
-        ("EF: 57.5 (normal is above 50)", "57.5"),
-        ("1,200", "1200"),
-        ("-84", "-84"),
-        ("53.6 +/- 2", "53.6"),
-        ("50 to 60", None),
-        ("between 50 and 60 %", None),
-        ("50 % to 60 %", None),
-        ("10-12", None),
-        ("nan", None),
-        ("inf", None),
-        ("1e999", None),
-        ("", None),
-        ("none", None),
+        ("57.5", "57.5"), ("about 57.5 %", "57.5"), ("The ejection fraction is 57.5%.", "57.5"),
+        ("In image 2 it is 57.5", "57.5"), ("EF: 57.5 (normal is above 50)", "57.5"), ("1,200", "1200"), ("-84", "-84"),
+        ("53.6 +/- 2", "53.6"), ("50 to 60", None), ("between 50 and 60 %", None), ("50 % to 60 %", None),
+        ("10-12", None), ("nan", None), ("inf", None), ("1e999", None), ("", None), ("none", None),
         ("0.7 or 0.8", None),
     ],
-)
+)  # fmt: skip
 def test_numbers_are_read_by_a_policy_that_does_not_guess(reply: str, read: str | None) -> None:
     assert parse_number(reply, BY_TASK["CVE"]) == read
 
@@ -155,19 +140,12 @@ def test_a_missing_truth_is_compared_with_the_reply_as_it_stands_but_for_organs(
 
 def test_kinds_of_replies() -> None:
     kinds = [
-        ("DD", "Benign", "valid"),
-        ("DD", "B", "valid"),
-        ("DD", "It is benign.", "format_violation"),
-        ("DD", "An oval mass.", "explanatory"),
-        ("OD", "upper left", "valid"),
-        ("OD", "top left quadrant", "invalid_term"),
-        ("OD", "A fetus.", "deviation"),
-        ("CVE", "57.5", "valid"),
-        ("CVE", "57.5 %", "format_violation"),
-        ("CVE", "normal", "descriptive"),
-        ("RG", "A liver.", "valid"),
+        ("DD", "Benign", "valid"), ("DD", "B", "valid"), ("DD", "It is benign.", "format_violation"),
+        ("DD", "An oval mass.", "explanatory"), ("OD", "upper left", "valid"),
+        ("OD", "top left quadrant", "invalid_term"), ("OD", "A fetus.", "deviation"), ("CVE", "57.5", "valid"),
+        ("CVE", "57.5 %", "format_violation"), ("CVE", "normal", "descriptive"), ("RG", "A liver.", "valid"),
         ("RG", " ", "empty"),
-    ]
+    ]  # fmt: skip
     for task, reply, kind in kinds:
         assert reply_type(reply, BY_TASK[task]) == kind, reply
 

@@ -86,28 +86,13 @@ def test_there_are_fifty_scenarios_and_each_has_its_words() -> None:
 @pytest.mark.parametrize(
     ("task", "name", "dataset"),
     [
-        ("DD", "28", "28_1"),
-        ("DD", "28_1", "28_1"),
-        ("VRA", "28", "28"),
-        ("VRA", "28_class", "28"),
-        ("LL", "4", "04"),
-        ("LL", "04", "04"),
-        ("LL", "04_DDTI", "04"),
-        ("OD", "9", "09"),
-        ("VRA", "3", "03"),
-        ("DD", "74", "74is_normal"),
-        ("DD", "74is_normal", "74is_normal"),
-        ("VRA", "74is_visible", "74is_visible"),
-        ("VRA", "anatomy", "anatomy"),
-        ("VRA", "FPUS23", "10"),
-        ("OD", "HC18", "31"),
-        ("DD", "BUSI", "23"),
-        ("CVE", "CAMUS_ef", "18"),
-        ("CG", "11", None),
-        ("LL", "99_x", None),
-        ("DD", "unknown", None),
+        ("DD", "28", "28_1"), ("DD", "28_1", "28_1"), ("VRA", "28", "28"), ("VRA", "28_class", "28"), ("LL", "4", "04"),
+        ("LL", "04", "04"), ("LL", "04_DDTI", "04"), ("OD", "9", "09"), ("VRA", "3", "03"), ("DD", "74", "74is_normal"),
+        ("DD", "74is_normal", "74is_normal"), ("VRA", "74is_visible", "74is_visible"), ("VRA", "anatomy", "anatomy"),
+        ("VRA", "FPUS23", "10"), ("OD", "HC18", "31"), ("DD", "BUSI", "23"), ("CVE", "CAMUS_ef", "18"),
+        ("CG", "11", None), ("LL", "99_x", None), ("DD", "unknown", None),
     ],
-)
+)  # fmt: skip
 def test_data_sets_are_known_by_number_and_task(task: str, name: str, dataset: str | None) -> None:
     assert set_of_name(task, name) == dataset
 

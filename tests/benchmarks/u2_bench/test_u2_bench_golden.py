@@ -7,29 +7,24 @@ from typing import Any
 
 import pytest
 
-from medtune.benchmarks.u2_bench.official import values as official_values
+from medtune.benchmarks.u2_bench.official import labels as official_values
 from medtune.benchmarks.u2_bench.official.labels import (
     ClassScores,
     Mode,
     OfficialFailureError,
     Position,
     Reading,
+    Value,
+    ValueScores,
     class_scores,
     position_accuracy,
     read_position,
     read_row,
+    value_scores,
 )
-from medtune.benchmarks.u2_bench.official.score import (
-    EXACT_WEIGHTS,
-    Ids,
-    SetTables,
-    official_means,
-    official_score,
-    u2_score,
-)
-from medtune.benchmarks.u2_bench.official.values import Value, ValueScores, value_scores
+from medtune.benchmarks.u2_bench.official.rows import Ids, SetTables, official_means, official_score, u2_score
 from medtune.benchmarks.u2_bench.parsers import extract_option
-from medtune.benchmarks.u2_bench.weights_and_ranges import CASES, OPTIONS_SEEN, RANGES, TOLERANCE, WEIGHTS
+from medtune.benchmarks.u2_bench.tasks_and_sets import CASES, EXACT_WEIGHTS, OPTIONS_SEEN, RANGES, TOLERANCE, WEIGHTS
 from medtune.data.media import masks
 from tests.benchmarks.u2_bench.official_truth_cells import read_value, true_position, truth_column, unused_cell_of
 from tests.eval.golden import close, recorded

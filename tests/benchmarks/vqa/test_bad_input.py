@@ -10,7 +10,7 @@ import pytest
 
 from medtune.data.raw.row_errors import TableOptions
 from medtune.trainer.commands.cli import main
-from tests.benchmarks.vqa.tables import pictures, read, read_text
+from tests.benchmarks.vqa.own_data import pictures, read, read_text
 
 Capture = pytest.CaptureFixture[str]
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from medtune.benchmarks import find_source
 from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.write import prepare
-from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.folder import split_named, splits_of_files
+from medtune.data.raw.hub_rows import HubId
 from medtune.data.raw.row_errors import TableOptions
 from medtune.data.raw.source import Source
-from medtune.data.raw.split_names import split_named, splits_of_files
 from medtune.data.types import SPLITS
-from tests.benchmarks.vqa.tables import pictures, read, read_text
+from tests.benchmarks.vqa.own_data import pictures, read, read_text
 
 NAMES = {"train": ("train", "Training"), "val": ("val", "valid", "dev", "validation"), "test": ("test", "TEST")}
 Rows = Sequence[tuple[int, str]]
@@ -112,15 +112,10 @@ def _classes(folder: Path, rows: Rows) -> None:
 
 
 LAYOUTS: dict[str, tuple[str, Callable[[Path, Rows], None]]] = {
-    "a column": ("table", _csv_column),
-    "names of files": ("table", _csv_files),
-    "ms-swift": ("ms_swift", _swift),
-    "a column of ms-swift": ("ms_swift", _swift_column),
-    "LLaMA-Factory": ("llama_factory", _factory),
-    "saved data set": ("hf", _saved),
-    "a copy of a hub repository": ("hf", _hub),
-    "folders": ("image_folder", _classes),
-}
+    "a column": ("table", _csv_column), "names of files": ("table", _csv_files), "ms-swift": ("ms_swift", _swift),
+    "a column of ms-swift": ("ms_swift", _swift_column), "LLaMA-Factory": ("llama_factory", _factory),
+    "saved data set": ("hf", _saved), "a copy of a hub repository": ("hf", _hub), "folders": ("image_folder", _classes),
+}  # fmt: skip
 SPLIT_OF = st.lists(st.sampled_from(SPLITS), min_size=12, max_size=24).filter(
     lambda said: min(said.count("train"), said.count("test")) > 2
 )

@@ -3,12 +3,17 @@
 import json
 from pathlib import Path
 
+import datasets
 import pytest
 
+from medtune.benchmarks import find_source
 from medtune.benchmarks.vqa.columns import columns_of
+from medtune.data.prepared.read import Prepared
+from medtune.data.prepared.write import prepare
 from medtune.data.raw.row_errors import TableOptions
-from medtune.data.types import Turn
-from tests.benchmarks.vqa.tables import pictures, read, read_text
+from medtune.data.raw.source import SourceTable
+from medtune.data.types import SPLITS, Turn
+from tests.benchmarks.vqa.own_data import pictures, read, read_text
 
 
 @pytest.mark.parametrize(
@@ -189,3 +194,124 @@ def test_columns_that_may_tell_who_a_patient_is_become_no_facets_by_themselves(t
 def test_a_patient_whose_number_pandas_wrote_with_a_point_is_the_same_patient(tmp_path: Path) -> None:
     table = read_text(tmp_path, "question,answer,patient\nq,a,7\nr,a,7.0\ns,a,P1.0\nt,a,1.5\n")
     assert [question.patient_id for question in table.questions] == ["7", "7", "P1.0", "1.5"]
+
+
+_ASKED = TableOptions(question="What is it?")
+
+
+def _read(folder: Path, names: list[str], *, source: str, more: dict[str, list[object]] | None = None) -> SourceTable:
+    features = {"label": datasets.ClassLabel(names=names)}
+    rows = datasets.Dataset.from_dict({"label": [0, 1]}, features=datasets.Features(features))
+    for name, cells in (more or {}).items():
+        rows = rows.add_column(name, cells)
+    if source == "hf":
+        rows.save_to_disk(folder / "saved")
+        return read(folder / "saved", _ASKED, name="hf")
+    rows.to_parquet(folder / "rows.parquet")
+    return read(folder / "rows.parquet", _ASKED)
+
+
+@pytest.mark.parametrize("source", ["hf", "table"])
+def test_class_names_are_the_options(tmp_path: Path, source: str) -> None:
+    first, second = _read(tmp_path, ["benign", "malignant", "normal"], source=source).questions
+    assert (first.answer, second.answer) == ("benign", "malignant")
+    assert {first.answer_kind, second.answer_kind} == {"choice"}
+    assert sorted(first.options) == sorted(second.options) == ["benign", "malignant", "normal"]
+    assert first.text == "What is it?"
+
+
+def test_classes_called_yes_and_no_stay_yes_and_no(tmp_path: Path) -> None:
+    found = _read(tmp_path, ["No", "Yes"], source="hf").questions
+    assert [(q.answer, q.answer_kind, q.options) for q in found] == [
+        ("no", "yes_no", ("yes", "no")),
+        ("yes", "yes_no", ("yes", "no")),
+    ]
+
+
+def test_options_of_the_row_come_first(tmp_path: Path) -> None:
+    own: dict[str, list[object]] = {"options": [["benign", "cyst"], ["malignant", "cyst"]]}
+    found = _read(tmp_path, ["benign", "malignant", "normal"], source="hf", more=own).questions
+    assert [q.options for q in found] == [("benign", "cyst"), ("malignant", "cyst")]
+
+
+def _prepared(raw: Path, *, name: str = "table") -> Prepared:
+    return prepare(find_source(name), benchmark="vqa", root=raw, out=raw.parent / "out")
+
+
+def _splits(prepared: Prepared) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for split in SPLITS:
+        for question in prepared.questions(split):
+            found.setdefault(" ".join(question.text.casefold().split()), set()).add(split)
+    return found
+
+
+def test_the_same_question_is_drawn_into_one_split(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    rows = [f"{'What' if n % 3 else 'what '} is sign {n % 20}?,answer {n},liver {n % 20},colon" for n in range(80)]
+    rows = [row.replace(f"answer {n}", "AB"[n // 20 % 2]) for n, row in enumerate(rows)]
+    (tmp_path / "raw" / "data.csv").write_text("\n".join(["question,answer,A,B", *rows]))
+    splits = _splits(_prepared(tmp_path / "raw"))
+    assert {split for of in splits.values() for split in of} == set(SPLITS)
+    assert [len(of) for of in splits.values()] == [1] * 20
+
+
+def test_the_same_question_with_other_options_or_of_patients_is_drawn_apart(tmp_path: Path) -> None:
+    for name, header, end in (("options", "A,B", "liver {n},colon"), ("patients", "patient,ward", "p{n},w")):
+        raw = tmp_path / name / "raw"
+        raw.mkdir(parents=True)
+        rows = [f"What is it?,{'A' if name == 'options' else 'yes'},{end.format(n=n)}" for n in range(20)]
+        (raw / "data.csv").write_text("\n".join([f"question,answer,{header}", *rows]))
+        assert _splits(_prepared(raw)) == {"what is it?": set(SPLITS)}
+
+
+def test_a_split_of_the_data_is_kept_where_questions_repeat(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    rows = [f"What is it?,yes,{split}" for split in SPLITS]
+    (tmp_path / "raw" / "data.csv").write_text("\n".join(["question,answer,split", *rows]))
+    prepared = _prepared(tmp_path / "raw")
+    assert [prepared.num_questions(split) for split in SPLITS] == [1, 1, 1]
+
+
+def test_the_turns_of_a_conversation_without_media_are_drawn_into_one_split(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    rows = [{"query": f"And now {n}?", "response": "a", "history": [[f"What is {n}?", "b"]]} for n in range(20)]
+    (tmp_path / "raw" / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    splits = _splits(_prepared(tmp_path / "raw", name="ms_swift"))
+    assert len(splits) == 40
+    assert all(splits[f"and now {n}?"] == splits[f"what is {n}?"] for n in range(20))
+
+
+_NOTE = "the answers are TRUE or FALSE, and are read as yes or no"
+
+
+@pytest.mark.parametrize("cells", [("TRUE", "FALSE"), ("true", "False"), ("False", "False")])
+def test_a_column_of_truth_values_is_yes_or_no(tmp_path: Path, cells: tuple[str, str]) -> None:
+    table = read_text(tmp_path, f"question,answer\nq,{cells[0]}\nr,{cells[1]}\n")
+    (tmp_path / "rows.json").write_text(
+        f'[{{"question": "q", "answer": {cells[0].lower()}}}, {{"question": "r", "answer": {cells[1].lower()}}}]'
+    )
+    same = read(tmp_path / "rows.json")
+    said, wanted = ([(q.answer, q.options, q.answer_kind, q.facets) for q in each.questions] for each in (table, same))
+    assert said == wanted
+    assert _NOTE in table.notes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "question,answer\nq,TRUE\nr,liver\n",
+        "question,answer\nq,TRUE\nr,yes\n",
+        "question,answer,answer_type\nq,TRUE,open\n",
+        "question,answer,A,B\nq,TRUE,TRUE,FALSE\n",
+    ],
+)
+def test_other_answers_stay_what_they_are(tmp_path: Path, text: str) -> None:
+    table = read_text(tmp_path, text)
+    assert table.questions[0].answer == "TRUE"
+    assert _NOTE not in table.notes
+
+
+def test_a_truth_value_that_is_said_to_be_yes_or_no(tmp_path: Path) -> None:
+    table = read_text(tmp_path, "question,answer,answer_type\nq,TRUE,yes/no\nr,liver,open\n")
+    assert [(q.answer, q.answer_kind) for q in table.questions] == [("yes", "yes_no"), ("liver", "text")]

@@ -10,10 +10,12 @@ import pytest
 
 from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.vqa_rad.sources.vqa_rad import PAIR, PUBLIC, release_note
+from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.write import prepare
-from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.hub_rows import HubId
 from medtune.data.raw.source import SourceTable
 from medtune.eval.data_label import label_of
+from medtune.trainer.commands.cli import main
 from tests.benchmarks.short_answers.real_questions import real_questions
 from tests.examples import write_example
 from tests.examples.drawn_images import drawn_image
@@ -132,35 +134,6 @@ def test_a_release_without_test_or_train_rows_is_refused(tmp_path: Path, split: 
         read(folder, tmp_path / "s")
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"answer_type": "BOTH"}, "field 'answer_type': wanted OPEN or CLOSED, got 'BOTH'"),
-        ({"question_type": "PRES, XYZ"}, "field 'question_type': wanted types among"),
-        ({"answer": None}, "field 'answer': wanted a text or a number"),
-        ({"image_name": "no.jpg"}, "field 'image_name': there is no such image file"),
-        ({"image_name": "../testset.json"}, "field 'image_name': wanted the name of a file"),
-        ({"question": " "}, "field 'question': wanted a text"),
-    ],
-)
-def test_a_bad_row_is_rejected_by_name_and_the_others_stay(tmp_path: Path, change: Cells, said: str) -> None:
-    folder = example(tmp_path / "raw")
-    rows = rows_of(folder, "trainset.json")
-    whole = len(read(folder, tmp_path / "a").questions)
-    (folder / "trainset.json").write_text(json.dumps([{**rows[0], **change}, *rows[1:]]), "utf-8")
-    table = read(folder, tmp_path / "b")
-    assert len(table.questions) == whole - 1
-    assert f"trainset.json, number 1, {said}" in str(table.rejects[0])
-
-
-def test_a_row_without_a_column_names_those_that_are_there(tmp_path: Path) -> None:
-    folder = example(tmp_path / "raw")
-    rows = rows_of(folder, "testset.json")
-    del rows[0]["image_name"]
-    (folder / "testset.json").write_text(json.dumps(rows), "utf-8")
-    assert "there is no such column, only answer, answer_type" in str(read(folder, tmp_path / "s").rejects[0])
-
-
 @pytest.mark.parametrize(("text", "said"), [("{", "broken JSON"), ('{"a": 1}', "wanted a JSON list of rows, got dict")])
 def test_a_broken_file_is_an_error(tmp_path: Path, text: str, said: str) -> None:
     folder = example(tmp_path / "raw")
@@ -231,3 +204,46 @@ def test_the_hubs_form_is_read_from_a_mirror(tmp_path: Path, by_id: bool) -> Non
     notes = " ".join(prepared.manifest.notes)
     assert "release: unknown, with 24 train and 8 test rows" in notes
     assert "closed questions: those with the answer yes or no" in notes
+
+
+TINY = (
+    "model.name=nano_pocket", "train.precision=32-true", "train.max_steps=2", "train.batch_size=4",
+    "train.micro_batch_size=4", "eval.every_steps=2", "eval.val_questions=8", "eval.max_new_tokens=4",
+    "log.wandb=disabled",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_real_files_to_the_report(shared_real: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, run = tmp_path / "prepared", tmp_path / "run"
+    raw = str(shared_real / "vqa_rad")
+    assert main(["prepare", "vqa_rad", "--from", raw, "--out", str(out), "--limit", "12"]) == 0
+    said = capsys.readouterr().out
+    assert "LEAKS of the data's own split, which is kept" in said
+    num_test = open_prepared(out).num_questions("test")
+    assert open_prepared(out).manifest.split_leaks["image"] == num_test
+    settings = ["--set", f"data.root={out}", *TINY]
+    assert main(["validate", "pocket_vqa_rad_lora", *settings]) == 0
+    leaks = f"of {num_test} test questions {num_test} about a shared image"
+    assert f"leaks of the data's own split: {leaks}" in capsys.readouterr().out
+    assert main(["run", "pocket_vqa_rad_lora", "--out", str(run), *settings]) == 0
+    results = json.loads((run / "results.json").read_text("utf-8"))
+    assert results["primary"]["name"] == "closed_accuracy"
+    assert leaks in results["split_leaks"]
+    for phase in ("zero_shot", "final"):
+        found = results["phases"][phase]
+        assert 0 <= found["overall"]["value"] <= 1
+        assert found["overall"]["baselines"]["majority"] is not None
+        assert set(found["metrics"]["image"]["stated"]) == {"closed_accuracy", "exact_match", "token_f1", "open_recall"}
+    blind = results["phases"]["final"]["overall"]["baselines"]
+    assert blind["text_only"] is not None
+    assert blind["other_image"] is not None
+    report = (run / "report.html").read_text("utf-8")
+    assert "Training holds what the test asks about" in report
+    assert "MedEvalKit, no judge" in report
+    predictions = run / "final" / "predictions.jsonl"
+    capsys.readouterr()
+    assert main(["score", "vqa_rad", "--predictions", str(predictions), "--questions", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "The same replies by the rules of other tools" in said
+    assert leaks in said

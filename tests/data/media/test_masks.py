@@ -97,18 +97,11 @@ def test_outer_box_of_a_rectangle_is_the_rectangle(x0: int, y0: int, width: int,
 @pytest.mark.parametrize(
     ("centre", "cell"),
     [
-        ((44, 44), "upper left"),
-        ((45, 44), "upper center"),
-        ((54, 44), "upper center"),
-        ((55, 44), "upper right"),
-        ((44, 45), "middle left"),
-        ((50, 50), "center"),
-        ((55, 54), "middle right"),
-        ((10, 55), "lower left"),
-        ((45, 55), "lower center"),
-        ((99, 99), "lower right"),
+        ((44, 44), "upper left"), ((45, 44), "upper center"), ((54, 44), "upper center"), ((55, 44), "upper right"),
+        ((44, 45), "middle left"), ((50, 50), "center"), ((55, 54), "middle right"), ((10, 55), "lower left"),
+        ((45, 55), "lower center"), ((99, 99), "lower right"),
     ],
-)
+)  # fmt: skip
 def test_nine_cells_cut_at_45_and_55_percent(centre: tuple[int, int], cell: str) -> None:
     x, y = centre
     assert cell_of_box(Box(x - 1, y - 1, x + 1, y + 1), 100, 100) == cell

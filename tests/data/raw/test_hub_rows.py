@@ -7,9 +7,10 @@ from pathlib import Path
 
 import datasets
 import pytest
+from huggingface_hub import errors
 
-from medtune.data.raw.hub_id import HubId, parsed_hub_id
-from medtune.data.raw.hub_rows import RowSet, file_rows, hub_rows
+from medtune.data.raw.hub_rows import HubId, RowSet, file_rows, hub_rows, parsed_hub_id
+from medtune.data.raw.media_bytes import hub_folder
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 
@@ -150,10 +151,54 @@ def test_reading_loads_no_torch(tmp_path: Path) -> None:
     datasets.Dataset.from_dict({"q": ["what?"]}).to_parquet(tmp_path / "copy" / "a.parquet")
     say = (
         "import sys; from pathlib import Path; from medtune.data.raw.hub_rows import file_rows, hub_rows\n"
-        "from medtune.data.raw.hub_id import HubId; from datasets import config\n"
+        "from medtune.data.raw.hub_rows import HubId; from datasets import config\n"
         "folder = Path(sys.argv[1]); there = config.TORCH_AVAILABLE; hub = HubId(str(folder / 'copy'))\n"
         "sets = [file_rows(folder / 'a.csv', name='a'), *hub_rows(hub), *hub_rows(hub, stream=True)]\n"
         "print(sum(1 for each in sets for _ in each.rows()), 'torch' in sys.modules, config.TORCH_AVAILABLE == there)"
     )
     ran = subprocess.run([sys.executable, "-c", say, str(tmp_path)], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["3", "False", "True"]
+
+
+@pytest.mark.parametrize(
+    ("raised", "shown", "said"),
+    [
+        (errors.HFValidationError("bad id"), FileNotFoundError, "hf:a/b: the hub shows no such data set"),
+        (errors.LocalEntryNotFoundError("offline"), ValueError, r"hf:a/b: x\.csv cannot be downloaded.*hf:FOLDER"),
+        (OSError("no route"), ValueError, r"not in the cache\. Check the network"),
+    ],
+)
+def test_what_the_hub_refuses_is_said(
+    raised: Exception, shown: type[Exception], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> str:
+        raise raised
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
+    with pytest.raises(shown, match=said):
+        hub_folder(HubId("a/b"), ["x.csv"])
+
+
+def test_only_the_files_that_are_needed_are_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = []
+
+    def fetch(*names: object, **settings: object) -> str:
+        asked.append((*names, settings["allow_patterns"], settings["repo_type"], settings["revision"]))
+        return str(tmp_path)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+    (tmp_path / "x.csv").write_text("a\n")
+    assert hub_folder(HubId("a/b", revision="v1"), ["x.csv", "x.zip"]) == tmp_path
+    assert asked == [("a/b", ["x.csv", "x.zip"], "dataset", "v1")]
+
+
+def test_a_data_set_with_none_of_the_files_is_another_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: str(tmp_path / "snapshot"))
+    with pytest.raises(FileNotFoundError, match=r"hf:a/b: this data set holds none of x\.csv, x\.zip"):
+        hub_folder(HubId("a/b"), ["x.csv", "x.zip"])
+
+
+def test_a_folder_is_a_copy_and_a_configuration_is_refused(tmp_path: Path) -> None:
+    assert hub_folder(HubId(str(tmp_path)), ["x.csv"]) == tmp_path
+    with pytest.raises(ValueError, match="have no configuration"):
+        hub_folder(HubId("a/b", config="c"), ["x.csv"])

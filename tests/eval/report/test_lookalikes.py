@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import find_benchmark, paper_of
-from medtune.data.prepared.lookalikes.found import TRAIN_TWIN
+from medtune.data.prepared.lookalikes import TRAIN_TWIN
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import SPLITS, MediaGroup, Question
 from medtune.eval.audit.findings import findings_of

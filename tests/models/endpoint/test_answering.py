@@ -15,7 +15,7 @@ import pytest
 
 from medtune.data.media.images import Size
 from medtune.data.media.load import load_media, media_shape
-from medtune.data.media.volumes.slices import axial_pictures
+from medtune.data.media.volumes.read import axial_pictures
 from medtune.data.types import (
     MEDIA_MARK,
     Image,

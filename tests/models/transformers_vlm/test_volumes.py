@@ -9,7 +9,7 @@ import torch
 
 from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.media.volumes.geometry import affine_of
-from medtune.data.media.volumes.slices import SLICES, VIDEO
+from medtune.data.media.volumes.read import SLICES, VIDEO
 from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Request, Volume
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled

@@ -12,7 +12,7 @@ import pytest
 from av.video.frame import VideoFrame
 
 from medtune.benchmarks.facets import DURATION_BINS
-from medtune.benchmarks.rexsonovqa.sources.rexsonovqa import video_segments
+from medtune.benchmarks.rexsonovqa.sources import rexsonovqa
 from medtune.data.prepared.read import open_prepared
 from medtune.trainer.commands.cli import main
 
@@ -48,9 +48,9 @@ def write_video(path: Path, length_s: float, seed: int) -> None:
 def test_real_questions_to_the_report(shared_real: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     raw, out, run = tmp_path / "raw", tmp_path / "prepared", tmp_path / "run"
     shutil.copytree(shared_real / "rexsonovqa" / "benchmark_questions", raw / "benchmark_questions")
-    shutil.copy(shared_real / "rexsonovqa" / video_segments.METADATA, raw)
+    shutil.copy(shared_real / "rexsonovqa" / rexsonovqa.METADATA, raw)
     ends: dict[str, float] = {}
-    for segment in video_segments.read_segments(raw / video_segments.METADATA).values():
+    for segment in rexsonovqa.read_segments(raw / rexsonovqa.METADATA).values():
         ends[segment.video] = max(ends.get(segment.video, 0), segment.end_s or 0)
     (raw / "videos").mkdir()
     for seed, (video, end_s) in enumerate(ends.items()):

@@ -23,7 +23,6 @@ MARKED = {"normal": TISSUE, "benign": "benign lesion", "malignant": "malignant l
 
 
 def source() -> Source:
-    """Returns the source."""
     return Source(
         title="BUSI, breast ultrasound images",
         licence=LICENCE,
@@ -35,18 +34,6 @@ def source() -> Source:
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns the questions of three tasks about the images in a folder.
-
-    - diagnosis: whether the image shows normal tissue, a benign or a malignant lesion. No box is drawn.
-    - lesion_localisation: in which of nine cells the centre of the smallest box around all lesions lies, or "not
-      visible".
-    - red_box_grounding: what the red box marks. The box is the smallest around the largest connected lesion, so that
-      it holds one lesion. A normal image gets the box of a lesion in another image, drawn by seed, at the same relative
-      place and size. The place and the size of a box therefore do not tell tissue from lesions.
-
-    Only the diagnosis is asked about an image that is not measurable (a further mask has another size), and about a
-    normal image if no image of the folder has a lesion box.
-    """
     folder = raw_folder(root, holds="the BUSI folders benign, malignant and normal")
     cases, notes, rejects = busi_cases(folder)
     donors = [case for case in cases if case.largest is not None]

@@ -12,6 +12,7 @@ Source: cuhksz-nlp/R2Gen@5a2e63f, modules/datasets.py (the layout) and README.md
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,7 +45,6 @@ class _Row(NamedTuple):
 
 
 def source() -> Source:
-    """Returns the source."""
     return Source(
         title="IU X-ray, R2Gen's split",
         licence=LICENCE,
@@ -52,14 +52,10 @@ def source() -> Source:
         provenance="released",
         patient_unit=PATIENT_UNIT,
         read=_read,
-        read_questions=_read_questions,
+        read_questions=partial(_read, needs_media=False),
         keeps_leaks=True,
         text_unit="report",
     )
-
-
-def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    return _read(root, seed, scratch, needs_media=False)
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:

@@ -11,6 +11,7 @@ Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/IU_XRAY/IU_XRAY.py and da
 """
 
 import json
+from functools import partial
 from pathlib import Path
 
 from medtune.benchmarks.iu_xray.studies import (
@@ -42,13 +43,9 @@ def source() -> Source:
         provenance="released",
         patient_unit=PATIENT_UNIT,
         read=_read,
-        read_questions=_read_questions,
+        read_questions=partial(_read, needs_media=False),
         test_only=True,
     )
-
-
-def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    return _read(root, seed, scratch, needs_media=False)
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:

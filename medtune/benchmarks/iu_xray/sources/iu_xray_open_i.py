@@ -11,6 +11,7 @@ Source: Open-i, NLMCXR_reports.tgz and NLMCXR_png.tgz; Demner-Fushman et al. 201
 
 import re
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -34,7 +35,6 @@ _NORMAL, _NOT_INDEXED = "normal", "no indexing"
 
 
 def source() -> Source:
-    """Returns the source."""
     return Source(
         title="IU X-ray, the files of Open-i",
         licence=LICENCE,
@@ -42,12 +42,8 @@ def source() -> Source:
         provenance="released",
         patient_unit=PATIENT_UNIT,
         read=_read,
-        read_questions=_read_questions,
+        read_questions=partial(_read, needs_media=False),
     )
-
-
-def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    return _read(root, seed, scratch, needs_media=False)
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:

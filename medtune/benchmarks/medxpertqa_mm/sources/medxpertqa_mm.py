@@ -18,13 +18,13 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from string import ascii_uppercase
 
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.hub_id import HubId
-from medtune.data.raw.hub_rows import Row
-from medtune.data.raw.releases.stored_files import StoredFiles, hub_folder, stored_files
+from medtune.data.raw.hub_rows import HubId, Row
+from medtune.data.raw.media_bytes import StoredFiles, hub_folder, stored_files
 from medtune.data.raw.row_errors import Place, read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
 from medtune.data.types import MediaRef, Question
@@ -44,7 +44,6 @@ CHOICES = "Answer Choices:"
 
 
 def source() -> Source:
-    """Returns the source."""
     return Source(
         title="MedXpertQA MM",
         licence="MIT",
@@ -52,7 +51,7 @@ def source() -> Source:
         provenance="released",
         patient_unit="the question, because each is about a patient of its own",
         read=_read,
-        read_questions=_read_questions,
+        read_questions=partial(_read, needs_media=False),
         read_hub=_read_hub,
         test_only=True,
         answer_in=_answer_in,
@@ -67,7 +66,7 @@ class _Reader:
     counts: Counter[str] = field(default_factory=Counter)
 
     def question(self, row: Row) -> Question:
-        number, options = _text(row, "id"), _options(row)
+        number, options = row.text("id"), _options(row)
         label = row.values.get("label")
         letter = label[0] if isinstance(label, list) and len(label) == 1 else label
         if not isinstance(letter, str) or letter not in options:
@@ -75,7 +74,9 @@ class _Reader:
         names = _image_names(row)
         if number in self.media:
             raise row.place.error("an earlier row has this id too", field="id")
-        self.media[number] = tuple(MediaRef(self._image(row.place, name)) for name in names)
+        self.media[number] = tuple(
+            self.images.image(name, row.place, "images", needed=self.needs_media) for name in names
+        )
         return Question(
             id=number,
             media_id=number,
@@ -85,15 +86,15 @@ class _Reader:
             answer_kind="choice",
             patient_id=number,
             facets={
-                "task": _text(row, "medical_task"),
-                "question_type": _text(row, "question_type"),
-                "body_system": _text(row, "body_system"),
+                "task": row.text("medical_task"),
+                "question_type": row.text("question_type"),
+                "body_system": row.text("body_system"),
                 "images": str(len(names)),
             },
         )
 
     def _asked(self, row: Row, options: Mapping[str, str]) -> str:
-        said = _text(row, "question")
+        said = row.text("question")
         asked, mark, listed = said.rpartition(CHOICES)
         wanted = " ".join(f"({letter}) {text}" for letter, text in options.items())
         if mark and asked.strip() and " ".join(listed.split()) == " ".join(wanted.split()):
@@ -101,16 +102,6 @@ class _Reader:
             return asked.strip()
         self.counts["questions do not end with their options, and were taken as they are"] += 1
         return said
-
-    def _image(self, place: Place, name: str) -> Path:
-        try:
-            found = self.images.find(name)
-        except ValueError as error:
-            raise place.error(str(error), field="images") from error
-        path = self.images.root / self.images.folders[0] / name
-        if found is None and self.needs_media:
-            raise place.error("there is no image", field="images", media=path)
-        return found or path
 
 
 def _answer_in(fields: Mapping[str, str], question: Question) -> str | None:
@@ -123,10 +114,6 @@ def _read_hub(hub: HubId, seed: int, scratch: Path) -> SourceTable:
     if hub.config not in (None, CONFIG):
         raise ValueError(f"{hub}: wanted the configuration {CONFIG}, the other has no images.")
     return _read(hub_folder(hub._replace(config=None), (TEST, ARCHIVE)), seed, scratch)
-
-
-def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    return _read(root, seed, scratch, needs_media=False)
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
@@ -179,10 +166,3 @@ def _image_names(row: Row) -> list[str]:
     if not names or not all(isinstance(name, str) and name for name in names):
         raise row.place.error(f"wanted a list of one or more images, got {said!r}", field="images")
     return [str(name) for name in names]
-
-
-def _text(row: Row, column: str) -> str:
-    said = row.values.get(column)
-    if not isinstance(said, str) or not said.strip():
-        raise row.place.error(f"wanted a text, got {said!r}", field=column)
-    return said.strip()

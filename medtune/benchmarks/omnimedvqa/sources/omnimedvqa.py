@@ -17,12 +17,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from string import ascii_uppercase
 
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.hub_rows import Row
-from medtune.data.raw.releases.stored_files import StoredFiles, hub_folder, stored_files
+from medtune.data.raw.media_bytes import StoredFiles, hub_folder, stored_files
 from medtune.data.raw.row_errors import Place, read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
 from medtune.data.types import MediaRef, Question
@@ -40,7 +41,6 @@ _WORDS = re.compile(r"[\W_]+")
 
 
 def source() -> Source:
-    """Returns the source."""
     return Source(
         title="OmniMedVQA, open-access part",
         licence="of each of its source sets; the release states none of its own",
@@ -48,7 +48,7 @@ def source() -> Source:
         provenance="released",
         patient_unit="the image, because the release names no patients",
         read=_read,
-        read_questions=_read_questions,
+        read_questions=partial(_read, needs_media=False),
         read_hub=lambda hub, seed, scratch: _read(hub_folder(hub, (ARCHIVE,)), seed, scratch),
         test_only=True,
     )
@@ -67,7 +67,7 @@ class _Reader:
         answer = self._answer(row, options)
         image = _text(row, "image_path")
         if image not in self.media:
-            self.media[image] = (MediaRef(self._image(row.place, image)),)
+            self.media[image] = (self.images.image(image, row.place, "image_path", needed=self.needs_media),)
         said = row.values.get(STATED)
         return Question(
             id=self._id(row),
@@ -109,19 +109,6 @@ class _Reader:
         name = next((name for name in _MODALITIES if name in row.values), _MODALITIES[0])
         self.counts["rows state their modality in the field 'modality'"] += name == _MODALITIES[1]
         return _text(row, name)
-
-    def _image(self, place: Place, name: str) -> Path:
-        try:
-            found = self.images.find(name)
-        except ValueError as error:
-            raise place.error(str(error), field="image_path") from error
-        if found is None and self.needs_media:
-            raise place.error("there is no image", field="image_path", media=self.images.root / name)
-        return found or self.images.root / name
-
-
-def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    return _read(root, seed, scratch, needs_media=False)
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:

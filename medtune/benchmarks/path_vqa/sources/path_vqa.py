@@ -12,16 +12,17 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from medtune.benchmarks.short_answers.hub_form import hub_form_table, is_hub_copy
 from medtune.benchmarks.short_answers.released_answers import (
     RELEASED,
     ReleasedRow,
+    hub_form_table,
+    is_hub_copy,
     released_answer,
     released_rows,
     tidy,
 )
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.hub_rows import HubId
 from medtune.data.raw.row_errors import ReadRows, read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
 from medtune.data.types import SPLITS, MediaRef, Question, Split
@@ -38,7 +39,6 @@ URL = "https://github.com/UCSD-AI4H/PathVQA"
 
 
 def source() -> Source:
-    """Returns the source."""
     return Source(
         title="PathVQA",
         licence="MIT (repository); images and captions belong to the publishers of two textbooks and to PEIR",

@@ -139,12 +139,7 @@ def _measured(line: Line) -> dict[str, float]:
 
 
 def read_head(pair: Pair) -> Head:
-    """Returns the filled head of a pair.
-
-    Raises:
-        RowError: The image or the outline cannot be read, or the outline is open, empty or of another size than the
-            image.
-    """
+    """Returns the filled head of a pair."""
     with pair.place.reject_broken(pair.image):
         size = image_size(pair.image)
     with pair.place.reject_broken(pair.mask):

@@ -22,13 +22,9 @@ from medtune.data.raw.row_errors import Place, read_rows
 FLAT = "labels.csv"
 RELEASED = "resume.csv"
 PLANES = (
-    "Biparietal standard plane",
-    "Abdominal standard plane",
-    "Heart standard plane",
-    "Spine standard plane",
-    "Femur standard plane",
-    "No plane",
-)
+    "Biparietal standard plane", "Abdominal standard plane", "Heart standard plane", "Spine standard plane",
+    "Femur standard plane", "No plane",
+)  # fmt: skip
 TITLE = "PBF-US1, fetal phantom planes"
 PATIENT_UNIT = (
     "a study (one sweep over the phantom) where resume.csv names it; with labels.csv one frame stands for one patient, "

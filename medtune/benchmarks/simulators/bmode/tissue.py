@@ -1,16 +1,19 @@
 """The acoustic properties of tissues, and the maps of these properties along the scan lines of an image.
 
+A small model of B-mode physics turns these maps into grey values.
+
 Legend of array names: D depth samples, L scan lines.
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import gaussian_filter, zoom
+from scipy.fft import fft, fftfreq, ifft
+from scipy.ndimage import gaussian_filter, gaussian_filter1d, zoom
 
-from medtune.benchmarks.simulators.bmode.device import Device
-from medtune.benchmarks.simulators.bmode.shapes import Millimetres, Pose, Shape, beyond, blob, overlap
+from medtune.benchmarks.simulators.bmode.device import Beams, Device, Millimetres, Pose, Shape, beyond, blob, overlap
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,3 +195,177 @@ class Patient:
     device: Device
     size: float
     wall_mm: float
+
+
+SPEED_MM_PER_US = 1.54
+PULSE_CYCLES = 2.0
+COMPENSATED_ATTENUATION = 0.35
+SPECULAR_DB = 3.0
+INTERFACE_ROUGHNESS = 0.4
+DISPLAY_BLUR = (1.1, 0.6)
+_PAD_LINES = 24
+
+
+def axial_sigma_mm(*, frequency_mhz: float) -> float:
+    """Returns the axial standard deviation of the point-spread function's amplitude, in mm.
+
+    Source:
+        Pulse-echo axial resolution is half the pulse length, N c / (2 f) (Szabo 2014, section 10.5); taken as FWHM.
+    """
+    return PULSE_CYCLES * SPEED_MM_PER_US / frequency_mhz / 2 / 2.355
+
+
+def lateral_sigma_mm(
+    path_mm_D: NDArray[np.float32], *, frequency_mhz: float, aperture_mm: float, focus_mm: float
+) -> NDArray[np.float32]:
+    """Returns the lateral standard deviation of the point-spread function's amplitude at each depth, in mm.
+
+    Args:
+        path_mm_D: The distance from the probe along the scan line, for each depth.
+        frequency_mhz: Centre frequency.
+        aperture_mm: Width of the part of the probe that sends and receives.
+        focus_mm: The distance at which the beam is focused.
+
+    Source:
+        Focal beam width (FWHM) 1.2 lambda F and depth of field 7.1 lambda F^2 with F = focus / aperture
+        (Szabo 2014, section 6.6); away from the focus the width grows as that of a Gaussian beam.
+    """
+    wavelength_mm, f_number = SPEED_MM_PER_US / frequency_mhz, focus_mm / aperture_mm
+    field_mm = 7.1 * wavelength_mm * f_number**2
+    spread_D = np.sqrt(1 + ((path_mm_D - focus_mm) / field_mm) ** 2)
+    return np.asarray(1.2 * wavelength_mm * f_number / 2.355 * spread_D, dtype=np.float32)
+
+
+def point_spread(
+    field_DL: NDArray[np.complex64],
+    *,
+    axial_samples: float,
+    lateral_samples_D: NDArray[np.float32],
+) -> NDArray[np.complex64]:
+    """Returns the field blurred by a Gaussian along the scan lines, and across them by a Gaussian for each depth.
+
+    Args:
+        field_DL: Demodulated echo sources, (depth, lines).
+        axial_samples: Standard deviation along the line, in samples.
+        lateral_samples_D: Standard deviation across, in lines, for each depth.
+
+    Returns:
+        The blurred field, scaled so that the mean power of independent echo sources does not change.
+    """
+    padded_DL = np.pad(field_DL, ((0, 0), (_PAD_LINES, _PAD_LINES)), mode="reflect")
+    frequency_L = fftfreq(padded_DL.shape[1]).astype(np.float32)
+    transfer_DL = np.exp(-2 * (np.pi * lateral_samples_D[:, None] * frequency_L) ** 2)
+    transfer_DL /= np.sqrt((transfer_DL**2).mean(axis=1, keepdims=True))
+    blurred_DL = ifft(fft(padded_DL, axis=1) * transfer_DL, axis=1)[:, _PAD_LINES:-_PAD_LINES]
+    impulse = gaussian_filter1d(np.eye(1, 65, 32)[0], axial_samples)
+    blurred_DL = gaussian_filter1d(blurred_DL, axial_samples, axis=0) / np.sqrt((impulse**2).sum())
+    return np.asarray(blurred_DL, dtype=np.complex64)
+
+
+def two_way_loss_db(
+    attenuation_DL: NDArray[np.float32], *, frequency_mhz: float, step_mm: float
+) -> NDArray[np.float32]:
+    """Returns the loss of an echo on its way to each sample and back, in dB.
+
+    This loss alone produces the shadows behind bone and the enhancement behind fluid.
+
+    Args:
+        attenuation_DL: Attenuation on one way, in dB per cm and MHz.
+        frequency_mhz: Centre frequency.
+        step_mm: Distance between neighbouring depth samples.
+
+    Source:
+        Loss = 2 f times the integral of alpha along the way (Szabo 2014, section 4.2).
+    """
+    return np.asarray(2 * frequency_mhz * step_mm / 10 * np.cumsum(attenuation_DL, axis=0), dtype=np.float32)
+
+
+def specular(
+    impedance_DL: NDArray[np.float32], *, depth_mm: float, line_mm_D: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Returns the strength of the reflection at interfaces, which is greatest if the beam meets them at a right angle.
+
+    Args:
+        impedance_DL: Characteristic impedance in MRayl.
+        depth_mm: Depth of the scanned field, from the first sample of a scan line to the last.
+        line_mm_D: Distance between neighbouring scan lines, for each depth.
+
+    Source:
+        A step of impedance reflects (Z2 - Z1) / (Z2 + Z1), about half the step of log Z; the fourth power of the
+        cosine of the angle of incidence stands for the lobe of a smooth reflector.
+    """
+    half_log_DL = gaussian_filter(np.log(impedance_DL) / 2, 1.0)
+    along_DL, across_DL = np.gradient(half_log_DL)
+    step_mm = depth_mm / (impedance_DL.shape[0] - 1)
+    slope_DL = (across_DL / line_mm_D[:, None]) ** 2
+    cos2_DL = (along_DL / step_mm) ** 2 / ((along_DL / step_mm) ** 2 + slope_DL + 1e-12)
+    return np.asarray(np.abs(along_DL) * cos2_DL**2, dtype=np.float32)
+
+
+def compress(envelope_DL: NDArray[np.float32], *, gain_db: float, dynamic_range_db: float) -> NDArray[np.float32]:
+    """Returns the echo as grey values from 0 to 1, on a scale in dB and smoothed as scanners do.
+
+    An echo of 0 dB (after the gain is added) gives 1; an echo `dynamic_range_db` below it, or weaker, gives 0.
+    """
+    echo_db_DL = 20 * np.log10(np.maximum(envelope_DL, np.float32(1e-9))) + np.float32(gain_db)
+    grey_DL = np.clip(1 + echo_db_DL / dynamic_range_db, 0, 1)
+    return np.asarray(gaussian_filter(grey_DL, DISPLAY_BLUR), dtype=np.float32)
+
+
+class Noise(NamedTuple):
+    """The random fields of a frame, each of shape (depth, lines).
+
+    Attributes:
+        scatterers_DL: Strength and phase of the scatterers in the tissue, circular Gaussian.
+        roughness_DL: Roughness of the interfaces, standard normal.
+        electronic_DL: Electronic noise of the scanner, circular Gaussian.
+    """
+
+    scatterers_DL: NDArray[np.complex64]
+    roughness_DL: NDArray[np.float32]
+    electronic_DL: NDArray[np.complex64]
+
+
+def draw_noise(shape: tuple[int, ...], rng: np.random.Generator) -> Noise:
+    """Returns the noise of one frame."""
+    return Noise(circular_noise(shape, rng), rng.standard_normal(shape, dtype=np.float32), circular_noise(shape, rng))
+
+
+def echo(maps: TissueMaps, *, device: Device, lines: Beams, noise: Noise) -> NDArray[np.float32]:
+    """Returns the grey values 0 to 1 of one frame along its scan lines, (depth, lines).
+
+    Args:
+        maps: The acoustic properties of the tissue along the scan lines.
+        device: The scanner and its settings.
+        lines: The positions of the samples along the scan lines.
+        noise: The random scatterers, roughness of the interfaces and electronic noise.
+
+    Source:
+        Fully developed speckle: many scatterers per resolution cell give a circular Gaussian field and a
+        Rayleigh envelope with mean / standard deviation 1.91 (Burckhardt 1978; Wagner et al. 1983).
+    """
+    step_mm = device.depth_mm / (maps.echo_db_DL.shape[0] - 1)
+    frequency_mhz = device.frequency_mhz
+    loss_db_DL = two_way_loss_db(maps.attenuation_DL, frequency_mhz=frequency_mhz, step_mm=step_mm)
+    scatterers_DL = 10 ** ((maps.echo_db_DL - loss_db_DL) / 20) * noise.scatterers_DL
+    interfaces_DL = specular(maps.impedance_DL, depth_mm=device.depth_mm, line_mm_D=lines.line_spacing_mm_D)
+    roughness_DL = 1 + INTERFACE_ROUGHNESS * noise.roughness_DL
+    scatterers_DL += 10 ** ((SPECULAR_DB - loss_db_DL) / 20) * interfaces_DL * roughness_DL
+    lateral_mm_D = lateral_sigma_mm(
+        lines.path_mm_D, frequency_mhz=frequency_mhz, aperture_mm=device.aperture_mm, focus_mm=device.focus_mm
+    )
+    field_DL = point_spread(
+        scatterers_DL.astype(np.complex64),
+        axial_samples=axial_sigma_mm(frequency_mhz=frequency_mhz) / step_mm,
+        lateral_samples_D=lateral_mm_D / lines.line_spacing_mm_D,
+    )
+    field_DL += 10 ** (device.noise_db / 20) * noise.electronic_DL
+    tgc_db_D = (2 * frequency_mhz * COMPENSATED_ATTENUATION + device.tgc_error_db_per_cm) * lines.path_mm_D / 10
+    envelope_DL = np.abs(field_DL) * 10 ** (tgc_db_D[:, None] / 20)
+    return compress(envelope_DL.astype(np.float32), gain_db=device.gain_db, dynamic_range_db=device.dynamic_range_db)
+
+
+def circular_noise(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.complex64]:
+    """Returns circular Gaussian complex noise with a mean power of 1."""
+    parts = rng.standard_normal((2, *shape), dtype=np.float32)
+    return np.asarray((parts[0] + 1j * parts[1]) / np.sqrt(np.float32(2)), dtype=np.complex64)

@@ -121,11 +121,6 @@ def _paper_scenarios(entry: Mapping[str, object]) -> Iterable[str]:
 
 
 def _gaps(question: Question) -> Mapping[str, str | None]:
-    """Returns the texts for the gaps of a template, by gap; None for a gap that cannot be filled.
-
-    They are the cells of the released row. A question that does not come from a released row has the names in its
-    facets instead.
-    """
     facets, printed = question.facets, question.printed
     organ = printed.get("anatomy_location") or facets.get("anatomy")
     return {

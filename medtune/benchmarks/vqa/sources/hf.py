@@ -10,26 +10,19 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from medtune.benchmarks.vqa.media_cells import MediaReader
+from medtune.benchmarks.vqa.columns import MediaReader
 from medtune.benchmarks.vqa.question_table import ReadSet, question_table
 from medtune.benchmarks.vqa.row_questions import RowReader
 from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, listed_classes, mapped
-from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.hub_id import HubId
-from medtune.data.raw.hub_rows import SAVED, RowSet, hub_rows
+from medtune.data.raw.folder import raw_folder, split_named
+from medtune.data.raw.hub_rows import SAVED, HubId, RowSet, hub_rows
 from medtune.data.raw.media_bytes import Fetcher
-from medtune.data.raw.row_errors import TableOptions
+from medtune.data.raw.row_errors import NOTHING_SAID, TableOptions
 from medtune.data.raw.source import Source, SourceTable
-from medtune.data.raw.split_names import split_named
 from medtune.data.types import Split
 
 
-def source() -> Source:
-    """Returns the source."""
-    return _source(TableOptions())
-
-
-def _source(options: TableOptions) -> Source:
+def source(options: TableOptions = NOTHING_SAID) -> Source:
     return Source(
         title="a data set of the Hugging Face hub",
         licence="of the data set's owner",
@@ -38,7 +31,7 @@ def _source(options: TableOptions) -> Source:
         patient_unit=PATIENT_UNIT,
         read=partial(_read, options=options),
         read_hub=partial(_read, options=options),
-        with_options=_source,
+        with_options=source,
         recognises=_recognises,
     )
 
@@ -51,8 +44,7 @@ def _read(origin: Path | HubId | None, seed: int, scratch: Path, *, options: Tab
     if not isinstance(origin, HubId):
         origin = raw_folder(origin, holds=f"a saved data set ({' or '.join(SAVED)})")
     folder = Path(origin.id) if isinstance(origin, HubId) else origin
-    given = () if options.media_folder is None else (options.media_folder,)
-    media = MediaReader((*given, folder), scratch, Fetcher())
+    media = MediaReader((*options.media_folders, folder), scratch, Fetcher())
     parts = hub_rows(origin, stream=options.limit is not None)
     splits = _splits(parts, options)
     sets = []
@@ -70,10 +62,6 @@ def _read(origin: Path | HubId | None, seed: int, scratch: Path, *, options: Tab
 
 
 def _splits(parts: list[RowSet], options: TableOptions) -> dict[str, Split | None]:
-    """Returns the split of each part that is not left out; a single part named "train" states none.
-
-    `datasets` gives the name "train" to whatever is not divided.
-    """
     found: dict[str, Split | None] = {}
     for part in parts:
         if (split := split_named(part.name, options.splits)) is not None:

@@ -12,20 +12,17 @@ from functools import partial
 from pathlib import Path
 
 from medtune.benchmarks.vqa import columns as roles
-from medtune.benchmarks.vqa.columns import Columns
-from medtune.benchmarks.vqa.media_cells import MediaReader
+from medtune.benchmarks.vqa.columns import Columns, MediaReader
 from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, question_table
 from medtune.benchmarks.vqa.row_questions import MOST_CLASSES, RowReader
 from medtune.benchmarks.vqa.sources.table import URL
 from medtune.data.media.videos.container import VIDEO_SUFFIXES
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
-from medtune.data.raw.folder import raw_folder, visible_entries
-from medtune.data.raw.hub_id import HubId
-from medtune.data.raw.hub_rows import Row
+from medtune.data.raw.folder import raw_folder, split_named, visible_entries
+from medtune.data.raw.hub_rows import HubId, Row
 from medtune.data.raw.media_bytes import Fetcher
-from medtune.data.raw.row_errors import Place, RowError, TableOptions
+from medtune.data.raw.row_errors import NOTHING_SAID, Place, RowError, TableOptions
 from medtune.data.raw.source import Source, SourceTable
-from medtune.data.raw.split_names import split_named
 from medtune.data.types import Split
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".dcm", ".dicom")
@@ -35,12 +32,7 @@ _FILE, _CLASS = "file", "class"
 _COLUMNS = Columns({roles.IMAGE: (_FILE,), roles.ANSWER: (_CLASS,)}, (), "")
 
 
-def source() -> Source:
-    """Returns the source."""
-    return _source(TableOptions())
-
-
-def _source(options: TableOptions) -> Source:
+def source(options: TableOptions = NOTHING_SAID) -> Source:
     return Source(
         title="media in folders that are named after their classes",
         licence="of the data set's owner",
@@ -48,7 +40,7 @@ def _source(options: TableOptions) -> Source:
         provenance="released",
         patient_unit="an image, film or scan: the folders name classes and no patients",
         read=partial(_read, options=options),
-        with_options=_source,
+        with_options=source,
         recognises=_recognises,
     )
 

@@ -16,21 +16,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from medtune.benchmarks.vqa import columns as roles
-from medtune.benchmarks.vqa.columns import columns_of
+from medtune.benchmarks.vqa.columns import MediaReader, columns_of
 from medtune.benchmarks.vqa.conversation import ASSISTANT, SYSTEM, USER, words
-from medtune.benchmarks.vqa.media_cells import MediaReader
-from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, question_table
+from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, json_rows, question_table
 from medtune.benchmarks.vqa.row_questions import RowReader
 from medtune.benchmarks.vqa.sources.ms_swift import MESSAGES, PREFERENCE, UNDESIRED, earlier_turns
 from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, json_columns
-from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.hub_id import HubId
-from medtune.data.raw.hub_rows import Row
-from medtune.data.raw.json_rows import json_rows
+from medtune.data.raw.folder import file_stem, raw_folder, splits_of_files
+from medtune.data.raw.hub_rows import HubId, Row
 from medtune.data.raw.media_bytes import Fetcher
-from medtune.data.raw.row_errors import RowError, TableOptions
+from medtune.data.raw.row_errors import NOTHING_SAID, RowError, TableOptions
 from medtune.data.raw.source import Source, SourceTable
-from medtune.data.raw.split_names import file_stem, splits_of_files
 from medtune.data.types import Split
 
 _MEDIA = ("images", "videos")
@@ -38,15 +34,9 @@ INFO = "dataset_info.json"
 _READ_BY = ("formatting", "columns", "tags", "ranking")
 """What an entry says about how its file is read."""
 _COLUMNS = {
-    "prompt": "instruction",
-    "query": "input",
-    "response": "output",
-    "messages": "conversations",
-    "system": "system",
-    "history": "history",
-    "images": "images",
-    "videos": "videos",
-}
+    "prompt": "instruction", "query": "input", "response": "output", "messages": "conversations", "system": "system",
+    "history": "history", "images": "images", "videos": "videos",
+}  # fmt: skip
 _TAGS = {
     "role_tag": "from",
     "content_tag": "value",
@@ -56,12 +46,7 @@ _TAGS = {
 }
 
 
-def source() -> Source:
-    """Returns the source."""
-    return _source(TableOptions())
-
-
-def _source(options: TableOptions) -> Source:
+def source(options: TableOptions = NOTHING_SAID) -> Source:
     return Source(
         title="a data set in LLaMA-Factory's format",
         licence="of the data set's owner",
@@ -70,7 +55,7 @@ def _source(options: TableOptions) -> Source:
         patient_unit=PATIENT_UNIT,
         read=partial(_read, options=options, needs_files=True),
         read_questions=partial(_read, options=options, needs_files=False),
-        with_options=_source,
+        with_options=source,
         recognises=_recognises,
     )
 
@@ -86,10 +71,6 @@ def _recognises(origin: Path | HubId) -> bool:
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions, needs_files: bool) -> SourceTable:
-    """Returns the questions of all data sets that dataset_info.json lists, or of those of one file.
-
-    A broken row, or a row whose media file is missing, is rejected without affecting other rows.
-    """
     one = root.name if root is not None and root.is_file() else None
     folder = root.parent if root and one else raw_folder(root, holds=f"{INFO} and the files that it names")
     entries = _entries(folder, one)
@@ -97,8 +78,7 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
         raise ValueError(f"{folder / INFO}: it lists no file in this folder{f' named {one}' if one else ''}.")
     stated = {_name_with_split(name, entry): (name, entry) for name, entry in sorted(entries.items())}
     splits = splits_of_files(stated, options.splits)
-    given = () if options.media_folder is None else (options.media_folder,)
-    media = MediaReader((*given, folder), scratch, Fetcher(), needs_files)
+    media = MediaReader((*options.media_folders, folder), scratch, Fetcher(), needs_files)
     once = _once({stated[each][0]: (stated[each][1], split) for each, split in splits.items()}, folder / INFO)
     sets = [_read_set(folder, name, entry, split, media, options, seed) for name, (entry, split) in once.kept.items()]
     files = [str(entry["file_name"]) for entry in entries.values()]

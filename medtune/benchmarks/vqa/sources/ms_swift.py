@@ -15,20 +15,16 @@ from functools import partial
 from pathlib import Path
 
 from medtune.benchmarks.vqa import columns as roles
-from medtune.benchmarks.vqa.columns import columns_of
+from medtune.benchmarks.vqa.columns import MediaReader, columns_of
 from medtune.benchmarks.vqa.conversation import ASSISTANT, USER, words
-from medtune.benchmarks.vqa.media_cells import MediaReader
-from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, question_table
+from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, json_rows, question_table
 from medtune.benchmarks.vqa.row_questions import RowReader
 from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, json_columns
-from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.hub_id import HubId
-from medtune.data.raw.hub_rows import Row
-from medtune.data.raw.json_rows import json_rows
+from medtune.data.raw.folder import file_stem, raw_folder, splits_of_files
+from medtune.data.raw.hub_rows import HubId, Row
 from medtune.data.raw.media_bytes import Fetcher
-from medtune.data.raw.row_errors import RowError, TableOptions
+from medtune.data.raw.row_errors import NOTHING_SAID, RowError, TableOptions
 from medtune.data.raw.source import Source, SourceTable
-from medtune.data.raw.split_names import file_stem, splits_of_files
 
 _PREFERENCES = ("rejected_response", "rejected_messages")
 MESSAGES = "messages"
@@ -38,12 +34,7 @@ PREFERENCE = "a preferred and a rejected answer"
 UNDESIRED = "an answer that is marked as undesired"
 
 
-def source() -> Source:
-    """Returns the source."""
-    return _source(TableOptions())
-
-
-def _source(options: TableOptions) -> Source:
+def source(options: TableOptions = NOTHING_SAID) -> Source:
     return Source(
         title="a data set in ms-swift's format",
         licence="of the data set's owner",
@@ -52,7 +43,7 @@ def _source(options: TableOptions) -> Source:
         patient_unit=PATIENT_UNIT,
         read=partial(_read, options=options, needs_files=True),
         read_questions=partial(_read, options=options, needs_files=False),
-        with_options=_source,
+        with_options=source,
         recognises=_recognises,
     )
 
@@ -72,18 +63,13 @@ def _files(origin: Path) -> list[Path]:
 
 
 def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions, needs_files: bool) -> SourceTable:
-    """Returns the questions of all *.jsonl files in the folder, or of one file.
-
-    A broken row, or a row whose media file is missing, is rejected without affecting other rows.
-    """
     is_file = root is not None and root.is_file()
     folder = root.parent if root and is_file else raw_folder(root, holds="*.jsonl with messages, and their media")
     files = _files(root if root and is_file else folder)
     if not files:
         raise FileNotFoundError(f"{folder}: wanted at least one *.jsonl with messages, found none.")
     splits = splits_of_files([file.name for file in files], options.splits)
-    given = () if options.media_folder is None else (options.media_folder,)
-    media = MediaReader((*given, folder), scratch, Fetcher(), needs_files)
+    media = MediaReader((*options.media_folders, folder), scratch, Fetcher(), needs_files)
     sets = []
     for name, split in splits.items():
         names = [MESSAGES, *(each for each in json_columns(folder / name, name) if each not in (MESSAGES, *_OF_TURNS))]
@@ -124,11 +110,7 @@ def _with_messages(row: Row) -> Row:
 
 
 def earlier_turns(row: Row, field: str) -> list[tuple[str, str]]:
-    """Returns the turns in a field with a list of [question, answer]; none where it is empty.
-
-    Raises:
-        RowError: The field holds something else.
-    """
+    """Returns the turns in a field with a list of [question, answer]; none where it is empty."""
     found: list[tuple[str, str]] = []
     history = row.values.get(field) or []
     for pair in history if isinstance(history, list) else [history]:

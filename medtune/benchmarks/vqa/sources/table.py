@@ -13,31 +13,23 @@ from functools import partial
 from pathlib import Path
 
 from medtune.benchmarks.vqa import columns as roles
-from medtune.benchmarks.vqa.answers import YES_NO
-from medtune.benchmarks.vqa.columns import Columns, columns_of, require
-from medtune.benchmarks.vqa.media_cells import MediaReader
-from medtune.benchmarks.vqa.question_table import ReadSet, question_table
+from medtune.benchmarks.vqa.columns import Columns, MediaReader, columns_of, require
+from medtune.benchmarks.vqa.conversation import YES_NO
+from medtune.benchmarks.vqa.question_table import JSON_SUFFIXES, ReadSet, json_rows, question_table
 from medtune.benchmarks.vqa.row_questions import RowReader
-from medtune.data.raw import json_rows
-from medtune.data.raw.hub_id import HubId
-from medtune.data.raw.hub_rows import BUILDERS, Row, file_rows
+from medtune.data.raw.folder import file_stem, splits_of_files
+from medtune.data.raw.hub_rows import BUILDERS, HubId, Row, file_rows
 from medtune.data.raw.media_bytes import Fetcher
-from medtune.data.raw.row_errors import RowError, TableOptions
+from medtune.data.raw.row_errors import NOTHING_SAID, RowError, TableOptions
 from medtune.data.raw.source import Source, SourceTable
-from medtune.data.raw.split_names import file_stem, splits_of_files
 
-SUFFIXES = (*BUILDERS, *json_rows.SUFFIXES)
+SUFFIXES = (*BUILDERS, *JSON_SUFFIXES)
 PATIENT_UNIT = "the patient column, else the study column, else the image, film or volume that a question is about"
 URL = "https://github.com/medtune/medtune"
 _NUM_COLUMN_ROWS = 1000
 
 
-def source() -> Source:
-    """Returns the source."""
-    return _source(TableOptions())
-
-
-def _source(options: TableOptions) -> Source:
+def source(options: TableOptions = NOTHING_SAID) -> Source:
     return Source(
         title="a table of your own",
         licence="of the data set's owner",
@@ -46,7 +38,7 @@ def _source(options: TableOptions) -> Source:
         patient_unit=PATIENT_UNIT,
         read=partial(_read, options=options, needs_files=True),
         read_questions=partial(_read, options=options, needs_files=False),
-        with_options=_source,
+        with_options=source,
         recognises=recognises,
     )
 
@@ -77,11 +69,10 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
         )
     names = [str(file.relative_to(folder)) for file in files]
     splits = splits_of_files(names, options.splits)
-    given = () if options.media_folder is None else (options.media_folder,)
     sets = []
     for name in splits:
         path = folder / name
-        media = MediaReader((*given, path.parent, folder), scratch, Fetcher(), needs_files)
+        media = MediaReader((*options.media_folders, path.parent, folder), scratch, Fetcher(), needs_files)
         reader = RowReader(Columns({}, (), ""), media, options.splits, options.question, seed=seed)
         sets.append(_read_set(path, name, reader, options))
     sets = [replace(each, split=split) for each, split in zip(sets, splits.values(), strict=True)]
@@ -92,11 +83,11 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
 
 def _read_set(path: Path, name: str, reader: RowReader, options: TableOptions) -> ReadSet:
     classes: Mapping[str, tuple[str, ...]] = {}
-    if path.suffix.lower() in json_rows.SUFFIXES:
+    if path.suffix.lower() in JSON_SUFFIXES:
         names = json_columns(path, name)
 
         def rows() -> Iterator[Row | RowError]:
-            return json_rows.json_rows(path, file=name)
+            return json_rows(path, file=name)
 
     else:
         found = file_rows(path, name=name)
@@ -108,7 +99,7 @@ def _read_set(path: Path, name: str, reader: RowReader, options: TableOptions) -
 def json_columns(path: Path, name: str) -> tuple[str, ...]:
     """Returns the names in the first rows of a JSON file, in their order."""
     found: dict[str, None] = {}
-    for number, row in enumerate(json_rows.json_rows(path, file=name)):
+    for number, row in enumerate(json_rows(path, file=name)):
         if number >= _NUM_COLUMN_ROWS:
             break
         if isinstance(row, Row):

@@ -13,16 +13,17 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from medtune.benchmarks.short_answers.hub_form import hub_form_table, is_hub_copy
 from medtune.benchmarks.short_answers.released_answers import (
     RELEASED,
     ReleasedRow,
+    hub_form_table,
+    is_hub_copy,
     released_answer,
     released_rows,
     tidy,
 )
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.hub_rows import HubId
 from medtune.data.raw.row_errors import read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
 from medtune.data.types import MediaRef, Question, Split
@@ -40,27 +41,16 @@ RELEASES = {
 Source: ../shared/specs/medical_vqa.md, section 2, counted in the files and quoted from the hub card.
 """
 TYPES = {
-    "MODALITY": "modality",
-    "PLANE": "plane",
-    "ORGAN": "organ",
-    "ABN": "abnormality",
-    "PRES": "presence",
-    "PRSE": "presence",
-    "POS": "position",
-    "COLOR": "color",
-    "SIZE": "size",
-    "ATTRIB": "attribute",
-    "ATRIB": "attribute",
-    "COUNT": "count",
-    "OTHER": "other",
-}
+    "MODALITY": "modality", "PLANE": "plane", "ORGAN": "organ", "ABN": "abnormality", "PRES": "presence",
+    "PRSE": "presence", "POS": "position", "COLOR": "color", "SIZE": "size", "ATTRIB": "attribute",
+    "ATRIB": "attribute", "COUNT": "count", "OTHER": "other",
+}  # fmt: skip
 _MISSPELT = frozenset({"PRSE", "ATRIB"})
 _ORGANS = {"HEAD": "head", "CHEST": "chest", "ABD": "abdomen"}
 _TEST = "test_"
 
 
 def source() -> Source:
-    """Returns the source."""
     return Source(
         title="VQA-RAD",
         licence="CC0-1.0",

@@ -54,9 +54,6 @@ def in_processes(
     The processes are forked from the server of `start_server`, which is started here if it does not run yet. When one
     dies (a crash in a decoder, or the kernel ended it because memory ran out), the tasks that were under way are
     suspects. If the process of a suspect dies again, its result is None.
-
-    Raises:
-        Exception: What `do` raised for the first task, in their order, for which it raised.
     """
     if tasks or suspects:
         start_server([do.__module__])

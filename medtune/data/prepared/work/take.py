@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from medtune.data.prepared import question_rows, rejects
+from medtune.data.prepared import question_rows
 from medtune.data.prepared.copy_media import CopiedFile, copy_media, units_of
+from medtune.data.prepared.manifest import check_rejected_share
 from medtune.data.prepared.work.work_folder import Share, WorkFolder, check_replaceable, work_folder
-from medtune.data.raw.hub_id import HubId
+from medtune.data.raw.hub_rows import HubId
 from medtune.data.raw.row_errors import Reject
 from medtune.data.raw.source import Source, SourceTable
 
@@ -67,7 +68,7 @@ def take(
 ) -> Taken:
     """Reads the source and copies its media into the draft folder; questions with broken media are rejected."""
     table = read_source(source, root, seed, work.scratch)
-    rejects.check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
+    check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
     table = question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed)
     copied, broken = copy_media(table.media, work.media, draws=table.draws, work=work.copy)
     if source.provenance == "synthetic":
@@ -78,7 +79,7 @@ def take(
     rejected = (*table.rejects, *lost)
     # Rows that could not be read are a share of the whole table, which a limit has cut.
     counted = rejected if limit is None else lost
-    rejects.check_rejected_share(counted, num_taken=len(table.questions), max_share=max_share, keep=keep)
+    check_rejected_share(counted, num_taken=len(table.questions), max_share=max_share, keep=keep)
     return Taken(table, copied, rejected)
 
 
@@ -142,7 +143,7 @@ def take_questions(
 ) -> Taken:
     """Reads the source's questions and leaves its media where they are, or missing."""
     table = read_source(source, root, seed, work.scratch, without_media=True)
-    rejects.check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
+    check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
     table = question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed)
     return Taken(table, {}, table.rejects)
 

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from medtune.data.prepared.copy_media import CopiedFile, Unit, copy_unit
 from medtune.data.prepared.manifest import ENTRIES, MANIFEST, MEDIA_FOLDER
-from medtune.data.prepared.work.claims import WHOLE, Claim, claimed
-from medtune.data.prepared.work.journal import Journal, content_key, content_said, path_said
+from medtune.data.prepared.work.claims import WHOLE, Claim, Journal, claimed, content_key, content_said, path_said
 from medtune.data.prepared.work.processes import in_processes, start_server
 from medtune.data.raw.source import Source
 from medtune.data.unique_names import unique_mark

@@ -11,7 +11,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_
 
 from medtune.data import catalog
 from medtune.data.media.videos.read import Sampling
-from medtune.data.media.volumes.slices import AxialPictures, axial_pictures
+from medtune.data.media.volumes.read import AxialPictures, axial_pictures
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled, Model
 from medtune.models.sequence.end_tokens import ended_by

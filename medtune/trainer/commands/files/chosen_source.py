@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from medtune.benchmarks import find_benchmark, find_source
-from medtune.data.raw.hub_id import HubId, parsed_hub_id
+from medtune.data.raw.hub_rows import HubId, parsed_hub_id
 from medtune.data.raw.row_errors import TableOptions
 from medtune.data.raw.source import Source
 

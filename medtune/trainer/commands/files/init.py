@@ -8,9 +8,8 @@ from pathlib import Path
 
 from medtune.benchmarks import OWN_QUESTIONS
 from medtune.data.out_folder import out_folder
-from medtune.data.prepared.manifest import MANIFEST
+from medtune.data.prepared.manifest import MANIFEST, MAX_REJECTED
 from medtune.data.prepared.read import open_prepared
-from medtune.data.prepared.rejects import MAX_REJECTED
 from medtune.data.prepared.work.take import read_source
 from medtune.data.raw.source import SourceTable
 from medtune.trainer.commands.files.chosen_source import add_table_arguments, chosen_source, origin

@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import indent
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.prepared import rejects
+from medtune.data.prepared.manifest import REJECTS, rejects_table
 from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.work.processes import usable_cores
 from medtune.data.prepared.work.take import Origin, prepare_share, read_source
@@ -350,8 +350,8 @@ def prepare_folder(
     for note in manifest.notes:
         print(f"note: {note}")
     if manifest.rejected:
-        print(rejects.rejects_table(manifest.rejected, sum(map(prepared.num_questions, SPLITS))))
-        print(f"each rejected row: {out / rejects.REJECTS}")
+        print(rejects_table(manifest.rejected, sum(map(prepared.num_questions, SPLITS))))
+        print(f"each rejected row: {out / REJECTS}")
     if source.with_options is not None:
         print_samples(prepared, find_benchmark(benchmark_name))
     if (note := label_of(manifest, prompts=manifest.prompts).patient_note()) and source.with_options is not None:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import PIL.Image
 
-from medtune.data.media.preview import preview
+from medtune.data.media.load import preview
 from medtune.data.readable import readable_question
 from medtune.data.types import MediaRef, Prediction
 from medtune.eval.benchmark import Benchmark

@@ -4,7 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
-from medtune.benchmarks.rexsonovqa.scored_items import TYPES
+from medtune.benchmarks.rexsonovqa.rubric import TYPES
 
 CLIPS = {
     "itkpocus_butterfly-ocular-phantom.mp4": 29.1,

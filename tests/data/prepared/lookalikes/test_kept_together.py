@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medtune.benchmarks import find_source
-from medtune.data.prepared.lookalikes.found import TRAIN_TWIN
-from medtune.data.prepared.lookalikes.groups import lookalike_groups, pairs_across
+from medtune.data.prepared.lookalikes import TRAIN_TWIN, lookalike_groups, pairs_across
 from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.splits import Fractions, assign_splits, check_splits, draw_missing_splits
 from medtune.data.prepared.write import prepare

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from medtune.data.prepared.lookalikes.found import TRAIN_TWIN
+from medtune.data.prepared.lookalikes import TRAIN_TWIN
 from medtune.data.prepared.read import open_prepared
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.run_folder import RunFolder

@@ -8,7 +8,7 @@ import pytest
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import SPLITS
 from medtune.trainer.commands.cli import main
-from tests.benchmarks.vqa.tables import pictures
+from tests.benchmarks.vqa.own_data import pictures
 from tests.data.media.videos.synthetic_videos import mp4
 
 Capture = pytest.CaptureFixture[str]

@@ -35,6 +35,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePath
 from sys import intern
 
@@ -170,7 +171,6 @@ _AGE = re.compile(r"\d+(\.\d+)?")
 
 
 def source() -> Source:
-    """Returns the source."""
     return Source(
         title="CTLesionVQA (DeepTumorVQA)",
         licence="v1 CC BY-NC-ND 4.0, v2 CC BY 4.0; scans as AbdomenAtlas states",
@@ -178,7 +178,7 @@ def source() -> Source:
         provenance="released",
         patient_unit="the scan: the release does not say which scans are one patient's",
         read=_read,
-        read_questions=_read_questions,
+        read_questions=partial(_read, needs_media=False),
         answer_in=_answer_in,
     )
 
@@ -308,15 +308,7 @@ class _Reader:
         return {name: value for name, value in found.items() if value}
 
 
-def _read_questions(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    return _read(root, seed, scratch, needs_media=False)
-
-
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
-    """Returns the questions of a folder. The options keep the order of the files, and the seed has no effect.
-
-    A row that is wrong is rejected without affecting other rows.
-    """
     folder = raw_folder(root, holds="CTLesionVQA's tables and the scans of AbdomenAtlas")
     files, others = question_files(folder)
     if not files:

@@ -33,16 +33,10 @@ from medtune.eval.predictions.tool_files import ToolRow, ToolRows, read_json_tex
 from medtune.eval.predictions.tool_tables import cell_text
 
 SPELLINGS: Mapping[str, str] = {
-    "bdmap_id": "image_id",
-    "multiple_choice_question": "mc_question",
-    "multi_choice_question": "mc_question",
-    "correct_choice": "correct_option",
-    "type": "question_type",
-    "subtype": "question_subtype",
-    "manufacturer": "scanner",
-    "phase": "contrast",
-    "ct_phase": "contrast",
-}
+    "bdmap_id": "image_id", "multiple_choice_question": "mc_question", "multi_choice_question": "mc_question",
+    "correct_choice": "correct_option", "type": "question_type", "subtype": "question_subtype",
+    "manufacturer": "scanner", "phase": "contrast", "ct_phase": "contrast",
+}  # fmt: skip
 """Our name of a column by its other spellings, in small letters with underscores."""
 _FOLDERS = (".", "benchmark", "train", "data", "Data")
 _SUFFIXES = (".csv", ".parquet", ".json", ".jsonl")
@@ -222,11 +216,7 @@ Measured(value=-32.4, text='-32.4', unit=None)]
 
 
 def number(row: Row) -> Measured:
-    """Returns the number in a row's answer, with the unit of the question if the answer states none.
-
-    Raises:
-        RowError: The answer is not exactly one number.
-    """
+    """Returns the number in a row's answer, with the unit of the question if the answer states none."""
     found = number_and_unit(row.get("answer"))
     if found is None:
         raise row.error("answer", f"wanted one number, got {row.get('answer')!r}")
@@ -235,11 +225,7 @@ def number(row: Row) -> Measured:
 
 
 def choice(row: Row) -> Choice:
-    """Returns a row's multiple-choice question, whose options are read from the question's text.
-
-    Raises:
-        RowError: There are fewer than two different options, or the answer is none of them.
-    """
+    """Returns a row's multiple-choice question, whose options are read from the question's text."""
     lettered = split_options(row.get("mc_question"))
     if lettered is None or not all(lettered.options) or len(set(lettered.options)) < len(lettered.options):
         raise row.error("mc_question", "wanted two or more different options after A, B, ...")

@@ -16,30 +16,29 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import PIL.Image
 
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.body_and_mass import (
-    FINDINGS,
-    ORIENTATIONS,
-    Finding,
-    Orientation,
-)
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import (
-    Scene,
-    diagnosis_scene,
-    draw_patient,
-    orientation_scene,
-    places,
-    plane_scene,
-    simulate_frame,
-)
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import PLANES, Plane
-from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.questions import (
     Balance,
+    Scene,
     Subject,
     diagnosis_questions,
+    diagnosis_scene,
+    draw_patient,
     grounding_question,
     loose_box,
     orientation_questions,
+    orientation_scene,
+    places,
     plane_questions,
+    plane_scene,
+    simulate_frame,
+)
+from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import (
+    FINDINGS,
+    ORIENTATIONS,
+    PLANES,
+    MassFinding,
+    Orientation,
+    Plane,
 )
 from medtune.benchmarks.simulators.bmode.device import pixels
 from medtune.benchmarks.simulators.bmode.tissue import Patient
@@ -69,7 +68,7 @@ class Truth:
 
     planes: Sequence[tuple[Plane, bool]]
     orientations: Sequence[Orientation]
-    findings: Sequence[Finding]
+    findings: Sequence[MassFinding]
 
 
 def source() -> Source:

@@ -16,10 +16,10 @@ from typing import get_args
 
 import numpy as np
 
-from medtune.benchmarks.fetal_sweep.sources.fetal_sweep.body import PARTS
 from medtune.benchmarks.fetal_sweep.sources.fetal_sweep.clip import (
     FRAMES_PER_S,
     NUM_FRAMES,
+    PARTS,
     Side,
     Truth,
     draw_patient,

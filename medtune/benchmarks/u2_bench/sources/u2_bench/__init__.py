@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from medtune.benchmarks.u2_bench import tasks_and_sets as released
-from medtune.benchmarks.u2_bench.sources.u2_bench import demographic, parse_cells
+from medtune.benchmarks.u2_bench.sources.u2_bench import parse_cells
 from medtune.data.media.masks import LOCATIONS, size_of_share
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.row_errors import Reject, RowError
@@ -107,7 +107,6 @@ _LARGEST_CELL = 1 << 30
 
 
 def source() -> Source:
-    """Returns the source."""
     return Source(
         title="U2-Bench",
         licence="CC-BY-NC-ND-4.0",
@@ -214,10 +213,6 @@ class _Reader:
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    """Returns the questions of a folder. The options keep the order of the files, and the seed has no effect.
-
-    A row that cannot be read is rejected without affecting other rows.
-    """
     folder = raw_folder(root, holds="U2-Bench's eight folders with .tsv files")
     reader = _Reader(scratch)
     files = [(file, _task(folder, file)) for file in sorted(folder.rglob("*.tsv"))]
@@ -290,7 +285,7 @@ def _question(row: _Row, media_id: str, patient: str) -> Question:
     # In this data set the organ is the answer, so it must not be a facet.
     if organ and dataset != released.ANATOMY:
         facets["anatomy"] = organ
-    facets |= demographic.facets(row.get("demographic"))
+    facets |= parse_cells.facets(row.get("demographic"))
     asked_about = organ if dataset != released.ANATOMY else None
     return Question(
         id=f"{row.file} {row.line}",
@@ -330,7 +325,7 @@ def _classes(row: _Row) -> tuple[tuple[str, ...], str]:
     return options, alike[0]
 
 
-def _place(row: _Row) -> parse_cells.Place:
+def _place(row: _Row) -> parse_cells.StructurePlace:
     ordered = ("keypoints", "box") if row.task == "KD" else ("box", "keypoints")
     name = next((name for name in ordered if not parse_cells.is_nothing(row.get(name))), ordered[0])
     try:
@@ -339,7 +334,7 @@ def _place(row: _Row) -> parse_cells.Place:
         raise row.error(name, str(error)) from None
     named = found.structure or next((part for part in parse_cells.options(row.get("structure"))), None)
     share = found.share if name == "box" else None
-    return parse_cells.Place(named.replace("_", " ") if named else None, found.position, share)
+    return parse_cells.StructurePlace(named.replace("_", " ") if named else None, found.position, share)
 
 
 def _prompt_cells(row: _Row) -> dict[str, str]:

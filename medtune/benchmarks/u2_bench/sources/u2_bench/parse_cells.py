@@ -2,6 +2,10 @@
 
 Source: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func and vlmeval/dataset/image_seg.py: the first value of the first
 dict counts, boxes are [cx, cy, w, h] in shares of the image, and a table without a point says "not visible".
+
+Reads a person's sex and decade of age from the column "demographic" of U2-Bench's tables.
+
+Source: DolphinAI/u2-bench, an_explanation_of_the_columns.tsv, which states that the column is JSON but not its keys.
 """
 
 import ast
@@ -10,6 +14,7 @@ import math
 import re
 from typing import NamedTuple
 
+from medtune.benchmarks.facets import age_decade, sex
 from medtune.benchmarks.u2_bench.tasks_and_sets import VALUE_KEYS
 from medtune.data.media.masks import NOT_VISIBLE, cell_of_point
 
@@ -22,7 +27,7 @@ _NUMBER = re.compile(r"\s*([-+]?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*[%\w]*\s*")
 _LETTER = re.compile(r"^\s*\(?[A-Z][.):]\s+")
 
 
-class Place(NamedTuple):
+class StructurePlace(NamedTuple):
     """The place of a structure in the image.
 
     Attributes:
@@ -116,22 +121,22 @@ def options(cell: str) -> tuple[str, ...]:
     return tuple(part.strip().strip("'\"()") for part in parts if part.strip())
 
 
-def place(cell: str) -> Place:
+def place(cell: str) -> StructurePlace:
     """Returns the place of the first box or keypoint of a cell."""
     if is_nothing(cell):
-        return Place(None, NOT_VISIBLE)
+        return StructurePlace(None, NOT_VISIBLE)
     found = unpacked(cell)
     first = found[0] if isinstance(found, list) and found else found
     if not isinstance(first, dict) or not first:
         raise ValueError(f"wanted {{structure: [x, y, ...]}}, got {_short(cell)}")
     name, point = next(iter(first.items()))
     if point is None or (isinstance(point, float) and math.isnan(point)) or point == []:
-        return Place(str(name), NOT_VISIBLE)
+        return StructurePlace(str(name), NOT_VISIBLE)
     if not isinstance(point, list | tuple) or len(point) < 2 or not all(_is_share(side) for side in point[:2]):
         raise ValueError(f"wanted x and y from 0 to 1, got {_short(cell)}")
     has_box = len(point) == 4 and all(_is_share(side) and side > 0 for side in point[2:])
     share = float(point[2]) * float(point[3]) if has_box else None
-    return Place(str(name), cell_of_point(float(point[0]), float(point[1])), share)
+    return StructurePlace(str(name), cell_of_point(float(point[0]), float(point[1])), share)
 
 
 def value(cell: str, dataset: str) -> float:
@@ -175,3 +180,39 @@ def _is_share(number: object) -> bool:
 
 def _short(cell: str) -> str:
     return repr(cell if len(cell) <= 60 else cell[:57] + "...")
+
+
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_AGE = re.compile(r"(\d+(?:\.\d+)?)\s*(y|yr|yrs|years?|years? old|m|mo|months?|)", re.I)
+# A key with one of these words is about the fetus, not about the patient.
+_UNBORN = frozenset({"gestational", "gestation", "fetal", "fetus"})
+
+
+def facets(cell: str) -> dict[str, str]:
+    """Returns the facets "sex" and "age" of the patient, each only if the cell states it.
+
+    Their names and levels are those of CTLesionVQA.
+
+    Example:
+        >>> facets('{"gender": "female", "age": "061Y"}'), facets("{'gestational_age': 20}")
+        ({'sex': 'F', 'age': '60-69'}, {})
+    """
+    held = unpacked(cell)
+    first = held[0] if isinstance(held, list | tuple) and held else held
+    found: dict[str, str] = {}
+    for name, value in first.items() if isinstance(first, dict) else ():
+        words = {word.lower() for word in _WORD.findall(str(name))}
+        if words & _UNBORN:
+            continue
+        if words & {"sex", "gender"} and (said := sex(str(value))):
+            found.setdefault("sex", said)
+        if "age" in words and (decade := age_decade(_years(value))):
+            found.setdefault("age", decade)
+    return found
+
+
+def _years(value: object) -> float:
+    matched = _AGE.fullmatch(str(value).strip())
+    if matched is None:
+        return math.nan
+    return float(matched[1]) / (12 if matched[2].lower().startswith("m") else 1)

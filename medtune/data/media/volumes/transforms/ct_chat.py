@@ -46,7 +46,6 @@ class CTChatTransform:
     clip_first: bool = True
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
-        """Returns the transformed volume, (1, T, H, W)."""
         return self.finish(self.keep(volume))
 
     def keep(self, volume: Volume) -> Kept:

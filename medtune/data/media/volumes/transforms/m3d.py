@@ -39,7 +39,6 @@ class M3DTransform:
     size: tuple[int, int, int] = (32, 256, 256)
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
-        """Returns the volume scaled, cut to the box of values above the minimum, and resized, (1, D, H, W)."""
         return self.finish(self.keep(volume))
 
     def keep(self, volume: Volume) -> Kept:

@@ -35,7 +35,6 @@ class MerlinTransform:
     size: tuple[int, int, int] = (224, 224, 160)
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
-        """Returns the transformed volume, (1, R, A, S)."""
         return self.finish(self.keep(volume))
 
     def keep(self, volume: Volume) -> Kept:

@@ -44,7 +44,6 @@ class RadFMTransform:
     depth: int | None = None
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
-        """Returns the transformed volume, (3, H, W, D)."""
         return self.finish(self.keep(volume))
 
     def keep(self, volume: Volume) -> Kept:

@@ -61,9 +61,7 @@ class VolumeTransform(Protocol):
         """Returns the bytes of what is kept of a volume of int16 on a grid, or of a crop of it, at most."""
         ...
 
-    def __call__(self, volume: Volume) -> NDArray[np.float32]:
-        """Returns the array that the tower reads for one volume, channels first: `finish(keep(volume))`."""
-        ...
+    def __call__(self, volume: Volume) -> NDArray[np.float32]: ...
 
 
 def transform_hash(transform: VolumeTransform) -> str:

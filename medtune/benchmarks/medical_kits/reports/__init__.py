@@ -1,1 +1,0 @@
-"""How MedEvalKit and R2Gen turn written reports into numbers."""

@@ -1,0 +1,325 @@
+"""ReXSonoVQA: the released question files, and YouTube videos that each user fetches.
+
+    benchmark_questions/mcq/*.json      a list of questions a video; "mcq" and "free" may lie in the folder itself
+    benchmark_questions/free/*.json
+    video_metadata_new.json             the part and the region of a YouTube video that each question file is about
+    .../ID.mp4                          whole videos by YouTube's id, in any folder (yt-dlp -o "videos/%(id)s.%(ext)s")
+    .../NAME.mp4                        or a segment by its question file's name, cut and cropped already
+
+Videos may not be redistributed: `medtune prepare rexsonovqa --from DIR --list-missing` lists the ones to fetch. Only
+questions that the authors kept are read. Options stay in the published order, in which "A" is right for 110 of 249.
+
+Source: arXiv 2604.10916; rajpurkarlab/RexSonoVQA at c2b931f (README.md, video_source.py, evaluate_results.py).
+
+Finds for each segment of ReXSonoVQA its YouTube video, the part of the video, and the file on disk.
+
+Source: rajpurkarlab/RexSonoVQA@c2b931f, video_metadata_new.json and video_source.py (fields, older spellings, clamping,
+and the crop by ffmpeg, which cuts sides off to whole pixels and to even ones).
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+from medtune.benchmarks.facets import duration_bin
+from medtune.benchmarks.rexsonovqa.rubric import is_kept, question_type
+from medtune.data.media.images import Size
+from medtune.data.media.videos import container
+from medtune.data.media.videos.read import video_extent
+from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.lettered_options import find_option, split_options
+from medtune.data.raw.row_errors import Reject, RowError
+from medtune.data.raw.source import Missing, Source, SourceTable
+from medtune.data.types import Box, MediaRef, Question
+
+METADATA = "video_metadata_new.json"
+SUFFIXES = (*container.VIDEO_SUFFIXES, ".dcm")
+_MARK_OF_COPIES = "_CC"
+
+
+class Roi(NamedTuple):
+    """The region of a video's frame that shows the ultrasound image.
+
+    The first four values are shares of the frame's width and height if `is_share` is true, else pixels.
+    """
+
+    x: float
+    y: float
+    width: float
+    height: float
+    is_share: bool
+
+    def box(self, size: Size) -> Box:
+        """Returns the region in pixels of a frame of this size, rounded as ffmpeg's crop filter rounds it."""
+        across, down = (size.width, size.height) if self.is_share else (1, 1)
+        x0, y0, width, height = (
+            int(side) & ~1 for side in (self.x * across, self.y * down, self.width * across, self.height * down)
+        )
+        box = Box(x0, y0, min(x0 + width, size.width), min(y0 + height, size.height))
+        if min(x0, y0) < 0 or box.x1 <= x0 or box.y1 <= y0:
+            raise ValueError(f"the region {tuple(self[:4])} is empty or not in a frame of {size.width} x {size.height}")
+        return box
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a YouTube video.
+
+    Attributes:
+        url: The address of the video.
+        video: YouTube's id of the video.
+        start_s: The start of the part in seconds.
+        end_s: The end of the part in seconds; None if it is the end of the video.
+        roi: The region that shows the ultrasound image; None for the whole frame.
+    """
+
+    url: str
+    video: str
+    start_s: float
+    end_s: float | None
+    roi: Roi | None
+
+
+def read_segments(file: Path) -> dict[str, Segment]:
+    """Returns the segments by name."""
+    if not file.is_file():
+        raise FileNotFoundError(f"{file}: there is no such file. It comes with the questions.")
+    try:
+        entries = json.loads(file.read_text("utf-8"))
+        return {name: _segment(entry) for name, entry in entries.items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{file}: not as released ({type(error).__name__}: {error}). Download it again.") from error
+
+
+def segment_of(name: str, segments: Mapping[str, Segment]) -> Segment | None:
+    """Returns the segment of a question file; None if there is none.
+
+    The names of a segment and its question file may differ in blanks and in a "_CC" at the end.
+    """
+    if name in segments:
+        return segments[name]
+    alike = [key for key in segments if _plain(key) in (_plain(name), _plain(name + _MARK_OF_COPIES))]
+    return segments[alike[0]] if len(alike) == 1 else None
+
+
+def stored_videos(root: Path) -> dict[str, Path]:
+    """Returns the video files anywhere in a folder by their names without ending, in reverse alphabetical order."""
+    return {file.stem: file for file in sorted(root.rglob("*"), reverse=True) if file.suffix.lower() in SUFFIXES}
+
+
+def whole_video(segment: Segment, files: Mapping[str, Path]) -> Path | None:
+    """Returns the file of a segment's whole YouTube video: ID.mp4, or "TITLE [ID].mp4" as yt-dlp names it."""
+    exact = files.get(segment.video)
+    return exact or next((file for stem, file in files.items() if stem.endswith(f"[{segment.video}]")), None)
+
+
+def _segment(entry: Mapping[str, object]) -> Segment:
+    url = str(entry["youtube_url"])
+    end_s = _number(entry.get("end_time", 0))
+    return Segment(
+        url=url,
+        video=_youtube_id(url),
+        start_s=_number(entry.get("start_time", entry.get("time_offset", 0))),
+        end_s=end_s if end_s > 0 else None,
+        roi=_roi(entry.get("roi")),
+    )
+
+
+def _youtube_id(url: str) -> str:
+    parts = urlsplit(url)
+    found = parse_qs(parts.query).get("v") or [parts.path.rstrip("/").rpartition("/")[2]]
+    if not re.fullmatch(r"[\w-]+", found[0]):
+        raise ValueError(f"{url} names no video")
+    return found[0]
+
+
+def _roi(entry: object) -> Roi | None:
+    if not isinstance(entry, Mapping) or not entry:
+        return None
+    is_share = "x_prop" in entry
+    names = ("x_prop", "y_prop", "w_prop", "h_prop") if is_share else ("x", "y", "w", "h")
+    x, y, width, height = (_number(entry[name]) for name in names)
+    return Roi(x, y, width, height, is_share)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"wanted a number, got {value!r}")
+    return float(value)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_]+", "_", name).strip("_").casefold()
+
+
+_OPTION_MARK = re.compile(r"^A([.)])", re.MULTILINE)
+_FORMATS = {"mcq": "[MCQ]", "free": "[FREE]"}
+
+
+def source() -> Source:
+    return Source(
+        title="ReXSonoVQA",
+        licence="none stated with the questions; the paper is CC BY 4.0, the videos are YouTube's",
+        url="https://github.com/rajpurkarlab/RexSonoVQA",
+        provenance="released",
+        patient_unit="the YouTube video",
+        test_only=True,
+        read=_read,
+        read_questions=partial(_read, needs_media=False),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A question as it was released.
+
+    Attributes:
+        file: The question file by its number, for example "mcq, file 3". Its own name is that of a video, which
+            messages should not show.
+        number: The number of the question in its file, from 1.
+        values: The fields of the question.
+    """
+
+    file: str
+    number: int
+    values: Mapping[str, object]
+
+    def error(self, name: str | None, message: str, media: Path | None = None) -> RowError:
+        return RowError(Reject(self.file, self.number, name, message, media))
+
+    def text(self, name: str) -> str:
+        value = self.values.get(name)
+        if not isinstance(value, str) or not value.strip():
+            raise self.error(name, f"wanted a text, got {json.dumps(value)}")
+        return value.strip()
+
+    def seconds(self, name: str) -> float:
+        value = self.values.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+            raise self.error(name, f"wanted seconds of 0 or more, got {json.dumps(value)}")
+        return float(value)
+
+
+@dataclass(slots=True)
+class _Reader:
+    root: Path
+    needs_media: bool
+    segments: Mapping[str, Segment]
+    videos: Mapping[str, Path]
+    questions: list[Question] = field(default_factory=list)
+    media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
+    rejects: list[Reject] = field(default_factory=list)
+    missing: dict[str, Missing] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def read(self, row: _Row, name: str, kind: str) -> None:
+        segment = segment_of(name, self.segments)
+        if segment is None:
+            raise row.error(None, f"no entry of {METADATA} is about its video")
+        ref = self._clip(row, name, segment)
+        media_id = f"{segment.video} {ref.path.stem} {ref.start_s} {ref.end_s} {ref.region}"
+        question_id = f"{kind} {name} {row.number}"
+        self.questions.append(_question(row, kind, question_id, media_id, segment.video))
+        self.media[media_id] = (ref,)
+        self.counts["of files whose name differs from the metadata's"] += name not in self.segments
+
+    def _clip(self, row: _Row, name: str, segment: Segment) -> MediaRef:
+        start_s, end_s = row.seconds("time_start"), row.seconds("time_end")
+        length_s = float("inf") if segment.end_s is None else segment.end_s - segment.start_s
+        if not start_s < min(end_s, length_s):
+            raise row.error("time_start", f"the clip {start_s} to {end_s} s is empty in a segment of {length_s:.2f} s")
+        self.counts["that end after their segment, and were cut there"] += end_s > length_s
+        # Times are stated in hundredths of a second; rounding removes the errors of binary fractions from their sums.
+        end_s = round(min(end_s, length_s), 6)
+        if not self.needs_media:
+            path = self.root / f"videos/{segment.video}.mp4"
+            return MediaRef(path, kind="video", start_s=start_s, end_s=end_s)
+        whole = whole_video(segment, self.videos)
+        if whole is None:
+            if name in self.videos:
+                return MediaRef(self.videos[name], kind="video", start_s=start_s, end_s=end_s)
+            file = f"videos/{segment.video}.mp4"
+            self.missing.setdefault(file, Missing(file, segment.url))
+            raise row.error(None, "its video is not in the folder (list what to fetch with --list-missing)")
+        try:
+            region = None if segment.roi is None else segment.roi.box(_frame_size(whole))
+        except ValueError as error:
+            raise row.error(None, str(error).removeprefix(f"{whole}: "), whole) from error
+        start_s, end_s = (round(segment.start_s + seconds, 6) for seconds in (start_s, end_s))
+        return MediaRef(whole, kind="video", start_s=start_s, end_s=end_s, region=region)
+
+
+def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
+    folder = raw_folder(root, holds="ReXSonoVQA's benchmark_questions and videos")
+    segments = read_segments(folder / METADATA)
+    reader = _Reader(folder, needs_media, segments, stored_videos(folder) if needs_media else {})
+    for row, name, kind in _rows(folder):
+        if not is_kept(row.values):
+            reader.counts["that the authors did not keep"] += 1
+            continue
+        try:
+            reader.read(row, name, kind)
+        except RowError as error:
+            reader.rejects.append(error.reject)
+    notes = tuple(f"{count} questions {what}" for what, count in sorted(reader.counts.items()) if count)
+    missing = tuple(reader.missing.values())
+    rejects = tuple(reader.rejects)
+    return SourceTable(reader.questions, reader.media, notes, rejects, missing, stands_for_patient="video")
+
+
+def _rows(folder: Path) -> Iterator[tuple[_Row, str, str]]:
+    for kind in _FORMATS:
+        inside = [folder / "benchmark_questions" / kind, folder / kind]
+        files = sorted(file for each in inside for file in each.glob("*.json"))
+        if not files:
+            raise ValueError(f"{folder}: wanted questions in benchmark_questions/{kind}/*.json, found none.")
+        for number, file in enumerate(files, start=1):
+            try:
+                rows = json.loads(file.read_text("utf-8"))
+            except ValueError as error:
+                raise ValueError(f"{file}: broken JSON ({error}). Download it again.") from None
+            if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+                raise ValueError(f"{file}: wanted a JSON list of objects. Download it again.")
+            for place, row in enumerate(rows, start=1):
+                yield _Row(f"{kind}, file {number}", place, row), file.stem, kind
+
+
+def _question(row: _Row, kind: str, question_id: str, media_id: str, patient: str) -> Question:
+    text = row.text("question").removeprefix(_FORMATS[kind]).strip()
+    options: tuple[str, ...] = ()
+    answer, marks = row.text("answer"), dict[str, str]()
+    if kind == "mcq":
+        # The options were released in two styles, and the official prompt shows each question in its released style.
+        marks = {"option_mark": style[1]} if (style := _OPTION_MARK.search(text)) else {}
+        lettered = split_options(text)
+        if lettered is None or not all(lettered.options) or len(set(lettered.options)) < len(lettered.options):
+            raise row.error("question", "wanted two or more different options after A, B, ...")
+        text, options = lettered
+        found = find_option(answer, options)
+        if found is None:
+            raise row.error("answer", f"{answer!r} is not among the {len(options)} options")
+        answer = found
+    duration_s = row.seconds("time_end") - row.seconds("time_start")
+    task = question_type(row.text("question_type"))
+    return Question(
+        id=question_id,
+        media_id=media_id,
+        text=text,
+        options=options,
+        answer=answer,
+        answer_kind="choice" if options else "rubric",
+        patient_id=patient,
+        facets={"task": task, "format": kind, "duration": duration_bin(duration_s)},
+        printed=marks,
+    )
+
+
+@lru_cache(maxsize=256)
+def _frame_size(path: Path) -> Size:
+    return video_extent(path).size

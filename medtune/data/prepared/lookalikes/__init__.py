@@ -1,1 +1,0 @@
-"""Look-alikes: images that a perceptual hash cannot tell from one another."""
