@@ -37,7 +37,6 @@ class UnroundedInputs(DeepSpeedPrecision):
     """
 
     def convert_input(self, data: Any) -> Any:
-        """Returns the batch as it is."""
         return data
 
 

@@ -175,7 +175,6 @@ class LiveBytes(TorchDispatchMode):
         return False
 
     def hold(self, tensor: Tensor, kind: str) -> None:
-        """Counts a tensor that was made before."""
         self._follow(tensor, kind)
 
     def named(self, tensor: Tensor, kind: str) -> None:

@@ -15,8 +15,7 @@ from medtune.models.tuning.apply import PartRow, adapt, set_learning
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.precision import set_types
 from medtune.models.tuning.quantize import logical_size, quantize_language, stored_bytes
-from medtune.trainer.plan.devices import GB, Devices
-from medtune.trainer.plan.disk import exported, on_disk
+from medtune.trainer.plan.devices import GB, Devices, exported, on_disk
 from medtune.trainer.plan.gathered import (
     Divided,
     PassSize,
@@ -105,7 +104,6 @@ class Plan:
 
     @property
     def peak(self) -> Phase:
-        """The phase that needs most."""
         return max(self.phases, key=lambda phase: phase.total)
 
     def fits(self, devices: Devices) -> bool:

@@ -18,7 +18,7 @@ from medtune.models.sequence.layout import SequenceFamily
 from medtune.models.sequence.packing import PackedRows, Shown, balanced, pack
 from medtune.models.sequence.tree import Tree, grow
 from medtune.trainer.recipe.schema import Stage
-from medtune.trainer.training.division.budget import Lengths, TokenBudget, TokenOrder
+from medtune.trainer.training.budget import Lengths, TokenBudget, TokenOrder
 from medtune.trainer.training.mixture import Mixture
 from medtune.trainer.training.sampling import Draw, GroupOrder, ResumableOrder, StepOrder
 

@@ -35,16 +35,21 @@ from medtune.trainer.launch.started import Started
 from medtune.trainer.launch.stop import listening
 from medtune.trainer.recipe.read import recipe_to_yaml
 from medtune.trainer.recipe.schema import Recipe
-from medtune.trainer.seen.changed_settings import asks_the_same
-from medtune.trainer.training.callbacks.checkpoints import Checkpoints, ValidationSteps
-from medtune.trainer.training.callbacks.step_log import StepLog, StopRequest, ValidationStoppedError, step_done
-from medtune.trainer.training.callbacks.weight_average import EarlyStop, WeightAverage
+from medtune.trainer.seen import asks_the_same
+from medtune.trainer.training.checkpoints import Checkpoints, Continued, SavedState, ValidationSteps
 from medtune.trainer.training.data_module import QuestionData
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.stages import PlannedStage
 from medtune.trainer.training.states.folder import SavedFacts
-from medtune.trainer.training.states.saving import Continued, SavedState
-from medtune.trainer.training.validation.record import ValidationRecord
+from medtune.trainer.training.step_callbacks import (
+    EarlyStop,
+    StepLog,
+    StopRequest,
+    ValidationRecord,
+    ValidationStoppedError,
+    WeightAverage,
+    step_done,
+)
 
 
 class Progress(TQDMProgressBar):
@@ -78,7 +83,6 @@ class GradientCheck(Callback):
         self._audit: GradientAudit | None = None
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Starts to watch the gradients."""
         assert isinstance(pl_module, FineTuning)
         self._audit = GradientAudit(pl_module.model, self._tuning)
 

@@ -37,11 +37,9 @@ from medtune.trainer.devices.strategies import divides_weights, gradient_divisor
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import EvalBlock, ModelBlock, Recipe, Stage, TrainBlock
 from medtune.trainer.training.batches import MicroBatch
-from medtune.trainer.training.saved_names import expect_what_learns, keep_what_learns, refuse_other_names
-from medtune.trainer.training.step_losses import StepLosses
+from medtune.trainer.training.step_losses import StepLosses, expect_what_learns, keep_what_learns, refuse_other_names
 from medtune.trainer.training.validation.asked import VisitBatch
-from medtune.trainer.training.validation.asker import Asker
-from medtune.trainer.training.validation.measures import Answered
+from medtune.trainer.training.validation.measures import Answered, Asker
 
 
 class FineTuning(pl.LightningModule):

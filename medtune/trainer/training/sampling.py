@@ -97,7 +97,6 @@ class EndlessRow:
         self._shuffles: dict[tuple[int, int], NDArray[np.int64]] = {}
 
     def __getitem__(self, place: int) -> Draw:
-        """Returns the draw at a place, counted from 0."""
         member, number = self._member_at(place)
         epoch, index = self._epoch_at(member, number)
         return Draw(member, int(self._shuffled(member, epoch)[index]), epoch, place)

@@ -12,7 +12,7 @@ from medtune.trainer.commands.cli import COMMANDS, main, parser
 
 def _arguments(command: str) -> list[argparse.Action]:
     made = argparse.ArgumentParser()
-    import_module(f"medtune.trainer.commands.{COMMANDS[command].module}").add_arguments(made)
+    import_module(f"medtune.trainer.commands.{COMMANDS[command].module}").COMMANDS[command][0](made)
     return [action for action in made._actions if not isinstance(action, argparse._HelpAction)]
 
 
@@ -47,7 +47,7 @@ def test_every_command_of_the_table_says_in_one_line_what_it_does(command: str) 
     assert text[0].islower()
     assert not text.endswith(".")
     assert command in parser([command]).format_help()
-    assert callable(import_module(f"medtune.trainer.commands.{COMMANDS[command].module}").command)
+    assert command in import_module(f"medtune.trainer.commands.{COMMANDS[command].module}").COMMANDS
 
 
 def test_only_the_chosen_command_is_imported() -> None:
@@ -57,7 +57,7 @@ def test_only_the_chosen_command_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == str(
-        [f"medtune.trainer.commands.{name}" for name in ("cli", "extensions", "extensions.list")]
+        [f"medtune.trainer.commands.{name}" for name in ("arguments", "cli", "extensions")]
     )
 
 

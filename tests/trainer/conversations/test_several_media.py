@@ -142,7 +142,7 @@ def test_shared_answers_equal_those_of_a_row_for_each_option(several: Prepared) 
 def test_a_model_of_one_item_is_refused_before_its_weights(
     several: Prepared, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr("medtune.trainer.commands.recipes.validate.assemble_model", None)
+    monkeypatch.setattr("medtune.trainer.commands.validate.assemble_model", None)
     settings = [f"data.root={several.root}", f"model.name={name}", "log.wandb=disabled"]
     assert main(["validate", "nano_busi_lora", "--set", *settings]) == 1
     said = capsys.readouterr().err

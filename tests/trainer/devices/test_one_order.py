@@ -11,7 +11,7 @@ import torch
 
 from medtune.trainer.devices.ranks import prefer_one_order
 from medtune.trainer.recipe.read import read_recipe
-from medtune.trainer.seen.changed_settings import differences
+from medtune.trainer.seen import differences
 
 NEW_MEMORY: Any = torch.utils.deterministic
 

@@ -11,7 +11,7 @@ from medtune.eval.report.run_data import read_run
 from medtune.models.nano.transformers_vlm import write_nano
 from medtune.models.zoo.nano_any_size import build_qwen25vl
 from medtune.trainer.commands.cli import main
-from medtune.trainer.doctor.fingerprint import weights_hash
+from medtune.trainer.doctor import weights_hash
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.run_folder import RunFolder
 from tests.trainer.conftest import QUICK

@@ -14,7 +14,7 @@ from medtune.data.media.volumes import cache
 from medtune.data.media.volumes.geometry import augment_volume
 from medtune.data.types import Volume
 from medtune.trainer.commands.cli import main
-from medtune.trainer.series.grid import GRID
+from medtune.trainer.series import GRID
 
 QUICK = ("log.wandb=disabled", "train.max_steps=2", "train.batch_size=2", "eval.conditions=[image,text_only]")
 

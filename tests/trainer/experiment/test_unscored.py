@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from medtune.eval.scoring.score import PhaseScores
-from medtune.trainer.series.seeds import SeedRun, without_unscored
-from medtune.trainer.training.callbacks.checkpoints import is_best
+from medtune.trainer.series import SeedRun, without_unscored
+from medtune.trainer.training.checkpoints import is_best
 from medtune.trainer.training.dashboard.logger import summary
 from medtune.trainer.training.loggers import phase_metrics
 from tests.eval.free_answers import FREE, Said, phase

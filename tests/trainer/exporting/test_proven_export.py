@@ -157,7 +157,7 @@ def test_an_export_that_is_not_the_trained_model_is_refused_and_leaves_nothing(
         name = next(name for name in tensors if "down_proj" in name)
         save_file({**tensors, name: -tensors[name]}, folder / "model.safetensors", metadata={"format": "pt"})
 
-    monkeypatch.setattr("medtune.trainer.exporting.write.write_exported", spoilt)
+    monkeypatch.setattr("medtune.trainer.exporting.write_exported", spoilt)
     run = run_of("nano_qwen25vl")
     assert main(["export", str(run), "--out", str(tmp_path / "out"), "--samples", "2"]) == 1
     assert "the export is not the trained model" in capsys.readouterr().err

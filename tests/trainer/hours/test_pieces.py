@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from medtune.trainer.hours.pieces import Cost, Pieces, choose, together
+from medtune.trainer.hours.work import Cost, Pieces, choose, together
 
 # Few large items, as where one scan has forty questions and most have one.
 SIZES = [1] * 70 + [3] * 20 + [40] * 7

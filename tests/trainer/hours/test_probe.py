@@ -17,7 +17,7 @@ from medtune.eval.asking.plan import prediction_key
 from medtune.eval.predictions.shards import stored_predictions
 from medtune.models.answering import LocalAnswerer
 from medtune.trainer.commands.cli import main
-from medtune.trainer.commands.recipes.validate_hours import hours_table
+from medtune.trainer.commands.validate_hours import hours_table
 from medtune.trainer.experiment.open_data import open_data
 from medtune.trainer.hours import probe as probing
 from medtune.trainer.hours.probe import Hours, probe

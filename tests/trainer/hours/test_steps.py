@@ -2,8 +2,8 @@
 
 import pytest
 
-from medtune.trainer.hours.pieces import Cost, Pieces
 from medtune.trainer.hours.steps import StageTimes, Validated
+from medtune.trainer.hours.work import Cost, Pieces
 
 
 def times(first: tuple[float, ...], again: tuple[float, ...], from_files: tuple[int, int]) -> StageTimes:

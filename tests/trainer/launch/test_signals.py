@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.launch.stop_marker import stopped_by
+from medtune.trainer.launch.slurm import stopped_by
 from tests.trainer.launch.moments import Moment, files_of, two_ranks
 from tests.trainer.launch.started_ranks import arguments, asked, losses, medtune_ranks
 

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from medtune.trainer.commands.cli import main
-from medtune.trainer.launch.claim import claim
-from medtune.trainer.launch.slurm import queue_again
-from medtune.trainer.launch.slurm_script import slurm_job
+from medtune.trainer.launch.slurm import claim, queue_again, slurm_job
 from tests.ranks import medtune_forked
 from tests.trainer.launch.started_ranks import arguments, job
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from medtune.trainer.launch.counts import count
 from medtune.trainer.launch.slurm import address_of, first_host
-from medtune.trainer.launch.started import ALONE, Started, how_started
+from medtune.trainer.launch.started import ALONE, Started, count, how_started
 from medtune.trainer.recipe.read import read_recipe
 from tests.trainer.launch.started_ranks import by_srun, by_torchrun, job
 

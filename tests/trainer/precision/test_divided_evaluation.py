@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from medtune.models.tuning.precision import precise
 from medtune.trainer.devices.ranks import join_ranks
-from medtune.trainer.experiment.asked_model import LoadedModel
+from medtune.trainer.experiment.evaluate import LoadedModel
 from medtune.trainer.experiment.experiment import open_experiment
 from medtune.trainer.experiment.load_model import load_model
 from medtune.trainer.experiment.run_folder import RunFolder

@@ -18,7 +18,7 @@ from medtune.trainer.plan.gathered import Divided, layers_of, units_of
 from medtune.trainer.plan.held import Held, held
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import StrategyName
-from medtune.trainer.training.trainable_parts import part_table
+from medtune.trainer.training.stages import part_table
 from tests.models.twins import logprobs
 
 CPU = torch.device("cpu")

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from medtune.models.tuning.precision import set_types
 from medtune.trainer.experiment import load_model as loading
-from medtune.trainer.experiment.asked_model import LoadedModel
+from medtune.trainer.experiment.evaluate import LoadedModel
 from medtune.trainer.experiment.experiment import Experiment, open_experiment
 from medtune.trainer.experiment.load_model import load_as_left, load_model, load_trainable, place
 from medtune.trainer.experiment.run_folder import RunFolder

@@ -3,7 +3,7 @@
 import pytest
 
 from medtune.trainer.commands.cli import main
-from medtune.trainer.commands.recipes.show import FieldLine, recipe_fields
+from medtune.trainer.commands.show import FieldLine, recipe_fields
 from medtune.trainer.recipe.read import read_recipe, recipe_tree
 
 EVERY = recipe_fields()

@@ -10,8 +10,7 @@ from medtune.data.raw.source import SourceTable
 from medtune.data.types import MediaKind, MediaRef, Question, Split
 from medtune.models.assemble import zoo_entry
 from medtune.models.tuning.apply import apply_tuning
-from medtune.trainer.recipe.data_facts import DataFacts, facts_of_table
-from medtune.trainer.recipe.first_recipe import first_recipe
+from medtune.trainer.recipe.first_recipe import DataFacts, facts_of_table, first_recipe
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import Recipe
 

@@ -8,8 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.trainer.commands.recipes.show import recipe_fields
-from medtune.trainer.commands.runs.judge import JudgeSettings
+from medtune.trainer.commands.judge import JudgeSettings
+from medtune.trainer.commands.show import recipe_fields
 from medtune.trainer.recipe.read import find_recipe, read_recipe, read_settings
 
 STAGED = "m3d_llama2_ctlesionvqa_public"

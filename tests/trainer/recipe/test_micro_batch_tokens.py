@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
-from medtune.trainer.seen.changed_settings import differences
+from medtune.trainer.seen import differences
 
 STAGES = (
     "train.max_steps=null", "train.epochs=null",

@@ -8,8 +8,7 @@ import pytest
 
 from medtune.data import catalog
 from medtune.data.plugins import name_folders
-from medtune.trainer.recipe.plugin_folders import use_plugins_of_run
-from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
+from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml, use_plugins_of_run
 
 RECIPE = "model: {name: pocket}\ndata: {benchmark: busi, root: x}\ntrain: {max_steps: 1}\n"
 

@@ -11,7 +11,7 @@ from medtune.data.prepared.read import open_prepared
 from medtune.eval.asking.plan import plan_visits
 from medtune.eval.results.schema import UsedProtocol
 from medtune.models.endpoint.settings import Endpoint
-from medtune.trainer.recipe.published_protocol import as_published, protocol_facts
+from medtune.trainer.recipe.check import as_published, protocol_facts
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import Recipe
 

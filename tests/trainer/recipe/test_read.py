@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.trainer.recipe.layers import origins
+from medtune.trainer.recipe.build import origins
 from medtune.trainer.recipe.read import read_layers, read_recipe, recipe_to_yaml, recipe_tree
 
 PLAIN = """

@@ -13,7 +13,7 @@ from medtune.eval.asking.ask import evaluate
 from medtune.eval.scoring.score import score_phase
 from medtune.trainer.experiment.open_data import OpenedData, check_scored, open_data
 from medtune.trainer.experiment.prepared_data import groups_of
-from medtune.trainer.recipe.published_protocol import primary_parser
+from medtune.trainer.recipe.check import primary_parser
 from medtune.trainer.recipe.read import read_recipe
 from tests.eval.answerers import Oracle
 from tests.own_questions import KINDS, Kind, prepare_own

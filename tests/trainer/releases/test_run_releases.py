@@ -23,7 +23,7 @@ def tiny_towers() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         shrink(patch)
         # The plan counts the published language models, whose places these small ones take.
-        patch.setattr("medtune.trainer.commands.recipes.validate.this_machine", lambda: Devices(1, "GPU", 1000.0))
+        patch.setattr("medtune.trainer.commands.validate.this_machine", lambda: Devices(1, "GPU", 1000.0))
         yield
 
 

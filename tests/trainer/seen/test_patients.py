@@ -10,7 +10,7 @@ from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.write import prepare
 from medtune.models.weights.checkpoint import read_about
 from medtune.trainer.commands.cli import main
-from medtune.trainer.seen.learnt import UNKNOWN, Learnt, comparable, learnt_from, read_learnt
+from medtune.trainer.seen import UNKNOWN, Learnt, comparable, learnt_from, read_learnt
 from tests.trainer.conftest import Nano
 
 SHORT = ("train.max_steps=1", "eval.every_steps=1", "eval.val_questions=2")

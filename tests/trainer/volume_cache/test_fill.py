@@ -21,7 +21,7 @@ from medtune.data.prepared.work.work_folder import Share
 from medtune.models.volumes.volume_input import VolumeInput
 from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.read import read_recipe
-from medtune.trainer.volume_cache.fill import Wanted, fill, wanted
+from medtune.trainer.volume_cache import WantedVolumes, fill, wanted
 from tests.trainer.volume_cache.dying import Dying
 
 RADFM = ("model.name=nano_nn_radfm", "model.vision=null", "model.projector=null")
@@ -44,7 +44,7 @@ def entries(root: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())} if folder.is_dir() else {}
 
 
-def wanted_of(root: Path, *overrides: str) -> Wanted:
+def wanted_of(root: Path, *overrides: str) -> WantedVolumes:
     found = wanted(read_recipe("nano_ct_lora", [f"data.root={root}", *overrides]))
     assert found is not None
     return found

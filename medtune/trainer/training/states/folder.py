@@ -19,13 +19,13 @@ from medtune.models.weights.divided.whole_folders import write_last
 from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.experiment.run_folder import STATE_FILE, RunFolder
 from medtune.trainer.training.lightning_module import FineTuning
-from medtune.trainer.training.saved_names import refuse_other_names
 from medtune.trainer.training.states.optimizer_tensors import (
     OptimizerTensors,
     link_moments,
     optimizer_tensors,
     take_weights,
 )
+from medtune.trainer.training.step_losses import refuse_other_names
 
 _PASSES = ("ready", "started", "processed", "completed")
 
@@ -120,7 +120,6 @@ def callback_states(trainer: pl.Trainer) -> dict[str, Any]:
 
 
 def load_callback_states(trainer: pl.Trainer, saved: Mapping[str, Any]) -> None:
-    """Gives the callbacks what they remembered."""
     for callback in _callbacks(trainer):
         if _name(callback) in saved:
             callback.load_state_dict(_restored(saved[_name(callback)]))

@@ -74,7 +74,6 @@ class ZeroGroup:
 
 
 def zero_groups(engine: Any, learning: Mapping[str, nn.Parameter]) -> Iterator[ZeroGroup]:
-    """Yields the groups of an engine's optimizer, for ZeRO-1, 2 and 3."""
     names = {id(parameter): name for name, parameter in learning.items()}
     zero = engine.optimizer
     if hasattr(zero, "fp32_partitioned_groups_flat"):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from medtune.trainer.commands import validate_hours
 from medtune.trainer.commands.cli import main
-from medtune.trainer.commands.recipes import validate_hours
 from medtune.trainer.plan.devices import Devices
 from tests.trainer.conftest import QUICK
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medtune.models.sequence.packing import spread
-from medtune.trainer.training.division.budget import TokenBudget, TokenOrder, dealt
+from medtune.trainer.training.budget import TokenBudget, TokenOrder, dealt
 from medtune.trainer.training.sampling import AllGroups, Draw, EndlessRow, StepOrder
 
 GROUPS = st.lists(st.lists(st.integers(1, 400), min_size=1, max_size=3), min_size=1, max_size=14)

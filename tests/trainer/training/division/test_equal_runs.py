@@ -11,7 +11,7 @@ import pytest
 from safetensors.torch import load_file
 
 from medtune.trainer.commands.cli import main
-from medtune.trainer.training.callbacks.step_log import StepLog
+from medtune.trainer.training.step_callbacks import StepLog
 from tests.trainer.conftest import Nano
 
 Curve = Callable[[Path, str], list[float]]
