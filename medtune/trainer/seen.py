@@ -208,9 +208,7 @@ def asks_the_same(recipe: Recipe) -> Recipe:
     stages = tuple(replace(each, **micro_batch) for each in recipe.train.stages)
     endpoint = None if recipe.model.endpoint is None else asked_alike(recipe.model.endpoint)
     return replace(
-        recipe,
-        train=replace(recipe.train, stages=stages, **plain),
-        model=replace(recipe.model, endpoint=endpoint),
+        recipe, train=replace(recipe.train, stages=stages, **plain), model=replace(recipe.model, endpoint=endpoint)
     )
 
 

@@ -1,13 +1,4 @@
-"""Fills the cache of volumes of a recipe: what is there is left, what is broken is named, and the rest is made.
-
-Makes entries of a cache of volumes; this is the work that several processes share.
-
-Nothing of models is imported here, unless a tower makes the entries.
-
-Says which volumes the runs of a recipe will read, in which form the cache keeps them, and how much room that takes.
-
-No model is loaded for it.
-"""
+"""Says which volumes the runs of a recipe read, and fills its cache of them in several processes, without a model."""
 
 from __future__ import annotations
 

@@ -120,8 +120,7 @@ def fill_cache(options: argparse.Namespace, arguments: Sequence[str], *, process
 
 def _fill(recipe: Recipe, *, share: Share, processes: int) -> int:
     # Imported here, because it loads torch, which preparing does not need.
-    from medtune.trainer import volume_cache as fill
-    from medtune.trainer import wanted
+    from medtune.trainer.volume_cache import fill, wanted
 
     found = wanted(recipe)
     if found is None:

@@ -10,12 +10,7 @@ from medtune.data.types import Split
 from medtune.eval.asking.official_prompts import FOREIGN_WORDING
 from medtune.eval.comparing.compare import About, Side, check_comparable, compare
 from medtune.eval.comparing.compare_file import compare_file
-from medtune.eval.comparing.compare_text import (
-    PLOT,
-    comparison_markdown,
-    comparison_plot,
-    comparison_table,
-)
+from medtune.eval.comparing.compare_text import PLOT, comparison_markdown, comparison_plot, comparison_table
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.parsed_reply import scored_everywhere
 from medtune.eval.predictions.files import read_predictions, replace_file

@@ -169,9 +169,7 @@ def export_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, required=True, metavar="DIR", help="The folder to write, which must be empty or new."
     )
     parser.add_argument(
-        "--adapter",
-        action="store_true",
-        help="Writes the adapter alone, in PEFT's format, instead of the whole model.",
+        "--adapter", action="store_true", help="Writes the adapter alone, in PEFT's format, instead of the whole model."
     )
     parser.add_argument(
         "--dtype",

@@ -182,9 +182,5 @@ def no_questions_are_an_error(found: OpenedMetric) -> Iterator[str]:
 
 METRICS = Contract(
     opened_metric,
-    (
-        its_docstring_has_a_source_and_an_example_that_holds,
-        its_value_stays_in_its_range,
-        no_questions_are_an_error,
-    ),
+    (its_docstring_has_a_source_and_an_example_that_holds, its_value_stays_in_its_range, no_questions_are_an_error),
 )

@@ -12,7 +12,7 @@ Terms that are used in this folder:
 - opened data (`open_data.py`): the prepared folder, the benchmark with the prompts that the folder was prepared with,
   and the training sets of a recipe. They have been checked to fit each other.
 - run folder (`run_folder.py`): the paths of a run, its recipe, and what it recorded about its data when it began.
-- asked model (`asked_model.py`): a model that answers questions. It runs in this process or behind an endpoint.
+- asked model (`evaluate.py`): a model that answers questions. It runs in this process or behind an endpoint.
 - trainable model (`load_model.py`): a model at the beginning of a training stage: each of its parts is frozen, has
   adapters, or is trained in full.
 """

@@ -1,9 +1,4 @@
-"""Asks a model the questions of a phase and scores its answers, in the same way before, during and after training.
-
-Wraps a model that answers questions, so that evaluation and audit need not know whether it runs in this process.
-
-A `LoadedModel` runs in this process; a `ServedModel` runs behind an endpoint.
-"""
+"""Asks a model, in this process or behind an endpoint, and scores its answers, before, during and after training."""
 
 import contextlib
 import sys
@@ -13,7 +8,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -46,27 +40,6 @@ from medtune.trainer.launch.stop import asked_to_stop, listening
 from medtune.trainer.recipe.check import departure_from_published
 
 _IMAGES_AT_ONCE = 16
-
-
-class AskedModel(Protocol):
-    """A model that answers the questions of an experiment."""
-
-    @property
-    def provenance(self) -> Mapping[str, str]:
-        """A sentence for each part (vision, projector, language) that says where its weights come from."""
-        ...
-
-    def answering(self) -> AbstractContextManager[Answerer]:
-        """Returns a context that gives an answerer with the settings of the recipe's block `eval`, and closes it."""
-        ...
-
-    def vision_features(self, groups: Sequence[MediaGroup], /) -> dict[str, NDArray[np.float32]]:
-        """Returns, by media id, the vision tower's features of each image with its boxes drawn.
-
-        The features of all tokens of an image are joined to one vector. The result is empty if the vision tower is not,
-        or not as a whole, in this process, or if images differ in their number of features.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +89,9 @@ class LoadedModel:
 
     @torch.no_grad()
     def vision_features(self, groups: Sequence[MediaGroup], /) -> dict[str, NDArray[np.float32]]:
-        """Returns, by media id, the vision tower's features of each image, as `AskedModel` describes them.
+        """Returns, by media id, the vision tower's features of each image with its boxes drawn.
+
+        All tokens' features are joined to one vector; empty where images differ in their number or no tower is here.
 
         Where several images are shown together, their features are averaged. Questions without media have none. One
         rank may ask a divided model alone if the others are in `lock_step` too.
@@ -166,6 +141,10 @@ class ServedModel:
     def vision_features(self, groups: Sequence[MediaGroup], /) -> dict[str, NDArray[np.float32]]:
         """Returns an empty mapping, because the vision tower is behind the endpoint."""
         return {}
+
+
+AskedModel = LoadedModel | ServedModel
+"""A model that answers the questions of an experiment."""
 
 
 WORTH_A_WORD = 0.05
@@ -220,47 +199,6 @@ def waiting_text(share: float, *, workers: int) -> str:
     return f"{text}; {more} that read ahead (data.workers) would shorten that"
 
 
-def evaluate_phase(
-    experiment: Experiment,
-    model: AskedModel,
-    groups: Sequence[MediaGroup],
-    *,
-    out_dir: Path,
-    conditions: Sequence[Condition],
-    title: str,
-    repeats: Mapping[Condition, int] = ONCE,
-    on_waited: Callable[[float], None] = lambda share: None,
-) -> PhaseScores:
-    """Asks the groups' questions, writes answers and scores to `out_dir`, and returns the scores.
-
-    All ranks take part, and each gets the scores.
-
-    Args:
-        experiment: The experiment that is evaluated.
-        model: The model that is asked.
-        groups: The media groups whose questions are asked.
-        out_dir: The folder for answers and scores. Answers that it holds already are not asked for again.
-        conditions: The conditions to ask under, for instance "image".
-        title: The label of the progress bar.
-        repeats: How often each question is asked under each condition.
-        on_waited: Called with the share of the time of answering in which answers waited for media, 0 to 1, that of the
-            rank that waited most; not called if nothing was asked, or if the model is behind an endpoint.
-    """
-    predictions = answer_groups(
-        experiment,
-        model,
-        groups,
-        out_dir=out_dir,
-        readings=experiment.recipe.eval.known_readings,
-        conditions=conditions,
-        title=title,
-        repeats=repeats,
-        on_waited=on_waited,
-    )
-    questions = [question for group in groups for question in group.questions]
-    return score_answers(experiment, questions, predictions, out_dir=out_dir)
-
-
 def score_answers(
     experiment: Experiment, questions: Sequence[Question], predictions: Sequence[Prediction], *, out_dir: Path
 ) -> PhaseScores:
@@ -310,9 +248,20 @@ def answer_groups(
 ) -> list[Prediction]:
     """Asks the groups' questions, writes the answers to `out_dir` and returns them.
 
-    All ranks take part, and each gets all answers. The arguments are those of `evaluate_phase`; `readings` says how a
-    question is answered: by generating text, by the likelihood of the options, or both. How long answers waited for
-    media is printed.
+    All ranks take part, and each gets all answers. Answers that the folder holds already are not asked for again. How
+    long answers waited for media is printed.
+
+    Args:
+        experiment: The experiment that is evaluated.
+        model: The model that is asked.
+        groups: The media groups whose questions are asked.
+        out_dir: The folder for the answers.
+        readings: How a question is answered: by generating text, by the likelihood of the options, or both.
+        conditions: The conditions to ask under, for instance "image".
+        title: The label of the progress bar.
+        repeats: How often each question is asked under each condition.
+        on_waited: Called with the share of the time of answering in which answers waited for media, 0 to 1, that of the
+            rank that waited most; not called if nothing was asked, or if the model is behind an endpoint.
     """
     with listening(at_once=experiment.world_size == 1):
         try:

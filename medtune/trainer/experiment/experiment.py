@@ -27,16 +27,7 @@ from medtune.trainer.launch.rank import join, see_folder
 from medtune.trainer.launch.started import ALONE, Started
 from medtune.trainer.recipe.check import primary_parser
 from medtune.trainer.recipe.schema import SERVED, ModelBlock, Recipe
-from medtune.trainer.seen import (
-    NOTHING,
-    UNKNOWN,
-    Learnt,
-    asked_again,
-    comparable,
-    data_facts,
-    learnt_from,
-    read_learnt,
-)
+from medtune.trainer.seen import NOTHING, UNKNOWN, Learnt, asked_again, comparable, data_facts, learnt_from, read_learnt
 from medtune.trainer.training.mixture import TrainingSet, described, stage_mixture
 from medtune.trainer.training.stages import check_early_stopping, with_counted_epochs
 
@@ -108,14 +99,14 @@ class Experiment:
     recipe: Recipe
     prepared: Prepared
     benchmark: Benchmark
-    training_sets: Sequence[TrainingSet]
     folder: RunFolder
     device: torch.device
-    started: Started
-    limit: int | None
-    unofficial_training: str
-    learnt_lookalikes: str
-    trained_on: str
+    started: Started = ALONE
+    training_sets: Sequence[TrainingSet] = ()
+    limit: int | None = None
+    unofficial_training: str = ""
+    learnt_lookalikes: str = ""
+    trained_on: str = ""
     learnt: Learnt = NOTHING
     seen_in_training: str = ""
     changed_data: str = ""
@@ -271,11 +262,8 @@ def open_run(root: Path, *, questions: Path | None = None) -> Experiment:
         recipe=recipe,
         prepared=prepared,
         benchmark=benchmark,
-        training_sets=(),
         folder=folder,
         device=device_of_rank(0),
-        started=ALONE,
-        limit=None,
         unofficial_training=folder.recorded_label().unofficial_training,
         learnt_lookalikes=folder.recorded_label().learnt_lookalikes,
         trained_on=str(recorded.get("trained_on", "")),

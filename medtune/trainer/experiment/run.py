@@ -1,11 +1,6 @@
 """Carries out a run: zero-shot evaluation, training, the same evaluation again, and the gain between the two.
 
 Before this, `open_experiment` in `experiment.py` opens the recipe, its data and the run folder.
-
-Makes the file of weights that a training begins with, where adapters begin with PiSSA or EVA.
-
-The main process makes the file once, before the first stage. Every process, every stage and every resumed run reads it,
-so that all of them begin with the same numbers.
 """
 
 import weakref
@@ -33,7 +28,7 @@ from medtune.models.weights.checkpoint import trainable_names, write_trained
 from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.devices.strategies import check_freed
 from medtune.trainer.experiment.audit import audit_without_asking
-from medtune.trainer.experiment.evaluate import AskedModel, LoadedModel, evaluate_phase, tested_groups
+from medtune.trainer.experiment.evaluate import AskedModel, LoadedModel, answer_groups, score_answers, tested_groups
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.load_model import about_weights, adapted, load_model, load_trainable, place
 from medtune.trainer.experiment.run_folder import RunFolder, write_json
@@ -50,7 +45,10 @@ from medtune.trainer.training.stages import PlannedStage, planned_stages
 
 
 def starting_adapters(experiment: Experiment) -> Path | None:
-    """Returns the file of weights that the first stage begins with; None where adapters begin at random."""
+    """Returns the file of weights that the first stage begins with; None where adapters begin at random.
+
+    It is made once. Every process, every stage and every resumed run reads it, so that all begin with the same numbers.
+    """
     path = experiment.folder.start
     tunings = [stage.tuning for stage in experiment.recipe.stages]
     if not parts_with(tunings, "pissa") | parts_with(tunings, "eva"):
@@ -210,16 +208,19 @@ def _phase(
 ) -> PhaseScores:
     groups = tested_groups(experiment)
     waited: dict[str, float] = {}
-    scores = evaluate_phase(
+    answers = answer_groups(
         experiment,
         model,
         groups,
         out_dir=out_dir,
+        readings=experiment.recipe.eval.known_readings,
         conditions=conditions,
         title=name.replace("_", "-"),
         repeats=experiment.recipe.eval.draws(conditions),
         on_waited=lambda share: waited.update({f"{name}/{WAITED}": share}),
     )
+    questions = [question for group in groups for question in group.questions]
+    scores = score_answers(experiment, questions, answers, out_dir=out_dir)
     log_phase(experiment, loggers, name, scores, groups=groups, out_dir=out_dir, step=step, also=waited)
     return scores
 

@@ -187,10 +187,6 @@ def probe(data: OpenedData, *, size: int, clock: Clock = time.perf_counter) -> H
             folder=RunFolder(folder / "run"),
             device=device,
             started=started,
-            limit=None,
-            unofficial_training="",
-            learnt_lookalikes="",
-            trained_on="",
             volume_cache=folder / "cache",
         )
         return _Probe(experiment, recipe, folder, size, clock).hours()

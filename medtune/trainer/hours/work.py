@@ -56,7 +56,7 @@ def asking(
     world_size: int,
     repeats: Mapping[Condition, int] = ONCE,
 ) -> Asking:
-    """Returns what an evaluation asks; the arguments are those of `evaluate_phase`, and the number of devices."""
+    """Returns what an evaluation asks; the arguments are those of `answer_groups`, and the number of devices."""
     recipe = experiment.recipe
     plan = plan_visits(
         groups,

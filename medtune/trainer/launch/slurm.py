@@ -1,24 +1,14 @@
-"""Writes the script of `--slurm` and submits it.
+"""Writes the script of `--slurm` and submits it, queues a job again, and notes who began and who stopped a run.
 
-The script is written here and not by submitit: its only function that gives the text of a script without submitting one
-is private, and it names a wckey of its own, which some sites refuse. Run as a function of submitit, a training would
-also be stopped by its handlers of signals, in the middle of a step.
+A job that is queued again, and ranks that torchrun starts again, run the same command once more: they go on with the
+run that they themselves began, and with no other. Ranks that stopped on request end with status 0, because torchrun
+takes every other status for a failure; a note in the run folder tells their launcher that the work is not done.
 
-Source: https://slurm.schedmd.com/sbatch.html
+The script is not submitit's: its only function that gives the text of a script is private and names a wckey, which some
+sites refuse; and its handlers of signals would stop a training in the middle of a step.
 
-Decides whether a run folder's run goes on, and notes who began it.
-
-A job that SLURM queues again, and ranks that torchrun starts again, run the same command once more. They go on with the
-run that they themselves began, and with no other.
-
-What medtune reads from the variables of a SLURM job, and the one thing that it asks of SLURM: to queue a job again.
-
-Source: https://slurm.schedmd.com/sbatch.html, OUTPUT ENVIRONMENT VARIABLES, and https://slurm.schedmd.com/scontrol.html
-
-The note in a run folder that the run was stopped on request.
-
-Ranks that stopped on request end with status 0, because torchrun takes every other status for a failure and would start
-them again. The note tells their launcher that the work is not done.
+Source: https://slurm.schedmd.com/sbatch.html, also OUTPUT ENVIRONMENT VARIABLES, and
+https://slurm.schedmd.com/scontrol.html
 """
 
 import difflib

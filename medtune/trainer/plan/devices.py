@@ -100,10 +100,7 @@ def exported(recipe: Recipe, parameters: int, learnt: int) -> dict[str, float]:
         parameters: The number of weights of the model without adapters.
         learnt: The number of weights that any stage trains.
     """
-    merged = {
-        "merged in 16 bits": float(_NARROW_BYTES * parameters),
-        "in float32": float(_WIDE_BYTES * parameters),
-    }
+    merged = {"merged in 16 bits": float(_NARROW_BYTES * parameters), "in float32": float(_WIDE_BYTES * parameters)}
     return merged | ({"--adapter": float(_WIDE_BYTES * learnt)} if _has_peft_adapter(recipe, 0.0) else {})
 
 

@@ -48,11 +48,7 @@ def is_accepted(recipe: Recipe, entry: ZooEntry, model: Model) -> bool:
 def _changes(recipe: Recipe, devices: Devices) -> Iterator[tuple[str, Recipe, Devices]]:
     train, evaluation = recipe.train, recipe.eval
     if train.precision not in NARROW:
-        yield (
-            "train.precision=bf16-mixed",
-            replace(recipe, train=replace(train, precision="bf16-mixed")),
-            devices,
-        )
+        yield ("train.precision=bf16-mixed", replace(recipe, train=replace(train, precision="bf16-mixed")), devices)
     if not train.gradient_checkpointing:
         changed = replace(recipe, train=replace(train, gradient_checkpointing=True))
         yield "train.gradient_checkpointing=true", changed, devices

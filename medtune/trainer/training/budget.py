@@ -221,3 +221,7 @@ class TokenOrder:
             alone=len(over),
             longest=max(over, default=0),
         )
+
+
+GroupOrder = StepOrder | TokenOrder
+"""Maps (step, forward pass within the step, rank) to draws of media groups; a step's are the same for any devices."""

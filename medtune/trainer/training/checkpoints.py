@@ -14,13 +14,15 @@ from lightning.pytorch.callbacks import Callback
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from medtune.models.tuning.starting_weights import Starts
-from medtune.models.weights.adapters.write import Base, write_absence, write_adapter
+from medtune.models.weights.adapters.write import write_absence, write_adapter
+from medtune.models.weights.base_samples import BASE, base_samples
 from medtune.models.weights.checkpoint import write_trained
 from medtune.models.weights.divided.trained_folder import write_trained_folder
 from medtune.trainer.devices.ranks import barrier, highest
+from medtune.trainer.experiment.experiment import Experiment
+from medtune.trainer.experiment.load_model import TrainableModel, about_weights, adapter_base
 from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.recipe.schema import TrainBlock
+from medtune.trainer.recipe.schema import Recipe, TrainBlock
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.stages import PlannedStage
 from medtune.trainer.training.states.folder import SavedFacts, load_state, save_state
@@ -101,44 +103,28 @@ class Checkpoints(Callback):
 
     The best weights are those with the best primary metric in the last stage of the run. An earlier stage only passes
     its last weights on to the next stage.
-
-    Args:
-        folder: The run folder.
-        planned: The stage that is trained. File names and the log count the steps of the whole run.
-        learnt: Names of the parameters that a checkpoint holds.
-        score: Returns the primary metric of the validation that just ended.
-        higher_is_better: Whether the best weights are those with the highest metric; otherwise the lowest.
-        early: Says whether the stage ends before its last step; None if it cannot.
-        about: Facts about the run that are written into every checkpoint.
-        starts: The beginnings of PiSSA adapters, which are written into every checkpoint too.
-        gathers: Whether the weights are written as one file; otherwise every rank writes its part into a folder.
-        base: The model that the adapter in PEFT's format belongs to, which is written beside the best weights.
     """
 
     def __init__(
         self,
-        folder: RunFolder,
+        experiment: Experiment,
         planned: PlannedStage,
-        learnt: Collection[str],
+        model: TrainableModel,
         *,
         score: Callable[[], float],
-        higher_is_better: bool,
         early: EarlyStop | None,
-        about: dict[str, str],
-        starts: Starts,
-        gathers: bool,
-        base: Base,
     ) -> None:
-        self._folder = folder
+        recipe = experiment.recipe
+        self._folder = experiment.folder
         self._planned = planned
-        self._learnt = learnt
+        self._model = model
         self._score = score
-        self._sign = 1.0 if higher_is_better else -1.0
+        self._sign = 1.0 if experiment.benchmark.higher_is_better else -1.0
         self._early = early
-        self._about = about
-        self._starts = starts
-        self._gathers = gathers
-        self._base = base
+        self._gathers = _gathers(recipe)
+        self._base = adapter_base(recipe)
+        base = {BASE: base_samples(model.assembled.model, model.learnt)}
+        self._about = {**experiment.about, **about_weights(recipe), **experiment.learnt.facts(), **base}
         self._best: float | None = None
 
     def state_dict(self) -> dict[str, Any]:
@@ -166,15 +152,15 @@ class Checkpoints(Callback):
         file, folder = self._folder.trained_file(name), self._folder.trained_folder(name)
         about = {**self._about, "step": str(step), "validation": repr(value)}
         if self._gathers:
-            tensors = gathered(module.model, self._learnt)
+            tensors = gathered(module.model, self._model.learnt)
             if trainer.is_global_zero:
-                write_trained(file, tensors, about=about, starts=self._starts)
+                write_trained(file, tensors, about=about, starts=self._model.starts)
                 shutil.rmtree(folder, ignore_errors=True)
                 if name == "best":
                     adapter = self._folder.adapter
-                    write_adapter(adapter, module.model, tensors, self._base, about=about, starts=self._starts)
+                    write_adapter(adapter, module.model, tensors, self._base, about=about, starts=self._model.starts)
         else:
-            write_trained_folder(folder, module.model, self._learnt, about=about, starts=self._starts)
+            write_trained_folder(folder, module.model, self._model.learnt, about=about, starts=self._model.starts)
             if trainer.is_global_zero:
                 file.unlink(missing_ok=True)
                 if name == "best":
@@ -186,6 +172,13 @@ _DIVIDED = (
     "parts of the model were trained in full while its weights were divided among devices, so that no device ever held "
     "them together"
 )
+
+
+def _gathers(recipe: Recipe) -> bool:
+    # Adapters and projectors are small. A tower or a language model that learns itself is not, and where it is divided
+    # among the devices, no host may have room for it: every rank then writes its part.
+    learning = [how for stage in recipe.stages for part, how in stage.tuning.parts().items() if part != "projector"]
+    return not recipe.train.divides_weights or all(how.mode in ("frozen", "lora") for how in learning)
 
 
 def is_best(value: float, best: float | None, *, sign: float) -> bool:

@@ -21,9 +21,10 @@ from medtune.trainer.recipe.check import check_recipe, primary_parser
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import DataBlock, EvalBlock, Recipe, Stage, TrainBlock
 from medtune.trainer.training.batches import MicroBatch, loader, micro_batches, stage_order
+from medtune.trainer.training.budget import GroupOrder
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.mixture import Mixture, stage_mixture
-from medtune.trainer.training.sampling import GroupOrder, ResumableOrder, StepOrder
+from medtune.trainer.training.sampling import ResumableOrder, StepOrder
 from medtune.trainer.training.validation.asked import Asked, AskedLoader, InOrder, VisitBatch, VisitBatches, asked
 
 

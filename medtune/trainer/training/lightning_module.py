@@ -62,13 +62,7 @@ class FineTuning(pl.LightningModule):
     """
 
     def __init__(
-        self,
-        assembled: Assembled,
-        stage: Stage,
-        *,
-        train: TrainBlock,
-        answers: EvalBlock,
-        chosen: ModelBlock,
+        self, assembled: Assembled, stage: Stage, *, train: TrainBlock, answers: EvalBlock, chosen: ModelBlock
     ) -> None:
         super().__init__()
         self.model = assembled.model

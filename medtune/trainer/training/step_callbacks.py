@@ -1,11 +1,7 @@
-"""Logs the steps of a stage, and stops the training on all ranks when a signal has asked any of them to.
+"""Callbacks of a training's steps and validations: log and stop, average the weights, end early, keep the answers.
 
-Keeps the exponential moving average of the weights that learn, which is evaluated and saved in their place.
-
-It has to stand behind `Checkpoints` and before `SavedState` among the callbacks: the best weights are averaged ones,
-and a saved state holds those that are trained.
-
-Lightning's own callback averages a copy of the whole model, frozen weights too, and cannot do it under ZeRO-3.
+`WeightAverage` has to stand behind `Checkpoints` and before `SavedState`: the best weights are averaged ones, and a
+saved state holds those that are trained. Lightning's own averages a copy of the whole model, not under ZeRO-3.
 
 Source: Polyak & Juditsky 1992, doi 10.1137/0330046, for averaging; the formula is torch.optim.swa_utils' own.
 """
@@ -32,6 +28,7 @@ from medtune.trainer.devices.ranks import barrier, state_timeout, stopping_signa
 from medtune.trainer.experiment.evaluate import score_answers
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.recipe import schema
+from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.loggers import phase_metrics
 from medtune.trainer.training.stages import PlannedStage, higher_is_better
@@ -74,25 +71,16 @@ class StepLog(Callback):
     Args:
         planned: The stage that is trained.
         loggers: The loggers of the run, which count the steps of all stages.
-        every_steps: Optimizer steps between two logged points.
+        recipe: The recipe, which says how often to log, and how long a rank waits for the others in a step.
         stop: Shared with `SavedState`, which saves a state when a stop is asked for.
-        timeout_minutes: Time after which a rank that waits for the others in a step ends with an error.
     """
 
-    def __init__(
-        self,
-        planned: PlannedStage,
-        loggers: Sequence[Logger],
-        *,
-        every_steps: int,
-        stop: StopRequest,
-        timeout_minutes: float,
-    ) -> None:
+    def __init__(self, planned: PlannedStage, loggers: Sequence[Logger], recipe: Recipe, stop: StopRequest) -> None:
         self._planned = planned
         self._loggers = loggers
-        self._every_steps = every_steps
+        self._every_steps = recipe.log.every_steps
+        self._timeout_minutes = recipe.train.timeout_minutes
         self._stop = stop
-        self._timeout_minutes = timeout_minutes
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Gives the process groups that the strategy made for itself the timeout that the recipe states."""

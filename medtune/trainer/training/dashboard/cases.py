@@ -1,13 +1,8 @@
-"""Shows single answers as rows of a W&B table, without the texts and images that may not leave the machine.
+"""What the dashboard shows: rows of single answers, the names of metrics and panels, and a script for W&B's workspace.
 
 A row names no patient and no file. If images are withheld, so is every free text of a source or a model (the wording of
-the question, replies, answers without options), because reports may name patients too.
-
-Gives each metric its name on W&B, and says how W&B shows it.
-
-W&B makes one section of panels for each first part of a name. The facet therefore comes first there:
-"final/task=diagnosis/accuracy" becomes "task=diagnosis/final/accuracy", and all phases of a task stand together without
-being arranged by hand.
+the question, replies, answers without options), because reports may name patients too. W&B makes one section of panels
+for each first part of a name, so the facet comes first: "task=diagnosis/final/accuracy".
 """
 
 import math
@@ -256,11 +251,7 @@ def workspace_script(benchmark: Benchmark, levels: Sequence[str], *, group: str,
     sections.append(("cases", [("table", "", [f"{stage}/cases"]) for stage in ("final", "zero_shot")]))
     sections.append(("training", _training_panels()))
     return _SCRIPT.format(
-        group=group,
-        step=STEP,
-        project=project,
-        name=f"medtune {group}",
-        sections=pprint.pformat(sections, width=110),
+        group=group, step=STEP, project=project, name=f"medtune {group}", sections=pprint.pformat(sections, width=110)
     )
 
 

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import lightning.pytorch as pl
 import torch
@@ -25,6 +25,7 @@ from medtune.trainer.training.states.optimizer_tensors import (
     optimizer_tensors,
     take_weights,
 )
+from medtune.trainer.training.step_callbacks import WeightAverage
 from medtune.trainer.training.step_losses import refuse_other_names
 
 _PASSES = ("ready", "started", "processed", "completed")
@@ -156,19 +157,6 @@ REMOVED = "state.removed"
 _MODEL, _OPTIMIZER, _CALLBACK = "model.", "optimizer.", "callback."
 
 
-@runtime_checkable
-class HoldsTensors(Protocol):
-    """A callback whose memory are tensors of the parameters' shapes, divided as these are."""
-
-    def pieces(self) -> dict[str, Piece]:
-        """Returns what this rank holds, by the parameters' names."""
-        ...
-
-    def make(self) -> None:
-        """Makes the tensors, so that `pieces` can be filled."""
-        ...
-
-
 @dataclass(frozen=True)
 class SavedFacts:
     """The facts about a run that are written into its states, for whoever reads one.
@@ -281,6 +269,6 @@ def _pieces(trainer: pl.Trainer, module: FineTuning, optimizer: OptimizerTensors
     return held
 
 
-def _holders(trainer: pl.Trainer) -> list[tuple[str, HoldsTensors]]:
+def _holders(trainer: pl.Trainer) -> list[tuple[str, WeightAverage]]:
     every: Any = trainer
-    return [(type(each).__name__, each) for each in every.callbacks if isinstance(each, HoldsTensors)]
+    return [(type(each).__name__, each) for each in every.callbacks if isinstance(each, WeightAverage)]

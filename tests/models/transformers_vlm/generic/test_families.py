@@ -19,7 +19,7 @@ from tests.models.doctor.patients import asked_about, failed
 from tests.models.transformers_vlm.asking import saved
 from tests.models.transformers_vlm.test_video import clip, frames_of
 from tests.models.twins import picture, row_each, size_of, twin
-from tests.trainer.experiment.test_rexsonovqa import write_video
+from tests.trainer.experiment.test_videos_and_scans import write_video
 
 # M-RoPE with a merger inside the tower, and an image whose tokens see one another; the others are plain.
 QUICK = ("nano_gemma3", "nano_qwen3vl")

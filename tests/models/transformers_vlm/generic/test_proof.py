@@ -19,7 +19,7 @@ from medtune.models.transformers_vlm.generic.loading import from_checkpoint
 from medtune.models.weights.loading_options import Loading
 from tests.models.doctor.patients import asked_about, failed, pictures
 from tests.models.transformers_vlm.generic.checkpoints import BUILDERS, write_checkpoint
-from tests.trainer.experiment.test_rexsonovqa import write_video
+from tests.trainer.experiment.test_videos_and_scans import write_video
 
 
 def _opened(name: str, folder: Path) -> tuple[Assembled, Path]:
