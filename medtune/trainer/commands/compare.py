@@ -64,11 +64,6 @@ def compare_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def compare_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune compare`: prints the comparison and returns 0."""
-    return _compare_runs(options)
-
-
 @dataclass(frozen=True)
 class Answers:
     """One side of a comparison: a file of answers, what has to fit the other side, and if it may hold likelihoods."""
@@ -78,7 +73,8 @@ class Answers:
     has_likelihood: bool = True
 
 
-def _compare_runs(options: argparse.Namespace) -> int:
+def compare_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Runs `medtune compare`: prints the comparison and returns 0."""
     first, second, predictions, parser = options.first, options.second, options.predictions, options.parser
     if (second is None) == (predictions is None):
         raise ValueError("compare wants two run folders, or one run folder and --predictions FILE")
@@ -232,11 +228,6 @@ def power_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def power_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune power`: prints how many patients are needed to detect a gain, and returns 0."""
-    return _show_power(options)
-
-
 def _plan_of_run(root: Path, *, gain: float) -> Plan:
     """Returns a plan for a gain whose other numbers are measured on a finished run."""
     before, after = scored_everywhere(answered_rows(open_finished(root)))
@@ -248,7 +239,8 @@ def _plan_of_run(root: Path, *, gain: float) -> Plan:
     return plan_from(scores[0], scores[1], [row.question.patient_id for row in before], gain=gain)
 
 
-def _show_power(options: argparse.Namespace) -> int:
+def power_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Runs `medtune power`: prints how many patients are needed to detect a gain, and returns 0."""
     run, gain, power, alpha = options.run, options.gain, options.power, options.alpha
     if run is None and (options.baseline is None or options.questions_per_patient is None):
         raise ValueError("give --baseline and --questions-per-patient, or --run RUN to take them from a run")

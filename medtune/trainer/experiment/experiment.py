@@ -251,7 +251,7 @@ def open_run(root: Path, *, questions: Path | None = None) -> Experiment:
             used; if it is relative, it is looked for in the working directory and then in every folder above the run.
     """
     folder = RunFolder(root)
-    recipe, recorded = folder.read_recipe(), folder.recorded()
+    recipe, recorded, label = folder.read_recipe(), folder.recorded(), folder.recorded_label()
     data_root = questions or found_data(recipe.data.root, run=root)
     recipe, prepared, benchmark, _ = open_data(
         replace(recipe, data=replace(recipe.data, root=data_root)), training=False
@@ -264,9 +264,9 @@ def open_run(root: Path, *, questions: Path | None = None) -> Experiment:
         benchmark=benchmark,
         folder=folder,
         device=device_of_rank(0),
-        unofficial_training=folder.recorded_label().unofficial_training,
-        learnt_lookalikes=folder.recorded_label().learnt_lookalikes,
+        unofficial_training=label.unofficial_training,
+        learnt_lookalikes=label.learnt_lookalikes,
         trained_on=str(recorded.get("trained_on", "")),
-        seen_in_training=folder.recorded_label().seen_in_training,
-        changed_data=folder.recorded_label().changed_data,
+        seen_in_training=label.seen_in_training,
+        changed_data=label.changed_data,
     )

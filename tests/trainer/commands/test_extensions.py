@@ -126,16 +126,10 @@ def test_encoders_of_timm_are_listed_as_a_recipe_names_them(capsys: Capture) -> 
     assert "timm:ENCODER" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        ("recipes", "pocket_busi_lora"),
-        ("models", "pocket"),
-        ("benchmarks", "busi"),
-        ("metrics", "accuracy"),
-        ("sources", "vqa_rad"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "name"), [
+    ("recipes", "pocket_busi_lora"), ("models", "pocket"), ("benchmarks", "busi"), ("metrics", "accuracy"),
+    ("sources", "vqa_rad"),
+])  # fmt: skip
 def test_list_shows_names_with_their_first_line(kind: str, name: str, capsys: Capture) -> None:
     assert main(["list", kind]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.split()[0] == name]

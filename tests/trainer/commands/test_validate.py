@@ -162,16 +162,8 @@ def test_a_probe_that_does_not_fit_says_so(
 def test_a_signal_ends_the_probe_and_leaves_nothing(prepared_tiny: Path, tmp_path: Path) -> None:
     scratch = tmp_path / "tmp"
     scratch.mkdir()
-    arguments = [
-        "validate",
-        "nano_busi_lora",
-        "--probe",
-        "--probe-size",
-        "500",
-        "--set",
-        f"data.root={prepared_tiny}",
-        *QUICK,
-    ]
+    fields = (f"data.root={prepared_tiny}", *QUICK)
+    arguments = ["validate", "nano_busi_lora", "--probe", "--probe-size", "500", "--set", *fields]
     with subprocess.Popen(
         [sys.executable, "-m", "medtune", *arguments],
         stdout=subprocess.PIPE,

@@ -305,19 +305,10 @@ def test_seeds_are_compared_on_what_is_judged_in_all_of_them() -> None:
         without_unscored([run(0, (True,), (True,)), run(1, (True, True), (True, True))])
 
 
-@pytest.mark.parametrize(
-    ("value", "best", "sign", "replaced"),
-    [
-        (0.1, None, 1, True),
-        (math.nan, None, 1, True),
-        (math.nan, math.nan, 1, True),
-        (0.1, math.nan, 1, True),
-        (math.nan, 0.1, 1, False),
-        (0.2, 0.1, 1, True),
-        (0.1, 0.1, 1, True),
-        (0.2, 0.1, -1, False),
-    ],
-)
+@pytest.mark.parametrize(("value", "best", "sign", "replaced"), [
+    (0.1, None, 1, True), (math.nan, None, 1, True), (math.nan, math.nan, 1, True), (0.1, math.nan, 1, True),
+    (math.nan, 0.1, 1, False), (0.2, 0.1, 1, True), (0.1, 0.1, 1, True), (0.2, 0.1, -1, False),
+])  # fmt: skip
 def test_weights_without_a_value_are_never_better_than_ones_with(
     value: float, best: float | None, sign: int, replaced: bool
 ) -> None:

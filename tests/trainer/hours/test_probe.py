@@ -98,22 +98,8 @@ def test_the_probe_leaves_nothing_behind(
     monkeypatch.chdir(tmp_path)
     before, files = dict(os.environ), sorted(prepared_tiny.rglob("*"))
     deterministic = torch.are_deterministic_algorithms_enabled()
-    assert (
-        main(
-            [
-                "validate",
-                "nano_busi_lora",
-                "--probe",
-                "--probe-size",
-                "2",
-                "--set",
-                f"data.root={prepared_tiny}",
-                *QUICK,
-                "train.strategy=fsdp",
-            ]
-        )
-        == 0
-    )
+    fields = [f"data.root={prepared_tiny}", *QUICK, "train.strategy=fsdp"]
+    assert main(["validate", "nano_busi_lora", "--probe", "--probe-size", "2", "--set", *fields]) == 0
     assert dict(os.environ) == before
     assert not dist.is_initialized()
     assert torch.are_deterministic_algorithms_enabled() == deterministic
@@ -310,14 +296,12 @@ def test_one_device_does_what_rank_0_does(batch: int, micro: int, world: int) ->
 
 
 def visit(group: MediaGroup, *conditions: str) -> Visit:
-    return Visit(
-        group,
-        tuple(
-            Request(question, Prompt(question.text, ("a", "b"), "a"), "likelihood", condition)  # type: ignore[arg-type]
-            for condition in conditions
-            for question in group.questions
-        ),
+    asked = (
+        Request(question, Prompt(question.text, ("a", "b"), "a"), "likelihood", condition)  # type: ignore[arg-type]
+        for condition in conditions
+        for question in group.questions
     )
+    return Visit(group, tuple(asked))
 
 
 def test_a_text_without_media_is_read_once_and_a_device_has_its_share() -> None:

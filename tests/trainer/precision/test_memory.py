@@ -189,7 +189,7 @@ def opened(prepared_tiny: Path, tmp_path: Path) -> Opened:
     return open_on_device
 
 
-def _bytes_of_on_the_way_to_the_device(model: torch.nn.Module) -> int:
+def _size_of(model: torch.nn.Module) -> int:
     return sum(t.numel() * t.element_size() for t in [*model.parameters(), *model.buffers()])
 
 
@@ -206,7 +206,7 @@ def test_no_more_bytes_reach_the_device_than_the_model_has_there(opened: Opened,
     assert all(t.device == DEVICE for t in (*model.parameters(), *model.buffers()))
     assert {p.dtype for p in model.parameters() if not p.requires_grad and p.dim() > 1} == {torch.bfloat16}
     # A tied weight is one parameter of the model, so nothing is counted twice.
-    assert arrivals.total == _bytes_of_on_the_way_to_the_device(model) > 50_000
+    assert arrivals.total == _size_of(model) > 50_000
 
 
 def test_the_count_sees_a_model_that_is_narrowed_on_the_device(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,11 +221,7 @@ def test_the_count_sees_a_model_that_is_narrowed_on_the_device(opened: Opened, m
     with arriving() as arrivals:
         model = load_trainable(experiment, experiment.recipe.stages[0], None).assembled.model
     narrow = sum(p.numel() for p in model.parameters() if p.dtype == torch.bfloat16)
-    assert (
-        arrivals.total
-        == _bytes_of_on_the_way_to_the_device(model) + 2 * narrow
-        > _bytes_of_on_the_way_to_the_device(model)
-    )
+    assert arrivals.total == _size_of(model) + 2 * narrow > _size_of(model)
 
 
 def test_under_zero_3_nothing_reaches_the_device_before_it_is_shared_out(opened: Opened) -> None:
@@ -266,7 +262,7 @@ def test_a_run_that_is_opened_again_answers_with_the_types_that_it_was_evaluated
     assert {p.device.type for p in assembled.model.parameters()} == {"cpu"}
     with arriving() as arrivals:
         place(assembled.model, "bf16-mixed", DEVICE)
-    assert arrivals.total == _bytes_of_on_the_way_to_the_device(assembled.model)
+    assert arrivals.total == _size_of(assembled.model)
     assert {p.dtype for name, p in assembled.model.named_parameters() if ".lora_" in name} == {torch.float32}
 
 

@@ -94,16 +94,10 @@ def test_what_is_accepted_is_scored_to_its_end(folders: Mapping[str, Path], tmp_
     assert accepted >= (0 if "," in name else 3)
 
 
-@pytest.mark.parametrize(
-    ("name", "readings"),
-    [
-        ("closed", ("likelihood", "generation")),
-        ("all kinds", ("likelihood", "generation")),
-        ("free", ("generation",)),
-        ("reports", ("generation",)),
-        ("numbers", ("generation",)),
-    ],
-)
+@pytest.mark.parametrize(("name", "readings"), [
+    *((name, ("likelihood", "generation")) for name in ("closed", "all kinds")),
+    *((name, ("generation",)) for name in ("free", "reports", "numbers")),
+])  # fmt: skip
 def test_readings_follow_the_questions_where_none_are_named(
     folders: Mapping[str, Path], name: str, readings: tuple[str, ...]
 ) -> None:

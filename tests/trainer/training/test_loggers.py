@@ -246,16 +246,10 @@ def _rows(folder: Path, parsed: ParsedReply, *, images: bool) -> dict[str, objec
     return dict(zip(COLUMNS, row, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("images", "provenance", "shown"),
-    [
-        ("auto", "synthetic", True),
-        ("auto", "released", False),
-        ("auto", "reconstruction", False),
-        ("always", "released", True),
-        ("never", "synthetic", False),
-    ],
-)
+@pytest.mark.parametrize(("images", "provenance", "shown"), [
+    ("auto", "synthetic", True), ("auto", "released", False), ("auto", "reconstruction", False),
+    ("always", "released", True), ("never", "synthetic", False),
+])  # fmt: skip
 def test_pictures_are_shown_of_simulations_or_where_asked_for(images: str, provenance: Provenance, shown: bool) -> None:
     assert shows_images(replace(LogBlock(), images=images), provenance) is shown  # type: ignore[arg-type]
 
