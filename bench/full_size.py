@@ -25,8 +25,8 @@ from medtune.data.types import MediaGroup, MediaKind
 from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning, recompute_activations
 from medtune.models.tuning.plan import Tuning
-from medtune.models.tuning.precision import resolved, set_types
-from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.tuning.quantize import resolved, set_types
+from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.trainer.devices.ranks import device_of_rank
 
 NUM_COMPARED = 2

@@ -26,8 +26,8 @@ from medtune.models.answering import LocalAnswerer, Visit
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.media_reader import MediaReader
-from medtune.models.tuning.precision import precise, resolved, set_types
-from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.tuning.quantize import precise, resolved, set_types
+from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.trainer.devices.ranks import device_of_rank
 
 NUM_CACHED, NUM_UNCACHED = 40, 6

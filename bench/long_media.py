@@ -19,8 +19,8 @@ from bench.measuring.long_prompts import (
 )
 from bench.measuring.measured import Limit, Measured, peak_memory_gb, refuse_subject
 from medtune.models.attention.decoder import kernel_masks
-from medtune.models.sequence.layout import IGNORED
-from medtune.models.sequence.layout import Sequence as Layout
+from medtune.models.sequence.builder import IGNORED
+from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
 

@@ -23,7 +23,7 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Precision, Tuning
-from medtune.models.tuning.precision import precise, resolved, set_types
+from medtune.models.tuning.quantize import precise, resolved, set_types
 from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.training.batches import MicroBatches
 from medtune.trainer.training.sampling import StepOrder

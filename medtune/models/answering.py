@@ -19,14 +19,12 @@ from medtune.data.seeding import stable_int
 from medtune.data.types import MediaGroup, MediaRef, Prediction, PredictionKey, Request
 from medtune.models.contract import Assembled, Encoded, MediaItem
 from medtune.models.media_reader import MediaReader
-from medtune.models.replies.growing import Prompted, Wanted, reply_rows
-from medtune.models.reply_sampling import drawable, drawn
-from medtune.models.sequence.layout import Sequence as Layout
-from medtune.models.sequence.packing import Shown, balanced, batched, pack
-from medtune.models.sequence.prompts import pad_left
+from medtune.models.replies.growing import Prompted, Wanted, drawable, drawn, reply_rows
+from medtune.models.sequence.builder import Sequence as Layout
+from medtune.models.sequence.packing import Shown, balanced, batched, pack, pad_left
 from medtune.models.sequence.tree import grow, grow_within
-from medtune.models.sharding.turns import Turns
-from medtune.models.tuning.precision import Precise
+from medtune.models.sharding.lock_step import Turns
+from medtune.models.tuning.quantize import Precise
 
 Options = tuple[Layout, ...]
 Visit = tuple[MediaGroup, Sequence[Request]]

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from medtune.data import catalog
 from medtune.models.contract import Assembled, Model
-from medtune.models.volumes.volume_input import VolumeInput
-from medtune.models.volumes.volume_parts import VolumeParts
+from medtune.models.volumes.volume_parts import VolumeInput, VolumeParts
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -18,9 +18,8 @@ from medtune.data.media.load import Shape
 from medtune.data.media.videos.read import Sampling
 from medtune.data.types import Media, MediaKind, MediaRef
 from medtune.models.replies.growing import Wanted
-from medtune.models.sequence.layout import SequenceFamily
-from medtune.models.sequence.packing import PackedRows
-from medtune.models.sequence.prompts import PromptRows
+from medtune.models.sequence.builder import SequenceFamily
+from medtune.models.sequence.packing import PackedRows, PromptRows
 from medtune.models.tuning.plan import PartName
 
 PARTS: tuple[PartName, ...] = ("vision", "projector", "language")
@@ -124,9 +123,15 @@ class Model(nn.Module, ABC):
     def of_transformers(self) -> PreTrainedModel:
         """The largest module that is a model of transformers: the whole model, or its language model."""
 
-    @abstractmethod
+    def train(self, mode: bool = True) -> Self:
+        """Switches between training and evaluation mode; frozen parts stay in evaluation mode."""
+        super().train(mode)
+        set_training(self, mode=mode)
+        return self
+
     def features(self, media: MediaBatch, /) -> Tensor | None:
         """Returns the features_MX of the vision tower; None where images have different numbers of features."""
+        return None
 
     @abstractmethod
     def encode(self, media: MediaBatch, /) -> Encoded:

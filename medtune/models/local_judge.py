@@ -11,7 +11,7 @@ from medtune.data.types import JudgeRequest, PredictionKey
 from medtune.models.sequence.end_tokens import end_ids
 from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder
 from medtune.models.weights.loading_options import DtypeName
-from medtune.models.weights.own_code import refuse_own_code
+from medtune.models.weights.tokenizer import refuse_own_code
 
 
 class LocalJudge:

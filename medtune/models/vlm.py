@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from safetensors.torch import save_file
@@ -16,12 +16,11 @@ from torch import Tensor, nn
 from transformers import Cache, DynamicCache, PreTrainedModel
 
 from medtune.models.attention.decoder import Carried, carried, take_columns
-from medtune.models.contract import PARTS, Model, TargetLogprobs, set_training
+from medtune.models.contract import PARTS, Model, TargetLogprobs
 from medtune.models.placing import placed
 from medtune.models.replies.growing import NewTokens, Wanted, grown
 from medtune.models.sequence.end_tokens import cut_behind
-from medtune.models.sequence.packing import PackedRows
-from medtune.models.sequence.prompts import PromptRows
+from medtune.models.sequence.packing import PackedRows, PromptRows
 from medtune.models.target_logprobs import read_targets, whole_logits_because
 from medtune.models.tuning.plan import PartName
 
@@ -34,6 +33,10 @@ _ONE_FILE = "1TB"
 class VisionLanguageModel(Model):
     """A model of a tower, a projector and a language model, each of which can be frozen, adapted or trained."""
 
+    part_roots: Mapping[PartName, tuple[str, ...]] = {name: (name,) for name in PARTS}
+    plain_because = None
+    packs_trees = True
+
     def __init__(self, vision: nn.Module, projector: nn.Module, language: PreTrainedModel) -> None:
         super().__init__()
         self.vision = vision
@@ -42,36 +45,19 @@ class VisionLanguageModel(Model):
         take_columns(language)
 
     @property
-    def part_roots(self) -> Mapping[PartName, tuple[str, ...]]:
-        """The names of the three parts, each of which is the submodule of that name."""
-        return {name: (name,) for name in PARTS}
-
-    @property
-    def plain_because(self) -> None:
-        """Always None, because sequences may share a row as a tree."""
-        return None
-
-    @property
-    def packs_trees(self) -> bool:
-        """Always True, because a row may hold several trees."""
-        return True
-
-    @property
     def whole_logits_because(self) -> str | None:
-        """The reason why the logits of all target tokens are held at once; None where they are not."""
         return whole_logits_because(self.language)
 
     @property
     def of_transformers(self) -> PreTrainedModel:
         return self.language
 
-    def train(self, mode: bool = True) -> VisionLanguageModel:
+    def train(self, mode: bool = True) -> Self:
         """Switches between training and evaluation mode; frozen parts and batch norms stay in evaluation mode.
 
         Batch statistics would make the gradient of a question depend on its neighbours in the batch.
         """
         super().train(mode)
-        set_training(self, mode=mode)
         for module in self.modules():
             if isinstance(module, nn.modules.batchnorm._BatchNorm):
                 module.eval()
@@ -87,7 +73,6 @@ class VisionLanguageModel(Model):
 
     @torch.no_grad()
     def features(self, pixels_MCHW: Tensor) -> Tensor:
-        """Returns the tower's features_MX, with all features of a media item in one row."""
         features_MND: Tensor = self.vision(self._at_the_tower(pixels_MCHW))
         return features_MND.flatten(1)
 
@@ -137,7 +122,6 @@ class VisionLanguageModel(Model):
 
     @torch.no_grad()
     def reply(self, rows: PackedRows, tokens_MNE: Tensor | None, wanted: Sequence[Wanted]) -> list[list[int]]:
-        """Returns the ids of replies that grow behind one row of prompts."""
         # Without a configuration, layers with a window keep all keys, some of which other branches still need.
         cache, config = DynamicCache(), self.language.config.get_text_config()
 
@@ -153,7 +137,6 @@ class VisionLanguageModel(Model):
     def generate(
         self, rows: PromptRows, tokens_MNE: Tensor | None, *, max_new_tokens: int, stop_ids: tuple[int, ...]
     ) -> list[list[int]]:
-        """Returns the greedy continuation of each left-padded row, cut behind the first end token."""
         if not bool(rows.attention_BL[:, -1].all()):
             raise ValueError("generation needs left-padded rows")
         generate: Any = self.language.generate

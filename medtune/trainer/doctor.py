@@ -19,18 +19,14 @@ from medtune.eval.results.typed_json import read_json, write_document
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.contract import Assembled, Model
 from medtune.models.doctor.answers import Asking
-from medtune.models.doctor.asked import AskedQuestion
-from medtune.models.doctor.check import FAULTS, TOLERANCE, Check, Finding, computing_type
 from medtune.models.doctor.find_reference import reference_of
 from medtune.models.doctor.learning import GRADIENT_TOLERANCE, StepBytes
-from medtune.models.doctor.proof import proof, training_proof
-from medtune.models.doctor.reference import Reference
-from medtune.models.doctor.saving import Saving
+from medtune.models.doctor.proof import Saving, proof, training_proof
+from medtune.models.doctor.reference import FAULTS, TOLERANCE, AskedQuestion, Check, Finding, Reference, computing_type
 from medtune.models.doctor.weights import adapter_check, weights_check
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.tuning.apply import PartRow, adapt, set_learning
-from medtune.models.tuning.precision import NARROW, precise, resolved
-from medtune.models.tuning.quantize import quantize_language
+from medtune.models.tuning.quantize import NARROW, precise, quantize_language, resolved
 from medtune.models.weights.assets import cache_folder
 from medtune.models.weights.export import assemble_model
 from medtune.models.weights.hub import kept_weights

@@ -19,7 +19,7 @@ from torch import nn
 from medtune.data.media.load import load_media
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.tuning.precision import Precise
+from medtune.models.tuning.quantize import Precise
 from medtune.models.tuning.starting_weights import NO_STARTS
 from medtune.models.weights.adapters.write import peft_adapter, write_peft_files
 from medtune.models.weights.checkpoint import read_about, read_starts, read_trained

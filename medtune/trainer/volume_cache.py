@@ -12,14 +12,14 @@ from medtune.data.media.volumes.read import volume_grid
 from medtune.data.media.volumes.transforms.transform import VolumeTransform
 from medtune.data.prepared.read import Prepared
 from medtune.data.types import MediaRef, Split
-from medtune.models.volumes.volume_input import VolumeInput
-from medtune.models.weights.preparation import volume_input
+from medtune.models.volumes.volume_parts import VolumeInput
+from medtune.models.weights.export import volume_input
 from medtune.trainer.experiment.for_model import open_for_model
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.training.mixture import folders_of
 
 if TYPE_CHECKING:
-    from medtune.models.volumes.volume_input import VolumeInput
+    from medtune.models.volumes.volume_parts import VolumeInput
     from medtune.models.weights.loading_options import Loading
 import contextlib
 import errno
@@ -164,7 +164,7 @@ def by_tower(model: str, seed: int, loading: Loading, ref: MediaRef, cache: Volu
 
 @functools.lru_cache(maxsize=1)
 def _with_tower(model: str, seed: int, loading: Loading) -> VolumeInput:
-    from medtune.models.weights.preparation import volume_input
+    from medtune.models.weights.export import volume_input
 
     found = volume_input(model, seed, loading)
     if found is None:

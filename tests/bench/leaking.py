@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from medtune.models.vlm import VisionLanguageModel
-from tests.models.tampering import all_seen
+from tests.models.twins import all_seen
 
 
 def let_branches_see_each_other(monkeypatch: pytest.MonkeyPatch, method: str) -> None:

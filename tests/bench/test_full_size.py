@@ -9,7 +9,7 @@ from bench.measuring.random_weights import PICTURE_PX
 from bench.measuring.subjects import first_simulated
 from medtune.data.media.images import image_size
 from medtune.models.vlm import VisionLanguageModel
-from tests.models.tampering import all_seen
+from tests.models.twins import all_seen
 
 CPU = torch.device("cpu")
 

@@ -2,7 +2,7 @@ import pytest
 
 from bench.shared_prefix import measured
 from medtune.models.vlm import VisionLanguageModel
-from tests.models.tampering import all_seen
+from tests.models.twins import all_seen
 
 
 @pytest.mark.slow

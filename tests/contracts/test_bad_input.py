@@ -13,7 +13,7 @@ from medtune.models.answering import LocalAnswerer
 from medtune.models.weights.export import assemble_model
 from medtune.models.weights.loading_options import Loading
 from tests.data.media.videos.synthetic_videos import mp4
-from tests.models.transformers_vlm.asking import saved
+from tests.models.transformers_vlm.test_parity import saved
 from tests.models.twins import OF_IMAGES, OF_TRANSFORMERS, OF_VIDEOS, twin
 
 OPTIONS = ("head", "femur")

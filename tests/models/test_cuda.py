@@ -14,8 +14,7 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Precision, Tuning
-from medtune.models.tuning.precision import Precise, precise, resolved, set_types
-from medtune.models.tuning.quantize import quantize_language
+from medtune.models.tuning.quantize import Precise, precise, quantize_language, resolved, set_types
 from tests.models.twins import EVERY_TWIN, logprobs
 
 pytestmark = pytest.mark.gpu

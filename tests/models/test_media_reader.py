@@ -4,6 +4,8 @@ import multiprocessing
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,14 +14,33 @@ import numpy as np
 import PIL.Image
 import pytest
 import torch
+from torch.utils.data import DataLoader, Dataset
 
+from medtune.data.media.augment import augment_media
 from medtune.data.media.load import Shape, media_shape
 from medtune.data.media.videos.read import Sampling
+from medtune.data.media.volumes.cache import VolumeCache
+from medtune.data.media.volumes.formats.nifti import write_nifti
+from medtune.data.media.volumes.transforms.ct_chat import PAPER
+from medtune.data.media.volumes.transforms.m3d import M3DTransform
+from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform
 from medtune.data.types import Image, Media, MediaKind, MediaRef, require_kind
-from medtune.models import loaded_ahead
-from medtune.models.loaded_ahead import LostReaderError, lost_readers_named
-from medtune.models.media_reader import MediaReader, Shown
+from medtune.models import media_reader
+from medtune.models.media_reader import (
+    AHEAD,
+    LOADED_BYTES,
+    LostReaderError,
+    MediaReader,
+    Shown,
+    Turns,
+    held_bytes,
+    loader_bytes,
+    lost_readers_named,
+    read_item,
+)
+from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.trainer.launch.stop import STOP_SIGNALS
+from medtune.trainer.recipe.read import read_recipe
 
 NUM = 8
 
@@ -116,8 +137,8 @@ def _torch_reports(number: int, frame: object) -> None:
 def test_a_killed_process_is_named_if_what_it_shares_breaks_first(broken: Exception) -> None:
     before = signal.signal(signal.SIGALRM, _torch_reports)
     try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
         with pytest.raises(LostReaderError, match="killed by signal"), lost_readers_named():
-            signal.setitimer(signal.ITIMER_REAL, 0.2)
             raise broken
     finally:
         signal.signal(signal.SIGALRM, before)
@@ -140,14 +161,14 @@ def _stops_its_group(pixels_HWC: torch.Tensor) -> None:
 
 
 def test_signals_to_stop_leave_the_processes_to_their_parent(groups: list[Shown]) -> None:
-    assert loaded_ahead.STOP_SIGNALS == STOP_SIGNALS
+    assert media_reader.STOP_SIGNALS == STOP_SIGNALS
     with MediaReader(Pixels(_stops_its_group), workers=2) as reader:
         reader.expect(groups)
         assert len(_all(reader, groups)) == NUM
 
 
 def test_an_end_in_the_middle_lets_all_processes_go(groups: list[Shown], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loaded_ahead, "LOADED_BYTES", 1)
+    monkeypatch.setattr(media_reader, "LOADED_BYTES", 1)
     others = set(multiprocessing.active_children())
     with MediaReader(Pixels(), workers=2) as reader:
         reader.expect(groups)
@@ -160,7 +181,7 @@ def test_an_end_in_the_middle_lets_all_processes_go(groups: list[Shown], monkeyp
 
 
 def test_no_more_than_the_limit_is_read_ahead(groups: list[Shown], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loaded_ahead, "LOADED_BYTES", 1)
+    monkeypatch.setattr(media_reader, "LOADED_BYTES", 1)
     read = torch.zeros(1, dtype=torch.int64).share_memory_()
     many = [group[:1] for group in groups] * 3
     with MediaReader(Pixels(lambda pixels_HWC: read.add_(1)), workers=4) as reader:
@@ -178,3 +199,115 @@ def test_waiting_is_counted(groups: list[Shown]) -> None:
         _all(alone, groups[:2])
         alone.read(groups[0])
         assert alone.waited_s > 0.15
+
+
+BATCH = 1024 * 4
+ROOT = Path(__file__).parents[2]
+
+
+def test_ct_chat_holds_gigabytes_and_not_hundreds() -> None:
+    recipe = read_recipe("ct_chat_ctlesionvqa")
+    across, deep, along = PAPER.size
+    # As many scans as a pass of the paper has samples; here those of a scan share it.
+    batch = recipe.stages[0].micro_batch_size * (recipe.train.group_questions or 1) * across * deep * along * 4
+    assert recipe.data.workers * AHEAD * batch == pytest.approx(442e9, rel=0.01)
+    assert loader_bytes(recipe.data.workers, batch) <= LOADED_BYTES
+    # Small items are loaded ahead as before, and nothing waits without processes.
+    assert loader_bytes(8, 1e6) == 8 * AHEAD * 1e6
+    assert loader_bytes(0, batch) == 0
+
+
+def test_size_counts_nested_tensors() -> None:
+    tensor = torch.zeros(3, 4)
+    assert held_bytes([{"a": tensor, "b": (tensor, None)}, "text"]) == 96
+
+
+class Numbers(Dataset[torch.Tensor]):
+    def __init__(self, turns: Turns) -> None:
+        self.turns = turns
+        self.loaded = torch.zeros(64, dtype=torch.bool).share_memory_()
+
+    def __getitem__(self, number: int) -> torch.Tensor:
+        self.turns.wait(number)
+        batch = torch.full((1024,), float(number))
+        self.turns.loaded(batch)
+        self.loaded[number] = True
+        return batch
+
+
+LEFT = """
+import sys
+from torch.utils.data import DataLoader
+from medtune.models import media_reader
+from tests.models.test_media_reader import Numbers
+media_reader.LOADED_BYTES = 1
+turns = media_reader.Turns(2)
+numbers = Numbers(turns)
+init = turns.leave_stopping_to_the_parent
+coming = iter(DataLoader(numbers, batch_size=None, sampler=range(40), num_workers=2, worker_init_fn=init))
+print(int(next(coming)[0]))
+sys.exit(3)
+"""
+
+
+def test_a_process_that_ends_in_the_middle_is_not_kept_by_those_that_wait() -> None:
+    done = subprocess.run([sys.executable, "-c", LEFT], cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout) == (3, "0\n"), done.stderr
+
+
+@pytest.mark.parametrize("fits", [3, 1])
+def test_no_more_than_the_limit_waits_and_all_come_in_order(monkeypatch: pytest.MonkeyPatch, fits: int) -> None:
+    monkeypatch.setattr(media_reader, "LOADED_BYTES", fits * BATCH)
+    turns = Turns(4)
+    numbers = Numbers(turns)
+    turns.begin(5)
+    order = range(5, 40)
+    for number, batch in zip(
+        range(5, 40), DataLoader(numbers, batch_size=None, sampler=order, num_workers=4), strict=True
+    ):
+        assert batch[0] == number
+        time.sleep(0.02)
+        assert int(numbers.loaded.sum()) - (number - 5) <= max(fits, 2)
+        turns.taken(number)
+
+
+SMALL = M3DTransform(window_hu=None, size=(8, 8, 8))
+LPS = np.diag([-2.0, -2.0, 5.0, 1.0])
+
+
+@pytest.fixture
+def scan(tmp_path: Path) -> MediaRef:
+    """Returns a scan with two kidneys, of which the right one (i from 2 on) is twice as bright as the left one."""
+    hu_IJK = np.random.default_rng(0).integers(-50, 50, (20, 12, 8)).astype(np.int16)
+    masks = []
+    for organ, first, hu in (("kidney_left", 14, 100), ("kidney_right", 2, 200)):
+        mask_IJK = np.zeros(hu_IJK.shape, np.uint8)
+        mask_IJK[first : first + 4, 4:8, 2:6] = 1
+        hu_IJK[mask_IJK > 0] += hu
+        write_nifti(tmp_path / f"{organ}.nii.gz", mask_IJK, LPS)
+        masks.append((organ, tmp_path / f"{organ}.nii.gz"))
+    write_nifti(tmp_path / "ct.nii.gz", hu_IJK, LPS)
+    return MediaRef(tmp_path / "ct.nii.gz", kind="volume", masks=tuple(masks))
+
+
+def test_a_changed_volume_is_seen_and_never_kept(scan: MediaRef, tmp_path: Path) -> None:
+    kept = VolumeInput(SMALL, VolumeCache(tmp_path / "cache"))
+    plain = read_item(scan, kept)
+    entries = sorted((tmp_path / "cache").iterdir())
+    moved = read_item(scan, kept, change=lambda media: augment_media(media, {"move"}, rng=np.random.default_rng(1)))
+    assert moved.shape == plain.shape
+    assert not torch.allclose(moved, plain)
+    assert sorted((tmp_path / "cache").iterdir()) == entries
+    assert torch.equal(read_item(scan, kept), plain)
+
+
+def test_a_crop_around_one_side_finds_it_in_the_mirror(scan: MediaRef) -> None:
+    def mirror(media: Media) -> Media:
+        # This is the first seed that mirrors the volume.
+        seed = next(seed for seed in range(99) if np.random.default_rng(seed).random() < 0.5)
+        return augment_media(media, {"mirror"}, rng=np.random.default_rng(seed))
+
+    raw = M3DTransform(window_hu=(-1000, 1000), size=(4, 4, 4))
+    left = VolumeInput(CroppedTransform(raw, ("kidney_left",), margin_mm=0.0))
+    right = VolumeInput(CroppedTransform(raw, ("kidney_right",), margin_mm=0.0))
+    assert torch.allclose(read_item(scan, left, change=mirror), read_item(scan, right).flip(-1), atol=1e-6)

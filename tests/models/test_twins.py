@@ -5,6 +5,9 @@ from collections.abc import Callable, Collection
 import pytest
 
 from medtune.data import catalog
+from medtune.models.assemble import zoo_entry
+from medtune.models.transformers_vlm.generic.model import GenericVlm
+from medtune.models.transformers_vlm.model import TransformersVlm
 from tests.models import test_vlm
 from tests.models.transformers_vlm import test_parity
 from tests.models.twins import MODELS, TWINS, expanded
@@ -51,3 +54,46 @@ def test_names_beside_a_twin_say_something(name: str) -> None:
     assert expanded(twin.language)
     assert expanded(twin.projector_weights)
     assert expanded(twin.unreached) <= expanded((*twin.vision, *twin.projector, *twin.language))
+
+
+# The hub's counts for the safetensors of each repository; a tied output layer is stored once.
+PARAMETERS = {
+    "internvl3_8b": 7_944_373_760,
+    "lingshu_7b": 8_292_166_656,
+    "llava15_7b": 7_063_427_072,
+    "llava_next_video_7b": 7_063_431_168,
+    "llava_onevision_7b": 8_030_348_832,
+    "llava_video_7b_qwen2": 8_030_348_832,
+    "medgemma_4b": 4_300_079_472,
+    "qwen25vl_7b": 8_292_166_656,
+    "qwen2vl_7b": 8_291_375_616,
+    "qwen3vl_8b": 8_767_123_696,
+}
+# Of these repositories we know what the hub's pages show, in billions. The sums are those of the published shapes.
+SHOWN = {
+    # 7,849,978,192 with the keys and values of 15 layers that use those of others; transformers does not read them.
+    "gemma3n_e4b": (8, 7_818_517_072),
+    "gemma4_e4b": (8, 7_941_100_832),
+    "glm41v_9b": (10, 10_292_777_472),
+    "internvl35_8b": (9, 8_528_318_464),
+    "minicpmv46_1b": (1, 1_300_428_016),
+    # 10 with the layer that predicts further tokens (mtp), which transformers does not read: 19.3 GB in bfloat16.
+    "qwen35_9b": (9, 9_409_813_744),
+    # 8.99 GB in float32.
+    "smolvlm2_2b": (2, 2_246_784_880),
+}
+
+
+@pytest.mark.parametrize("name", [*PARAMETERS, *SHOWN])
+def test_number_of_parameters(name: str) -> None:
+    entry = zoo_entry(name)
+    skeleton = entry.skeleton()
+    assert isinstance(skeleton, TransformersVlm | GenericVlm)
+    found = sum(parameter.numel() for parameter in skeleton.parameters())
+    if name in SHOWN:
+        billions, wanted = SHOWN[name]
+        assert round(wanted / 1e9) == billions
+    else:
+        wanted = PARAMETERS[name]
+    assert found == wanted
+    assert entry.hub is not None

@@ -7,13 +7,11 @@ import torch
 from torch import Tensor
 
 from medtune.models.contract import Assembled
-from medtune.models.sequence.layout import Sequence
-from medtune.models.sequence.packing import PackedRows, Shown, pack
-from medtune.models.sequence.prompts import pad_left
+from medtune.models.sequence.builder import Sequence
+from medtune.models.sequence.packing import PackedRows, Shown, pack, pad_left
 from medtune.models.sequence.tree import grow
 from medtune.models.vlm import VisionLanguageModel
-from tests.models.tampering import all_seen, moved, without
-from tests.models.twins import OF_THREE_MODULES, layout, row_each, seen, twin
+from tests.models.twins import OF_THREE_MODULES, all_seen, layout, moved, row_each, seen, twin, without
 
 QUESTION, ANSWER = "Which plane?", "abdomen"
 each_twin = pytest.mark.parametrize("name", OF_THREE_MODULES)

@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Iterable
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
@@ -14,13 +15,46 @@ import torch
 from medtune.data import catalog
 from medtune.data.media.images import Size
 from medtune.data.types import Image, Video
+from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import ZooEntry, any_entry, zoo_entry
+from medtune.models.attention.columns import END, PADDING, PLACE, RANK
 from medtune.models.contract import Assembled
-from medtune.models.sequence.layout import Sequence
+from medtune.models.sequence.builder import Sequence
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.transformers_vlm.families import find_family
 from tests.models.twin_facts import FACTS, Twin
+
+
+def all_seen(rows: PackedRows) -> PackedRows:
+    """Returns rows in which each token sees all tokens before it, those of other branches and trees as well."""
+    columns_BCL = rows.columns_BCL.clone()
+    columns_BCL[:, END] = columns_BCL.shape[2]
+    return rows._replace(columns_BCL=columns_BCL, is_plain=False)
+
+
+def leaking(rows: PackedRows, place: int) -> PackedRows:
+    """Returns rows in which all later tokens see the token at a place, those of other branches as well."""
+    columns_BCL = rows.columns_BCL.clone()
+    columns_BCL[:, END, place] = columns_BCL.shape[2]
+    return rows._replace(columns_BCL=columns_BCL, is_plain=False)
+
+
+def without(rows: PackedRows, place: int, *, as_padding: bool = False) -> PackedRows:
+    """Returns rows in which no other token sees the one at a place; `as_padding` is for models without columns."""
+    columns_BCL = rows.columns_BCL.clone()
+    columns_BCL[:, END, place] = columns_BCL[:, RANK, place] + 1
+    columns_BCL[:, PLACE, place] = PADDING
+    return rows._replace(columns_BCL=columns_BCL, is_plain=as_padding)
+
+
+def moved(rows: PackedRows) -> PackedRows:
+    """Returns rows in which each second token is one position further on, on every axis."""
+    shift_L = torch.arange(rows.ids_BL.shape[1]) % 2
+    return rows._replace(
+        positions_BL=rows.positions_BL + (shift_L if rows.positions_BL.dim() == 2 else shift_L[:, None])
+    )
+
 
 _BRACES = re.compile(r"\{([^}]*)\}")
 _ENTRIES = {name: any_entry(name) for name in catalog.names(catalog.MODELS)}
@@ -47,6 +81,11 @@ def twin(name: str) -> Assembled:
     assembled = zoo_entry(name).assemble(0)
     assembled.model.eval()
     return assembled
+
+
+def cpu_answerer(assembled: Assembled, *, max_new_tokens: int, batch_tokens: int = 4096, **how: Any) -> LocalAnswerer:
+    limits: dict[str, Any] = {"batch_tokens": batch_tokens, "max_new_tokens": max_new_tokens, **how}
+    return LocalAnswerer(assembled, device=torch.device("cpu"), precise=nullcontext, **limits)
 
 
 def in_type(name: str, dtype: torch.dtype) -> Assembled:

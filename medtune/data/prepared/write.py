@@ -188,7 +188,7 @@ def prepare(
     check_folders(source, root, out)
     if source.test_only and unofficial_split is None:
         fractions = splits.TEST_ONLY
-    with work_folder(out, processes=processes) as work:
+    with work_folder(out, source, processes=processes) as work:
         draft = work.draft
         rejected_list = out.with_name(f"{out.name}.{rejects.REJECTS}")
         taking = take_questions if without_media else take

@@ -3,17 +3,13 @@
 transformers hands any mask of four axes to its layers as it is, and each layer hands it to the attention function of
 its configuration. Columns therefore travel as an int64 tensor (B, 1, C, K), and on a GPU as a mask of flex_attention.
 The maker of masks is registered, too: without one, transformers would drop masks of two axes in silence.
-
-Shape legend: B rows, C columns, K tokens.
-
-Source: transformers 5.23, masking_utils.py, `_preprocess_mask_arguments`.
-
-The mask of flex_attention, made from the columns of a row alone.
-
-torch's `create_block_mask` asks every token about every other one first (2.6 GB for a row of 16,384 tokens). Here two
-blocks of tokens are compared by their smallest and largest numbers, so that a row of N blocks costs N x N comparisons.
+For the latter, torch's `create_block_mask` asks every token about every other one first (2.6 GB for a row of 16,384
+tokens). Here two blocks of tokens are compared by their smallest and largest numbers, so that a row of N blocks costs
+N x N comparisons.
 
 Shape legend: B rows, C columns, K tokens, N blocks.
+
+Source: transformers 5.23, masking_utils.py, `_preprocess_mask_arguments`.
 """
 
 from collections.abc import Callable
@@ -29,8 +25,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from medtune.models.attention.chunked import chunked, continued
-from medtune.models.attention.columns import BLOCK, END, NO_BLOCK, PLACE, RANK
+from medtune.models.attention.columns import BLOCK, END, NO_BLOCK, PLACE, RANK, chunked, continued
 
 WIDTH = 128
 """Tokens of a block. Source: torch.nn.attention.flex_attention, `_DEFAULT_SPARSE_BLOCK_SIZE`."""

@@ -13,13 +13,11 @@ import torch
 from medtune.data.types import Prediction, Reading
 from medtune.models.answering import LocalAnswerer
 from medtune.models.contract import Assembled, Encoded
-from medtune.models.doctor.asked import AskedQuestion, laid_out, visits
-from medtune.models.doctor.check import Check, Finding, checked
-from medtune.models.doctor.reference import Reference
+from medtune.models.doctor.reference import AskedQuestion, Check, Finding, Reference, checked, laid_out, visits
 from medtune.models.media_reader import read_item
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
-from medtune.models.tuning.precision import Precise
+from medtune.models.tuning.quantize import Precise
 
 ROLE = re.compile(
     r"(?im)^\s*(?:<\W?)?(?:assistant|user|human|system|model)(?:\W?>)?\s*(?::|$)|\b(?:ASSISTANT|USER|HUMAN):"

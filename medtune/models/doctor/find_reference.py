@@ -1,9 +1,7 @@
-"""Finds plain transformers' side for a model: the processor in its checkpoint's folder, or its three parts.
+"""Plain transformers' side of a proof: a model with its processor, or the language model of three parts.
 
-Asks the language model of a model in three parts through plain transformers, with embeddings put in by hand.
-
-No transformers class exists for such a model, so nothing else can be asked. The sequence of tokens is medtune's; rows,
-trees, masks, positions and caches are transformers' own.
+No transformers class exists for a model in three parts: its language model is asked with medtune's own sequence of
+tokens and with embeddings put in by hand; rows, trees, masks, positions and caches are transformers' own.
 
 Shape legend: L tokens, E embedding width, N visual tokens, V vocabulary.
 """
@@ -11,26 +9,249 @@ Shape legend: L tokens, E embedding width, N visual tokens, V vocabulary.
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import PIL.Image
 import torch
 from torch import Tensor
 
-from medtune.data.types import MediaRef
-from medtune.models.contract import Assembled
-from medtune.models.doctor.asked import AskedQuestion, laid_out
-from medtune.models.doctor.plain_processor import FramesAs, ProcessorReference
-from medtune.models.doctor.reference import Continued, Reference
+from medtune.data.types import Image, Media, MediaRef, Video, require_kind
+from medtune.models.contract import Assembled, root_of
+from medtune.models.doctor.reference import AskedQuestion, Continued, Reference, decoded, laid_out
 from medtune.models.media_reader import read_item
-from medtune.models.sequence.layout import Sequence as Layout
+from medtune.models.sequence.builder import Sequence as Layout
+from medtune.models.sequence.builder import user_turns
+from medtune.models.sequence.processor_template import ANSWER, QUESTION, TODAY
 from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.generic.model import GenericVlm
 from medtune.models.transformers_vlm.loading import read_processor
 from medtune.models.transformers_vlm.media import ProcessorTransform, as_images
-from medtune.models.tuning.precision import Precise
+from medtune.models.tuning.quantize import Precise
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.loading_options import Loading
-from medtune.models.weights.proof.plain_reader import logprobs_from
+from medtune.models.weights.proof.plain_reader import logprobs_from, longer
+
+FramesAs = Literal["video", "images"]
+"""The way in which a conversation shows the frames of a video: as one video, or as so many images."""
+Part = dict[str, Any]
+_PROBE = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": QUESTION}]}]
+_MASK = "assistant_masks"
+
+
+class ProcessorReference:
+    """The processor of a checkpoint and the model of transformers that medtune wraps, used as their own users would.
+
+    Args:
+        assembled: medtune's side. Of it only the wrapped transformers model and the reading of media files are used;
+            where the processor does not write videos, its layout and its pixels of them too.
+        processor: The processor as the checkpoint's folder has it, read anew.
+        frames: How frames are shown; None where the processor does not write videos as the model reads them.
+        precise: The precision in which the model answers.
+        writes_answers: Whether the processor writes the whole conversation with the answer, as for any architecture.
+            The tokens of an answer are then those that the template marks as generated, or else all behind the prompt
+            from which a reply is generated, up to the end of the turn. Otherwise the tokenizer writes the answer behind
+            the question's tokens.
+    """
+
+    def __init__(
+        self, assembled: Assembled, processor: Any, *, frames: FramesAs | None, precise: Precise, writes_answers: bool
+    ) -> None:
+        self._assembled = assembled
+        self._model: Any = assembled.model
+        self._processor = processor
+        self._frames = frames
+        self._precise = precise
+        self._writes_answers = writes_answers
+        template = processor.chat_template
+        self._template = str(template["default"] if isinstance(template, Mapping) else template)
+        self._as_text = False
+        # Some templates take the assistant's turn as text alone.
+        self._as_text = self._rendered(_PROBE, ANSWER).count(ANSWER) != 1
+        self._asked: dict[str, dict[str, Tensor]] = {}
+
+    @property
+    def end_id(self) -> int | None:
+        """The special token that the chat template writes behind an answer, or else the tokenizer's end of sequence."""
+        tokenizer = self._processor.tokenizer
+        tail = self._rendered(_PROBE, ANSWER).partition(ANSWER)[2].strip()
+        ids = tokenizer(tail, add_special_tokens=False).input_ids if tail else []
+        if ids and ids[0] in {*tokenizer.get_added_vocab().values(), *tokenizer.all_special_ids}:
+            return int(ids[0])
+        return None if tokenizer.eos_token_id is None else int(tokenizer.eos_token_id)
+
+    def ids(self, asked: AskedQuestion) -> tuple[int, ...] | None:
+        """Returns the tokens of a question; None where the processor does not write its video."""
+        return tuple(self._inputs(asked)["input_ids"][0].tolist()) if self._writes(asked) else None
+
+    def pixels(self, asked: AskedQuestion) -> Mapping[str, Tensor] | None:
+        """Returns the processor's outputs; None where it does not write the question's video."""
+        return self._inputs(asked) if self._writes(asked) else None
+
+    def logprobs(self, asked: AskedQuestion, answer: str, /) -> Tensor:
+        """Returns the log-probability of each token of the answer, with its graph of gradients."""
+        whole, first = self._written_answer(asked, answer) if self._writes_answers else self._answer(asked, answer)
+        with self._precise():
+            logits_LV = self._model.of_transformers(**self._placed(whole)).logits[0]
+        return logprobs_from(logits_LV, whole["input_ids"][0].tolist(), first)
+
+    @torch.no_grad()
+    def reply(self, asked: AskedQuestion, *, max_new_tokens: int) -> Continued:
+        """Returns the reply that transformers' own `generate` gives, without sampling and without penalties."""
+        inputs, end = self._inputs(asked), self._end()
+        with self._precise():
+            made = self._model.of_transformers.generate(
+                **self._placed(inputs),
+                max_new_tokens=max_new_tokens,
+                do_sample=False,
+                temperature=None,
+                top_p=None,
+                top_k=None,
+                repetition_penalty=1.0,
+                eos_token_id=list(dict.fromkeys((end, *self._assembled.family.stop_ids))),
+                pad_token_id=end,
+                return_dict_in_generate=True,
+                output_logits=True,
+            )
+        ids = tuple(made.sequences[0, inputs["input_ids"].shape[1] :].tolist())
+        return Continued(ids, torch.cat(made.logits).float().log_softmax(-1).cpu())
+
+    def _writes(self, asked: AskedQuestion) -> bool:
+        return all(ref.kind == "image" for ref in asked.media) or self._frames is not None
+
+    def _inputs(self, asked: AskedQuestion) -> dict[str, Tensor]:
+        if asked.question.id not in self._asked:
+            self._asked[asked.question.id] = (
+                self._written(asked, None) if self._writes(asked) else self._unwritten(asked)
+            )
+        return self._asked[asked.question.id]
+
+    def _written(self, asked: AskedQuestion, answer: str | None, **settings: bool) -> dict[str, Tensor]:
+        media = [_shown(decoded(ref, self._assembled.transform), self._frames) for ref in asked.media]
+        how: dict[str, Any] = {}
+        for _, settings_of in media:
+            for name, value in settings_of.items():
+                how[name] = [*how.get(name, []), *value] if isinstance(value, list) else value
+        made = self._processor.apply_chat_template(
+            self._told(self._conversation(asked, [parts for parts, _ in media]), answer),
+            add_generation_prompt=answer is None,
+            tokenize=True,
+            return_dict=True,
+            return_tensors="pt",
+            processor_kwargs=how,
+            **settings,
+            **self._date(),
+        )
+        return {name: torch.as_tensor(value) for name, value in made.items()}
+
+    def _unwritten(self, asked: AskedQuestion) -> dict[str, Tensor]:
+        transform = self._assembled.transform
+        if len(asked.media) != 1:
+            raise ValueError("videos beside other media are not written by the processor, and cannot be compared")
+        layout = laid_out(asked, None, self._assembled.family, transform)
+        return {"input_ids": torch.tensor([layout.ids]), **transform(decoded(asked.media[0], transform))}
+
+    def _answer(self, asked: AskedQuestion, answer: str) -> tuple[dict[str, Tensor], int]:
+        tokenizer = self._processor.tokenizer
+        question = self._conversation(asked, [[] for _ in asked.media])
+        open_text, whole_text = self._rendered(question, None), self._rendered(question, answer)
+        lead = ""
+        if whole_text.startswith(open_text):
+            lead = whole_text.removeprefix(open_text).partition(answer)[0]
+        # A text that begins with the opening token gets no second one.
+        bos = tokenizer.bos_token
+        opened = {"add_special_tokens": not (bos is not None and open_text.startswith(bos))}
+        before = tokenizer(open_text, **opened).input_ids
+        joined = tokenizer(open_text + lead + answer, **opened).input_ids
+        alone = tokenizer(lead + answer, add_special_tokens=False).input_ids
+        target = joined[len(before) :] if joined[: len(before)] == before else alone
+        inputs = self._inputs(asked)
+        return longer(inputs, (*target, self._end())), inputs["input_ids"].shape[1]
+
+    def _written_answer(self, asked: AskedQuestion, answer: str) -> tuple[dict[str, Tensor], int]:
+        marks = {"return_assistant_tokens_mask": True} if "endgeneration" in self._template else {}
+        inputs = self._written(asked, answer, **marks)
+        mask = inputs.pop(_MASK, None)
+        ids, context = inputs["input_ids"][0].tolist(), self.ids(asked) or ()
+        if tuple(ids[: len(context)]) != context:
+            raise ValueError("the conversation with the answer does not begin with the prompt for a reply")
+        if mask is None:
+            return _resized(inputs, self._ended(ids, len(context))), len(context)
+        marked = mask[0].nonzero()[:, 0].tolist()
+        # A template may mark the answers of the earlier turns too.
+        places = [place for place in marked if place >= len(context)] if asked.question.turns else marked
+        return _resized(inputs, ids[: places[-1] + 1]), places[0]
+
+    def _ended(self, ids: list[int], first: int) -> list[int]:
+        end = self._end()
+        if end in ids[first:]:
+            return ids[: ids.index(end, first) + 1]
+        last = len(ids)
+        while last > first and not self._processor.tokenizer.decode(ids[last - 1 : last]).strip():
+            last -= 1
+        return [*ids[:last], end]
+
+    def _end(self) -> int:
+        if (end := self.end_id) is None:
+            raise ValueError("neither the chat template nor the tokenizer names a token that ends an answer")
+        return end
+
+    def _conversation(self, asked: AskedQuestion, shown: list[list[Part]]) -> list[Part]:
+        turns: list[Part] = []
+        earlier = asked.question.turns
+        answers = [*(turn.answer for turn in earlier), None]
+        for pieces, answer in zip(user_turns(asked.prompt.text, earlier, num_items=len(shown)), answers, strict=True):
+            content = [
+                part
+                for piece in pieces
+                for part in ([{"type": "text", "text": piece}] if isinstance(piece, str) else shown[piece])
+            ]
+            turns = self._told([*turns, {"role": "user", "content": content}], answer)
+        return turns
+
+    def _told(self, turns: list[Part], answer: str | None) -> list[Part]:
+        if answer is None:
+            return turns
+        content: Any = answer if self._as_text else [{"type": "text", "text": answer}]
+        return [*turns, {"role": "assistant", "content": content}]
+
+    def _rendered(self, turns: list[Part], answer: str | None) -> str:
+        told = self._told(turns, answer)
+        made = self._processor.apply_chat_template(
+            told, tokenize=False, add_generation_prompt=answer is None, **self._date()
+        )
+        return str(made)
+
+    def _date(self) -> dict[str, str]:
+        return {"date_string": TODAY} if "date_string" in self._template else {}
+
+    def _placed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        model = self._assembled.model
+        weight = next(p for name, p in model.named_parameters() if root_of(name, model.part_roots)[0] == "vision")
+        return {
+            name: tensor.to(weight.device, weight.dtype if tensor.is_floating_point() else None)
+            for name, tensor in inputs.items()
+        }
+
+
+def _shown(media: Media, frames: FramesAs | None) -> tuple[list[Part], dict[str, Any]]:
+    if not isinstance(media, Video) or frames == "images":
+        pictures = media.frames_THWC if isinstance(media, Video) else require_kind(media, Image).pixels_HWC[None]
+        return [{"type": "image", "image": PIL.Image.fromarray(each_HWC)} for each_HWC in pictures], {}
+    count, lasts_s = len(media.times_s), media.times_s[-1] - media.times_s[0]
+    # A clip of one frame has no rate; the processors then take one frame a second.
+    clock = {"total_num_frames": count, "fps": (count - 1) / lasts_s if lasts_s else 1.0}
+    how = {"do_sample_frames": False, "video_metadata": [{**clock, "frames_indices": list(range(count))}]}
+    return [{"type": "video", "video": torch.from_numpy(media.frames_THWC).permute(0, 3, 1, 2)}], how
+
+
+def _resized(inputs: Mapping[str, Tensor], ids: list[int]) -> dict[str, Tensor]:
+    length = inputs["input_ids"].shape[1]
+    made = {"input_ids": torch.tensor([ids])}
+    for name, tensor in inputs.items():
+        if name != "input_ids":
+            tokens = tensor.dim() == 2 and tensor.shape[1] == length
+            made[name] = torch.cat([tensor, tensor[:, -1:]], dim=1)[:, : len(ids)] if tokens else tensor
+    return made
 
 
 class PartsReference:

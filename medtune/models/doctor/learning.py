@@ -8,15 +8,12 @@ from torch import Tensor, nn
 
 from medtune.models.contract import Assembled, MediaItem
 from medtune.models.doctor.answers import Asking
-from medtune.models.doctor.asked import AskedQuestion, laid_out
-from medtune.models.doctor.check import Check, Finding, checked
 from medtune.models.doctor.plain_peft import PlainPeft, plain_peft, plain_step, scales_of
-from medtune.models.doctor.reference import Reference
+from medtune.models.doctor.reference import AskedQuestion, Check, Finding, Reference, checked, laid_out
 from medtune.models.media_reader import read_item
 from medtune.models.sequence.packing import Shown, balanced, pack
 from medtune.models.sequence.tree import grow
-from medtune.models.tuning.apply import parameters_by_part
-from medtune.models.tuning.optimizers import build_optimizer
+from medtune.models.tuning.apply import build_optimizer, parameters_by_part
 from medtune.models.tuning.plan import Tuning
 
 GRADIENT_TOLERANCE: Mapping[torch.dtype, float] = {torch.float32: 1e-3, torch.float16: 0.03, torch.bfloat16: 0.2}

@@ -17,9 +17,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from medtune.models.contract import Model, root_of
-from medtune.models.tuning.adapted_layers import is_adapted
 from medtune.models.tuning.plan import PartName, Tuning
-from medtune.models.tuning.quantize import is_quantized
+from medtune.models.tuning.quantize import is_adapted, is_quantized
 
 if TYPE_CHECKING:
     from peft import LoraConfig

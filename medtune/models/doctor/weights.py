@@ -12,13 +12,11 @@ from transformers.conversion_mapping import get_model_conversion_mapping
 from transformers.core_model_loading import WeightConverter, WeightRenaming, rename_source_key
 
 from medtune.models.contract import Model
-from medtune.models.doctor.check import Check, Finding, checked
+from medtune.models.doctor.reference import Check, Finding, checked
 from medtune.models.tuning.plan import Precision
-from medtune.models.tuning.precision import frozen_type
-from medtune.models.tuning.quantize import is_quantized
+from medtune.models.tuning.quantize import frozen_type, is_quantized
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
-from medtune.models.weights.base_samples import BASE, other_base
-from medtune.models.weights.checkpoint import fitting_facts
+from medtune.models.weights.checkpoint import BASE, fitting_facts, other_base
 from medtune.models.weights.export import is_exported
 
 

@@ -12,10 +12,10 @@ from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, NoReturn
 
-from medtune.models.endpoint.budget import Budget
 from medtune.models.endpoint.messages import Body, Tokens
 from medtune.models.endpoint.replies import (
     CONTENT_FILTER,
+    Budget,
     Reply,
     ReplyCache,
     UnreadableReplyError,
@@ -100,11 +100,9 @@ class ChatClient:
         self.sent = 0
 
     def __enter__(self) -> ChatClient:
-        """Returns the client itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Closes all connections."""
         self.stop()
         self._openai.close()
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 
 from medtune.data.types import JudgeRequest, PredictionKey
 from medtune.models.endpoint.client import ChatClient, EndpointError, NoReplyError
@@ -13,36 +14,27 @@ MOST_FAILURES = 5
 """Number of requests in a row without a usable reply, after which the server is taken to be down."""
 
 
+@dataclass(frozen=True, slots=True)
 class EndpointJudge:
-    """A judge that asks a language model on a server for verdicts."""
+    """A judge that asks a language model on a server for verdicts.
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        client: ChatClient,
-        *,
-        max_new_tokens: int,
-        strict: bool,
-        say: Callable[[str], None],
-    ) -> None:
-        """Prepares a judge.
+    Attributes:
+        endpoint: The settings of the server.
+        client: The client that sends the requests.
+        max_new_tokens: Largest length of a reply, in tokens.
+        strict: Whether the server is asked to follow the JSON schema of a verdict.
+        say: Prints a line for the user.
+    """
 
-        Args:
-            endpoint: The settings of the server.
-            client: The client that sends the requests.
-            max_new_tokens: Largest length of a reply, in tokens.
-            strict: Whether the server is asked to follow the JSON schema of a verdict.
-            say: Prints a line for the user.
-        """
-        self._endpoint = endpoint
-        self._client = client
-        self._max_new_tokens = max_new_tokens
-        self._strict = strict
-        self._say = say
+    endpoint: Endpoint
+    client: ChatClient
+    max_new_tokens: int
+    strict: bool
+    say: Callable[[str], None]
 
     @property
     def name(self) -> str:
-        return self._endpoint.model
+        return self.endpoint.model
 
     def replies(
         self, asked: Sequence[JudgeRequest], *, is_usable: Callable[[str], bool]
@@ -63,10 +55,10 @@ class EndpointJudge:
             return
         tokens = [self._tokens(request) for request in asked]
         total = Tokens(sum(each.input for each in tokens), sum(each.output for each in tokens))
-        self._say(f"judge      {self._client.budget.estimate_text(total, number=len(asked))}")
-        self._client.budget.refuse_above_cap(total, what=f"judging {len(asked):,} answers")
+        self.say(f"judge      {self.client.budget.estimate_text(total, number=len(asked))}")
+        self.client.budget.refuse_above_cap(total, what=f"judging {len(asked):,} answers")
         failures = 0
-        with ThreadPoolExecutor(self._endpoint.concurrency, thread_name_prefix="judge") as pool:
+        with ThreadPoolExecutor(self.endpoint.concurrency, thread_name_prefix="judge") as pool:
             under_way = {pool.submit(self._reply, request, is_usable): request.key for request in asked}
             try:
                 for future in as_completed(under_way):
@@ -75,7 +67,7 @@ class EndpointJudge:
                         failures = 0
                     except NoReplyError as error:
                         text, failures = None, failures + 1
-                        self._say(f"judge      {error}")
+                        self.say(f"judge      {error}")
                     yield under_way[future], text
                     if failures == MOST_FAILURES:
                         raise EndpointError(
@@ -83,7 +75,7 @@ class EndpointJudge:
                             "so far are kept: judge again later"
                         )
             except BaseException:
-                self._client.stop()
+                self.client.stop()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
@@ -91,7 +83,7 @@ class EndpointJudge:
         def wrong(reply: Reply) -> str | None:
             return None if is_usable(reply.text) else f"no verdict: {reply.text[:80]!r}"
 
-        return self._client.ask(
+        return self.client.ask(
             self._body(request),
             estimate=self._tokens(request),
             what=f"the judge on question {request.key.question_id!r} ({request.key.condition})",
@@ -99,10 +91,10 @@ class EndpointJudge:
         ).text
 
     def _tokens(self, request: JudgeRequest) -> Tokens:
-        return estimated_tokens(request.system + request.user, (), max_new_tokens=self._max_new_tokens)
+        return estimated_tokens(request.system + request.user, (), max_new_tokens=self.max_new_tokens)
 
     def _body(self, request: JudgeRequest) -> Body:
-        schema = request.schema if self._strict else None
+        schema = request.schema if self.strict else None
         return judge_body(
-            self._endpoint, request.system, request.user, schema=schema, max_new_tokens=self._max_new_tokens
+            self.endpoint, request.system, request.user, schema=schema, max_new_tokens=self.max_new_tokens
         )

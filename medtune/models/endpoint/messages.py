@@ -1,6 +1,6 @@
 """Writes a question with its pictures as the body of a request, and estimates how many tokens the request has.
 
-Writes media as data URLs for a request: one for an image, and one for each frame of a video or slice of a CT.
+Media become data URLs: one for an image, and one for each frame of a video or slice of a CT.
 
 Shapes: T frames, H height, W width, C channels.
 """
@@ -20,7 +20,7 @@ from medtune.data.media.videos.read import Sampling
 from medtune.data.media.volumes.slices import AxialPictures, axial_pictures
 from medtune.data.types import Image, Media, MediaKind, MediaRef, Prompt, Turn, Video, Volume
 from medtune.models.endpoint.settings import Endpoint
-from medtune.models.sequence.conversation import Piece, user_turns
+from medtune.models.sequence.builder import Piece, user_turns
 
 Body = dict[str, Any]
 """The body of a request: a JSON object."""

@@ -11,8 +11,7 @@ from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled
 from medtune.models.nano.tokenizer import byte_tokenizer
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, END_HEAD, END_TURN, HEAD, OPEN
-from medtune.models.volumes.volume_input import VolumeInput
-from medtune.models.volumes.volume_parts import VolumeParts, chosen, modules, skeleton
+from medtune.models.volumes.volume_parts import VolumeInput, VolumeParts, chosen, modules, skeleton
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
 HIDDEN = 32

@@ -24,14 +24,13 @@ from medtune.models.contract import Assembled, Transform
 from medtune.models.parts.pictures import PictureInput
 from medtune.models.pocket.smollm2 import LanguageModel
 from medtune.models.projectors import Projector, find_projector
-from medtune.models.sequence.chat_template import ChatTemplate
-from medtune.models.sequence.chatml import ChatML
+from medtune.models.sequence.chat_template import ChatML, ChatTemplate
 from medtune.models.sequence.end_tokens import ContextLimited, ended_by
 from medtune.models.sharding.unread import read
 from medtune.models.towers import Size, Tower, find_tower
 from medtune.models.towers.timm_tower import PREFIX, find_encoder
 from medtune.models.vlm import VisionLanguageModel
-from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.causal_language import context_of, load_language
 from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
 from medtune.models.weights.releases.release_folder import release_folder

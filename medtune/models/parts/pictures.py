@@ -34,17 +34,14 @@ class PictureInput:
 
     @property
     def kinds(self) -> tuple[MediaKind, ...]:
-        """Images, and clips and volumes where the recipe says how to show them."""
         more: tuple[tuple[MediaKind, bool], ...] = (("video", self.takes_videos), ("volume", self.volumes is not None))
         return ("image", *(kind for kind, taken in more if taken))
 
     @property
     def sampling(self) -> Sampling | None:
-        """The rule that chooses the frames of a clip; None where no clips are taken."""
         return Sampling(self.num_pictures) if self.takes_videos else None
 
     def shape(self, ref: MediaRef) -> None:
-        """Returns None, because every item has the same number of tokens."""
         return
 
     def __call__(self, media: Media) -> Tensor:
@@ -60,7 +57,6 @@ class PictureInput:
         return torch.stack([shown[number] for number in spread(len(shown), self.num_pictures)])
 
     def stack(self, items: Sequence[Tensor]) -> Tensor:
-        """Returns several items as one batch, (B, F, 3, H, W)."""
         return torch.stack(list(items))
 
 

@@ -1,12 +1,28 @@
-"""Merlin's projector: one linear layer that is applied to every feature."""
+"""Merlin's projector: one linear layer that is applied to every feature.
+
+A projector that applies a module to every feature by itself, so that there are as many tokens as features.
+
+Shape legend: B volumes, N features, D feature width, E embedding width.
+"""
 
 import math
 
-from torch import nn
+from torch import Tensor, nn
 
 from medtune.models.projectors import Projector
-from medtune.models.projectors.per_feature import PerFeature
 from medtune.models.towers import Tower
+
+
+class PerFeature(nn.Module):
+    """A projector that maps features (B, ..., D) to tokens (B, N, E), in an order whose slowest axis is the first."""
+
+    def __init__(self, each: nn.Module) -> None:
+        super().__init__()
+        self.each = each
+
+    def forward(self, features: Tensor) -> Tensor:
+        tokens_BNE: Tensor = self.each(features.flatten(1, -2))
+        return tokens_BNE
 
 
 def linear(feature_width: int, embedding_width: int) -> PerFeature:

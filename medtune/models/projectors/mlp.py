@@ -5,7 +5,7 @@ import math
 from torch import nn
 
 from medtune.models.projectors import Projector
-from medtune.models.projectors.per_feature import PerFeature
+from medtune.models.projectors.linear import PerFeature
 from medtune.models.towers import Tower
 
 

@@ -1,12 +1,16 @@
-"""Lays out media items and a conversation with the chat template of a language model that was made for text alone.
+"""Lays out media items and a conversation with a chat template of text, in ChatML, or as plain text.
 
-The template is rendered once, with stand-ins in place of the question and the answer. Every later question and answer
-is encoded as plain text and put in their place. A tokenizer without a template gets the bare question, with the answer
-on the next line.
+A template is rendered once, with stand-ins in place of the question and the answer. Every later question and answer is
+encoded as plain text and put in their place. A tokenizer without a template gets the bare question, with the answer on
+the next line. The media items stand before the first question, each on a line of its own, so that all questions about
+them share one prefix; where the text says their places, they stand there.
+
+Source: the chat template in SmolLM2-135M-Instruct's tokenizer, without its default system turn (ChatML).
 """
 
 import re
 from collections.abc import Sequence as Many
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,11 +19,82 @@ from transformers import PreTrainedTokenizerFast
 
 from medtune.data.media.load import Shape
 from medtune.data.types import Turn
-from medtune.models.sequence.builder import SequenceBuilder
-from medtune.models.sequence.conversation import Piece, user_turns
-from medtune.models.sequence.layout import Sequence
-from medtune.models.sequence.plain_text import PlainText
+from medtune.models.sequence.builder import Piece, Sequence, SequenceBuilder, user_turns
 from medtune.models.sequence.processor_template import ANSWER, QUESTION, TODAY
+
+_CACHED = 65536
+
+
+class TextFamily:
+    """What families share that write everything around the media as plain text, also a control token that is spelt out.
+
+    Every media item has the same number of visual tokens. Each family sets `stop_ids` to the one token that ends an
+    answer, which fills the shorter rows as well: padding is masked, so any id would do.
+    """
+
+    stop_ids: tuple[int, ...]
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, num_media_tokens: int) -> None:
+        self._tokenizer = tokenizer
+        self._num_media_tokens = num_media_tokens
+        tokenizer.backend_tokenizer.encode_special_tokens = True
+        self.encode = lru_cache(maxsize=_CACHED)(self._encode)
+        """Returns the ids of a text, without an opening or closing token."""
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        return tuple(self._tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids)
+
+    @property
+    def pad_id(self) -> int:
+        return self.stop_ids[0]
+
+    def special(self, token: str) -> int:
+        """Returns the id of a token."""
+        known = self._tokenizer.get_vocab()
+        if token not in known:
+            raise ValueError(f"the tokenizer has no token {token!r}; is it the one of this model?")
+        return int(known[token])
+
+    @property
+    def bos_id(self) -> int:
+        """The id of the token that opens every sequence."""
+        return self._named("bos_token_id")
+
+    @property
+    def eos_id(self) -> int:
+        """The id of the token that ends an answer."""
+        return self._named("eos_token_id")
+
+    def _named(self, field: str) -> int:
+        value = getattr(self._tokenizer, field)
+        if value is None:
+            raise ValueError(f"the tokenizer names no {field}; this family needs one")
+        return int(value)
+
+    def shown(self, row: SequenceBuilder, pieces: Many[Piece]) -> None:
+        """Adds texts and media items to a row."""
+        for piece in pieces:
+            if isinstance(piece, int):
+                row.media(self._num_media_tokens, item=piece)
+            else:
+                row.text(self.encode(piece))
+
+    def answered(self, row: SequenceBuilder, answer: str | None) -> Sequence:
+        """Returns the sequence of a row; where there is an answer, it and the token that ends it are learnt."""
+        if answer is None:
+            return row.sequence(learnt_from=None)
+        learnt_from = len(row)
+        row.text((*self.encode(answer), self.pad_id))
+        return row.sequence(learnt_from=learnt_from)
+
+    def decode(self, ids: Many[int]) -> str:
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    def pieces(self, ids: Many[int]) -> list[str]:
+        return [str(self._tokenizer.decode([i])) for i in ids]
+
+    def save(self, folder: Path) -> None:
+        self._tokenizer.save_pretrained(folder)
 
 
 class _Told(NamedTuple):
@@ -52,62 +127,29 @@ class _Frame(NamedTuple):
     told: _Told | None
 
 
-class ChatTemplate:
+class ChatTemplate(TextFamily):
     """Lays out one question for a language model that was made for text alone."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int) -> None:
-        # The frame has to come first: `PlainText` makes the tokenizer read the template's control tokens as text.
+        # The frame has to come first: `TextFamily` makes the tokenizer read the template's control tokens as text.
         self._frame = _frame(tokenizer)
-        self._text = PlainText(tokenizer)
-        self._num_media_tokens = num_media_tokens
-
-    @property
-    def pad_id(self) -> int:
-        """The token that ends an answer; padding is masked, so any id would do."""
-        return self._frame.stop_id
-
-    @property
-    def stop_ids(self) -> tuple[int, ...]:
-        return (self._frame.stop_id,)
+        super().__init__(tokenizer, num_media_tokens)
+        self.stop_ids = (self._frame.stop_id,)
 
     def layout(
         self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
-        """Returns the sequence; the labels are the answer's tokens and the end of its turn.
-
-        The shapes are not read, because every media item has the same number of visual tokens.
-        """
         frame, row = self._frame, SequenceBuilder(self._frame.stop_id)
         *earlier, last = user_turns(prompt, turns, num_items=len(shapes), between="\n")
         row.text(frame.before)
         for pieces, turn in zip(earlier, turns, strict=True):
             if frame.told is None:
                 raise ValueError("model.language: its chat template takes no conversation of several turns")
-            self._add(row, pieces)
-            row.text((*frame.told.between, *self._text.encode(turn.answer), *frame.told.behind))
-        self._add(row, last)
+            self.shown(row, pieces)
+            row.text((*frame.told.between, *self.encode(turn.answer), *frame.told.behind))
+        self.shown(row, last)
         row.text((*frame.between, *frame.lead))
-        if answer is None:
-            return row.sequence(learnt_from=None)
-        learnt_from = len(row)
-        row.text((*self._text.encode(answer), frame.stop_id))
-        return row.sequence(learnt_from=learnt_from)
-
-    def _add(self, row: SequenceBuilder, pieces: Many[Piece]) -> None:
-        for piece in pieces:
-            if isinstance(piece, int):
-                row.media(self._num_media_tokens, item=piece)
-            else:
-                row.text(self._text.encode(piece))
-
-    def decode(self, ids: Many[int]) -> str:
-        return self._text.decode(ids)
-
-    def pieces(self, ids: Many[int]) -> list[str]:
-        return self._text.pieces(ids)
-
-    def save(self, folder: Path) -> None:
-        self._text.save(folder)
+        return self.answered(row, answer)
 
 
 def _frame(tokenizer: PreTrainedTokenizerFast) -> _Frame:
@@ -175,3 +217,31 @@ def _opening(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ...]:
 
 def _ids(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ...]:
     return tuple(tokenizer(text, add_special_tokens=False).input_ids) if text else ()
+
+
+OPEN, CLOSE = "<|im_start|>", "<|im_end|>"
+
+
+class ChatML(TextFamily):
+    """Lays out questions for a ChatML language model."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int) -> None:
+        known = tokenizer.get_vocab()
+        for token in (OPEN, CLOSE):
+            if token not in known:
+                raise ValueError(f"the tokenizer has no token {token!r}; ChatML needs it")
+        super().__init__(tokenizer, num_media_tokens)
+        self._open_id, self.stop_ids = known[OPEN], (known[CLOSE],)
+
+    def layout(
+        self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
+    ) -> Sequence:
+        row, encode = SequenceBuilder(self.pad_id), self.encode
+        asked = user_turns(prompt, turns, num_items=len(shapes), between="\n")
+        for pieces, told in zip(asked, [*(turn.answer for turn in turns), None], strict=True):
+            row.text((self._open_id, *encode("user\n")))
+            self.shown(row, pieces)
+            row.text((self.pad_id, *encode("\n"), self._open_id, *encode("assistant\n")))
+            if told is not None:
+                row.text((*encode(told), self.pad_id, *encode("\n")))
+        return self.answered(row, answer)

@@ -9,7 +9,7 @@
     ANSWER<|eot_id|>
 
 medtune may not ship the published system prompt (CC-BY-NC-SA). It is read from the user's copy of the published code,
-or from the recipe (`medtune.models.weights.releases.release_words`).
+or from the recipe (`medtune.models.weights.releases.release_folder`).
 
 Source: ibrahimethemhamamci/CT-CHAT@33c9b973; the turns are those of Llama 3.1's chat template.
 """
@@ -24,10 +24,8 @@ from transformers import PreTrainedTokenizerFast
 
 from medtune.data.media.load import Shape
 from medtune.data.types import Turn
-from medtune.models.sequence.builder import SequenceBuilder
-from medtune.models.sequence.conversation import refuse_conversation, without_marks
-from medtune.models.sequence.layout import Sequence
-from medtune.models.sequence.plain_text import PlainText
+from medtune.models.sequence.builder import Sequence, SequenceBuilder, refuse_conversation, without_marks
+from medtune.models.sequence.chat_template import TextFamily
 
 NUM_TOKENS = 256
 OPEN, HEAD, END_HEAD, END_TURN = "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"
@@ -37,7 +35,7 @@ ADDED_TOKENS = ("<pad>", "<multiple_choice>", "<long_answer>", "<short_answe>", 
 """Tokens that the release adds to Llama 3.1's, in this order."""
 
 
-class CTChat:
+class CTChat(TextFamily):
     """Lays out one question for CT-CHAT."""
 
     def __init__(
@@ -48,14 +46,11 @@ class CTChat:
         task: Task = "<multiple_choice>",
         system: str = "",
     ) -> None:
-        self._text = PlainText(tokenizer)
-        self._num_media_tokens = num_media_tokens
-        self._open, self._head, self._end_head = (self._text.special(t) for t in (OPEN, HEAD, END_HEAD))
-        self._task = self._text.special(task)
+        super().__init__(tokenizer, num_media_tokens)
+        self._open, self._head, self._end_head = (self.special(t) for t in (OPEN, HEAD, END_HEAD))
+        self._task = self.special(task)
         self._system = system
-        self.pad_id = self._text.special(END_TURN)
-        self.stop_ids = (self.pad_id,)
-        self.decode, self.pieces, self.save = self._text.decode, self._text.pieces, self._text.save
+        self.stop_ids = (self.special(END_TURN),)
 
     def opened_by(self, system: str) -> CTChat:
         """Returns the same family with another system prompt; the empty text leaves the system turn out."""
@@ -66,9 +61,8 @@ class CTChat:
     def layout(
         self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
-        """Returns the sequence; the labels are the answer's tokens and the end of its turn."""
         refuse_conversation(turns, num_items=len(shapes))
-        prompt, encode = without_marks(prompt), self._text.encode
+        prompt, encode = without_marks(prompt), self.encode
         row = SequenceBuilder(self.pad_id)
         row.text([self._open])
         if self._system:
@@ -80,11 +74,7 @@ class CTChat:
             row.text(encode("\n"))
         row.text((*encode(f"{prompt} "), self._task, self.pad_id))
         self._header(row, "assistant")
-        if answer is None:
-            return row.sequence(learnt_from=None)
-        learnt_from = len(row)
-        row.text((*encode(answer), self.pad_id))
-        return row.sequence(learnt_from=learnt_from)
+        return self.answered(row, answer)
 
     def _header(self, row: SequenceBuilder, role: str) -> None:
-        row.text((self._head, *self._text.encode(role), self._end_head, *self._text.encode("\n\n")))
+        row.text((self._head, *self.encode(role), self._end_head, *self.encode("\n\n")))

@@ -8,7 +8,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from medtune.data.media.load import Shape
 from medtune.data.types import Turn
-from medtune.models.sequence.layout import Sequence, SequenceFamily
+from medtune.models.sequence.builder import Sequence, SequenceFamily
 
 
 def ended_by(
@@ -66,17 +66,14 @@ class EndedBy:
 
     Attributes:
         family: The other family.
-        stop_ids: The tokens that end a reply, the one that is learnt first.
+        stop_ids: The tokens that end a reply, the one that is learnt first; None for the other family's.
     """
 
-    def __init__(self, family: SequenceFamily, stop_ids: tuple[int, ...]) -> None:
+    def __init__(self, family: SequenceFamily, stop_ids: tuple[int, ...] | None = None) -> None:
         self.family = family
-        self.stop_ids = stop_ids
+        self.pad_id = family.pad_id
+        self.stop_ids = family.stop_ids if stop_ids is None else stop_ids
         self.decode, self.pieces, self.save = family.decode, family.pieces, family.save
-
-    @property
-    def pad_id(self) -> int:
-        return self.family.pad_id
 
     def layout(
         self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
@@ -84,26 +81,17 @@ class EndedBy:
         return self.family.layout(prompt, answer, shapes=shapes, turns=turns)
 
 
-class ContextLimited:
+class ContextLimited(EndedBy):
     """A sequence family that lays out as another family does, and refuses sequences that are too long."""
 
     def __init__(self, family: SequenceFamily, *, max_tokens: int) -> None:
-        self.family = family
+        super().__init__(family)
         self._max_tokens = max_tokens
-
-    @property
-    def pad_id(self) -> int:
-        return self.family.pad_id
-
-    @property
-    def stop_ids(self) -> tuple[int, ...]:
-        return self.family.stop_ids
 
     def layout(
         self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
-        """Returns the sequence that the other family lays out."""
-        sequence = self.family.layout(prompt, answer, shapes=shapes, turns=turns)
+        sequence = super().layout(prompt, answer, shapes=shapes, turns=turns)
         if len(sequence.ids) > self._max_tokens:
             of_media = sum(span.stop - span.start for span in sequence.media_spans)
             raise ValueError(
@@ -113,13 +101,3 @@ class ContextLimited:
                 "fewer tokens, or shorten the question or the answer; nothing is ever cut"
             )
         return sequence
-
-    def decode(self, ids: Many[int]) -> str:
-        return self.family.decode(ids)
-
-    def pieces(self, ids: Many[int]) -> list[str]:
-        return self.family.pieces(ids)
-
-    def save(self, folder: Path) -> None:
-        """Writes the tokenizer, or the processor that holds it, as transformers reads it."""
-        self.family.save(folder)

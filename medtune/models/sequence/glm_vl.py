@@ -11,7 +11,7 @@ from transformers.models.glm4v.image_processing_glm4v import smart_resize
 
 from medtune.data.media.images import Size
 from medtune.data.media.videos.read import Frames
-from medtune.models.sequence.layout import Placement
+from medtune.models.sequence.builder import Placement
 from medtune.models.sequence.processor_template import MediaText, ProcessorTemplate, Writing, Written
 from medtune.models.sequence.qwen_vl import Grid, placed
 

@@ -1,15 +1,12 @@
-"""Lays out a volume and a question for Merlin: visual tokens first, no opening token, a mark before the answer.
+"""Lays out a volume and a question for Merlin, with a mark before the answer, and for M3D-LaMed, as text alone.
 
     [visual tokens] PROMPT###
     ANSWER stop
 
-Source: StanfordMIMI/Merlin@2489a96b, merlin-vlm 0.0.7.
-
-Lays out a volume and a question for M3D-LaMed: visual tokens at positions 1 to 256, then text without a template.
-
     BOS [visual tokens] QUESTION ANSWER EOS
 
-Source: BAAI-DCAI/M3D@63e72005; checked against golden/m3d-sequence.json.
+Source: StanfordMIMI/Merlin@2489a96b, merlin-vlm 0.0.7; BAAI-DCAI/M3D@63e72005, checked against
+golden/m3d-sequence.json.
 """
 
 from __future__ import annotations
@@ -20,10 +17,8 @@ from transformers import PreTrainedTokenizerFast
 
 from medtune.data.media.load import Shape
 from medtune.data.types import Turn
-from medtune.models.sequence.builder import SequenceBuilder
-from medtune.models.sequence.conversation import refuse_conversation, without_marks
-from medtune.models.sequence.layout import Sequence
-from medtune.models.sequence.plain_text import PlainText
+from medtune.models.sequence.builder import Sequence, SequenceBuilder, refuse_conversation, without_marks
+from medtune.models.sequence.chat_template import TextFamily
 
 MARK = "###\n"
 REPORT_STOP_ID = 48134
@@ -33,7 +28,7 @@ Source: merlin-vlm 0.0.7.
 """
 
 
-class Merlin:
+class Merlin(TextFamily):
     """Lays out one question for Merlin's report model and for what is tuned from it.
 
     Where the tokenizer has a token of its own for the mark, the mark is that token, as in the release.
@@ -45,12 +40,9 @@ class Merlin:
     def __init__(
         self, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int, stop_id: int | None = None
     ) -> None:
-        self._text = PlainText(tokenizer)
-        self._num_media_tokens = num_media_tokens
-        self._mark = self._text.special(MARK) if MARK in tokenizer.get_vocab() else None
-        self.pad_id = self._text.eos_id if stop_id is None else stop_id
-        self.stop_ids = (self.pad_id,)
-        self.decode, self.pieces, self.save = self._text.decode, self._text.pieces, self._text.save
+        super().__init__(tokenizer, num_media_tokens)
+        self._mark = self.special(MARK) if MARK in tokenizer.get_vocab() else None
+        self.stop_ids = (self.eos_id if stop_id is None else stop_id,)
 
     @classmethod
     def of_release(cls, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int) -> Merlin:
@@ -70,41 +62,27 @@ class Merlin:
     def layout(
         self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
-        """Returns the sequence; the labels are the answer's tokens and the stop token.
-
-        Without media, the sequence begins with the first token of the prompt.
-        """
         refuse_conversation(turns, num_items=len(shapes))
         prompt, row = without_marks(prompt), SequenceBuilder(self.pad_id)
         if shapes:
             row.media(self._num_media_tokens)
-        encode = self._text.encode
-        row.text(encode(f"{prompt}{MARK}") if self._mark is None else (*encode(prompt), self._mark))
-        if answer is None:
-            return row.sequence(learnt_from=None)
-        learnt_from = len(row)
-        row.text((*self._text.encode(answer), self.pad_id))
-        return row.sequence(learnt_from=learnt_from)
+        row.text(self.encode(f"{prompt}{MARK}") if self._mark is None else (*self.encode(prompt), self._mark))
+        return self.answered(row, answer)
 
 
 NUM_TOKENS = 256
 
 
-class M3D:
+class M3D(TextFamily):
     """Lays out one question for M3D-LaMed."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int = NUM_TOKENS) -> None:
-        self._text = PlainText(tokenizer)
-        self._num_media_tokens = num_media_tokens
-        self._bos_id = self._text.bos_id
-        self.pad_id = self._text.eos_id
-        self.stop_ids = (self.pad_id,)
-        self.decode, self.pieces, self.save = self._text.decode, self._text.pieces, self._text.save
+        super().__init__(tokenizer, num_media_tokens)
+        self._bos_id, self.stop_ids = self.bos_id, (self.eos_id,)
 
     def layout(
         self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
-        """Returns the sequence; the labels are the answer's tokens and the end token."""
         refuse_conversation(turns, num_items=len(shapes))
         question = f" {without_marks(prompt)}" if shapes else without_marks(prompt)
         return self.layout_text(question, None if answer is None else f"{question} {answer}", with_media=bool(shapes))
@@ -121,8 +99,8 @@ class M3D:
         row.text([self._bos_id])
         if with_media:
             row.media(self._num_media_tokens)
-        num_question = len(row) + len(self._text.encode(question))
-        row.text(self._text.encode(question if whole is None else whole))
+        num_question = len(row) + len(self.encode(question))
+        row.text(self.encode(question if whole is None else whole))
         if whole is None:
             return row.sequence(learnt_from=None)
         row.text([self.pad_id])

@@ -21,8 +21,7 @@ from medtune.data.media.images import Size
 from medtune.data.media.load import Shape
 from medtune.data.media.videos.read import Frames
 from medtune.data.types import Turn
-from medtune.models.sequence.conversation import refuse_several, user_turns
-from medtune.models.sequence.layout import IGNORED, Placement, Run, Sequence, at, laid_out
+from medtune.models.sequence.builder import IGNORED, Placement, Run, Sequence, at, laid_out, refuse_several, user_turns
 
 ShapeT = TypeVar("ShapeT", Size, Frames)
 QUESTION, ANSWER = "\ue000question\ue000", "\ue000answer\ue000"

@@ -15,7 +15,7 @@ from transformers.models.qwen3_vl.video_processing_qwen3_vl import smart_resize 
 
 from medtune.data.media.images import Size
 from medtune.data.media.videos.read import Frames
-from medtune.models.sequence.layout import Placement
+from medtune.models.sequence.builder import Placement
 from medtune.models.sequence.processor_template import MediaText, ProcessorTemplate, Writing, Written
 
 IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"

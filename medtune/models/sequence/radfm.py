@@ -14,29 +14,22 @@ from transformers import PreTrainedTokenizerFast
 
 from medtune.data.media.load import Shape
 from medtune.data.types import Turn
-from medtune.models.sequence.builder import SequenceBuilder
-from medtune.models.sequence.conversation import refuse_conversation, without_marks
-from medtune.models.sequence.layout import Sequence
-from medtune.models.sequence.plain_text import PlainText
+from medtune.models.sequence.builder import Sequence, SequenceBuilder, refuse_conversation, without_marks
+from medtune.models.sequence.chat_template import TextFamily
 
 TOKENS_PER_SCAN = 34
 
 
-class RadFM:
+class RadFM(TextFamily):
     """Lays out one question for RadFM."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, *, tokens_per_scan: int = TOKENS_PER_SCAN) -> None:
-        self._text = PlainText(tokenizer)
-        self._tokens_per_scan = tokens_per_scan
-        self._bos_id = self._text.bos_id
-        self.pad_id = self._text.eos_id
-        self.stop_ids = (self.pad_id,)
-        self.decode, self.pieces, self.save = self._text.decode, self._text.pieces, self._text.save
+        super().__init__(tokenizer, tokens_per_scan)
+        self._bos_id, self.stop_ids = self.bos_id, (self.eos_id,)
 
     def layout(
         self, prompt: str, answer: str | None, *, shapes: Many[Shape | None] = (None,), turns: Many[Turn] = ()
     ) -> Sequence:
-        """Returns the sequence with one scan before the question; the labels are the answer and the end token."""
         refuse_conversation(turns, num_items=len(shapes))
         return self.layout_scans(without_marks(prompt), answer, positions=(0,) if shapes else ())
 
@@ -69,9 +62,9 @@ class RadFM:
         row.text([self._bos_id])
         for index, part in enumerate(parts):
             if index:
-                row.media(self._tokens_per_scan)
+                row.media(self._num_media_tokens)
             if part:
-                row.text(self._text.encode(part))
+                row.text(self.encode(part))
         return row
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from medtune.models.sequence.layout import IGNORED, Position, Sequence, Span
+from medtune.models.sequence.builder import IGNORED, Position, Sequence, Span
 
 ROOT = -1
 _COMPARED = 256

@@ -1,10 +1,7 @@
-"""Lays out media and questions for LLaVA, InternVL and Gemma, whose positions simply count the tokens.
+"""Lays out media and questions for LLaVA, InternVL, Gemma and Mllama, whose positions simply count the tokens.
 
-The processor says how many visual tokens an image has.
-
-Lays out an image and a question for Llama-3.2-Vision, with a single token where the image belongs.
-
-The image's features are not part of the sequence; cross-attention layers read them.
+The processor says how many visual tokens an image has. For Llama-3.2-Vision a single token stands where the image
+belongs; its features are not part of the sequence, and cross-attention layers read them.
 """
 
 from collections.abc import Callable
@@ -12,7 +9,7 @@ from typing import Any
 
 from medtune.data.media.images import Size
 from medtune.data.media.videos.read import Frames
-from medtune.models.sequence.layout import Placement
+from medtune.models.sequence.builder import Placement
 from medtune.models.sequence.processor_template import MediaText, ProcessorTemplate, Writing, Written
 
 

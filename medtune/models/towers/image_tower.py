@@ -5,6 +5,7 @@ Shape legend: B images, C channels, H height, W width, N visual tokens, D featur
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import PIL.Image
@@ -30,15 +31,8 @@ class ImageTransform:
     size_px: int
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
-
-    @property
-    def kinds(self) -> tuple[MediaKind, ...]:
-        return ("image",)
-
-    @property
-    def sampling(self) -> None:
-        """None, because the transform takes no videos."""
-        return None
+    kinds: ClassVar[tuple[MediaKind, ...]] = ("image",)
+    sampling: ClassVar[None] = None
 
     def shape(self, ref: MediaRef) -> Shape | None:
         return media_shape(ref)
@@ -53,7 +47,6 @@ class ImageTransform:
         return normal_HWC.permute(2, 0, 1).contiguous()
 
     def stack(self, items: Sequence[Tensor]) -> Tensor:
-        """Returns several images as one batch, (M, 3, size_px, size_px)."""
         return torch.stack(list(items))
 
 

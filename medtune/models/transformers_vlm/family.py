@@ -1,16 +1,155 @@
-"""The record of a family of transformers' vision-language models: its wiring, its sequences and its tower's inputs."""
+"""The record of a family of transformers' vision-language models: its wiring, its sequences and its tower's inputs.
 
-from collections.abc import Callable
+A family passes images to the decoder in one of two ways:
+
+- *in the sequence*: visual tokens take the place of placeholder tokens in the row (`visual_tokens`);
+- *beside the sequence*: the row holds a single token for the image, and the later tokens attend to the image's states
+  through cross-attention layers (`families.mllama`).
+
+Shape legend: B rows, C columns, L new tokens, K all tokens so far, S media spans, E embedding width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from torch import nn
-from transformers import PreTrainedModel
+import torch
+from torch import Tensor, nn
+from transformers import Cache, PreTrainedModel
 
 from medtune.data.types import Video
-from medtune.models.sequence.layout import SequenceFamily
-from medtune.models.transformers_vlm.wiring import Pixels, Wiring
+from medtune.models.attention.columns import sees
+from medtune.models.attention.decoder import Carried, carried
+from medtune.models.contract import Encoded
+from medtune.models.placing import placed
+from medtune.models.sequence.builder import SequenceFamily
+from medtune.models.sequence.packing import ShownSpan
 from medtune.models.tuning.plan import PartName
+
+Pixels = Mapping[str, Tensor]
+"""One prepared media item: the tower's arguments by name. The first axis of each counts images, frames or patches."""
+
+
+class Step(NamedTuple):
+    """The tokens that the decoder reads in one pass: whole rows, or the next tokens of each row.
+
+    Attributes:
+        ids_BL: Token ids, int64.
+        positions_BL: Position ids, int64, (B, L), or (B, L, 3) for M-RoPE.
+        seen: Who sees whom among all tokens so far, the cached ones included. Either bool (B, K), False at padding, for
+            rows in which a token sees all tokens before it; or int64 (B, C, K), the columns of trees.
+        media_BL: bool, True at visual tokens; all False when a reply is continued.
+        attends_BLS: bool, True at the tokens that attend to a media span of their row through cross-attention
+            (`attended_spans`); False for spans that the row does not have. No spans where the family has no such
+            layers.
+        spans: The media spans of each row. Either all rows have some, or none has any.
+        is_plain: Whether each row holds one sequence alone.
+    """
+
+    ids_BL: Tensor
+    positions_BL: Tensor
+    seen: Tensor
+    media_BL: Tensor
+    attends_BLS: Tensor
+    spans: tuple[tuple[ShownSpan, ...], ...]
+    is_plain: bool = False
+
+    @property
+    def shows_media(self) -> bool:
+        """Whether the rows show media; False for rows of text alone."""
+        return all(self.spans)
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether `seen` holds the columns of trees."""
+        return self.seen.dim() == 3
+
+    def part(self, rows: Sequence[int]) -> Step:
+        if len(rows) == len(self.spans):
+            return self
+        here_B = torch.tensor(rows)
+        chosen_B = placed(here_B, self.ids_BL.device)
+        return Step(
+            self.ids_BL[chosen_B],
+            self.positions_BL[chosen_B],
+            self.seen[chosen_B],
+            self.media_BL[here_B.to(self.media_BL.device)],
+            self.attends_BLS[chosen_B],
+            tuple(self.spans[row] for row in rows),
+            self.is_plain,
+        )
+
+    def attention_mask(self, decoder: nn.Module, *, blocks: bool = False) -> Carried:
+        """Returns `seen` as a decoder takes it.
+
+        Args:
+            decoder: The module of transformers that takes the mask.
+            blocks: Whether the tokens of an image see one another both ways; for columns alone.
+        """
+        if not self.has_columns:
+            return self.seen.long()
+        is_whole = self.ids_BL.shape[1] == self.seen.shape[2]
+        config: Any = decoder.config
+        return carried(config.get_text_config(), self.seen, is_plain=self.is_plain, is_whole=is_whole, blocks=blocks)
+
+
+def attended_spans(seen: Tensor, media_BL: Tensor, spans: Sequence[Sequence[ShownSpan]]) -> Tensor:
+    """Returns attends_BLS for whole rows or prompts: which tokens attend to which media span of their row.
+
+    A token attends to the spans that it sees, up to the next one: a span ends the sight of those before it, unless it
+    adjoins them.
+
+    Source:
+        transformers, models/mllama/processing_mllama.py, `get_cross_attention_token_mask`.
+    """
+    length = media_BL.shape[1]
+    shape = (*media_BL.shape, max(map(len, spans), default=0))
+    attends_BLS = torch.zeros(shape, dtype=torch.bool, device=seen.device)
+    for row, shown in enumerate(spans):
+        if not shown:
+            continue
+        place_X = placed(media_BL[row].nonzero()[:, 0], seen.device)
+        stop_S = torch.tensor([span.length for span in shown]).cumsum(0)
+        stop_S = placed(stop_S, seen.device)
+        last_S = place_X[stop_S - 1]
+        first_S = torch.cat([place_X[:1], place_X[stop_S[:-1]]])
+        if seen.dim() == 3:
+            columns_1CL = seen[row : row + 1]
+            sees_LS = sees(columns_1CL, columns_1CL[:, :, first_S], window=None)[0]
+            next_1CS = columns_1CL[:, :, first_S[1:]]
+            sees_SS = sees(next_1CS, columns_1CL[:, :, last_S[:-1]], window=None)[0]
+            adjoins_S = (first_S[1:] == last_S[:-1] + 1) & sees_SS.diagonal()
+        else:
+            sees_LS = torch.arange(length, device=first_S.device).unsqueeze(1) >= first_S
+            adjoins_S = first_S[1:] == last_S[:-1] + 1
+        run_S = torch.nn.functional.pad((~adjoins_S).cumsum(0), (1, 0))
+        hides_SS = run_S.unsqueeze(1) > run_S
+        hidden_LS = sees_LS.float() @ hides_SS.float() > 0
+        attends_BLS[row, :, : len(shown)] = sees_LS & ~hidden_LS
+    return attends_BLS
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """The parts of a family's model and the functions that run them.
+
+    Attributes:
+        roots: Names of each part's modules and parameters in the transformers model.
+        encode: Function of the model and prepared media items that returns the encoded items for `hidden`.
+        hidden: Function of the model, the step, the encoded items and the cache that returns hidden_BLE, the states
+            before the output layer. It also fills the cache, where one is given.
+        plain_because: Reason why the decoder cannot be told who sees whom, so that every sequence needs a row of its
+            own; None where it takes columns.
+        attends: Whether tokens attend to media beside the sequence, so that `hidden` needs attends_BLS.
+    """
+
+    roots: Mapping[PartName, tuple[str, ...]]
+    encode: Callable[[PreTrainedModel, Sequence[Pixels]], Encoded]
+    hidden: Callable[[PreTrainedModel, Step, Encoded | None, Cache | None], Tensor]
+    plain_because: str | None = None
+    attends: bool = False
 
 
 class SequenceOf(Protocol):

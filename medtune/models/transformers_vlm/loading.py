@@ -20,7 +20,7 @@ from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.transformers_vlm.model import TransformersVlm
 from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, commit_of, described, kept_folder
 from medtune.models.weights.loading_options import DEFAULT, Loading
-from medtune.models.weights.own_code import refuse_own_code
+from medtune.models.weights.tokenizer import refuse_own_code
 
 VIDEO_FRAMES = 16
 """Frames of a video where the recipe names no number; more would add little to a few seconds of ultrasound."""

@@ -17,11 +17,38 @@ from medtune.data.media.load import Shape, media_shape
 from medtune.data.media.videos.read import Sampling
 from medtune.data.media.volumes.slices import AxialPictures
 from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, Volume, require_kind
-from medtune.models.transformers_vlm.wiring import Pixels
+from medtune.models.transformers_vlm.family import Pixels
+
+
+class PicturesOrVideo:
+    """What a transform of images tells of the videos and volumes that it takes, where it has what turns them."""
+
+    __slots__ = ()
+    video: Any
+    frames: Sampling | None
+    volumes: AxialPictures | None
+
+    @property
+    def kinds(self) -> tuple[MediaKind, ...]:
+        more: tuple[tuple[MediaKind, object], ...] = (("video", self.video), ("volume", self.volumes))
+        return ("image", *(kind for kind, taken in more if taken is not None))
+
+    @property
+    def sampling(self) -> Sampling | None:
+        return self.frames
+
+    def shape(self, ref: MediaRef) -> Shape | None:
+        if self.volumes is not None and ref.kind == "volume":
+            return self.volumes.frames(ref.path)
+        return media_shape(ref, self.frames)
+
+    def stack(self, items: Sequence[Pixels]) -> Sequence[Pixels]:
+        """Returns the items in a tuple; they may differ in shape, so that `Model.encode` joins them."""
+        return tuple(items)
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessorTransform:
+class ProcessorTransform(PicturesOrVideo):
     """Prepares media with a processor of transformers, in the sizes and with the normalisation of its checkpoint.
 
     Attributes:
@@ -40,23 +67,6 @@ class ProcessorTransform:
     frames: Sampling | None = None
     volumes: AxialPictures | None = None
 
-    @property
-    def kinds(self) -> tuple[MediaKind, ...]:
-        """The kinds of media that the transform takes: images, and videos and volumes where they are provided for."""
-        more: tuple[tuple[MediaKind, object], ...] = (("video", self.video), ("volume", self.volumes))
-        return ("image", *(kind for kind, taken in more if taken is not None))
-
-    @property
-    def sampling(self) -> Sampling | None:
-        """The rule that chooses the frames of a video; None where the model takes no videos."""
-        return self.frames
-
-    def shape(self, ref: MediaRef) -> Shape | None:
-        """Returns the size of an image, or the frames that are chosen of a video or made of a volume."""
-        if self.volumes is not None and ref.kind == "volume":
-            return self.volumes.frames(ref.path)
-        return media_shape(ref, self.frames)
-
     def __call__(self, media: Media) -> Pixels:
         """Returns the tower's arguments for one image, video or volume."""
         if self.volumes is not None and isinstance(media, Volume):
@@ -73,10 +83,6 @@ class ProcessorTransform:
         with _refusing(f"an image of {width} x {height} pixels"):
             made = self.processor.image_processor(images=[picture], **{**self.settings, "return_tensors": "pt"})
         return {name: torch.as_tensor(made[name]) for name in self.names}
-
-    def stack(self, items: Sequence[Pixels]) -> Sequence[Pixels]:
-        """Returns the items in a tuple; they may differ in shape, so that `Model.encode` joins them."""
-        return tuple(items)
 
 
 @contextmanager

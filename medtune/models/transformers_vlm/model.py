@@ -13,17 +13,15 @@ from torch import Tensor
 from transformers import Cache, DynamicCache, PreTrainedModel
 
 from medtune.models.attention.decoder import take_columns
-from medtune.models.contract import Encoded, Model, TargetLogprobs, joined, root_of, set_training
+from medtune.models.contract import Encoded, Model, TargetLogprobs, joined, root_of
 from medtune.models.placing import placed
 from medtune.models.replies.growing import NewTokens, Wanted, grown
 from medtune.models.sequence.end_tokens import cut_behind
-from medtune.models.sequence.packing import PackedRows, ShownSpan, spans_of_rows
-from medtune.models.sequence.prompts import PromptRows
+from medtune.models.sequence.packing import PackedRows, PromptRows, ShownSpan, spans_of_rows
 from medtune.models.target_logprobs import read_targets, whole_logits_because
-from medtune.models.transformers_vlm.family import language_model
+from medtune.models.transformers_vlm.family import Pixels, Step, Wiring, attended_spans, language_model
 from medtune.models.transformers_vlm.tower_segments import attend_segments_together
 from medtune.models.transformers_vlm.visual_tokens import stays_on_host
-from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring, attended_spans
 from medtune.models.tuning.plan import PartName
 
 
@@ -33,6 +31,8 @@ class TransformersVlm(Model):
     Each image is encoded once, however many rows show it. Logits are computed only at the places of target tokens.
     The layout of the sequence gives the positions; the model never computes them itself.
     """
+
+    packs_trees = False
 
     def __init__(self, whole: PreTrainedModel, wiring: Wiring) -> None:
         super().__init__()
@@ -45,38 +45,19 @@ class TransformersVlm(Model):
 
     @property
     def part_roots(self) -> Mapping[PartName, tuple[str, ...]]:
-        """The names of the modules and parameters of each part, as seen from this module."""
         return {part: tuple(f"whole.{root}" for root in roots) for part, roots in self._wiring.roots.items()}
-
-    def train(self, mode: bool = True) -> TransformersVlm:
-        """Switches between training and evaluation mode; frozen parts stay in evaluation mode."""
-        super().train(mode)
-        set_training(self, mode=mode)
-        return self
 
     @property
     def plain_because(self) -> str | None:
-        """The reason why each sequence needs a row of its own; None where sequences may share a row as a tree."""
         return self._wiring.plain_because
 
     @property
-    def packs_trees(self) -> bool:
-        """Always False, because a row shows the images of one tree."""
-        return False
-
-    @property
     def whole_logits_because(self) -> str | None:
-        """The reason why the logits of all target tokens are held at once; None where they are not."""
         return whole_logits_because(self.whole)
 
     @property
     def of_transformers(self) -> PreTrainedModel:
-        """The wrapped model."""
         return self.whole
-
-    def features(self, media: Sequence[Pixels]) -> Tensor | None:
-        """Returns None, because images differ in their number of features."""
-        return None
 
     def encode(self, media: Sequence[Pixels]) -> Encoded:
         """Returns the encoded images, as the decoder takes them."""
@@ -116,7 +97,6 @@ class TransformersVlm(Model):
 
     @torch.no_grad()
     def reply(self, rows: PackedRows, encoded: Encoded | None, wanted: Sequence[Wanted]) -> list[list[int]]:
-        """Returns the ids of replies that grow behind one row of prompts."""
         if self.plain_because is not None:
             raise ValueError(f"replies cannot grow in one row: {self.plain_because}")
         row = self._whole_rows(rows)
@@ -200,7 +180,6 @@ class TransformersVlm(Model):
             step = _next_step(step, next_B)
 
     def save(self, folder: Path) -> Path:
-        """Writes the model as a checkpoint of transformers, which other tools can read, and returns its folder."""
         self.whole.save_pretrained(folder)
         return folder
 

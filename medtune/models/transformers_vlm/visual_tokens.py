@@ -24,8 +24,7 @@ from transformers.vision_utils import (
 )
 
 from medtune.models.placing import placed
-from medtune.models.transformers_vlm.family import language_model
-from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring
+from medtune.models.transformers_vlm.family import Pixels, Step, Wiring, language_model
 from medtune.models.tuning.plan import PartName
 
 GRID = "_grid_thw"

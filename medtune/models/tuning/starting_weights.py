@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from medtune.models.contract import MediaBatch, Model, root_of
 from medtune.models.sequence.packing import PackedRows
 from medtune.models.sharding.unread import convert_when_read, weights_stay_unread
-from medtune.models.tuning.adapted_layers import is_lora
 from medtune.models.tuning.plan import InitName, PartName, Tuning
+from medtune.models.tuning.quantize import is_lora
 
 if TYPE_CHECKING:
     from peft import LoraConfig

@@ -28,8 +28,7 @@ from medtune.data.media.volumes.transforms.transform import Kept, VolumeTransfor
 from medtune.data.types import Media, MediaRef, Volume
 from medtune.models.contract import Transform
 from medtune.models.towers.ctvit import CTViT
-from medtune.models.volumes.volume_input import VolumeInput
-from medtune.models.volumes.volume_parts import VolumeParts
+from medtune.models.volumes.volume_parts import VolumeInput, VolumeParts
 from medtune.models.weights.loading_options import CODES
 
 FARTHEST = 1e-2

@@ -8,7 +8,7 @@ from dataclasses import replace
 from medtune.data.media.volumes.transforms.organ_crop import MARGIN_MM, TARGETS, CroppedTransform
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.loading_options import DEFAULT, Loading
 
 

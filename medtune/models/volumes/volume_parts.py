@@ -1,8 +1,8 @@
-"""Builds a model over volumes from its parts: tower, projector, language model, sequence family and preparation.
+"""Builds a model over volumes from its parts, and turns a volume into its tower's input.
 
-Prepares the input of RadFM: volumes, and images as scans of four equal slices, which may share a batch.
+RadFM takes volumes, and images as scans of four equal slices, which may share a batch.
 
-Shape legend: C channels, H height, W width, D depth.
+Shape legend: C channels, H height, W width, D depth; other axes are the tower's own.
 
 Source: chaoyi-wu/RadFM@9efba84c, src/Dataset/dataset and src/datasampler.py, as our specs describe them. The published
 code also crops images at random, even at test time; that is left out here.
@@ -10,6 +10,7 @@ code also crops images at random, even at test time; that is left out here.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import PIL.Image
@@ -18,13 +19,71 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedTokenizerFast
 
 from medtune.data.catalog import nearest
+from medtune.data.media.load import Shape
+from medtune.data.media.masks import other_side
+from medtune.data.media.volumes.cache import Entry, VolumeCache
+from medtune.data.media.volumes.geometry import Grid
+from medtune.data.media.volumes.read import load_volume
 from medtune.data.media.volumes.transforms.radfm import DEPTHS, IN_PLANE, nearest_depth
 from medtune.data.media.volumes.transforms.transform import VolumeTransform
-from medtune.data.types import Image, Media, MediaKind
+from medtune.data.types import Image, Media, MediaKind, MediaRef, Volume, require_kind
+from medtune.models.sequence.builder import SequenceFamily
 from medtune.models.sequence.end_tokens import ContextLimited
-from medtune.models.sequence.layout import SequenceFamily
 from medtune.models.vlm import VisionLanguageModel
-from medtune.models.volumes.volume_input import VolumeInput
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeInput:
+    """Prepares volumes with one of `data`'s transforms; runs in the processes that load data.
+
+    Attributes:
+        prepare: The transform.
+        cache: Folder that keeps prepared volumes; None prepares them every time.
+    """
+
+    prepare: VolumeTransform
+    cache: VolumeCache | None = None
+    kinds: ClassVar[tuple[MediaKind, ...]] = ("volume",)
+    sampling: ClassVar[None] = None
+
+    def shape(self, ref: MediaRef) -> Shape | None:
+        return None
+
+    def __call__(self, media: Media) -> Tensor:
+        """Returns one prepared volume, (C, ...), float32."""
+        return torch.from_numpy(np.ascontiguousarray(self.prepare(require_kind(media, Volume))))
+
+    def read(self, ref: MediaRef) -> Tensor:
+        """Returns one prepared volume from its files or from the cache, with the masks that the preparation reads."""
+        if self.cache is None:
+            return self(load_volume(ref, self.prepare.organs))
+        return torch.from_numpy(self.cache.transformed(ref, self.prepare))
+
+    def entry(self, ref: MediaRef, cache: VolumeCache) -> Entry:
+        """Returns the entry of one volume in a cache, which `read` makes where it is missing."""
+        return cache.entry(ref, self.prepare)
+
+    @property
+    def kept_as(self) -> str:
+        """What an entry holds, in words."""
+        return self.prepare.kept_as
+
+    def most_bytes(self, grid: Grid) -> int:
+        """Returns the bytes of the entry of a volume on a grid, at most."""
+        return self.prepare.most_bytes(grid)
+
+    def changed(self, ref: MediaRef, change: Callable[[Media], Media]) -> Tensor:
+        """Returns one volume that is read from its files, changed and then prepared.
+
+        The cache is not used, because training draws a new change each time.
+        """
+        organs = self.prepare.organs
+        # A mirrored volume needs the mask of the other side's organ.
+        return self(change(load_volume(ref, {*organs, *map(other_side, organs)})))
+
+    def stack(self, items: Sequence[Tensor]) -> Tensor:
+        return torch.stack(list(items))
+
 
 TowerWithWeights = Callable[[], nn.Module]
 """A function that returns a model's tower with its weights."""
@@ -92,9 +151,7 @@ def skeleton(parts: VolumeParts) -> VisionLanguageModel:
 class RadFMInput(VolumeInput):
     """Prepares volumes with a transform, and images as in RadFM: 512 x 512 pixels, RGB in [0, 1], four equal slices."""
 
-    @property
-    def kinds(self) -> tuple[MediaKind, ...]:
-        return ("image", "volume")
+    kinds: ClassVar[tuple[MediaKind, ...]] = ("image", "volume")
 
     def __call__(self, media: Media) -> Tensor:
         """Returns one scan, (3, H, W, D), float32."""

@@ -10,9 +10,8 @@ from medtune.models.sharding.of_transformers import as_if_loaded, loaded_type
 from medtune.models.sharding.unread import weights_stay_unread
 from medtune.models.weights.hub import folder_name
 from medtune.models.weights.loading_options import DtypeName
-from medtune.models.weights.own_code import refuse_own_code
 from medtune.models.weights.releases.release_folder import release_folder
-from medtune.models.weights.tokenizer import read_tokenizer
+from medtune.models.weights.tokenizer import read_tokenizer, refuse_own_code
 
 
 def load_language(where: str, *, dtype: DtypeName = "float32", revision: str | None = None) -> LanguageModel:

@@ -6,7 +6,7 @@ A checkpoint is a safetensors file, or a folder that all ranks wrote together wh
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,7 +16,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from medtune.models.sharding.unread import convert_when_read, forget_conversions, weights_stay_unread
+from medtune.models.sharding.unread import convert_when_read, forget_conversions, is_only_rounded, weights_stay_unread
+from medtune.models.tuning.quantize import is_quantized
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts, take_out
 from medtune.models.weights.divided.pieces import Piece, held_piece
 from medtune.models.weights.divided.trained_folder import START, TrainedFolder
@@ -207,3 +208,47 @@ class _TrainedFile:
         begin, end = first // row, math.ceil((first + count) / row)
         rows_N: Tensor = part[begin:end].reshape(-1)
         return rows_N[first - begin * row :][:count]
+
+
+BASE = "base_samples"
+"""The name under which a checkpoint states the samples."""
+NUM_SAMPLES = 24
+NEAR = 0.02
+"""The largest relative difference of two samples of one weight, which may have been rounded to 8 binary digits."""
+
+
+def base_samples(model: nn.Module, learnt: Collection[str]) -> str:
+    """Returns one value of each of several weights that are not trained, as JSON; "" where there are none.
+
+    Args:
+        model: The model. Weights that are divided, held in 4 bits, or computed when they are read are left out.
+        learnt: Names of the parameters that are trained, which change.
+    """
+    frozen = [
+        (name.replace(".base_layer", ""), parameter)
+        for name, parameter in model.named_parameters()
+        if name not in learnt and ".lora_" not in name and parameter.numel() and _can_be_sampled(parameter)
+    ]
+    chosen = frozen[:: max(1, len(frozen) // NUM_SAMPLES)][:NUM_SAMPLES]
+    found = {name: f"{float(p.detach().flatten()[p.numel() // 2]):.5g}" for name, p in chosen}
+    return json.dumps(found) if found else ""
+
+
+def _can_be_sampled(parameter: nn.Parameter) -> bool:
+    return not is_quantized(parameter) and is_only_rounded(parameter)
+
+
+def other_base(model: nn.Module, samples: str) -> str | None:
+    """Returns the first sampled weight that is another one in the model, in words; None where all are the same.
+
+    Weights that the model does not have, or holds in 4 bits, are passed over.
+    """
+    recorded: Mapping[str, str] = json.loads(samples)
+    for name, parameter in model.named_parameters():
+        wanted = recorded.get(name.replace(".base_layer", ""))
+        if wanted is None or is_quantized(parameter) or not parameter.numel():
+            continue
+        found = float(parameter.detach().flatten()[parameter.numel() // 2])
+        if abs(found - float(wanted)) > NEAR * max(abs(found), abs(float(wanted))):
+            return f"{name} has {found:.5g} where it had {wanted} when the checkpoint was trained"
+    return None

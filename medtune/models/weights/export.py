@@ -22,16 +22,15 @@ from transformers import AutoConfig
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.contract import PARTS, Assembled, Model
 from medtune.models.sharding.unread import leaving_weights_unread
-from medtune.models.tuning.adapted_layers import is_adapted
-from medtune.models.tuning.quantize import is_quantized
+from medtune.models.tuning.quantize import is_adapted, is_quantized
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
 from medtune.models.volumes.ctvit_code_input import recoded
-from medtune.models.volumes.volume_parts import chosen
+from medtune.models.volumes.volume_parts import VolumeInput, chosen
 from medtune.models.weights.adapters.read import check_adapter, merge_adapter
 from medtune.models.weights.adapters.write import merged_layer
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, refuse_revision
-from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
+from medtune.models.weights.loading_options import CODES, DEFAULT, Loading, refuse_loading
 
 MANIFEST = "medtune.json"
 _LANGUAGE_FILE = "model.safetensors"
@@ -209,3 +208,26 @@ def _read_parts(model: Model, folder: Path) -> None:
             f"{unknown[:3]}, {len(other)} of another shape {other[:3]}; was it written by another version?"
         )
     model.load_state_dict(found, strict=False)
+
+
+def volume_input(name: str, seed: int, loading: Loading = DEFAULT) -> VolumeInput | None:
+    """Returns the transform that `assemble_model` gives a model over volumes; None where it reads no volumes as such.
+
+    No weights are loaded, except where the tower itself makes the input (codes): then the tower is, and the whole model
+    where the tower lies in an exported folder or has an adapter.
+
+    Args:
+        name: Name of the zoo entry.
+        seed: Seed of weights that are drawn at random.
+        loading: The recipe's settings.
+
+    Raises:
+        AssetError: The weights of the tower cannot be downloaded.
+    """
+    entry = zoo_entry(name, loading.weights)
+    check_loading(name, entry, loading)
+    is_changed = loading.adapter is not None or (loading.weights is not None and is_exported(loading.weights))
+    if loading.variant == CODES and is_changed:
+        transform = assemble_model(name, seed, loading).transform
+        return transform if isinstance(transform, VolumeInput) else None
+    return entry.volume_input(seed, loading)

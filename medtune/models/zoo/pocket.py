@@ -1,21 +1,14 @@
 """Models that are small enough for a laptop CPU, models of one's own parts, and the tiny, random twins of both.
 
-A projector for video clips that mixes the feature grids of all frames into a few tokens.
+Their projectors mix the feature grid of an image, or of all frames of a clip, into a few tokens.
 
-Shape legend: B clips, T frames, N grid cells, D feature width, R reduced width, F frame width, K visual tokens,
-E embedding width.
-
-A projector for images that mixes a whole feature grid into a few tokens.
-
-Shape legend: B images, N grid cells, D feature width, R reduced width, K visual tokens, E embedding width.
-
-A tower for video clips that applies an image tower to each of a fixed number of frames.
-
-Shape legend: B clips, T frames, C channels, H height, W width, N visual tokens of a frame, D feature width.
+Shape legend: B images or clips, T frames, C channels, H height, W width, N grid cells, D feature width, R reduced
+width, F frame width, K visual tokens, E embedding width.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +23,7 @@ from medtune.models.nano import volume
 from medtune.models.nano.tokenizer import byte_tokenizer
 from medtune.models.parts.entry import OwnParts, parts_entry
 from medtune.models.pocket import efficientnet_lite0, smollm2
-from medtune.models.sequence.chatml import CLOSE, OPEN, ChatML
+from medtune.models.sequence.chat_template import CLOSE, OPEN, ChatML
 from medtune.models.sequence.end_tokens import ContextLimited
 from medtune.models.towers.image_tower import GridTower, ImageTransform
 from medtune.models.vlm import VisionLanguageModel
@@ -48,10 +41,7 @@ class ClipTransform:
 
     image: ImageTransform
     num_frames: int
-
-    @property
-    def kinds(self) -> tuple[MediaKind, ...]:
-        return ("video",)
+    kinds: ClassVar[tuple[MediaKind, ...]] = ("video",)
 
     @property
     def sampling(self) -> Sampling:
@@ -59,7 +49,6 @@ class ClipTransform:
         return Sampling(self.num_frames)
 
     def shape(self, ref: MediaRef) -> None:
-        """Returns None, because every clip has the same number of tokens."""
         return
 
     def __call__(self, media: Media) -> Tensor:
@@ -72,7 +61,6 @@ class ClipTransform:
         return torch.stack([self.image(Image(frame_HWC)) for frame_HWC in frames_THWC])
 
     def stack(self, items: Sequence[Tensor]) -> Tensor:
-        """Returns several clips as one batch, (B, num_frames, 3, size_px, size_px)."""
         return torch.stack(list(items))
 
 

@@ -1,13 +1,8 @@
 """The published models over volumes, one function each: each as released, and as a model that sees a crop of organs.
 
-The key map of M3D-LaMed's checkpoints.
-
-Source: BAAI-DCAI/M3D@63e72005.
-
-The key map of Merlin's report model.
-
-Source: StanfordMIMI/Merlin@2489a96b and merlin-vlm 0.0.7; StanfordMIMI/Merlin issue 36 (the image encoders in the two
-files differ, so that each model is read from its own file).
+Source of the key maps: BAAI-DCAI/M3D@63e72005 (M3D-LaMed); StanfordMIMI/Merlin@2489a96b and merlin-vlm 0.0.7 (Merlin's
+report model); StanfordMIMI/Merlin issue 36 (the image encoders in the two files differ, so that each model is read from
+its own file).
 """
 
 import re
@@ -37,12 +32,10 @@ from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
 from medtune.models.towers.radfm_vit import RadFMViT
 from medtune.models.volumes.ctvit_code_input import as_codes
 from medtune.models.volumes.organ_cropped import cropped
-from medtune.models.volumes.volume_input import VolumeInput
-from medtune.models.volumes.volume_parts import RadFMInput, VolumeParts, chosen, skeleton
-from medtune.models.weights.keymaps import radfm as radfm_keys
-from medtune.models.weights.keymaps.key_map import KeyMap, Rule, rename
-from medtune.models.weights.keymaps.read_file import Deferred
+from medtune.models.volumes.volume_parts import RadFMInput, VolumeInput, VolumeParts, chosen, skeleton
+from medtune.models.weights.keymaps.key_map import Deferred, KeyMap, Rule, rename
 from medtune.models.weights.loading_options import CODES, DEFAULT, Loading
+from medtune.models.weights.releases import volume_release as radfm_keys
 from medtune.models.weights.releases.volume_release import Release, release_entry
 
 _MODULES = ((0, "conv1"), (1, "bn1"), (4, "layer1"), (5, "layer2"), (6, "layer3"), (7, "layer4"))

@@ -18,7 +18,7 @@ from medtune.eval.report.run_data import RunData, read_run
 from medtune.eval.report.table import banner_lines, escaped, table_lines
 from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import ZooEntry, zoo_entry
-from medtune.models.tuning.precision import precise, resolved
+from medtune.models.tuning.quantize import precise, resolved
 from medtune.models.weights.adapters.write import Base, usage
 from medtune.models.weights.hub import check_public, check_repo, push, terms_of
 from medtune.trainer.commands.arguments import Commands, positive

@@ -14,12 +14,11 @@ from medtune.benchmarks import find_benchmark
 from medtune.data.types import SPLITS, Question, Split
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled, Model
-from medtune.models.sequence.layout import IGNORED, SequenceFamily
-from medtune.models.sequence.layout import Sequence as Layout
+from medtune.models.sequence.builder import IGNORED, SequenceFamily
+from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.tuning.apply import adapt, set_learning
 from medtune.models.tuning.plan import Precision
-from medtune.models.tuning.precision import set_types
-from medtune.models.tuning.quantize import quantize_language
+from medtune.models.tuning.quantize import quantize_language, set_types
 from medtune.models.weights.export import assemble_model, check_loading
 from medtune.models.weights.loading_options import CODES
 from medtune.trainer.commands.arguments import Commands, add_recipe, positive

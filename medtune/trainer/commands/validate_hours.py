@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from medtune.eval.asking.plan import plan_visits
-from medtune.models.endpoint.budget import num_requests, total_tokens
 from medtune.models.endpoint.messages import cost_text
+from medtune.models.endpoint.replies import num_requests, total_tokens
 from medtune.models.endpoint.settings import Endpoint
 from medtune.trainer.experiment.open_data import OpenedData
 from medtune.trainer.hours.probe import LEAST_SIZE, Hours, probe

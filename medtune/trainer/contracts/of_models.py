@@ -16,9 +16,9 @@ from medtune.data.types import MediaRef, Prompt, Question
 from medtune.models.assemble import CheckpointEntry, ServedEntry, ZooEntry, any_entry
 from medtune.models.contract import PARTS, part_parameters
 from medtune.models.doctor.answers import Asking
-from medtune.models.doctor.asked import AskedQuestion
 from medtune.models.doctor.find_reference import reference_of
 from medtune.models.doctor.proof import proof
+from medtune.models.doctor.reference import AskedQuestion
 from medtune.models.projectors import Projector, find_projector
 from medtune.models.towers import Tower, find_tower
 from medtune.models.transformers_vlm.families import find_family
@@ -26,7 +26,7 @@ from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Tuning
-from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.loading_options import DEFAULT
 from medtune.trainer.contracts.contract import Contract
 

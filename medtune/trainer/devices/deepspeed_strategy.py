@@ -19,10 +19,9 @@ from lightning.pytorch.plugins.precision import DeepSpeedPrecision
 from lightning.pytorch.strategies import DeepSpeedStrategy, ParallelStrategy
 from torch import nn
 
-from medtune.models.sharding.divide import read_weight
-from medtune.models.sharding.turns import Turns
+from medtune.models.sharding.lock_step import Turns, read_weight
 from medtune.models.tuning.plan import Precision
-from medtune.models.tuning.precision import NARROW, set_rest, stored_types
+from medtune.models.tuning.quantize import NARROW, set_rest, stored_types
 
 
 class UnroundedInputs(DeepSpeedPrecision):

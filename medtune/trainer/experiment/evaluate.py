@@ -28,11 +28,9 @@ from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.models.answering import LocalAnswerer
 from medtune.models.contract import Assembled
 from medtune.models.endpoint.served import Served, open_answerer
-from medtune.models.loaded_ahead import lost_readers_named
-from medtune.models.media_reader import MediaReader, read_item
-from medtune.models.sharding.lock_step import lock_step
-from medtune.models.sharding.turns import StoppedInTurn, Turns
-from medtune.models.tuning.precision import precise
+from medtune.models.media_reader import MediaReader, lost_readers_named, read_item
+from medtune.models.sharding.lock_step import StoppedInTurn, Turns, lock_step
+from medtune.models.tuning.quantize import precise
 from medtune.trainer.devices.ranks import StoppedAlone, barrier, check_stop, highest, wait_or_stop
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.prepared_data import tested

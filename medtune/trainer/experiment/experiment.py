@@ -13,7 +13,7 @@ from medtune.data.types import MediaGroup
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import NOT_RECORDED, DataLabel, label_of, recorded_label, unofficial_sets
 from medtune.eval.scoring.baselines import TrainSplit
-from medtune.models.tuning.precision import resolved
+from medtune.models.tuning.quantize import resolved
 from medtune.models.weights.adapters.read import adapter_folder
 from medtune.models.weights.adapters.write import read_about_adapter
 from medtune.models.weights.checkpoint import read_about

@@ -17,14 +17,13 @@ from medtune.models.endpoint.messages import SLICES_INSTEAD, read_kinds
 from medtune.models.endpoint.served import Served
 from medtune.models.endpoint.settings import Endpoint, read_key
 from medtune.models.parts.pictures import PictureInput
-from medtune.models.sharding.divide import divide, ranks_mesh
+from medtune.models.sharding.lock_step import divide, ranks_mesh
 from medtune.models.sharding.unread import leaving_weights_unread
 from medtune.models.tuning.apply import PartRow, adapt, recompute_activations, set_learning
 from medtune.models.tuning.plan import Precision
-from medtune.models.tuning.precision import resolved, set_types, stored_types
-from medtune.models.tuning.quantize import quantize_language
+from medtune.models.tuning.quantize import quantize_language, resolved, set_types, stored_types
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts
-from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.adapters.read import adapter_digest
 from medtune.models.weights.adapters.write import Base
 from medtune.models.weights.checkpoint import fitting_facts, load_trained, read_starts, trainable_names

@@ -22,7 +22,7 @@ from medtune.eval.scoring.score import PhaseScores
 from medtune.models.contract import Assembled
 from medtune.models.endpoint.served import NO_LIKELIHOOD
 from medtune.models.sharding.unread import leaving_weights_unread
-from medtune.models.tuning.precision import precise
+from medtune.models.tuning.quantize import precise
 from medtune.models.tuning.starting_weights import NO_STARTS, EvaBatch, parts_with, start_eva, start_pissa
 from medtune.models.weights.checkpoint import trainable_names, write_trained
 from medtune.trainer.devices.ranks import barrier

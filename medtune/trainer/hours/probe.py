@@ -23,7 +23,7 @@ from medtune.data.types import Condition, MediaGroup, Prediction, Question
 from medtune.eval.asking.plan import prediction_key
 from medtune.eval.predictions.shards import PredictionWriter, merge_shards, shard_path, stored_predictions
 from medtune.models.contract import Model
-from medtune.models.tuning.precision import resolved
+from medtune.models.tuning.quantize import resolved
 from medtune.trainer.devices.ranks import left_as_found
 from medtune.trainer.devices.strategies import check_freed
 from medtune.trainer.experiment.evaluate import LoadedModel, score_answers

@@ -16,7 +16,7 @@ from medtune.eval.asking.plan import ONCE, Visit, plan_visits
 from medtune.eval.statistics.intervals import t_quantile
 from medtune.models.contract import Transform
 from medtune.models.media_reader import unchanged
-from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.training.batches import MicroBatches
 from medtune.trainer.training.checkpoints import is_saved, is_validated

@@ -15,7 +15,7 @@ from medtune.data.types import Volume
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import MediaBatch, Model
 from medtune.models.sequence.packing import PackedRows, plain_columns
-from medtune.models.sharding.divide import units_of as divided_units
+from medtune.models.sharding.lock_step import units_of as divided_units
 from medtune.models.tuning.quantize import logical_size, stored_bytes
 from medtune.models.volumes.volume_parts import chosen
 from medtune.models.weights.loading_options import Loading

@@ -8,7 +8,7 @@ from medtune.data.types import MediaGroup
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled, Model
 from medtune.models.sequence.tree import grow
-from medtune.models.tuning.precision import NARROW
+from medtune.models.tuning.quantize import NARROW
 from medtune.models.weights.export import check_loading
 from medtune.trainer.experiment.open_data import OpenedData, cannot_divide
 from medtune.trainer.plan.devices import GB, Devices, on_devices

@@ -10,11 +10,10 @@ import torch
 
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import MediaBatch, Model
-from medtune.models.loaded_ahead import loader_bytes
+from medtune.models.media_reader import loader_bytes
 from medtune.models.tuning.apply import PartRow, adapt, set_learning
 from medtune.models.tuning.plan import Precision
-from medtune.models.tuning.precision import set_types
-from medtune.models.tuning.quantize import logical_size, quantize_language, stored_bytes
+from medtune.models.tuning.quantize import logical_size, quantize_language, set_types, stored_bytes
 from medtune.trainer.plan.devices import GB, Devices, exported, on_disk
 from medtune.trainer.plan.gathered import (
     Divided,

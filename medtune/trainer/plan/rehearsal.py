@@ -16,8 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from medtune.models.contract import MediaBatch, Model
 from medtune.models.tuning.apply import recompute_activations
 from medtune.models.tuning.plan import Precision
-from medtune.models.tuning.precision import precise
-from medtune.models.tuning.quantize import is_quantized
+from medtune.models.tuning.quantize import is_quantized, precise
 from medtune.trainer.plan.gathered import PassSize, rows_of
 from medtune.trainer.plan.held import GRADIENTS, WEIGHTS, LiveBytes, without_values
 

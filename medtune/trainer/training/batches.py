@@ -11,10 +11,9 @@ from torch.utils.data import DataLoader, Dataset
 from medtune.data.media.load import Shape
 from medtune.data.types import MediaGroup, Prompt, Question
 from medtune.models.contract import Assembled, MediaBatch, MediaItem, Transform
-from medtune.models.loaded_ahead import Turns
-from medtune.models.media_reader import read_item
-from medtune.models.sequence.layout import Sequence as Layout
-from medtune.models.sequence.layout import SequenceFamily
+from medtune.models.media_reader import Turns, read_item
+from medtune.models.sequence.builder import Sequence as Layout
+from medtune.models.sequence.builder import SequenceFamily
 from medtune.models.sequence.packing import PackedRows, Shown, balanced, pack
 from medtune.models.sequence.tree import Tree, grow
 from medtune.trainer.recipe.schema import Stage
@@ -308,7 +307,7 @@ class _Loader(DataLoader[MicroBatch]):
 def loader(batches: MicroBatches, order: ResumableOrder, *, workers: int) -> DataLoader[MicroBatch]:
     """Returns the data loader that Lightning iterates over; each of its items is a complete micro-batch.
 
-    The processes hold a bounded amount of memory together (loaded_ahead.py).
+    The processes hold a bounded amount of memory together (media_reader.py).
     """
     if workers > 0:
         batches.turns = Turns(workers)

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from medtune.models.weights.adapters.write import write_absence, write_adapter
-from medtune.models.weights.base_samples import BASE, base_samples
-from medtune.models.weights.checkpoint import write_trained
+from medtune.models.weights.checkpoint import BASE, base_samples, write_trained
 from medtune.models.weights.divided.trained_folder import write_trained_folder
 from medtune.trainer.devices.ranks import barrier, highest
 from medtune.trainer.experiment.experiment import Experiment

@@ -20,7 +20,7 @@ from lightning.fabric.plugins.environments.cluster_environment import ClusterEnv
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from lightning.pytorch.loggers import Logger
 
-from medtune.models.loaded_ahead import lost_readers_named
+from medtune.models.media_reader import lost_readers_named
 from medtune.models.tuning.apply import GradientAudit
 from medtune.models.tuning.plan import Tuning
 from medtune.trainer.devices.ranks import summed

@@ -23,13 +23,11 @@ from torch.distributed.tensor import DTensor
 
 from medtune.eval.predictions.files import format_line
 from medtune.models.contract import Assembled
-from medtune.models.sharding.divide import divide, is_divided
-from medtune.models.sharding.lock_step import InTurns
+from medtune.models.sharding.lock_step import InTurns, divide, is_divided
 from medtune.models.sharding.unread import UsedWeights
-from medtune.models.tuning.apply import adapt, parameters_by_part, set_learning
-from medtune.models.tuning.optimizers import build_optimizer, share_of_peak
+from medtune.models.tuning.apply import adapt, build_optimizer, parameters_by_part, set_learning, share_of_peak
 from medtune.models.tuning.plan import Precision, Tuning
-from medtune.models.tuning.precision import NARROW, set_types
+from medtune.models.tuning.quantize import NARROW, set_types
 from medtune.models.weights.export import assemble_model
 from medtune.trainer.devices.deepspeed_strategy import zero_in_turns
 from medtune.trainer.devices.ranks import summed
@@ -184,7 +182,8 @@ class FineTuning(pl.LightningModule):
         read = self.model(batch.rows, encoded)
         counted_T = read.logprobs_T.where(read.sequence_T < batch.num_counted, 0.0)
         loss: Tensor = -counted_T.sum() / batch.step_target_tokens
-        self._losses.add(loss, batch.question_ids)
+        # What is logged is summed in float64, so that it does not depend on how a step is divided into passes.
+        self._losses.add(-counted_T.detach().double().sum() / batch.step_target_tokens, batch.question_ids)
         return loss * gradient_divisor(
             self.trainer.strategy, world_size=self.trainer.world_size, accumulate=self.trainer.accumulate_grad_batches
         )

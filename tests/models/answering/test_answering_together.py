@@ -1,23 +1,21 @@
 """Compares groups that are answered in one forward pass with each of them alone, for every family."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import PIL.Image
 import pytest
-import torch
 
 from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.media.volumes.transforms.organ_crop import TARGETS
 from medtune.data.types import MediaGroup, MediaKind, MediaRef, Prediction, PredictionKey, Prompt, Question, Request
-from medtune.models.answering import LocalAnswerer, Visit
+from medtune.models.answering import Visit
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.media_reader import MediaReader
 from tests.data.media.videos.synthetic_videos import mp4
-from tests.models.twins import EVERY_TWIN, OF_IMAGES, OF_VOLUMES
+from tests.models.twins import EVERY_TWIN, OF_IMAGES, OF_VOLUMES, cpu_answerer
 
 SLOW = ("nano_radfm", "nano_nn_radfm")
 """A whole scan and one that is cropped around organs."""
@@ -73,14 +71,8 @@ def answers(
     assembled: Assembled, visits: Sequence[Visit], *, batch_size: int = 1, batch_tokens: int = 100_000, workers: int = 0
 ) -> dict[PredictionKey, Prediction]:
     with MediaReader(assembled.transform, workers=workers) as reader:
-        answerer = LocalAnswerer(
-            assembled,
-            device=torch.device("cpu"),
-            batch_tokens=batch_tokens,
-            batch_size=batch_size,
-            max_new_tokens=NEW_TOKENS,
-            precise=nullcontext,
-            reader=reader,
+        answerer = cpu_answerer(
+            assembled, batch_tokens=batch_tokens, batch_size=batch_size, max_new_tokens=NEW_TOKENS, reader=reader
         )
         answerer.expect(visits)
         return {told.key: told for group, requests in visits for told in answerer.answer(group, requests)}
@@ -142,14 +134,7 @@ def test_a_group_that_was_not_announced_is_answered_alone(tmp_path: Path) -> Non
     assembled = zoo_entry("nano_pocket").assemble(0)
     assembled.model.eval()
     first, second, *_ = four_visits(tmp_path)
-    answerer = LocalAnswerer(
-        assembled,
-        device=torch.device("cpu"),
-        batch_tokens=4096,
-        batch_size=8,
-        max_new_tokens=NEW_TOKENS,
-        precise=nullcontext,
-    )
+    answerer = cpu_answerer(assembled, batch_size=8, max_new_tokens=NEW_TOKENS)
     answerer.expect([second])
     assert [told.key.question_id for told in answerer.answer(*first)] == ["q0"] * 4
     assert [told.key.question_id for told in answerer.answer(*second)] == ["q1"] * 4

@@ -5,10 +5,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from medtune.models.attention.chunked import chunked
-from medtune.models.attention.columns import BLOCK, PLACE
+from medtune.models.attention.columns import BLOCK, PLACE, chunked
 from medtune.models.attention.decoder import carried, tree_attention
-from tests.models.attention.random_rows import random_rows
+from tests.models.attention.test_block_mask import random_rows
 
 pytestmark = pytest.mark.gpu
 

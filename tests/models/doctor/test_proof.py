@@ -14,15 +14,15 @@ from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.types import MediaRef
 from medtune.models.contract import Assembled
 from medtune.models.doctor.answers import leaked
-from medtune.models.doctor.asked import AskedQuestion
+from medtune.models.doctor.reference import AskedQuestion
 from medtune.models.doctor.weights import weights_check
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.tuning.plan import PartTuning
-from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.loading_options import DEFAULT, Loading
 from tests.data.media.videos.synthetic_videos import mp4
 from tests.data.media.volumes.synthetic_volumes import nifti
-from tests.models.doctor.patients import (
+from tests.models.doctor.test_faults import (
     TUNING,
     asked_about,
     checkpoint,

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from medtune.models.endpoint.budget import Budget
 from medtune.models.endpoint.client import ChatClient
-from medtune.models.endpoint.replies import ReplyCache
+from medtune.models.endpoint.replies import Budget, ReplyCache
 from medtune.models.endpoint.settings import Endpoint
 from tests.models.endpoint.chat_server import KEY, ChatServer, serving
 

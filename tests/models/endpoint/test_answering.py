@@ -16,11 +16,26 @@ import pytest
 from medtune.data.media.images import Size
 from medtune.data.media.load import load_media, media_shape
 from medtune.data.media.volumes.slices import axial_pictures
-from medtune.data.types import Image, MediaGroup, MediaRef, Prediction, Prompt, Question, Request, Volume, VolumesAs
-from medtune.models.endpoint.answering import EndpointAnswerer
-from medtune.models.endpoint.budget import CostCapError
+from medtune.data.types import (
+    MEDIA_MARK,
+    Image,
+    JudgeRequest,
+    MediaGroup,
+    MediaRef,
+    Prediction,
+    PredictionKey,
+    Prompt,
+    Question,
+    Request,
+    Turn,
+    Volume,
+    VolumesAs,
+)
 from medtune.models.endpoint.client import EndpointError
-from medtune.models.endpoint.messages import data_urls, sampling, sent_shape, sent_sizes
+from medtune.models.endpoint.judging import EndpointJudge
+from medtune.models.endpoint.messages import data_urls, request_body, sampling, sent_shape, sent_sizes
+from medtune.models.endpoint.replies import CostCapError
+from medtune.models.endpoint.served import EndpointAnswerer
 from medtune.models.endpoint.settings import Endpoint
 from tests.data.media.videos.synthetic_videos import mp4, numbers
 from tests.data.media.volumes.synthetic_volumes import nifti
@@ -257,3 +272,123 @@ def test_volume_is_refused() -> None:
     volume = Volume(np.zeros((2, 2, 2), np.int16), (1.0, 1.0, 1.0), "LPS")
     with pytest.raises(ValueError, match="not volumes"):
         data_urls(volume, Endpoint("http://x/v1", "m"))
+
+
+ENDPOINT = Endpoint("http://x/v1", "m")
+
+
+def _picture(url: str) -> dict[str, object]:
+    return {"type": "image_url", "image_url": {"url": url, "detail": ENDPOINT.image_detail}}
+
+
+def test_pictures_stand_in_front_of_the_first_turn_and_answers_between() -> None:
+    turns = (Turn("Which is older?", "The first."), Turn("Why?", "It is calcified."))
+    body = request_body(
+        ENDPOINT, Prompt("Be terse. And now?", (), "", "Be terse."), [["a"], ["b", "c"]], turns=turns, max_new_tokens=5
+    )
+    assert body["messages"] == [
+        {"role": "system", "content": "Be terse."},
+        {
+            "role": "user",
+            "content": [*map(_picture, "abc"), {"type": "text", "text": "Which is older?"}],
+        },
+        {"role": "assistant", "content": "The first."},
+        {"role": "user", "content": "Why?"},
+        {"role": "assistant", "content": "It is calcified."},
+        {"role": "user", "content": "And now?"},
+    ]
+
+
+def test_pictures_stand_where_the_text_says() -> None:
+    prompt = Prompt(f"Is {MEDIA_MARK} older than {MEDIA_MARK}? {{n}} pictures.", (), "", pictures_gap="{n}")
+    body = request_body(ENDPOINT, prompt, [["a"], ["b"]], max_new_tokens=5)
+    text = [{"type": "text", "text": said} for said in ("Is ", " older than ", "? 2 pictures.")]
+    assert body["messages"][0]["content"] == [text[0], _picture("a"), text[1], _picture("b"), text[2]]
+
+
+def test_a_question_without_pictures_loses_its_marks() -> None:
+    body = request_body(ENDPOINT, Prompt(f"{MEDIA_MARK}\nWhich plane?", (), ""), [], max_new_tokens=5)
+    assert body["messages"] == [{"role": "user", "content": "Which plane?"}]
+
+
+SCHEMA = {"type": "object", "properties": {"score": {"enum": [0, 1, 2]}}}
+
+
+def judged(number: int) -> JudgeRequest:
+    return JudgeRequest(PredictionKey(f"q{number}", "image", "generation", 0), "Be strict.", f"answer {number}", SCHEMA)
+
+
+def verdicts(
+    opened: Opened, chat: ChatServer, number: int, *, strict: bool = True, **settings: Any
+) -> dict[str, str | None]:
+    endpoint = Endpoint(chat.base_url, "judge-model", **settings)
+    judge = EndpointJudge(endpoint, opened(**settings), max_new_tokens=64, strict=strict, say=lambda text: None)
+    found = judge.replies([judged(n) for n in range(number)], is_usable=lambda text: text.startswith("{"))
+    return {key.question_id: text for key, text in found}
+
+
+def test_strict_request(opened: Opened, chat: ChatServer) -> None:
+    chat.script(completion('{"score": 2}'))
+    assert verdicts(opened, chat, 1) == {"q0": '{"score": 2}'}
+    (body,) = chat.bodies
+    assert [turn["role"] for turn in body["messages"]] == ["system", "user"]
+    assert body["temperature"] == 0.0
+    assert body["response_format"]["json_schema"] == {"name": "verdict", "strict": True, "schema": SCHEMA}
+
+
+def test_without_strict_no_schema_is_asked_for(opened: Opened, chat: ChatServer) -> None:
+    chat.script(completion('{"score": 2}'))
+    verdicts(opened, chat, 1, strict=False)
+    assert "response_format" not in chat.bodies[0]
+
+
+def test_no_answer_is_lost_and_none_invented(opened: Opened, chat: ChatServer) -> None:
+    """Each answer first meets another kind of failure; one never gets a verdict."""
+    troubles = {
+        "answer 0": [completion('{"score": 0}')],
+        "answer 1": [Said("{}", silence_s=1.0), completion('{"score": 1}')],
+        "answer 2": [Said("{broken"), completion('{"score": 2}')],
+        "answer 3": [failure(429, Retry_After="0.05"), completion('{"score": 3}')],
+        "answer 4": [failure(500), failure(500), completion('{"score": 4}')],
+        "answer 5": [completion("I would say it is right."), completion('{"score": 5}')],
+        "answer 6": [completion("never a verdict")],
+    }
+
+    def reply(body: dict[str, Any]) -> Said:
+        left = troubles[asked_text(body)]
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    chat.reply = reply
+    found = verdicts(opened, chat, 7, timeout_s=0.3)
+    assert found == {**{f"q{n}": f'{{"score": {n}}}' for n in range(6)}, "q6": None}
+
+
+def test_what_is_no_verdict_is_not_kept(opened: Opened, chat: ChatServer) -> None:
+    chat.script(completion("no verdict"))
+    assert verdicts(opened, chat, 1) == {"q0": None}
+    chat.script(completion('{"score": 1}'))
+    assert verdicts(opened, chat, 1) == {"q0": '{"score": 1}'}
+    before = len(chat.bodies)
+    assert verdicts(opened, chat, 1) == {"q0": '{"score": 1}'}
+    assert len(chat.bodies) == before
+
+
+def test_server_that_is_down_ends_it(opened: Opened, chat: ChatServer) -> None:
+    chat.script(failure(500))
+    with pytest.raises(EndpointError, match="5 answers in a row got no verdict"):
+        verdicts(opened, chat, 40, max_retries=0, concurrency=1)
+    assert 5 <= len(chat.bodies) < 40
+
+
+def test_wrong_key_ends_it_at_once(opened: Opened, chat: ChatServer) -> None:
+    chat.script(failure(401))
+    with pytest.raises(EndpointError, match="HTTP 401"):
+        verdicts(opened, chat, 40, concurrency=1)
+    assert len(chat.bodies) < 5
+
+
+def test_cap(opened: Opened, chat: ChatServer) -> None:
+    prices: dict[str, Any] = {"usd_per_million_input_tokens": 1e4, "usd_per_million_output_tokens": 1e4}
+    with pytest.raises(CostCapError, match="judging 3 answers may cost"):
+        verdicts(opened, chat, 3, **prices, max_usd=0.5)
+    assert chat.bodies == []

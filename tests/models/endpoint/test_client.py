@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from medtune.data.types import Prompt
-from medtune.models.endpoint.budget import CostCapError
 from medtune.models.endpoint.client import ChatClient, EndpointError
 from medtune.models.endpoint.messages import Tokens, request_body
-from medtune.models.endpoint.replies import Reply
+from medtune.models.endpoint.replies import CostCapError, Reply
 from medtune.models.endpoint.settings import Endpoint
 from tests.models.endpoint.chat_server import KEY, SERVED_MODEL, ChatServer, Said, completion, failure, streamed
 from tests.models.endpoint.conftest import Opened

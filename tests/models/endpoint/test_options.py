@@ -3,7 +3,6 @@
 import base64
 import io
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,14 @@ import torch
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from medtune.data.types import MediaGroup, MediaRef, Prediction, Prompt, Question, Request
-from medtune.models.answering import LocalAnswerer
-from medtune.models.endpoint.answering import EndpointAnswerer, OptionsError
 from medtune.models.endpoint.client import NoReplyError
 from medtune.models.endpoint.replies import MOST_ROWS
+from medtune.models.endpoint.served import EndpointAnswerer, OptionsError
 from medtune.models.endpoint.settings import Endpoint
 from medtune.models.weights.export import write_exported
 from tests.models.endpoint.chat_server import ChatServer, Said, completion
 from tests.models.endpoint.conftest import Opened
-from tests.models.twins import twin
+from tests.models.twins import cpu_answerer, twin
 
 NAME = "nano_qwen25vl"
 LETTERS, WORDS = ("A", "B", "C"), ("no", "no lesion", "malignant: BI-RADS 5")
@@ -104,9 +102,7 @@ def test_options_are_as_likely_as_in_this_process(
     serve(chat, plain)
     # The server is not asked to stream, whatever it is asked to do for replies: vLLM streams no such rows.
     there = answers(opened, chat, group, *requests, stream=True)
-    local = LocalAnswerer(
-        twin(NAME), device=torch.device("cpu"), batch_tokens=4096, max_new_tokens=5, precise=nullcontext
-    )
+    local = cpu_answerer(twin(NAME), max_new_tokens=5)
     here = {each.key.question_id: each for each in local.answer(group, requests)}
     for told in there:
         ours = here[told.key.question_id]

@@ -11,13 +11,12 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from medtune.models.sequence import layout
-from medtune.models.sequence.layout import IGNORED
+from medtune.models.sequence import builder
+from medtune.models.sequence.builder import IGNORED
 from medtune.models.sequence.merlin import M3D
 from medtune.models.sequence.radfm import RadFM, cut
-from medtune.models.weights.keymaps import radfm as radfm_keys
-from medtune.models.weights.keymaps.key_map import KeyMap, load_published
-from medtune.models.weights.keymaps.read_file import at_hand
+from medtune.models.weights.keymaps.key_map import KeyMap, at_hand, load_published
+from medtune.models.weights.releases import volume_release as radfm_keys
 from medtune.models.zoo import volumes as m3d_keys
 from tests.models.golden.file import GoldenFile
 
@@ -77,7 +76,7 @@ def _language(golden: GoldenFile, embed: str, key_map: KeyMap, extra: Mapping[st
     return model
 
 
-def _batch(sequences: Sequence[layout.Sequence], length: int, *, pad: int) -> _Batch:
+def _batch(sequences: Sequence[builder.Sequence], length: int, *, pad: int) -> _Batch:
     shape = (len(sequences), length)
     ids, labels = torch.full(shape, pad), torch.full(shape, IGNORED)
     mask, media = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape, dtype=torch.bool)
@@ -160,7 +159,7 @@ def _scan_order(sample: Mapping[str, Any]) -> list[int]:
 def _with_scan_ids(
     batch: _Batch,
     samples: Sequence[Mapping[str, Any]],
-    sequences: Sequence[layout.Sequence],
+    sequences: Sequence[builder.Sequence],
     config: Mapping[str, Any],
 ) -> Tensor:
     """Returns the ids with those of the release in the media spans: tag, one id per visual token, closing tag."""

@@ -20,15 +20,15 @@ from medtune.data.media.load import Shape
 from medtune.data.media.videos.read import Frames
 from medtune.models.assemble import zoo_entry
 from medtune.models.nano.transformers_vlm import Nano, write_nano
+from medtune.models.sequence.builder import Sequence, SequenceFamily
 from medtune.models.sequence.end_tokens import ended_by, read_generation
-from medtune.models.sequence.layout import Sequence, SequenceFamily
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.loading import read_processor
 from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.weights.loading_options import Loading
 from medtune.models.zoo.nano_any_size import build_qwen2vl, build_qwen3vl, build_qwen25vl
 from medtune.models.zoo.nano_hub import build_gemma3, build_mllama
-from tests.models.transformers_vlm.asking import whole
+from tests.models.transformers_vlm.test_parity import whole
 from tests.models.twins import twin
 
 FOLDER = Path(os.environ.get("MEDTUNE_GOLDEN") or Path(__file__).parents[4] / "shared" / "golden") / "checkpoints"

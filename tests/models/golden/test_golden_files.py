@@ -2,43 +2,171 @@
 
 import json
 import os
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from torch import Tensor
 
-from tests.models.golden.compare import compare
-from tests.models.golden.file import draw
-from tests.models.golden.verify import verify_file
+from tests.models.golden import preprocess, sequence, towers
+from tests.models.golden.file import GoldenFile, draw, read_golden
+
+RecordedValues = Iterator[tuple[str, Tensor | NDArray[np.generic]]]
+
+CASES: dict[str, Callable[[GoldenFile], RecordedValues]] = {
+    "radfm-vision": towers.radfm_vision,
+    "m3d-vision": towers.m3d_vision,
+    "merlin-vision": towers.merlin_vision,
+    "merlin-report-tokens": towers.report_tokens,
+    "ctclip-vision": towers.ct_clip_vision,
+    "ctchat-projector": towers.ct_chat_projector,
+    "radfm-preprocess": preprocess.run_radfm,
+    "m3d-preprocess": preprocess.run_m3d,
+    "merlin-preprocess": preprocess.run_merlin,
+    "ctclip-preprocess": preprocess.run_ct_clip,
+    "radfm-sequence": sequence.run_radfm,
+    "m3d-sequence": sequence.run_m3d,
+}
+"""The function that runs each kind of case; a case may go on behind its kind and a hyphen."""
+
+
+class Result(NamedTuple):
+    """The first difference above tolerance, or None, and the number of recorded values that agree."""
+
+    difference: str | None
+    num_values: int
+
+
+def verify_file(path: Path) -> Result:
+    """Builds the modules of a golden file, fills them through the key maps and compares all recorded values."""
+    golden = read_golden(path)
+    wanted = set(golden.outputs)
+    kinds = [kind for kind in CASES if f"{golden.case}-".startswith(f"{kind}-")]
+    assert kinds, f"{path}: the case {golden.case!r} is not known; known are {', '.join(sorted(CASES))}"
+    for name, value in CASES[max(kinds, key=len)](golden):
+        if name not in golden.outputs:
+            continue
+        found = value.detach().cpu().numpy() if isinstance(value, Tensor) else value
+        if difference := compare(found, golden.outputs[name], rtol=golden.rtol, atol=golden.atol):
+            return Result(f"{name}: {difference}", len(golden.outputs) - len(wanted))
+        wanted.discard(name)
+    missing = f"recorded and never computed: {', '.join(sorted(wanted))}" if wanted else None
+    return Result(missing, len(golden.outputs) - len(wanted))
+
+
+_STATISTICS = ("mean", "std", "min", "max")
+
+
+def compare(found: NDArray[Any], record: Mapping[str, Any], *, rtol: float, atol: float) -> str | None:
+    """Returns the first difference of a tensor from its record (shape, recorded values, statistics), or None.
+
+    A value may differ by atol + rtol * |recorded value|; integers must be equal. A statistic over the whole tensor may
+    differ by atol + rtol * the largest magnitude in the tensor.
+    """
+    if list(found.shape) != list(record["shape"]):
+        return f"shape {tuple(found.shape)}, recorded {tuple(record['shape'])}"
+    if "position_0" in record:
+        return _compare_ids(found, record)
+    wanted = np.asarray(record["values"])
+    index = record.get("index")
+    values = found.reshape(-1) if index is None else found.reshape(-1)[np.asarray(index, dtype=np.intp)]
+    if np.issubdtype(found.dtype, np.integer) or str(record.get("dtype", "")).startswith("int"):
+        return _equal(values, wanted, index)
+    distance = np.abs(values.astype(np.float64) - wanted)
+    distance[np.isnan(distance)] = np.inf
+    wrong = np.flatnonzero(distance > atol + rtol * np.abs(wanted))
+    if wrong.size:
+        first = int(wrong[0])
+        place = int(index[first]) if index is not None else first
+        return (
+            f"{wrong.size} of {wanted.size} recorded values differ; the first at {_place(place, found.shape)}: "
+            f"{values[first]:.7g}, recorded {wanted[first]:.7g}"
+        )
+    return _statistics(found, record, rtol=rtol, atol=atol) or _extras(found, record, rtol, atol)
+
+
+def _statistics(found: NDArray[Any], record: Mapping[str, Any], *, rtol: float, atol: float) -> str | None:
+    if not found.size:
+        return None
+    wide = found.astype(np.float64)
+    bound = atol + rtol * float(np.abs(wide).max(initial=0.0))
+    for name in _STATISTICS:
+        value = float(getattr(wide, name)())
+        if name in record and abs(value - record[name]) > bound:
+            return f"the {name} over all values is {value:.7g}, recorded {record[name]:.7g}"
+    return None
+
+
+def _extras(found: NDArray[Any], record: Mapping[str, Any], rtol: float, atol: float) -> str | None:
+    if "first_channel_of_every_token" in record:
+        # One list, or one list for each row of the batch.
+        wanted = np.asarray(record["first_channel_of_every_token"]).reshape(-1)
+        values = found[..., 0].reshape(-1)
+        if len(wanted) != len(values):
+            return f"{len(values)} tokens, but the first channel of {len(wanted)} tokens is recorded"
+        wrong = np.flatnonzero(np.abs(values - wanted) > atol + rtol * np.abs(wanted))
+        if wrong.size:
+            return f"token {wrong[0]}: first channel {values[wrong[0]]:.7g}, recorded {wanted[wrong[0]]:.7g}"
+    if "content_box_last_3_axes" in record:
+        box = record["content_box_last_3_axes"]
+        filled = (found != np.float32(box["not_equal_to"])).reshape(-1, *found.shape[-3:]).any(axis=0)
+        for axis, (low, high) in enumerate(box["lo_hi"]):
+            along = np.flatnonzero(filled.any(axis=tuple(other for other in range(3) if other != axis)))
+            if (along[0], along[-1] + 1) != (low, high):
+                return f"content fills {along[0]}..{along[-1] + 1} of axis {axis - 3}, recorded {low}..{high}"
+    return None
+
+
+def _compare_ids(found: NDArray[Any], record: Mapping[str, Any]) -> str | None:
+    rows = zip(found, record["position_0"], record["positions_1_to_256_all_equal"], strict=True)
+    for (row, first, media), rest in zip(rows, record["from_position_257"], strict=True):
+        if difference := _equal(row, np.asarray([first, *(media,) * 256, *rest]), None):
+            return difference
+    return None
+
+
+def _equal(values: NDArray[Any], wanted: NDArray[Any], index: list[int] | None) -> str | None:
+    wrong = np.flatnonzero(values != wanted)
+    if not wrong.size:
+        return None
+    first = int(wrong[0])
+    return (
+        f"{wrong.size} of {wanted.size} ids differ; the first at {first if index is None else index[first]}: "
+        f"{values[first]}, recorded {wanted[first]}"
+    )
+
+
+def _place(flat: int, shape: tuple[int, ...]) -> str:
+    return f"[{', '.join(str(int(i)) for i in np.unravel_index(flat, shape))}]"
+
 
 SLOW = ("m3d-vision", "ctclip-preprocess")
 """Full-size towers, or volumes of 55 million voxels: too long for the quick tests on a shared core."""
 
 
-def _root() -> Path:
-    return Path(os.environ.get("MEDTUNE_GOLDEN") or Path(__file__).parents[4] / "shared" / "golden")
+ROOT = Path(os.environ.get("MEDTUNE_GOLDEN") or Path(__file__).parents[4] / "shared" / "golden")
 
 
 def _parameters() -> list[Any]:
-    root = _root()
-    if not root.is_dir():
-        return []
-    found = [path for path in sorted(root.glob("*.json")) if "case" in json.loads(path.read_text("utf-8"))]
+    found = [path for path in sorted(ROOT.glob("*.json")) if "case" in json.loads(path.read_text("utf-8"))]
     return [pytest.param(p, id=p.stem, marks=[pytest.mark.slow] if p.stem.startswith(SLOW) else []) for p in found]
 
 
-@pytest.fixture
-def golden_root() -> Path:
-    root = _root()
-    if not root.is_dir():
+def _shared(name: str) -> dict[str, Any]:
+    path = ROOT / name
+    if not path.is_file():
         if os.environ.get("MEDTUNE_REQUIRE_SHARED") == "1":
-            pytest.fail(f"MEDTUNE_REQUIRE_SHARED=1, but there is no {root}")
-        pytest.skip(f"no recorded values at {root}; set MEDTUNE_GOLDEN")
-    return root
+            pytest.fail(f"MEDTUNE_REQUIRE_SHARED=1, but there is no {path}")
+        pytest.skip(f"no recorded values at {path}; set MEDTUNE_GOLDEN")
+    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return found
 
 
-def test_golden_files_are_there(golden_root: Path) -> None:
+def test_golden_files_are_there() -> None:
+    _shared("ctchat-projector.json")
     assert len(_parameters()) >= 12
 
 
@@ -61,15 +189,15 @@ def test_golden_generator_gives_the_worked_examples() -> None:
     assert cut[:2].tolist() == [0.5555968284606934, 0.0]
 
 
-def test_golden_first_value_that_differs_is_named(golden_root: Path, tmp_path: Path) -> None:
-    said = json.loads((golden_root / "ctchat-projector.json").read_text("utf-8"))
+def test_golden_first_value_that_differs_is_named(tmp_path: Path) -> None:
+    said = _shared("ctchat-projector.json")
     said["outputs"]["b/normed"]["values"][3] += 1.0
     (tmp_path / "wrong.json").write_text(json.dumps(said), "utf-8")
     assert (verify_file(tmp_path / "wrong.json").difference or "").startswith("b/normed: 1 of")
 
 
-def test_golden_weights_that_do_not_fit_are_listed(golden_root: Path, tmp_path: Path) -> None:
-    said = json.loads((golden_root / "ctchat-projector.json").read_text("utf-8"))
+def test_golden_weights_that_do_not_fit_are_listed(tmp_path: Path) -> None:
+    said = _shared("ctchat-projector.json")
     said["weights"]["model.mm_projector.attn_pool.extra"] = {"shape": [2], "shift": 0, "scale": 1}
     path = tmp_path / "extra.json"
     path.write_text(json.dumps(said), "utf-8")
@@ -91,3 +219,129 @@ def test_comparison_sees_a_flip_that_leaves_the_samples_alone() -> None:
     wrong = right.copy()
     wrong[..., 2] = 0
     assert compare(wrong, recorded, rtol=0, atol=1e-3) is not None
+
+
+IGNORED = -100
+
+
+def _whole(values: list[list[int]]) -> dict[str, Any]:
+    table = np.asarray(values)
+    return {"shape": list(table.shape), "dtype": "int64", "values": table.reshape(-1).tolist()}
+
+
+def _radfm(question: list[int | str], answer: list[int | str], sample: dict[str, Any]) -> dict[str, Any]:
+    """Returns a file of one sample whose ids are those of the words and, for a number, of the scan with that number."""
+    said = _shared("radfm-sequence.json")
+    config, words = said["config"], said["config"]["words"]
+
+    def ids(pieces: list[int | str]) -> list[int]:
+        found: list[int] = []
+        for piece in pieces:
+            if isinstance(piece, str):
+                found += [words[word] for word in piece.split()]
+            else:
+                found += [100, *(102 + 32 * piece + token for token in range(32)), 101]
+        return found
+
+    asked = [config["bos"], *ids(question)]
+    row = [*asked, *ids(answer)]
+    learnt = [id_ if place >= len(asked) and id_ < 100 else IGNORED for place, id_ in enumerate(row)]
+    length = config["max_seq"]
+    # The closing token stands behind the text if there is room; the mask leaves it out, its label does not.
+    ended, labels = [*row, config["eos"]][:length], [*learnt, config["eos"]][:length]
+    mask = [1] * min(len(row), length)
+    said["text"] = {"case": {"samples": [{"emphasised_words": [], **sample}]}}
+    said["inputs"] = {"case:vision_tokens": {"shape": [1, 2, 32, 64], "shift": 0, "scale": 1}}
+    said["outputs"] = {
+        "case/lang_x": _whole([ended + [config["pad"]] * (length - len(ended))]),
+        "case/attention_mask": _whole([mask + [0] * (length - len(mask))]),
+        "case/labels": _whole([labels + [IGNORED] * (length - len(labels))]),
+        # Nothing is recorded of this value but its shape: it is computed, so that the scans' tokens have to fit.
+        "case/embeddings": {"shape": [1, length, 64], "dtype": "float32", "index": [], "values": []},
+    }
+    return said
+
+
+def _verified(said: dict[str, Any], folder: Path) -> tuple[str | None, int]:
+    path = folder / "golden.json"
+    path.write_text(json.dumps(said), "utf-8")
+    result = verify_file(path)
+    return result.difference, result.num_values
+
+
+def test_golden_scan_stands_in_the_answer(tmp_path: Path) -> None:
+    sample = {
+        "question": "is there a mass ?",
+        "answer": "yes , a mass .",
+        # Character 6 of the answer, before which position 7 puts the scan, is the "a" behind the comma.
+        "image_positions": [{"answer": 7}],
+    }
+    said = _radfm(["is there a mass ?"], ["yes ,", 0, "a mass ."], sample)
+    assert _verified(said, tmp_path) == (None, 4)
+    said["outputs"]["case/labels"]["values"][7] = 1
+    assert "case/labels: 1 of 96 ids differ" in (_verified(said, tmp_path)[0] or "")
+
+
+def test_golden_scans_keep_their_numbers_whatever_their_order(tmp_path: Path) -> None:
+    sample = {
+        "question": "is there a mass ?",
+        "answer": "yes .",
+        "image_positions": [{"answer": 0}, {"question": 10}],
+    }
+    said = _radfm(["is there", 1, "a mass ?"], [0, "yes ."], sample)
+    assert _verified(said, tmp_path) == (None, 4)
+
+
+def test_golden_sample_may_name_no_emphasised_words(tmp_path: Path) -> None:
+    sample = {"question": "is there a mass ?", "answer": "yes .", "image_positions": [{"question": 0}]}
+    said = _radfm([0, "is there a mass ?"], ["yes ."], sample)
+    del said["text"]["case"]["samples"][0]["emphasised_words"]
+    assert _verified(said, tmp_path) == (None, 4)
+
+
+def test_golden_row_may_end_inside_a_scan(tmp_path: Path) -> None:
+    words = " ".join(["liver"] * 60)
+    sample = {"question": words, "answer": "yes .", "image_positions": [{"question": 0}, {"answer": 0}]}
+    said = _radfm([0, words], [1, "yes ."], sample)
+    assert _verified(said, tmp_path) == (None, 4)
+
+
+@pytest.mark.parametrize("places", [[{"answer": 99}], [{"nowhere": 0}], [{"question": "x"}], 3])
+def test_golden_record_that_cannot_be_run_fails(places: object, tmp_path: Path) -> None:
+    sample = {"question": "is there a mass ?", "answer": "yes .", "image_positions": places}
+    with pytest.raises((LookupError, TypeError, ValueError)):
+        _verified(_radfm(["is there a mass ?"], ["yes ."], sample), tmp_path)
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_golden_first_channels_of_a_batch(is_nested: bool) -> None:
+    tokens = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4)
+    firsts = tokens[..., 0]
+    record = {"shape": [2, 3, 4], "dtype": "float32", "index": [0], "values": [0.0]}
+    listed = firsts.tolist() if is_nested else firsts.reshape(-1).tolist()
+    assert compare(tokens, {**record, "first_channel_of_every_token": listed}, rtol=0, atol=0) is None
+    wrong = compare(tokens + 1, {**record, "first_channel_of_every_token": listed}, rtol=0, atol=2)
+    assert wrong is None
+    told = compare(tokens, {**record, "first_channel_of_every_token": firsts[0].tolist()}, rtol=0, atol=0)
+    assert told == "6 tokens, but the first channel of 3 tokens is recorded"
+
+
+def test_golden_batch_of_two_reports(tmp_path: Path) -> None:
+    said = _shared("merlin-report-tokens.json")
+    recorded = said["outputs"]["a/adapter_tokens"]
+    said["inputs"] = {"a": {**said["inputs"]["a"], "shape": [2, *said["inputs"]["a"]["shape"][1:]]}}
+    # The first volume is drawn as in the shared file, so that its values are those recorded there.
+    said["outputs"] = {
+        "a/adapter_tokens": {
+            "shape": [2, *recorded["shape"][1:]],
+            "dtype": "float32",
+            "index": recorded["index"],
+            "values": recorded["values"],
+        }
+    }
+    assert _verified(said, tmp_path) == (None, 1)
+
+
+def test_golden_empty_value_agrees() -> None:
+    record = {"shape": [2, 0, 3], "dtype": "float32", "mean": 0.0, "values": []}
+    assert compare(np.zeros((2, 0, 3), np.float32), record, rtol=0, atol=0) is None

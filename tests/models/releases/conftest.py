@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 from medtune.models.contract import Assembled
 from medtune.models.weights import hub
 from medtune.models.weights.export import assemble_model
-from medtune.models.weights.keymaps import read_file
+from medtune.models.weights.keymaps import key_map
 from medtune.models.weights.loading_options import Loading
 from tests.models.releases.folders import WRITERS, shrink
 
@@ -53,7 +53,7 @@ def read(name: str, folder: Path | str, **settings: Any) -> Assembled:
 def values_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The readings of tensors' values: an entry for each, with the kind of the file."""
     seen: list[str] = []
-    itself, opened, pretrained = read_file._itself, safe_open, AutoModelForCausalLM.from_pretrained
+    itself, opened, pretrained = key_map._itself, safe_open, AutoModelForCausalLM.from_pretrained
 
     def of_torch(tensor: Tensor) -> Tensor:
         if not tensor.is_meta:
@@ -74,7 +74,7 @@ def values_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append("transformers")
         return pretrained(*arguments, **settings)
 
-    monkeypatch.setattr(read_file, "_itself", of_torch)
-    monkeypatch.setattr(read_file, "safe_open", Watched)
+    monkeypatch.setattr(key_map, "_itself", of_torch)
+    monkeypatch.setattr(key_map, "safe_open", Watched)
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", of_transformers)
     return seen

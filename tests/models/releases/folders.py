@@ -4,10 +4,12 @@ The entries of the zoo read them; only the widths of the towers and projectors a
 the language models come from the folders' own config.json.
 """
 
+import io
 import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model_state_dict, inject_adapter_in_model
 from safetensors.torch import save_file
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from torch import Tensor
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedConfig
 
@@ -30,7 +33,50 @@ from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
 from medtune.models.towers.radfm_vit import RadFMViT, RadFMViTConfig
 from medtune.models.volumes.volume_parts import VolumeParts, modules
 from medtune.models.zoo import volumes
-from tests.models.releases.spelling import write_spelling
+
+TEXT = (
+    "Is there a lesion in the liver? yes no",
+    "How large is the largest lesion of the pancreas, in cm?",
+    "Which kidney holds the cyst: left, right, both or none?",
+    "Generate a radiology report for the spleen and the colon.",
+    "A. 5.2 B. 12.7 C. 33 D. 80 Answer with the letter alone.",
+)
+
+
+@cache
+def sentencepiece_model(*, num_tokens: int = 330) -> bytes:
+    """Returns a tokenizer.model of LLaMA's kind: byte pairs, bytes for other letters, a blank before each text."""
+    written = io.BytesIO()
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXT * 20),
+        model_writer=written,
+        model_type="bpe",
+        vocab_size=num_tokens,
+        byte_fallback=True,
+        unk_id=0,
+        bos_id=1,
+        eos_id=2,
+        pad_id=-1,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        hard_vocab_limit=False,
+        num_threads=1,
+        minloglevel=2,
+    )
+    return written.getvalue()
+
+
+def write_spelling(folder: Path, config: dict[str, object], *, added: tuple[str, ...] = ()) -> int:
+    """Writes tokenizer.model, tokenizer_config.json and the added tokens; returns the number of tokens."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tokenizer.model").write_bytes(sentencepiece_model())
+    number = int(SentencePieceProcessor(model_file=str(folder / "tokenizer.model")).vocab_size())
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "LlamaTokenizer", **config}))
+    if added:
+        ids = {token: number + place for place, token in enumerate(added)}
+        (folder / "added_tokens.json").write_text(json.dumps(ids))
+    return number + len(added)
+
 
 LLAMA: dict[str, Any] = {
     "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "rms_norm_eps": 1e-5,

@@ -15,8 +15,7 @@ from medtune.models.sequence.merlin import MARK
 from medtune.models.weights import hub
 from medtune.models.weights.tokenizer import read_tokenizer
 from tests.models.releases.conftest import Made, read
-from tests.models.releases.folders import MERLIN_FILE, PROMPT
-from tests.models.releases.spelling import sentencepiece_model, write_spelling
+from tests.models.releases.folders import MERLIN_FILE, PROMPT, sentencepiece_model, write_spelling
 
 
 def copied(releases: Made, name: str, tmp_path: Path) -> Path:

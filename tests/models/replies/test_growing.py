@@ -5,16 +5,15 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from medtune.models.contract import Assembled
-from medtune.models.replies.growing import Wanted, grown
-from medtune.models.reply_sampling import drawn
-from medtune.models.sequence.layout import Sequence
-from medtune.models.sequence.packing import PackedRows, Shown, pack
-from medtune.models.sequence.prompts import pad_left
+from medtune.models.replies.growing import Prompted, Wanted, drawn, grown, reply_rows
+from medtune.models.sequence.builder import IGNORED, Sequence, Span
+from medtune.models.sequence.packing import PackedRows, Shown, pack, pad_left
 from medtune.models.sequence.tree import grow
-from tests.models.tampering import all_seen, moved
-from tests.models.twins import EVERY_TWIN, layout, seen, twin
+from tests.models.twins import EVERY_TWIN, all_seen, layout, moved, seen, twin
 
 SHARING = [name for name in EVERY_TWIN if twin(name).model.plain_because is None]
 NEW_TOKENS = 6
@@ -111,3 +110,41 @@ def test_a_model_without_columns_says_why_its_prompts_cannot_share_a_row() -> No
     rows, leaves = _row(assembled, [layout(assembled, "nano_qwen35", None)], [0])
     with pytest.raises(ValueError, match="cannot grow in one row: its gated delta nets"):
         assembled.model.reply(rows, seen(assembled, "nano_qwen35", 0), [Wanted(leaves[0], 2, (0,))])
+
+
+def _prompt(words: list[int], media: int | None) -> Prompted:
+    visual = 0 if media is None else 3
+    ids = (*[9] * visual, *words)
+    spans = (Span(0, visual),) if visual else ()
+    return Prompted(Sequence(ids, (IGNORED,) * len(ids), tuple(range(len(ids))), spans), media)
+
+
+PROMPTS = st.lists(
+    st.builds(_prompt, st.lists(st.integers(1, 2), min_size=1, max_size=5), st.sampled_from([None, 0, 1, 2])),
+    max_size=12,
+)
+
+
+@given(PROMPTS, st.integers(1, 60), st.integers(1, 4))
+def test_every_prompt_is_in_one_row_and_ends_at_its_leaf(prompts: list[Prompted], budget: int, new_tokens: int) -> None:
+    rows = list(reply_rows(prompts, new_tokens=new_tokens, batch_tokens=budget))
+    assert sorted(number for row in rows for number in row.numbers) == list(range(len(prompts)))
+    for row in rows:
+        ids = [id_ for shown in row.trees for id_ in shown.tree.ids]
+        assert len({shown.media is None for shown in row.trees}) == 1
+        for number, leaf in zip(row.numbers, row.leaves, strict=True):
+            assert ids[leaf] == prompts[number].layout.ids[-1]
+        media = [shown.media for shown in row.trees for _ in shown.tree.leaves]
+        assert media == [prompts[number].media for number in row.numbers]
+        size = len(ids) + new_tokens * len(row.numbers)
+        assert size <= budget or len(row.trees) == 1
+
+
+def test_the_media_of_all_questions_are_read_once_however_long_they_are() -> None:
+    prompts = []
+    for question in range(43):
+        ids = (9,) * 6000 + (1, 2, 3 + question)
+        spans = (Span(0, 6000),)
+        prompts.append(Prompted(Sequence(ids, (IGNORED,) * 6003, tuple(range(6003)), spans), 0))
+    (row,) = reply_rows(prompts, new_tokens=64, batch_tokens=4096)
+    assert [len(shown.tree.ids) for shown in row.trees] == [6000 + 2 + 43]

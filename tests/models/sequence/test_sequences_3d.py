@@ -4,8 +4,8 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from medtune.models.nano.pocket import chatml_tokenizer
+from medtune.models.sequence.builder import IGNORED, Sequence, SequenceFamily, Span
 from medtune.models.sequence.ct_chat import ADDED_TOKENS, END_HEAD, END_TURN, HEAD, OPEN, CTChat
-from medtune.models.sequence.layout import IGNORED, Sequence, SequenceFamily, Span
 from medtune.models.sequence.merlin import M3D, Merlin
 from medtune.models.sequence.radfm import RadFM
 

@@ -1,20 +1,29 @@
 """Tests the sizes, parameter counts and peculiarities of the 3D towers and projectors."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from medtune.data import catalog
+from medtune.data.types import Image, Video
 from medtune.models.assemble import zoo_entry
+from medtune.models.nano.pocket import TRANSFORM
+from medtune.models.projectors import find_projector
 from medtune.models.projectors.coca import CoCaConfig, CoCaProjector
 from medtune.models.projectors.linear import linear
 from medtune.models.projectors.mlp import mlp
 from medtune.models.projectors.perceiver import PerceiverConfig, PerceiverProjector, resampler
 from medtune.models.projectors.spatial_pool import SpatialPoolProjector
+from medtune.models.sequence.packing import Shown, pack
+from medtune.models.sequence.tree import grow
+from medtune.models.towers import find_tower
 from medtune.models.towers.ctvit import CTViT, CTViTConfig
 from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
 from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
 from medtune.models.towers.radfm_vit import RadFMViT, RadFMViTConfig
 from medtune.models.vlm import VisionLanguageModel
+from medtune.models.zoo.pocket import ClipTransform
 
 
 def elements(module: nn.Module) -> float:
@@ -134,3 +143,75 @@ def test_every_weight_of_the_other_towers_gets_a_gradient() -> None:
         tower(torch.randn(2, *shape)).square().sum().backward()
         without = [name for name, parameter in tower.named_parameters() if parameter.grad is None]
         assert without == [], type(tower).__name__
+
+
+SIZE = (16, 16, 8)
+TOWERS = catalog.names(catalog.TOWERS)
+PROJECTORS = catalog.names(catalog.PROJECTORS)
+
+
+def test_modules_of_published_models_alone_are_not_listed() -> None:
+    assert TOWERS == ["ctvit", "merlin_resnet", "resnet3d", "vit3d"]
+    assert PROJECTORS == ["coca", "linear", "mlp", "perceiver", "spatial_pool"]
+
+
+@pytest.mark.parametrize("vision", TOWERS)
+@pytest.mark.parametrize("joint", PROJECTORS)
+def test_pair_gives_the_tokens_that_it_says_and_learns(vision: str, joint: str) -> None:
+    torch.manual_seed(0)
+    eyes = find_tower(vision, SIZE)
+    bridge = find_projector(joint, eyes)
+    seeing, joining = eyes.build(), bridge.build(40)
+    features = seeing(torch.rand(1, 1, *SIZE))
+    assert features.shape == (1, *eyes.grid, eyes.width)
+    tokens = joining(features)
+    assert tokens.shape == (1, bridge.num_tokens, 40)
+    tokens.square().mean().backward()
+    assert all(p.grad is not None for m in (seeing, joining) for p in m.parameters())
+
+
+def test_unknown_names_and_sizes_are_refused() -> None:
+    with pytest.raises(ValueError, match="Did you mean 'resnet3d'"):
+        find_tower("resnet", SIZE)
+    with pytest.raises(ValueError, match=r"model\.projector: no 'pool'"):
+        find_projector("pool", find_tower("vit3d", SIZE))
+    with pytest.raises(ValueError, match="does not divide"):
+        find_tower("vit3d", (15, 16, 8))
+    with pytest.raises(ValueError, match="needs a grid"):
+        find_projector("spatial_pool", find_tower("vit3d", (16, 2, 8)))
+
+
+def clip(count: int, seed: int = 0) -> Video:
+    frames_THWC = np.random.default_rng(seed).integers(0, 256, (count, 40, 50, 3)).astype(np.uint8)
+    return Video(frames_THWC, tuple(number / 5 for number in range(count)))
+
+
+def test_every_frame_is_prepared_as_an_image_is() -> None:
+    pixels_TCHW = ClipTransform(TRANSFORM, num_frames=4)(clip(4))
+    assert pixels_TCHW.shape == (4, 3, 32, 32)
+    assert torch.equal(pixels_TCHW[2], TRANSFORM(Image(clip(4).frames_THWC[2])))
+
+
+def test_a_clip_with_too_few_frames_and_an_image_are_refused() -> None:
+    transform = ClipTransform(TRANSFORM, num_frames=4)
+    with pytest.raises(ValueError, match="has 3 frames where the model looks at 4"):
+        transform(clip(3))
+    with pytest.raises(ValueError, match="reads videos, not images"):
+        transform(Image(clip(1).frames_THWC[0]))
+
+
+def test_the_order_of_frames_moves_the_answer() -> None:
+    assembled = zoo_entry("nano_pocket_video").assemble(0)
+    assembled.model.eval()
+    video = clip(4)
+    backwards = Video(np.ascontiguousarray(video.frames_THWC[::-1]), video.times_s)
+    layout = assembled.family.layout("Which way?", "down")
+    rows = pack([[Shown(grow([layout], [0]), 0)]], pad_id=assembled.family.pad_id)
+    with torch.no_grad():
+        said = [
+            assembled.model(rows, assembled.model.encode(assembled.transform.stack([assembled.transform(each)]))).sums(
+                1
+            )
+            for each in (video, backwards)
+        ]
+    assert abs(float(said[0] - said[1])) > 1e-2

@@ -24,7 +24,7 @@ from medtune.models.transformers_vlm.loading import pretrained, put_together
 from medtune.models.weights.export import assemble_model, write_exported
 from medtune.models.weights.loading_options import Loading
 from medtune.models.zoo.nano_hub import build_llava_video
-from tests.models.transformers_vlm.asking import prompts, saved, whole
+from tests.models.transformers_vlm.test_parity import prompts, saved, whole
 from tests.models.twins import row_each, twin
 
 QUESTION, ANSWER = "Which way?", "down"

@@ -21,8 +21,8 @@ from medtune.models.transformers_vlm.generic.loading import from_checkpoint
 from medtune.models.weights.loading_options import Loading
 from medtune.models.zoo.nano_any_size import build_glm, build_qwen35
 from medtune.models.zoo.nano_hub import build_internvl
-from tests.models.transformers_vlm.asking import conversation, pillow, processor, whole
 from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
+from tests.models.transformers_vlm.test_parity import conversation, pillow, processor, whole
 from tests.models.transformers_vlm.test_video import clip, frames_of
 from tests.models.twins import picture, row_each, size_of, twin
 

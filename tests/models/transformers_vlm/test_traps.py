@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from medtune.data.media.images import Size
-from medtune.models.sequence.layout import IGNORED
+from medtune.models.sequence.builder import IGNORED
 from medtune.models.sequence.processor_template import ProcessorTemplate
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.visual_tokens import VisualTokens
 from medtune.models.zoo.nano_hub import MLLAMA_TEMPLATE
-from tests.models.transformers_vlm.asking import conversation, encoded, expected, pillow, plain, processor, whole
+from tests.models.transformers_vlm.test_parity import conversation, encoded, expected, pillow, plain, processor, whole
 from tests.models.twins import OF_TRANSFORMERS, picture, row_each, size_of, twin
 
 each_family = pytest.mark.parametrize("name", OF_TRANSFORMERS)

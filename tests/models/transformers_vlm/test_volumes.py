@@ -1,6 +1,5 @@
 """Tests CTs that models of images and videos are shown as slices or as a video, or refuse."""
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,12 @@ from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.media.volumes.geometry import affine_of
 from medtune.data.media.volumes.slices import SLICES, VIDEO
 from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Request, Volume
-from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.media_reader import read_item
 from medtune.models.weights.export import assemble_model
 from medtune.models.weights.loading_options import Loading
-from tests.models.twins import picture, row_each, twin
+from tests.models.twins import cpu_answerer, picture, row_each, twin
 
 QUESTION, ANSWER = "Is there a cyst?", "no"
 
@@ -121,13 +119,7 @@ def test_a_real_ct_is_asked_about(name: str, way: Any, shared_real: Path) -> Non
     asked: list[Request] = [
         Request(question, Prompt(QUESTION, ("yes", "no"), "no"), reading) for reading in ("likelihood", "generation")
     ]
-    answerer = LocalAnswerer(
-        _assembled(name, volumes_as=way, video_frames=24),
-        device=torch.device("cpu"),
-        batch_tokens=8192,
-        max_new_tokens=3,
-        precise=nullcontext,
-    )
+    answerer = cpu_answerer(_assembled(name, volumes_as=way, video_frames=24), batch_tokens=8192, max_new_tokens=3)
     read, said = answerer.answer(MediaGroup("ct", (ref,), (question,)), asked)
     by_reading = {each.key.reading: each for each in (read, said)}
     assert len(by_reading["likelihood"].option_logprobs or ()) == 2

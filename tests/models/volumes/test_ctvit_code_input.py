@@ -10,22 +10,30 @@ import torch
 
 from medtune.data.media.load import BLANKS
 from medtune.data.media.volumes.cache import VolumeCache
+from medtune.data.media.volumes.formats.abdomen_atlas import find_cases
+from medtune.data.media.volumes.formats.nifti import read_nifti_mask
+from medtune.data.media.volumes.read import read_volume
 from medtune.data.media.volumes.transforms.ct_chat import ENCODE, CTChatTransform
-from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform
-from medtune.data.types import MediaRef
+from medtune.data.media.volumes.transforms.organ_crop import TARGETS, CroppedTransform, crop_around
+from medtune.data.types import Image, MediaRef, Volume
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.media_reader import read_item
-from medtune.models.sequence.packing import Shown, pack
+from medtune.models.nano import volume as nano_volume
+from medtune.models.nano.volume import llama, tokenizer
+from medtune.models.sequence.packing import PackedRows, PromptRows, Shown, pack, pad_left
+from medtune.models.sequence.radfm import RadFM
 from medtune.models.sequence.tree import grow
 from medtune.models.towers.ctvit import CTViT, CTViTConfig
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes import ctvit_code_input
 from medtune.models.volumes.ctvit_code_input import CodesInput, coder_of, recoded
-from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.export import assemble_model, write_exported
 from medtune.models.weights.loading_options import CODES, Loading
+from medtune.models.zoo.nano_volumes import RADFM_RESAMPLER, m3d_parts
 from tests.data.media.volumes.synthetic_volumes import nifti, scan
+from tests.models.twins import MODELS, OF_VOLUMES
 
 TWIN = "nano_ct_chat"
 # The volume has a tenth of the voxels of the release's.
@@ -208,3 +216,148 @@ def test_the_twins_take_codes_by_name_and_nothing_else(name: str) -> None:
     assert CODES in zoo_entry(name.removeprefix("nano_")).variants
     with pytest.raises(ValueError, match=r"model\.variant: no 'code'"):
         zoo_entry(name).assemble(0, Loading(variant="code"))
+
+
+TWINS = [name for name in OF_VOLUMES if not MODELS[name].by_organ]
+"""Those that look at the whole scan."""
+
+
+@pytest.fixture(scope="session")
+def real_volume(shared_real: Path) -> Volume:
+    return read_volume(shared_real / "ct_trunk" / "ct.nii.gz")
+
+
+def answered(assembled: Assembled, answer: str, *, with_media: bool = True) -> PackedRows:
+    sequence = assembled.family.layout("how large is the liver?", answer, shapes=[None] if with_media else [])
+    return pack([[Shown(grow([sequence], [0]), 0 if with_media else None)]], pad_id=assembled.family.pad_id)
+
+
+def asked(assembled: Assembled) -> PromptRows:
+    return pad_left([assembled.family.layout("how large is the liver?", None)], [0], pad_id=assembled.family.pad_id)
+
+
+def own_model(assembled: Assembled) -> VisionLanguageModel:
+    assert isinstance(assembled.model, VisionLanguageModel)
+    return assembled.model
+
+
+def other(volume: Volume) -> Volume:
+    """Returns a scan of the same grid in which the liver's half is set to water."""
+    hu_IJK = volume.hu_IJK.copy()
+    hu_IJK[: hu_IJK.shape[0] // 2] = 0
+    return Volume(hu_IJK, volume.spacing_mm, volume.orientation)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TWINS)
+def test_twin_learns_from_and_speaks_about_a_real_scan(name: str, real_volume: Volume) -> None:
+    assembled = zoo_entry(name).assemble(0)
+    model, transform = own_model(assembled), assembled.transform
+    pixels = torch.stack([transform(v) for v in (real_volume, other(real_volume))])
+    rows = answered(assembled, "12 cm")
+    model.eval()
+    with torch.no_grad():
+        tokens = model.encode(pixels)
+        seen, unlike = (model(rows, tokens[i : i + 1]).logprobs_T for i in (0, 1))
+    assert (seen - unlike).abs().max() > 1e-3
+    model.train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    before = -model(rows, model.encode(pixels[:1])).logprobs_T.mean()
+    before.backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)
+    optimizer.step()
+    after = -model(rows, model.encode(pixels[:1])).logprobs_T.mean()
+    assert after < before
+    written = model.eval().generate(asked(assembled), tokens[:1], max_new_tokens=3, stop_ids=assembled.family.stop_ids)
+    assert 1 <= len(written[0]) <= 3
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_twin_answers_without_an_image(name: str) -> None:
+    assembled = zoo_entry(name).assemble(0)
+    assert assembled.model(answered(assembled, "no", with_media=False), None).logprobs_T.isfinite().all()
+
+
+@pytest.mark.slow
+def test_organ_crop_shows_another_volume(shared_real: Path, real_volume: Volume) -> None:
+    mask = read_nifti_mask(shared_real / "ct_trunk" / "segmentations" / "liver.nii.gz", real_volume)
+    cropped = crop_around(real_volume, mask, name="liver")
+    assert cropped.hu_IJK.size < real_volume.hu_IJK.size
+    transform = zoo_entry("nano_m3d_llama2").assemble(0).transform
+    whole, near = (transform(v) for v in (real_volume, cropped))
+    assert whole.shape == near.shape
+    assert (whole - near).abs().mean() > 0.01
+
+
+def test_radfm_takes_an_image_and_a_volume_in_one_batch_and_in_one_sequence() -> None:
+    torch.manual_seed(0)
+    assembled = zoo_entry("nano_radfm").assemble(0)
+    transform, model = assembled.transform, own_model(assembled).eval()
+    assert transform.kinds == ("image", "volume")
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)
+    image = transform(Image(pixels))
+    assert image.shape == (3, 512, 512, 4)
+    assert torch.equal(image[..., 0], image[..., 3])
+    volume = transform(Volume(np.arange(6 * 5 * 10, dtype=np.int16).reshape(6, 5, 10), (1.0, 1.0, 1.0), "LPS"))
+    both = transform.stack([image, volume])
+    assert both.shape == (2, 3, 512, 512, 64)
+    family = RadFM(nano_volume.tokenizer(), tokens_per_scan=RADFM_RESAMPLER.num_tokens)
+    sequence = family.layout_scans("compare these two", "alike", positions=(0, 5))
+    rows = pack([[Shown(grow([sequence], [0]), 0)]], pad_id=family.pad_id)
+    with torch.no_grad():
+        tokens = model.encode(both)
+        assert tokens.shape[0] == 2
+        seen, swapped = (
+            model(rows._replace(media_S=torch.tensor(order)), tokens).logprobs_T for order in ((0, 1), (1, 0))
+        )
+    assert (seen - swapped).abs().max() > 1e-3
+
+
+@pytest.fixture(scope="session")
+def real_ref(shared_real: Path) -> MediaRef:
+    case = find_cases(shared_real)["ct_trunk"]
+    return MediaRef(case.scan, kind="volume", masks=tuple(sorted(case.masks.items())))
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_twin_has_its_bases_weights_and_crops_around_the_papers_organs(name: str) -> None:
+    base, cropped = (zoo_entry(n).assemble(0) for n in (name, name.replace("nano_", "nano_nn_")))
+    ours, theirs = own_model(base).state_dict(), own_model(cropped).state_dict()
+    assert all(torch.equal(ours[key], theirs[key]) for key in ours)
+    assert isinstance(cropped.transform, VolumeInput)
+    assert isinstance(base.transform, VolumeInput)
+    prepare = cropped.transform.prepare
+    assert isinstance(prepare, CroppedTransform)
+    assert (prepare.then, prepare.organs, prepare.margin_mm) == (base.transform.prepare, TARGETS, 20.0)
+    assert zoo_entry(name.replace("nano_", "nano_nn_")).by_organ
+
+
+def test_organs_and_margin_are_the_recipes_to_choose() -> None:
+    loading = Loading(crop_organs=("liver",), crop_margin_mm=0.0)
+    transform = zoo_entry("nano_nn_merlin").assemble(0, loading).transform
+    assert isinstance(transform, VolumeInput)
+    assert isinstance(transform.prepare, CroppedTransform)
+    assert (transform.prepare.organs, transform.prepare.margin_mm) == (("liver",), 0.0)
+    with pytest.raises(ValueError, match=r"model\.crop_"):
+        assemble_model("nano_merlin", 0, loading)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TWINS)
+def test_crop_of_a_real_scan_is_another_answer(name: str, real_ref: MediaRef) -> None:
+    logprobs = []
+    for organs in (("liver",), ("pancreas",)):
+        assembled = zoo_entry(name.replace("nano_", "nano_nn_")).assemble(0, Loading(crop_organs=organs))
+        item = read_item(real_ref, assembled.transform)
+        model = own_model(assembled).eval()
+        with torch.no_grad():
+            tokens = model.encode(assembled.transform.stack([item]))
+            logprobs.append(model(answered(assembled, "12 cm"), tokens).logprobs_T)
+    assert (logprobs[0] - logprobs[1]).abs().max() > 1e-4
+
+
+def test_more_tokens_than_the_context_are_refused_by_name() -> None:
+    parts = m3d_parts(llama())
+    parts.language.max_position_embeddings = 20
+    with pytest.raises(ValueError, match=r"reads 20 \(max_position_embeddings\); 8 of them are the media's"):
+        parts.limited(tokenizer()).layout("how large is the liver?", "12 cm")

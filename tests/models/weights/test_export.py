@@ -1,7 +1,7 @@
 """Tests that a merged model equals the adapted one, and that an export can be read back."""
 
 import json
-from contextlib import nullcontext
+import sys
 from pathlib import Path
 
 import PIL.Image
@@ -11,17 +11,31 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, AutoTokenizer
 
+from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform
 from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Request
-from medtune.models.answering import LocalAnswerer
+from medtune.models import assemble
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Tuning
 from medtune.models.tuning.quantize import quantize_language
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
-from medtune.models.weights.export import MANIFEST, assemble_model, merge_adapters, write_exported
-from medtune.models.weights.loading_options import Loading
-from tests.models.twins import OF_THREE_MODULES, picture
+from medtune.models.volumes.ctvit_code_input import CodesInput
+from medtune.models.volumes.volume_parts import RadFMInput, VolumeInput
+from medtune.models.weights.export import MANIFEST, assemble_model, merge_adapters, volume_input, write_exported
+from medtune.models.weights.loading_options import CODES, Loading
+from medtune.models.weights.proof.prove import (
+    PLAIN,
+    PROOF,
+    TOLERANCES,
+    Apart,
+    Proof,
+    ProofError,
+    apart,
+    refuse_beyond,
+    told_by,
+)
+from tests.models.twins import OF_THREE_MODULES, OF_VOLUMES, cpu_answerer, picture
 
 OPTIONS = ("normal", "benign", "malignant")
 
@@ -56,13 +70,7 @@ def read_back(name: str, folder: Path) -> Assembled:
 
 
 def said(assembled: Assembled) -> list[float]:
-    answerer = LocalAnswerer(
-        assembled,
-        device=torch.device("cpu"),
-        batch_tokens=4096,
-        max_new_tokens=4,
-        precise=nullcontext,
-    )
+    answerer = cpu_answerer(assembled, max_new_tokens=4)
     question = Question("q", "m", "What is it?", OPTIONS, OPTIONS[0], "choice", "p")
     request = Request(question, Prompt(question.text, OPTIONS, OPTIONS[0]), "likelihood", "image")
     (prediction,) = answerer.answer(MediaGroup("m", (MediaRef(Path("m.png")),), (question,)), [request])
@@ -162,3 +170,105 @@ def test_the_manifest_names_the_model(exported: Path) -> None:
     manifest = json.loads((exported / MANIFEST).read_text())
     assert manifest["model"] == "nano_pocket"
     assert set(manifest["provenance"]) == {"vision", "projector", "language"}
+
+
+WITHOUT_WEIGHTS = ("radfm", "m3d_llama2", "m3d_phi3", "ct_chat", "merlin", "pocket_ct", "parts")
+CROPPED = ("nn_radfm", "nn_m3d_llama2", "nn_m3d_phi3", "nn_ct_chat", "nn_merlin")
+
+
+@pytest.mark.parametrize("name", OF_VOLUMES)
+def test_every_twin_reads_volumes_as_its_entry_says(name: str) -> None:
+    found = volume_input(name, 0)
+    assert found is not None
+    assert found == assemble_model(name, 0).transform
+
+
+@pytest.mark.parametrize("name", [*WITHOUT_WEIGHTS, *CROPPED])
+def test_real_models_are_neither_assembled_nor_fetched(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = assemble.zoo_entry(name)
+    variants: list[str | None] = [each for each in entry.variants if each != CODES]
+    for variant in variants or [None]:
+        vision = "resnet3d" if name == "parts" else None
+        found = volume_input(name, 0, Loading(variant=variant, vision=vision))
+        assert isinstance(found, VolumeInput)
+        assert isinstance(found.prepare, CroppedTransform) == (name in CROPPED)
+        assert isinstance(found, RadFMInput) == name.endswith("radfm")
+        if variant is not None:
+            own = entry.variants[variant].transform
+            assert (found.prepare.then if isinstance(found.prepare, CroppedTransform) else found.prepare) == own
+
+
+def test_a_model_of_pictures_reads_no_volumes_as_such() -> None:
+    assert volume_input("nano_qwen25vl", 0) is None
+    assert volume_input("nano_gemma3", 0, Loading(volumes_as="slices")) is None
+
+
+@pytest.mark.parametrize("cropped", [False, True])
+def test_codes_are_those_of_the_run_s_tower(cropped: bool, tmp_path: Path) -> None:
+    name = "nano_nn_ct_chat" if cropped else "nano_ct_chat"
+    coders = []
+    for seed in (0, 1):
+        alone = volume_input(name, seed, Loading(variant=CODES))
+        assembled = assemble_model(name, seed, Loading(variant=CODES))
+        assert isinstance(alone, CodesInput)
+        assert isinstance(assembled.transform, CodesInput)
+        assert (alone.coder.digest, alone.prepare) == (assembled.transform.coder.digest, assembled.transform.prepare)
+        coders.append(alone.coder.digest)
+    assert coders[0] != coders[1]
+    # An exported folder has a tower of its own, here that of another seed.
+    folder = tmp_path / "exported"
+    folder.mkdir()
+    write_exported(assembled, folder, name=name, base_weights=None)
+    exported = volume_input(name, 0, Loading(variant=CODES, weights=str(folder)))
+    assert isinstance(exported, CodesInput)
+    assert exported.coder.digest == coders[1]
+
+
+def test_a_wrong_setting_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"model.variant: no 'publik'.* Did you mean 'public'"):
+        volume_input("ct_chat", 0, Loading(variant="publik"))
+    with pytest.raises(ValueError, match=r"does not take model\.video_frames"):
+        volume_input("merlin", 0, Loading(video_frames=3))
+
+
+NONE, MUCH = Apart(0.0, 0.0), Apart(0.5, 2.0)
+
+
+def proof(*, difference: Apart = NONE, moved: Apart = MUCH) -> Proof:
+    return Proof(4, "made up", "transformers 5", "float32", difference, TOLERANCES["float32"], moved, None)
+
+
+def test_values_that_are_no_numbers_are_infinitely_far_apart() -> None:
+    assert apart([[float("nan")]], [[1.0]]).largest == float("inf")
+    with pytest.raises(ProofError, match="inf at most"):
+        refuse_beyond(proof(difference=apart([[float("nan")]], [[1.0]])))
+
+
+@pytest.mark.parametrize("difference", [Apart(2e-4, 5e-4), Apart(5e-5, 2e-3)])
+def test_beyond_either_tolerance_is_refused(difference: Apart) -> None:
+    refuse_beyond(proof(difference=Apart(5e-5, 5e-4)))
+    with pytest.raises(ProofError, match=r"the export is not the trained model.*Nothing was written"):
+        refuse_beyond(proof(difference=difference))
+
+
+def test_a_proof_that_could_tell_nothing_says_so(tmp_path: Path) -> None:
+    blind = proof(moved=Apart(1e-5, 1e-4))
+    assert "could not tell the trained model from the untrained one" in " ".join(blind.sentences())
+    blind.write(tmp_path)
+    assert json.loads((tmp_path / PROOF).read_text())["tells_trained_from_untrained"] is False
+    assert "could not tell" not in " ".join(proof().sentences())
+
+
+def test_a_reader_that_fails_or_sees_other_tokens_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ProofError, match=r"cannot be read by a fresh process \(status 1\): ValueError: broken"):
+        told_by((sys.executable, "-c", "raise ValueError('broken')"), {}, tmp_path)
+    other = "import sys, json; open(sys.argv[2], 'w').write(json.dumps({'other_ids': 'sample 0: 7 and 8'}))"
+    with pytest.raises(ProofError, match="other tokens than medtune; sample 0: 7 and 8"):
+        told_by((sys.executable, "-c", other), {}, tmp_path)
+
+
+def test_the_plain_reader_knows_nothing_of_medtune() -> None:
+    source = Path(PLAIN[-1]).read_text("utf-8")
+    assert "import medtune" not in source
+    assert "from medtune" not in source
+    assert "-I" in PLAIN

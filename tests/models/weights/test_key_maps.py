@@ -8,12 +8,10 @@ from torch import Tensor, nn
 
 from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
 from medtune.models.towers.merlin_resnet import MerlinResNetConfig
-from medtune.models.weights.keymaps import radfm
-from medtune.models.weights.keymaps.key_map import KeyMap, Rule, load_published, rename, translate
-from medtune.models.weights.keymaps.read_file import at_hand
-from medtune.models.weights.releases import ct_chat_release
+from medtune.models.weights.keymaps.key_map import KeyMap, Rule, at_hand, load_published, rename, translate
+from medtune.models.weights.releases import ct_chat_release, volume_release
 from medtune.models.zoo import volumes
-from tests.models.golden.merlin import CONTRASTIVE, MerlinWithHeads
+from tests.models.golden.towers import CONTRASTIVE, MerlinWithHeads
 
 VIT = KeyMap(
     checkpoint="M3D-CLIP's pretrained_ViT.bin",
@@ -85,7 +83,7 @@ def test_a_file_that_does_not_fit_is_refused_with_names(change: object, said: st
 def test_the_checkpoint_of_another_model_is_refused() -> None:
     model = small_vit()
     file = file_of(model, r"^vision\.vit\.", "")
-    for key_map in (radfm.KEY_MAP, volumes.LAMED, volumes.REPORT, ct_chat_release.CT_CLIP):
+    for key_map in (volume_release.KEY_MAP, volumes.LAMED, volumes.REPORT, ct_chat_release.CT_CLIP):
         with pytest.raises(ValueError, match=f"not {re.escape(key_map.checkpoint)}"):
             load_published(model, at_hand(file), key_map, where="x")
 
@@ -139,4 +137,4 @@ def test_radfm_leaves_out_what_neither_reads_nor_answers() -> None:
         "embedding_layer.cls_head.weight",
         "lang_model.model.layers.39.self_attn.rotary_emb.inv_freq",
     ]
-    assert translate(at_hand(dict.fromkeys(unread, torch.ones(1))), radfm.KEY_MAP, where="x") == {}
+    assert translate(at_hand(dict.fromkeys(unread, torch.ones(1))), volume_release.KEY_MAP, where="x") == {}

@@ -11,13 +11,57 @@ from typing import Any, TextIO
 
 import pytest
 import torch
+from transformers import (
+    AutoModelForCausalLM,
+    GPT2Config,
+    MistralConfig,
+    PreTrainedConfig,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+)
 
 import medtune
 from medtune.models.assemble import zoo_entry
 from medtune.models.local_judge import LocalJudge
+from medtune.models.nano.tokenizer import byte_tokenizer
+from medtune.models.nano.transformers_vlm import text_config
+from medtune.models.weights.assets import AssetError
+from medtune.models.weights.causal_language import context_of
+from medtune.models.weights.export import assemble_model, write_exported
 from medtune.models.weights.loading_options import Loading
-from tests.models.transformers_vlm.asking import saved
-from tests.models.weights.languages import write_language
+from tests.models.answering.test_answering_together import NUM_GROUPS, answers, four_visits
+from tests.models.transformers_vlm.test_parity import saved
+
+TEMPLATE = (
+    "{{ bos_token }}{% for m in messages %}<user>{{ m.role }}: {{ m.content }}<stop>\n{% endfor %}"
+    "{% if add_generation_prompt %}<user>assistant: {% endif %}"
+)
+KINDS = ("qwen2", "gpt2", "mistral")
+
+
+def tokenizer(template: str | None = TEMPLATE) -> PreTrainedTokenizerFast:
+    """Returns a tokenizer of bytes with two control tokens of its own."""
+    found = byte_tokenizer(("<begin>", "<user>", "<stop>"), bos="<begin>", eos="<stop>", pad="<stop>")
+    found.chat_template = template
+    return found
+
+
+def write_language(folder: Path, kind: str) -> Path:
+    """Writes a random model; qwen2 and mistral (with a sliding window) have a chat template, gpt2 has none."""
+    words = tokenizer(None if kind == "gpt2" else TEMPLATE)
+    sizes = text_config(words)
+    configs: dict[str, PreTrainedConfig] = {
+        "qwen2": Qwen2Config(**sizes),
+        "mistral": MistralConfig(**sizes, sliding_window=512),
+        "gpt2": GPT2Config(
+            vocab_size=len(words), n_embd=32, n_layer=2, n_head=4, n_positions=1024, initializer_range=0.2
+        ),
+    }
+    torch.manual_seed(0)
+    AutoModelForCausalLM.from_config(configs[kind]).save_pretrained(folder)
+    words.save_pretrained(folder)
+    return folder
+
 
 CALLS = ("from_pretrained", "from_config", "load_dataset")
 RUNS_NO_CODE = ("PeftModel", "LoraConfig")
@@ -117,3 +161,38 @@ def test_language_models_and_judges_that_want_code_are_refused(tmp_path: Path, s
     with pytest.raises(ValueError, match=r"language: it wants to run code"):
         LocalJudge(str(folder), dtype="float32", max_new_tokens=4, device=torch.device("cpu"))
     assert stdin == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_grouped_answers_are_those_of_each_alone_and_read_back(kind: str, tmp_path: Path) -> None:
+    loading = Loading(language=str(write_language(tmp_path / kind, kind)))
+    assembled = zoo_entry("nano_pocket_ct").assemble(0, loading)
+    assembled.model.eval()
+    assert assembled.provenance["language"] == kind
+    asked = four_visits(tmp_path, kind="volume")
+    alone, together = answers(assembled, asked), answers(assembled, asked, batch_size=NUM_GROUPS)
+    (tmp_path / "out").mkdir()
+    write_exported(assembled, tmp_path / "out", name="nano_pocket_ct", base_weights=None)
+    again = assemble_model("nano_pocket_ct", 1, Loading(weights=str(tmp_path / "out"), language=loading.language))
+    again.model.eval()
+    read = answers(again, asked)
+    for key, one in alone.items():
+        assert one.text == together[key].text == read[key].text
+        if one.option_logprobs:
+            assert one.option_logprobs == pytest.approx(together[key].option_logprobs, abs=1e-4)
+            assert one.option_logprobs == pytest.approx(read[key].option_logprobs, abs=1e-4)
+
+
+def test_a_sliding_window_is_the_context() -> None:
+    assert context_of(MistralConfig(max_position_embeddings=4096, sliding_window=512)) == 512
+    assert context_of(GPT2Config(n_positions=1024)) == 1024
+
+
+def test_what_is_no_language_model_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(AssetError, match="is no local folder"):
+        zoo_entry("nano_pocket_ct").assemble(0, Loading(language=str(tmp_path / "nowhere")))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"empty: no language model that transformers can read"):
+        zoo_entry("nano_pocket_ct").assemble(0, Loading(language=str(tmp_path / "empty")))
+    with pytest.raises(ValueError, match=r"model\.language"):
+        assemble_model("nano_pocket", 0, Loading(language="x"))

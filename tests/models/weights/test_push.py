@@ -15,7 +15,7 @@ from medtune.models.weights.hub import PushError, check_public, check_repo, push
 from medtune.models.weights.proof.prove import PROOF
 
 
-class Hub(BaseHTTPRequestHandler):
+class Receiver(BaseHTTPRequestHandler):
     """Takes a new repository and the files of a commit."""
 
     taken: dict[str, object]
@@ -59,13 +59,13 @@ class Hub(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
-    Hub.taken = {}
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    Receiver.taken = {}
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_port}"
     monkeypatch.setattr(module, "HfApi", lambda: HfApi(endpoint=address, token="hf_test"))
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
-    yield Hub.taken
+    yield Receiver.taken
     server.shutdown()
     server.server_close()
 
@@ -133,7 +133,7 @@ def test_a_refusal_of_the_hub_is_told(proven: Path, hub: dict[str, object], monk
         self.rfile.read(int(self.headers["Content-Length"]))
         self.send_error(403)
 
-    monkeypatch.setattr(Hub, "do_POST", refuse)
-    monkeypatch.setattr(Hub, "do_GET", lambda self: self.send_error(404))
+    monkeypatch.setattr(Receiver, "do_POST", refuse)
+    monkeypatch.setattr(Receiver, "do_GET", lambda self: self.send_error(404))
     with pytest.raises(PushError, match=r"the hub refused ann/model: .*Is the token allowed to write"):
         push(proven, "ann/model", private=False, message="")

@@ -6,8 +6,8 @@ import pytest
 
 from medtune.models.weights.checkpoint import read_about
 from medtune.trainer.commands.cli import main
-from tests.models.parts.encoders import CONVNEXT, VIT, Kind, write_encoder
-from tests.models.weights.languages import write_language
+from tests.models.parts.test_parts import CONVNEXT, VIT, Kind, write_encoder
+from tests.models.weights.test_own_code import write_language
 from tests.trainer.conftest import Capture, Told, json_of
 
 QUICK = ("log.wandb=disabled", "train.max_steps=2", "train.batch_size=2", "eval.conditions=[image,text_only]")

@@ -14,7 +14,7 @@ from medtune.models.weights.loading_options import Loading
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.run_folder import RunFolder
 from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
-from tests.models.transformers_vlm.generic.plain import Plain
+from tests.models.transformers_vlm.generic.test_parity import Plain
 from tests.models.twins import picture
 from tests.trainer.conftest import QUICK, Capture, Nano, Told, json_of, same_weights
 

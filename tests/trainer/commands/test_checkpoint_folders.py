@@ -8,7 +8,7 @@ import pytest
 from medtune.models.nano.transformers_vlm import write_nano
 from medtune.models.zoo.nano_any_size import build_qwen25vl
 from medtune.trainer.commands.cli import main
-from tests.models.weights.hub_cache import FIRST, REPOSITORY, SECOND, write_cache
+from tests.models.weights.hub_stand_in import FIRST, REPOSITORY, SECOND, write_cache
 from tests.trainer.conftest import Capture, Told, json_of
 
 pytestmark = pytest.mark.usefixtures("forked_readers")

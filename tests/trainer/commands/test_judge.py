@@ -20,7 +20,7 @@ from medtune.trainer.commands.cli import main
 from tests.conftest import REPOSITORY
 from tests.examples import write_example
 from tests.models.endpoint.chat_server import KEY, ChatServer, Said, asked_text, completion, failure, serving
-from tests.models.tiny_judge import VERDICT, write_tiny_judge
+from tests.models.test_local_judge import VERDICT, write_tiny_judge
 from tests.trainer.conftest import Capture, Told, json_of
 
 VARIABLE = "MEDTUNE_TEST_KEY"

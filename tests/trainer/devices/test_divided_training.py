@@ -29,7 +29,7 @@ FAMILIES = tuple(
 
 def _same_course(mine: Course, other: Course) -> None:
     assert len(mine.losses) == 3
-    assert mine.losses == pytest.approx(other.losses, abs=2e-6)
+    assert mine.losses == pytest.approx(other.losses, abs=1e-6)
     assert mine.norms == pytest.approx(other.norms, rel=1e-5)
 
 

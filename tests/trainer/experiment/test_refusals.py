@@ -11,7 +11,7 @@ import torch
 
 from medtune.models.assemble import zoo_entry
 from medtune.models.tuning.apply import PartRow, apply_tuning, set_learning
-from medtune.models.tuning.precision import set_types
+from medtune.models.tuning.quantize import set_types
 from medtune.trainer.commands.cli import main
 from medtune.trainer.plan.devices import Devices, parse_devices
 from medtune.trainer.plan.gathered import Divided

@@ -19,7 +19,7 @@ from medtune.data.types import MediaGroup, Prediction, PredictionKey, Prompt, Qu
 from medtune.eval.asking.plan import Visit, prediction_key
 from medtune.eval.predictions.shards import stored_predictions
 from medtune.models.answering import LocalAnswerer
-from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.export import assemble_model
 from medtune.trainer.commands.cli import main
 from medtune.trainer.commands.validate_hours import hours_table

@@ -23,12 +23,11 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled, Model
 from medtune.models.nano import pocket
-from medtune.models.sequence.chatml import ChatML
-from medtune.models.sharding.divide import divide, ranks_mesh
-from medtune.models.sharding.lock_step import InTurns, lock_step
+from medtune.models.sequence.chat_template import ChatML
+from medtune.models.sharding.lock_step import InTurns, divide, lock_step, ranks_mesh
 from medtune.models.sharding.unread import leaving_weights_unread
 from medtune.models.tuning.apply import adapt, recompute_activations, set_learning
-from medtune.models.tuning.precision import precise, set_types
+from medtune.models.tuning.quantize import precise, set_types
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.causal_language import read_language
 from medtune.models.weights.loading_options import DEFAULT, Loading

@@ -16,7 +16,7 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled, Model
 from medtune.models.tuning.apply import adapt, set_learning
 from medtune.models.tuning.plan import Lora, PartTuning, Precision, Tuning
-from medtune.models.tuning.precision import set_types
+from medtune.models.tuning.quantize import set_types
 from medtune.models.weights.checkpoint import trainable_names
 from medtune.models.weights.loading_options import DtypeName, Loading
 from medtune.trainer.devices.ranks import join_ranks

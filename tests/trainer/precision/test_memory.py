@@ -15,11 +15,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from medtune.models.assemble import zoo_entry
-from medtune.models.tuning.apply import adapt, parameters_by_part, set_learning
-from medtune.models.tuning.optimizers import build_optimizer
+from medtune.models.tuning.apply import adapt, build_optimizer, parameters_by_part, set_learning
 from medtune.models.tuning.plan import PartTuning, Precision, Tuning
-from medtune.models.tuning.precision import precise, set_types
-from medtune.models.tuning.quantize import is_quantized, quantize_language
+from medtune.models.tuning.quantize import is_quantized, precise, quantize_language, set_types
 from medtune.trainer.devices.ranks import join_ranks
 from medtune.trainer.experiment import load_model as loading
 from medtune.trainer.experiment.evaluate import LoadedModel

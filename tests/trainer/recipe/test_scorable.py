@@ -21,7 +21,7 @@ from medtune.eval.scoring.score import score_phase
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.endpoint.settings import Endpoint
-from medtune.models.sequence.layout import Sequence as Layout
+from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.apply import apply_tuning

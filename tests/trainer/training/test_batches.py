@@ -23,7 +23,7 @@ from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import PartTuning, Tuning
 from medtune.trainer.training.batches import ROW_TOKENS, MicroBatch, MicroBatches
 from medtune.trainer.training.sampling import Balanced, StepOrder
-from tests.models.tampering import all_seen, leaking, moved
+from tests.models.twins import all_seen, leaking, moved
 
 OPTIONS = ("normal", "benign", "malignant")
 SHARING = (

@@ -18,7 +18,7 @@ from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.media.volumes.formats.stored_volume import read_values
 from medtune.data.prepared.work.claims import claimed
 from medtune.data.prepared.work.work_folder import Share
-from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.volume_cache import WantedVolumes, fill, wanted

@@ -120,7 +120,7 @@ def prepare_share(
         processes: The number of processes.
     """
     check_folders(source, root, out)
-    with work_folder(out, processes=processes, share=share) as work:
+    with work_folder(out, source, processes=processes, share=share) as work:
         table = question_rows.check_table(source.name, read_source(source, root, seed, work.scratch))
         every = units_of(question_rows.limit_patients(table, limit, seed).media, table.draws)
         mine = [unit for number, unit in enumerate(every) if share.holds(number)]

@@ -18,6 +18,7 @@ from medtune.data.prepared.manifest import ENTRIES, MANIFEST, MEDIA_FOLDER
 from medtune.data.prepared.work.claims import WHOLE, Claim, claimed
 from medtune.data.prepared.work.journal import Journal, content_key, content_said, path_said
 from medtune.data.prepared.work.processes import in_processes, start_server
+from medtune.data.raw.source import Source
 from medtune.data.unique_names import unique_mark
 
 
@@ -152,14 +153,14 @@ def work_path(out: Path) -> Path:
 
 
 @contextmanager
-def work_folder(out: Path, *, processes: int = 1, share: Share | None = None) -> Iterator[WorkFolder]:
+def work_folder(out: Path, source: Source, *, processes: int = 1, share: Share | None = None) -> Iterator[WorkFolder]:
     """Yields the folder in which the prepared folder `out` is made; at the end it becomes `out`, unless it is a share.
 
     If anything goes wrong, it is kept when media files are finished, and the next call continues it.
     """
     if processes > 1:
-        # Its imports take as long as a source's reading.
-        start_server(_COPYING)
+        # Its imports take as long as a source's reading; a simulation draws with the module of its source.
+        start_server((*_COPYING, source.read.__module__))
     root = work_path(out)
     name = WHOLE if share is None else f"share-{share.number}-of-{share.of}"
     is_done = False

@@ -11,8 +11,7 @@ from torch import Tensor
 from transformers import Cache, PreTrainedModel
 
 from medtune.models.sequence import visual_placeholders
-from medtune.models.transformers_vlm.family import Family, parts
-from medtune.models.transformers_vlm.wiring import Pixels, Step, Wiring
+from medtune.models.transformers_vlm.family import Family, Pixels, Step, Wiring, parts
 
 
 class TileStates(NamedTuple):

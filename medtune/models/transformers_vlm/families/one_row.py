@@ -8,10 +8,9 @@ from transformers import PreTrainedModel
 
 from medtune.models.placing import placed
 from medtune.models.sequence import glm_vl, qwen_vl, visual_placeholders
-from medtune.models.transformers_vlm.family import Family, language_model, parts
+from medtune.models.transformers_vlm.family import Family, Step, language_model, parts
 from medtune.models.transformers_vlm.media import as_images, as_pairs, as_tiles, as_video
 from medtune.models.transformers_vlm.visual_tokens import VisualTokens, in_sequence, rows_of
-from medtune.models.transformers_vlm.wiring import Step
 
 _TOWER, _PROJECTOR, _NEWLINE = "model.vision_tower", "model.multi_modal_projector", "model.image_newline"
 _IN_MERGER = parts("model.visual", "model.visual.merger")

@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import BatchFeature
 
 from medtune.data.types import Turn
-from medtune.models.sequence.conversation import user_turns
+from medtune.models.sequence.builder import user_turns
 from medtune.models.sequence.processor_template import ANSWER, QUESTION, TODAY
 
 MASK = "assistant_masks"

@@ -18,8 +18,7 @@ from medtune.models.sequence.end_tokens import ended_by
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.generic.conversation import Conversations
 from medtune.models.transformers_vlm.generic.media import GenericTransform, Outputs, processor_outputs
-from medtune.models.transformers_vlm.generic.model import GenericVlm
-from medtune.models.transformers_vlm.generic.module_parts import find_parts
+from medtune.models.transformers_vlm.generic.model import GenericVlm, find_parts
 from medtune.models.transformers_vlm.generic.template import GenericTemplate
 from medtune.models.transformers_vlm.loading import (
     SHARDS,

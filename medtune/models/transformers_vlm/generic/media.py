@@ -8,12 +8,12 @@ import PIL.Image
 import torch
 from torch import Tensor
 
-from medtune.data.media.load import Shape, media_shape
 from medtune.data.media.videos.read import Sampling
 from medtune.data.media.volumes.slices import AxialPictures
-from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, Volume, require_kind
+from medtune.data.types import Image, Media, Video, Volume, require_kind
+from medtune.models.transformers_vlm.family import Pixels
 from medtune.models.transformers_vlm.generic.conversation import Asked, Conversations, Medium, as_image, as_video
-from medtune.models.transformers_vlm.wiring import Pixels
+from medtune.models.transformers_vlm.media import PicturesOrVideo
 
 _TEXT = ("input_ids", "attention_mask", "labels")
 """The processor's outputs that medtune has of its own."""
@@ -159,7 +159,7 @@ def _ids(holder: Any, *names: str) -> frozenset[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class GenericTransform:
+class GenericTransform(PicturesOrVideo):
     """Prepares media with the checkpoint's own processor.
 
     Attributes:
@@ -175,23 +175,6 @@ class GenericTransform:
     video: tuple[str, ...] | None = None
     frames: Sampling | None = None
     volumes: AxialPictures | None = None
-
-    @property
-    def kinds(self) -> tuple[MediaKind, ...]:
-        """The kinds of media that the transform takes: images, and videos and volumes where they are provided for."""
-        more: tuple[tuple[MediaKind, object], ...] = (("video", self.video), ("volume", self.volumes))
-        return ("image", *(kind for kind, taken in more if taken is not None))
-
-    @property
-    def sampling(self) -> Sampling | None:
-        """The rule that chooses the frames of a video; None where the model takes no videos."""
-        return self.frames
-
-    def shape(self, ref: MediaRef) -> Shape | None:
-        """Returns the size of an image, or the frames that are chosen of a video or made of a volume."""
-        if self.volumes is not None and ref.kind == "volume":
-            return self.volumes.frames(ref.path)
-        return media_shape(ref, self.frames)
 
     def __call__(self, media: Media) -> Pixels:
         """Returns the processor's outputs for one image, video or volume."""
@@ -209,7 +192,3 @@ class GenericTransform:
         except (ValueError, RuntimeError) as error:
             raise ValueError(f"{what} of {size[1]} x {size[0]} pixels does not suit the model: {error}") from error
         return {name: made[name] for name in names}
-
-    def stack(self, items: Sequence[Pixels]) -> Sequence[Pixels]:
-        """Returns the items in a tuple; they may differ in shape."""
-        return tuple(items)

@@ -17,7 +17,7 @@ from medtune.data.media.images import Size
 from medtune.data.media.load import Shape
 from medtune.data.media.videos.read import Frames
 from medtune.data.types import Turn
-from medtune.models.sequence.layout import IGNORED, Sequence, Span
+from medtune.models.sequence.builder import IGNORED, Sequence, Span
 from medtune.models.transformers_vlm.generic.conversation import MASK, Asked, Conversations, Medium, as_image, as_video
 
 _Ids = tuple[int, ...]

@@ -3,7 +3,7 @@
 Training then goes on with new adapters, as `model.tuning` says. The merged weights take their place among the
 pretrained ones: they can be held in 4 bits, sharded and exported like these.
 
-Gives the tensors of adapters that older versions of transformers wrote the names that the model has today.
+Tensors of adapters that older versions of transformers wrote get the names that the model has today.
 
 Source: transformers 5.23.0, conversion_mapping.py, which renames a checkpoint's tensors when it is loaded; peft renames
 an adapter's tensors for some of these models only.
@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from medtune.models.contract import Assembled, Model, root_of
-from medtune.models.tuning.adapted_layers import is_adapted
+from medtune.models.tuning.quantize import is_adapted
 from medtune.models.weights.adapters.write import ABOUT, PARTS_FILE, PREFIX, WEIGHTS, merged_layer
 from medtune.models.weights.assets import AssetError
 

@@ -25,7 +25,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from medtune.models.contract import Model
-from medtune.models.tuning.adapted_layers import is_lora
+from medtune.models.tuning.quantize import is_lora
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from medtune.data.media.load import Shape
 from medtune.data.media.videos.read import Frames
 from medtune.data.types import Image, Media, Video, Volume
 from medtune.models.contract import Assembled, Transform
-from medtune.models.sequence.layout import IGNORED
+from medtune.models.sequence.builder import IGNORED
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.processor_template import TODAY
 from medtune.models.sequence.tree import grow
-from medtune.models.tuning.precision import Precise
-from medtune.models.volumes.volume_input import VolumeInput
+from medtune.models.tuning.quantize import Precise
+from medtune.models.volumes.volume_parts import VolumeInput
 
 _QUESTIONS = ("Which plane is shown?", "Is a lesion seen?", "What is the organ?", "Describe the finding.")
 _ANSWERS = ("abdomen", "no", "the left kidney", "a bright spot near the edge")

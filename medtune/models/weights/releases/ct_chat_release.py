@@ -8,13 +8,8 @@
 
 All of them are checked by their names, shapes and sizes before the values of any tensor are read.
 
-The key map of CT-CHAT's non_lora_trainables.bin, which holds the projector.
-
-Source: ibrahimethemhamamci/CT-CHAT@33c9b973.
-
-The key maps of CT-CLIP_v2.pt and of CT-CHAT's clip_visual_encoder.pth, which hold the CTViT tower.
-
-Source: ibrahimethemhamamci/CT-CLIP@a2a155c6; CT-CLIP issues 47 and 48, CT-CHAT issue 5.
+Source of the key maps: ibrahimethemhamamci/CT-CHAT@33c9b973 (the projector) and CT-CLIP@a2a155c6 (the tower); CT-CLIP
+issues 47 and 48, CT-CHAT issue 5.
 """
 
 import re
@@ -35,11 +30,16 @@ from medtune.models.sharding.unread import convert_when_read, forget_conversions
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.causal_language import read_language
-from medtune.models.weights.keymaps.key_map import KeyMap, Rule, check_published, load_published
-from medtune.models.weights.keymaps.read_file import Stored, open_checkpoint
+from medtune.models.weights.keymaps.key_map import (
+    KeyMap,
+    Rule,
+    Stored,
+    check_published,
+    load_published,
+    open_checkpoint,
+)
 from medtune.models.weights.loading_options import Loading
-from medtune.models.weights.releases.release_folder import release_folder, weight_files
-from medtune.models.weights.releases.release_words import Words, system_prompt_of
+from medtune.models.weights.releases.release_folder import Words, release_folder, system_prompt_of, weight_files
 from medtune.models.weights.tokenizer import read_json, read_tokenizer
 
 _PROJECTOR = r"(?:base_model\.model\.)?model\.mm_projector\."

@@ -23,10 +23,10 @@ from medtune.eval.scoring.parse_replies import PER_TOKEN, parse
 from medtune.eval.statistics.calibration import NUM_BINS
 from medtune.models.answering import LocalAnswerer, TargetRead
 from medtune.models.contract import Assembled
-from medtune.models.loaded_ahead import lost_readers_named
+from medtune.models.media_reader import lost_readers_named
 from medtune.models.sharding.lock_step import InTurns, lock_step
 from medtune.models.tuning.plan import Precision
-from medtune.models.tuning.precision import precise
+from medtune.models.tuning.quantize import precise
 from medtune.trainer.recipe.schema import EvalBlock
 from medtune.trainer.training.validation.asked import CLOSED, Asked, VisitBatch
 

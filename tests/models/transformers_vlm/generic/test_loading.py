@@ -7,19 +7,33 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from safetensors.torch import load_file, save_file
+from transformers import (
+    AutoConfig,
+    AutoModelForImageTextToText,
+    Blip2Config,
+    DeepseekVLHybridConfig,
+    FuyuConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedConfig,
+)
 
 from medtune.data.media.images import Size
 from medtune.models.assemble import zoo_entry
-from medtune.models.transformers_vlm.generic.loading import from_checkpoint
-from medtune.models.transformers_vlm.generic.model import GenericVlm
+from medtune.models.contract import root_of
+from medtune.models.transformers_vlm.families import find_family
+from medtune.models.transformers_vlm.generic.loading import from_checkpoint, generic_skeleton
+from medtune.models.transformers_vlm.generic.model import GenericVlm, find_parts
 from medtune.models.transformers_vlm.model import TransformersVlm
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.export import assemble_model
+from medtune.models.weights.hub import kept_weights
 from medtune.models.weights.loading_options import Loading
 from medtune.trainer.recipe.read import read_recipe
-from tests.models.transformers_vlm.asking import saved
-from tests.models.transformers_vlm.generic.checkpoints import chatml, write_checkpoint
+from tests.models.transformers_vlm.generic.checkpoints import BUILDERS, chatml, write_checkpoint
+from tests.models.transformers_vlm.test_parity import saved, whole
+from tests.models.twins import MODELS, OF_TRANSFORMERS, picture, twin
 
 SIZE = Size(90, 60)
 
@@ -179,3 +193,150 @@ def test_weights_that_are_not_whole_are_refused(folder: Path) -> None:
     _edit(folder / "config.json", projector_hidden_size=64)
     with pytest.raises(ValueError, match="cannot read its weights"):
         _read(folder)
+
+
+# By hand: the vision tower, the projector, the language model.
+PARTS = {
+    "lfm2_vl": ("model.vision_tower", "model.multi_modal_projector", "model.language_model lm_head"),
+    "llava_next": ("model.vision_tower", "model.image_newline model.multi_modal_projector",
+                   "model.language_model lm_head"),
+    "mistral3": ("model.vision_tower", "model.multi_modal_projector", "model.language_model lm_head"),
+    "ovis2": ("model.vision_tower", "model.visual_embeddings_table", "model.language_model lm_head"),
+    "gemma4": ("model.vision_tower", "model.embed_vision", "model.language_model lm_head"),
+    "gemma3n": ("model.vision_tower model.audio_tower", "model.embed_vision model.embed_audio",
+                "model.language_model lm_head"),
+    "minicpm_v": ("model.vision_tower", "model.merger", "model.language_model lm_head"),
+    "smolvlm": ("model.vision_model", "model.connector", "model.text_model lm_head"),
+    "idefics3": ("model.vision_model", "model.connector", "model.text_model lm_head"),
+    "deepseek_vl": ("model.vision_model", "model.aligner", "model.language_model lm_head"),
+    "cohere2_vision": ("model.vision_tower", "model.multi_modal_projector", "model.language_model lm_head"),
+}  # fmt: skip
+# Full-size architectures on the meta device: a Q-Former, two towers, a merger inside the tower.
+OTHERS: dict[str, tuple[PreTrainedConfig, tuple[str, str, str]]] = {
+    "blip-2": (Blip2Config(), ("vision_model", "query_tokens qformer language_projection", "language_model")),
+    "deepseek_vl_hybrid": (DeepseekVLHybridConfig(), (
+        "model.high_res_vision_model model.vision_model",
+        "model.high_res_vision_alpha model.high_res_vision_neck model.high_res_vision_proj model.aligner",
+        "model.language_model lm_head",
+    )),
+    "glm4v": (AutoConfig.for_model("glm4v"), ("model.visual", "model.visual.merger", "model.language_model lm_head")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_parts_of_checkpoints_are_those_named_by_hand(name: str) -> None:
+    found = generic_skeleton(BUILDERS[name]().config).part_roots
+    named = dict(zip(("vision", "projector", "language"), PARTS[name], strict=True))
+    assert {part: " ".join(root.removeprefix("whole.") for root in roots) for part, roots in found.items()} == named
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_parts_of_other_layouts_are_those_named_by_hand(name: str) -> None:
+    config, named = OTHERS[name]
+    with torch.device("meta"):
+        found = find_parts(AutoModelForImageTextToText.from_config(config))
+    assert tuple(" ".join(found[part]) for part in ("vision", "projector", "language")) == named
+
+
+@pytest.mark.parametrize(
+    "name", [name if name == "nano_qwen3vl" else pytest.param(name, marks=pytest.mark.slow) for name in OF_TRANSFORMERS]
+)
+def test_parts_of_known_families_are_those_of_their_rows(name: str) -> None:
+    family = MODELS[name].family
+    assert family is not None
+    whole, named = twin(name).model.of_transformers, find_family(family).wiring.roots
+    found = find_parts(whole)
+    for parameter, _ in whole.named_parameters():
+        assert root_of(parameter, found)[0] == root_of(parameter, named)[0], parameter
+
+
+def test_a_model_without_a_tower_is_refused_with_the_top_of_its_modules() -> None:
+    with pytest.raises(ValueError, match=r"(?s)no vision was found in Fuyu.*model.vision_embed_tokens: Linear"):
+        generic_skeleton(FuyuConfig())
+    with pytest.raises(ValueError, match="no language was found in IdeficsForVisionText2Text"):
+        generic_skeleton(AutoConfig.for_model("idefics"))
+
+
+@pytest.fixture
+def qwen_folder(tmp_path: Path) -> Path:
+    return saved("nano_qwen25vl", tmp_path / "checkpoint")
+
+
+def _load(qwen_folder: Path, **settings: object) -> object:
+    return zoo_entry("qwen25vl_7b").assemble(0, Loading(weights=str(qwen_folder), **settings))  # type: ignore[arg-type]
+
+
+def test_local_folder_takes_the_place_of_the_hub(qwen_folder: Path) -> None:
+    loaded = zoo_entry("qwen25vl_7b").assemble(0, Loading(weights=str(qwen_folder)))
+    ours, theirs = whole(loaded).state_dict(), whole(twin("nano_qwen25vl")).state_dict()
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert str(qwen_folder) in loaded.provenance["language"]
+    assert kept_weights(str(qwen_folder)) == qwen_folder
+
+
+def test_the_plan_of_a_folder_has_the_sizes_of_its_own_config(qwen_folder: Path) -> None:
+    """Else `validate` would ask for the memory of 8.29 billion parameters for a model of another size."""
+    entry = zoo_entry("qwen25vl_7b")
+    planned = {name: p.shape for name, p in entry.skeleton(Loading(weights=str(qwen_folder))).named_parameters()}
+    assert planned == {name: p.shape for name, p in twin("nano_qwen25vl").model.named_parameters()}
+    (qwen_folder / "config.json").unlink()
+    published = entry.skeleton(Loading(weights=str(qwen_folder)))
+    assert 8.2e9 < sum(p.numel() for p in published.parameters()) < 8.4e9
+
+
+def test_type_and_image_size_are_those_of_the_recipe(qwen_folder: Path) -> None:
+    loaded = zoo_entry("qwen25vl_7b").assemble(
+        0, Loading(weights=str(qwen_folder), dtype="bfloat16", image_max_pixels=3200)
+    )
+    assert {p.dtype for p in loaded.model.parameters()} == {torch.bfloat16}
+    assert loaded.transform(picture(width=300, height=300))["image_grid_thw"].prod() == 16
+
+
+def test_one_size_models_refuse_another(tmp_path: Path) -> None:
+    where = saved("nano_mllama", tmp_path / "checkpoint")
+    with pytest.raises(ValueError, match="scales every image to its own size"):
+        zoo_entry("llama32_11b_vision").assemble(0, Loading(weights=str(where), image_max_pixels=9999))
+
+
+def test_folder_of_another_family_is_refused(tmp_path: Path) -> None:
+    where = saved("nano_mllama", tmp_path / "checkpoint")
+    with pytest.raises(ValueError, match="a model of type 'mllama'; wanted qwen2_vl or qwen2_5_vl"):
+        _load(where)
+
+
+def test_folder_without_a_processor_is_refused(qwen_folder: Path) -> None:
+    for file in qwen_folder.glob("*processor*"):
+        file.unlink()
+    with pytest.raises(ValueError, match=r"processor"):
+        _load(qwen_folder)
+
+
+def test_missing_and_unknown_tensors_are_refused(qwen_folder: Path) -> None:
+    """transformers itself would fill missing weights with random numbers and only warn."""
+    path = qwen_folder / "model.safetensors"
+    tensors = load_file(path)
+    name = next(n for n in tensors if n.endswith("q_proj.weight"))
+    save_file({("other" if n == name else n): t for n, t in tensors.items()}, path, metadata={"format": "pt"})
+    with pytest.raises(ValueError, match="1 missing keys"):
+        _load(qwen_folder)
+
+
+def test_folder_without_weights_is_refused(qwen_folder: Path) -> None:
+    (qwen_folder / "model.safetensors").unlink()
+    assert kept_weights(str(qwen_folder)) is None
+    with pytest.raises(ValueError, match=r"cannot read its weights"):
+        _load(qwen_folder)
+
+
+def test_hub_out_of_reach_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(AssetError, match=r"Qwen/Qwen2.5-VL-7B-Instruct: configuration neither kept here"):
+        zoo_entry("qwen25vl_7b").assemble(0)
+
+
+def test_chat_template_of_the_folder_is_used(qwen_folder: Path) -> None:
+    path = qwen_folder / "chat_template.jinja"
+    path.write_text(path.read_text().replace("helpful", "terse"))
+    loaded = zoo_entry("qwen25vl_7b").assemble(0, Loading(weights=str(qwen_folder)))
+    assert "terse" in loaded.family.decode(loaded.family.layout("Q", None, shapes=()).ids)
+    assert json.loads((qwen_folder / "config.json").read_text())["model_type"] == "qwen2_5_vl"

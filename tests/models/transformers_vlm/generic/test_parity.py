@@ -3,22 +3,85 @@
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import PIL.Image
 import pytest
 import torch
+from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from medtune.data.types import Image, Turn
 from medtune.models.contract import Assembled
-from medtune.models.sequence.layout import Sequence
-from medtune.models.sequence.packing import PackedRows, Shown, pack
-from medtune.models.sequence.prompts import pad_left
+from medtune.models.sequence.builder import Sequence
+from medtune.models.sequence.packing import PackedRows, Shown, pack, pad_left
 from medtune.models.sequence.tree import grow
+from medtune.models.transformers_vlm.generic.conversation import Conversations
 from medtune.models.transformers_vlm.generic.loading import from_checkpoint
+from medtune.models.transformers_vlm.generic.media import processor_outputs
+from medtune.models.transformers_vlm.generic.model import GenericVlm
 from medtune.models.weights.loading_options import Loading
 from tests.models.transformers_vlm.generic.checkpoints import BUILDERS, write_checkpoint
-from tests.models.transformers_vlm.generic.plain import Plain
 from tests.models.twins import picture, size_of
+
+
+class Plain:
+    """The processor and the model of a folder.
+
+    Args:
+        folder: The checkpoint.
+        answers_as_text: Whether the chat template takes the assistant's turn as text instead of a list of parts.
+    """
+
+    def __init__(self, folder: Path, *, answers_as_text: bool = False) -> None:
+        self.processor: Any = AutoProcessor.from_pretrained(folder)
+        self.model: Any = AutoModelForImageTextToText.from_pretrained(folder).eval()
+        self._answers_as_text = answers_as_text
+
+    def told(self, turns: list[tuple[str, Any]], images: list[np.ndarray], *, open_ended: bool) -> Any:
+        """Returns the processor's outputs for a conversation; its images stand in front of the first turn."""
+        shown = [{"type": "image", "image": PIL.Image.fromarray(pixels_HWC)} for pixels_HWC in images]
+        written = []
+        for number, (role, text) in enumerate(turns):
+            parts: Any = [*(shown if number == 0 else []), {"type": "text", "text": text}]
+            written.append({"role": role, "content": text if role == "assistant" and self._answers_as_text else parts})
+        return self.processor.apply_chat_template(
+            written, tokenize=True, return_dict=True, return_tensors="pt", add_generation_prompt=open_ended
+        )
+
+    def inputs(self, pixels_HWC: np.ndarray | None, question: str, answer: str | None = None) -> Any:
+        """Returns the processor's outputs for a question about an image, or about none."""
+        shown = [] if pixels_HWC is None else [{"type": "image", "image": PIL.Image.fromarray(pixels_HWC)}]
+        turns: list[dict[str, Any]] = [{"role": "user", "content": [*shown, {"type": "text", "text": question}]}]
+        if answer is not None:
+            content: Any = answer if self._answers_as_text else [{"type": "text", "text": answer}]
+            turns.append({"role": "assistant", "content": content})
+        return self.processor.apply_chat_template(
+            turns, tokenize=True, return_dict=True, return_tensors="pt", add_generation_prompt=answer is None
+        )
+
+    @torch.no_grad()
+    def logprobs(self, pixels_HWC: np.ndarray | None, question: str, answer: str, *, end: int) -> list[float]:
+        """Returns the log-probability of each token of an answer up to its end token."""
+        context = self.inputs(pixels_HWC, question)["input_ids"].shape[1]
+        inputs = self.inputs(pixels_HWC, question, answer)
+        ids = inputs["input_ids"][0].tolist()
+        if end not in ids[context:]:
+            # The template ends the turn with a blank instead of a token; the end is then read in its place.
+            ids[-1] = end
+            inputs["input_ids"] = torch.tensor([ids])
+        stop = ids.index(end, context)
+        logits_LV = self.model(**inputs).logits[0].float().log_softmax(-1)
+        return [float(logits_LV[place - 1, ids[place]]) for place in range(context, stop + 1)]
+
+    def reply(self, pixels_HWC: np.ndarray | None, question: str, *, new_tokens: int, ends: list[int]) -> list[int]:
+        """Returns the greedy reply, up to its end."""
+        inputs = self.inputs(pixels_HWC, question)
+        said = self.model.generate(
+            **inputs, max_new_tokens=new_tokens, do_sample=False, eos_token_id=ends, pad_token_id=ends[0]
+        )
+        return said[0, inputs["input_ids"].shape[1] :].tolist()  # type: ignore[no-any-return]
+
 
 QUESTION, OPTIONS = "Which plane?", ("head", "abdomen")
 # Two images of one size are read together; the others have other numbers of tiles or patches.
@@ -182,3 +245,49 @@ def test_two_images_and_two_turns_equal_a_plain_conversation_or_are_refused(name
     # The control: other images of the same sizes.
     others = [picture(7, width=33, height=100), picture(8, width=56, height=56)]
     assert ours(others) != pytest.approx(wanted, abs=0.01)
+
+
+JOINED = (picture(0), picture(1), picture(2))
+
+
+@cache
+def _read(name: str) -> Assembled:
+    with tempfile.TemporaryDirectory() as folder:
+        write_checkpoint(name, Path(folder))
+        return from_checkpoint(folder, Loading(weights=folder))
+
+
+def _logprobs(assembled: Assembled, axes: dict[str, int]) -> torch.Tensor:
+    """Returns the log-probabilities of one answer about three images of one size, with their outputs joined so."""
+    whole = assembled.model.of_transformers
+    assert isinstance(assembled.model, GenericVlm)
+    model = GenericVlm(whole, assembled.model._by_token, assembled.model._joins, axes).eval()
+    layout = assembled.family.layout("Which plane?", "head", shapes=[size_of(JOINED[0])])
+    rows = pack([[Shown(grow([layout], [n]), n)] for n in range(len(JOINED))], pad_id=assembled.family.pad_id)
+    with torch.no_grad():
+        read = model(rows, model.encode(assembled.transform.stack([assembled.transform(each) for each in JOINED])))
+    ordered_T: torch.Tensor = read.logprobs_T[torch.argsort(read.sequence_T, stable=True)]
+    return ordered_T
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_the_axis_is_found_out(name: str) -> None:
+    nano = BUILDERS[name]()
+    outputs = processor_outputs(Conversations(nano.processor), nano.processor, nano.config)
+    last = {"pixel_values": 3, "pixel_values_videos": 3} if name == "minicpm_v" else {}
+    assert outputs.axes == {each: last.get(each, 0) for each in (*outputs.image, *(outputs.video or ()))}
+
+
+@pytest.mark.parametrize("name", ["lfm2_vl", "minicpm_v"])
+def test_media_that_are_not_joined_are_read_one_by_one_with_the_same_result(name: str) -> None:
+    assembled = _read(name)
+    assert isinstance(assembled.model, GenericVlm)
+    joined = _logprobs(assembled, dict(assembled.model._axes))
+    assert torch.allclose(_logprobs(assembled, {}), joined, atol=2e-4)
+    # The images are told apart, so that the comparison says something.
+    assert joined.reshape(len(JOINED), -1).std(dim=0).max() > 0.01
+
+
+def test_joining_along_another_axis_fails() -> None:
+    with pytest.raises((RuntimeError, ValueError, IndexError)):
+        _logprobs(_read("minicpm_v"), {"pixel_values": 0, "target_sizes": 0})

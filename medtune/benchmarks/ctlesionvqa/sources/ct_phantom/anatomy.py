@@ -5,6 +5,7 @@ A position is given in millimetres from the grid's centre towards the patient's 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -40,7 +41,7 @@ _SHIFT_MM = 3.0
 _LOOPS = 14
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Patient:
     """A simulated patient, and the scanner and contrast phase of the scan.
 
@@ -50,8 +51,7 @@ class Patient:
         maker: The manufacturer of the scanner.
         phase: The contrast phase.
         organs: Each organ on the grid, by name.
-        parts: The parts of an organ on the grid, by organ and part: segments of the liver, thirds of pancreas and
-            colon.
+        thirds: The thirds of pancreas and colon on the grid, by organ and third.
         hu: The brightness of each organ in HU.
         surroundings: The structures around the organs with their brightness in HU, in the order of drawing.
         body_radii_mm: The half axes of the body's axial outline, from side to side and from front to back.
@@ -62,10 +62,19 @@ class Patient:
     maker: str
     phase: Phase
     organs: Mapping[str, Depth]
-    parts: Mapping[str, Mapping[str, Depth]]
+    thirds: Mapping[str, Mapping[str, Depth]]
     hu: Mapping[str, float]
     surroundings: tuple[tuple[Solid, float], ...]
     body_radii_mm: tuple[float, float]
+
+    @cached_property
+    def segments(self) -> Mapping[str, Depth]:
+        """The segments of the liver on the grid, which only a scan or a lesion in the liver needs."""
+        return _segments(self.organs["liver"])
+
+    def parts(self, organ: str) -> Mapping[str, Depth]:
+        """Returns the parts of liver, pancreas or colon on the grid, by name."""
+        return self.segments if organ == "liver" else self.thirds[organ]
 
 
 def draw_patient(rng: np.random.Generator) -> Patient:
@@ -93,11 +102,11 @@ def draw_patient(rng: np.random.Generator) -> Patient:
         "kidney_right": place.drawn([place.ball((-66, 56, -20), (28, 29, 53))]),
     }
     shared = {"pancreas": place.shift(), "colon": place.shift()}
-    parts = {
-        organ: {name: place.drawn(solids, shared[organ]) for name, solids in thirds.items()}
-        for organ, thirds in (("pancreas", pancreas), ("colon", colon))
+    thirds = {
+        organ: {name: place.drawn(solids, shared[organ]) for name, solids in third.items()}
+        for organ, third in (("pancreas", pancreas), ("colon", colon))
     }
-    organs |= {organ: union(list(thirds.values())) for organ, thirds in parts.items()}
+    organs |= {organ: union(list(third.values())) for organ, third in thirds.items()}
     hu = {name: value + float(rng.normal(0, _HU_SD)) for name, value in _HU[phase].items()}
     hu |= {"kidney_left": hu["kidney"], "kidney_right": hu["kidney"]}
     body = (168 * size * float(rng.normal(1, 0.03)), 122 * size * float(rng.normal(1, 0.03)))
@@ -107,7 +116,7 @@ def draw_patient(rng: np.random.Generator) -> Patient:
         maker=maker,
         phase=phase,
         organs=organs,
-        parts=parts | {"liver": _segments(organs["liver"])},
+        thirds=thirds,
         hu=hu,
         surroundings=_surroundings(place, hu["vessel"]),
         body_radii_mm=body,

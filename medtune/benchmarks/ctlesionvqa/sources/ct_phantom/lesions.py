@@ -6,6 +6,7 @@ spread evenly over their ranges.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Literal, TypeVar
 
@@ -69,7 +70,7 @@ class Finding:
 Findings = Mapping[Site, Finding | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lesion:
     """One lesion in the grid.
 
@@ -77,7 +78,6 @@ class Lesion:
         site: The organ.
         place: The part of the organ.
         solid: The shape of the lesion.
-        drawn: The shape on the voxel grid.
         hu: The brightness of the lesion in HU.
         contrast_hu: The absolute difference in brightness from the organ, in HU.
         is_bright: Whether the lesion is brighter than the organ.
@@ -86,10 +86,14 @@ class Lesion:
     site: Site
     place: str
     solid: Ball
-    drawn: Depth
     hu: float
     contrast_hu: float
     is_bright: bool
+
+    @cached_property
+    def drawn(self) -> Depth:
+        """The shape on the voxel grid, which a process that draws no scan does not need."""
+        return counted(self.solid)
 
     @property
     def kind(self) -> Literal["cyst", "tumor"] | None:
@@ -169,7 +173,7 @@ def _placed(
     rng: np.random.Generator,
 ) -> Lesion | None:
     organ = f"kidney_{place}" if site == "kidney" else site
-    room = patient.organs[organ] if site == "kidney" else patient.parts[site][place]
+    room = patient.organs[organ] if site == "kidney" else patient.parts(site)[place]
     inside = room.depth_IJK.copy()
     for other in others:
         reach = max(other.solid.radii_mm) + diameter_mm / 2 + _GAP_MM
@@ -188,7 +192,7 @@ def _placed(
         radii[0], radii[1] = radii[1], radii[0]
     solid = Ball((i, j, k), (radii[0], radii[1], radii[2]))
     hu = patient.hu[organ] + (finding.contrast_hu if finding.is_bright else -finding.contrast_hu)
-    return Lesion(site, place, solid, counted(solid), hu, finding.contrast_hu, finding.is_bright)
+    return Lesion(site, place, solid, hu, finding.contrast_hu, finding.is_bright)
 
 
 def _distance_mm(centre: Point, block: Block) -> Floats:

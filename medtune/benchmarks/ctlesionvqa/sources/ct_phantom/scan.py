@@ -47,9 +47,9 @@ def scan(patient: Patient, lesions: Sequence[Lesion], rng: np.random.Generator) 
         for earlier in masks.values():
             earlier &= ~inside
         masks[organ] = inside
-    for name, part in patient.parts["liver"].items():
+    for name, part in patient.segments.items():
         masks[f"liver_{name.replace(' ', '_')}"] = _mask(part) & masks["liver"]
-    for name, part in patient.parts["pancreas"].items():
+    for name, part in patient.thirds["pancreas"].items():
         masks[f"pancreas_{name}"] = _mask(part) & masks["pancreas"]
     for lesion in lesions:
         _draw(hu_IJK, lesion.drawn, lesion.hu)

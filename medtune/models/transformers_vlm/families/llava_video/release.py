@@ -18,12 +18,17 @@ from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.families.llava_video.model import LlavaVideoConfig, build_processor
 from medtune.models.transformers_vlm.loading import pretrained, put_together, refuse_pixel_limits
 from medtune.models.weights.hub import described
-from medtune.models.weights.keymaps.key_map import check_published, load_published, translate
+from medtune.models.weights.keymaps.key_map import check_published, load_published, open_checkpoint, translate
 from medtune.models.weights.keymaps.llava_video import KEY_MAP
-from medtune.models.weights.keymaps.read_file import open_checkpoint
 from medtune.models.weights.loading_options import Loading
-from medtune.models.weights.releases.release_folder import INDEX, SMALL, release_folder, weight_files
-from medtune.models.weights.releases.release_words import Words, time_sentence_of
+from medtune.models.weights.releases.release_folder import (
+    INDEX,
+    SMALL,
+    Words,
+    release_folder,
+    time_sentence_of,
+    weight_files,
+)
 from medtune.models.weights.tokenizer import read_json, read_tokenizer
 
 SO400M: Mapping[str, Any] = {
