@@ -12,7 +12,7 @@ from medtune.data.prepared.work.processes import usable_cores
 from medtune.data.prepared.work.work_folder import Share
 from medtune.data.prepared.write import prepare
 from medtune.trainer.recipe.read import read_recipe
-from medtune.trainer.volume_cache.fill import fill, wanted
+from medtune.trainer.volume_cache import fill, wanted
 
 NUM_SCANS, PROCESSES, TARGET = 24, 2, 1.7
 RECIPE, MODEL = "nano_ct_lora", "nano_radfm"

@@ -11,8 +11,7 @@ LIBRARIES = (
 )  # fmt: skip
 OWN = (
     "eval.comparing.gain", "eval.report.write", "models.nano.pocket", "models.nano.transformers_vlm",
-    "models.towers.timm_tower", "models.weights.export", "trainer.commands.recipes.eval",
-    "trainer.commands.recipes.run", "trainer.commands.recipes.train", "trainer.doctor.first_run",
+    "models.towers.timm_tower", "models.weights.export", "trainer.commands.start", "trainer.doctor",
     "trainer.experiment.evaluate", "trainer.experiment.run", "trainer.training.fit",
 )  # fmt: skip
 

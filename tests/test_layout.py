@@ -37,7 +37,7 @@ def test_a_run_imports_no_bare_room_and_nothing_that_it_does_not_use() -> None:
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({UNUSED!r})); "
         "import medtune.trainer.experiment.run, medtune.trainer.training.fit; "
-        "import medtune.trainer.commands.recipes.validate, medtune.trainer.commands.files.score; "
+        "import medtune.trainer.commands.validate, medtune.trainer.commands.score; "
         "from medtune.models.assemble import zoo_entry; zoo_entry('nano_pocket').assemble(0); "
         f"print([name for name in {ROOMS!r} if name in sys.modules])"
     )

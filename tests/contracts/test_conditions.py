@@ -123,12 +123,7 @@ def test_a_model_in_this_process(kind: MediaKind, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(model, "encode", encode)
     monkeypatch.setattr(model, "reply", reply)
     answerer = LocalAnswerer(
-        assembled,
-        device=torch.device("cpu"),
-        batch_tokens=4096,
-        max_new_tokens=4,
-        precise=nullcontext,
-        temperature=1.0,
+        assembled, device=torch.device("cpu"), batch_tokens=4096, max_new_tokens=4, precise=nullcontext, temperature=1.0
     )
     found = evaluate(
         answerer, groups, BUSI, answer_format="text", out_dir=tmp_path / "out", readings=["generation"],

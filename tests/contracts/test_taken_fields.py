@@ -8,7 +8,7 @@ import pytest
 
 from medtune.models.weights.export import assemble_model
 from medtune.models.weights.loading_options import DEFAULT, Loading
-from medtune.trainer.commands.recipes.validate import validate
+from medtune.trainer.commands.validate import validate
 from medtune.trainer.recipe.read import read_recipe
 from tests.models.twins import EVERY_TWIN, MODELS
 

@@ -1,17 +1,22 @@
 """Fixtures that make runs of a tiny random model."""
 
 import csv
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from medtune.trainer.commands.cli import main
+from medtune.trainer.experiment.run_folder import RunFolder
 from tests.forked_readers import forked_readers
 from tests.ranks import Forked, medtune_forked
 
@@ -56,6 +61,17 @@ class Nano:
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
+    def stopped(self, step: int, number: int, command: str, out: Path, *overrides: str) -> tuple[int, str]:
+        """Sends a signal to a command once a step is saved; returns its status and output. Two devices are launched."""
+        begin = self.launched if "train.devices=2" in overrides else self.process
+        process, deadline = begin(command, out, *overrides), time.monotonic() + 300
+        while RunFolder(out).saved_step() < step and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.01)
+        os.killpg(process.pid, number)
+        output, _ = process.communicate(timeout=300)
+        assert process.returncode is not None
+        return process.returncode, output
+
     def finished(self, command: str, out: Path, *overrides: str, extra: tuple[str, ...] = ()) -> None:
         """Runs the command in a forked process, and each of its ranks in one too; in new ones where there is a GPU."""
         if not torch.cuda.is_available():
@@ -71,8 +87,30 @@ def nano(prepared_tiny: Path) -> Nano:
     return Nano(prepared_tiny)
 
 
+Capture = pytest.CaptureFixture[str]
+Curve = Callable[[Path, str], list[float]]
+
+
+def json_of(path: Path) -> Any:
+    """Returns the content of a JSON file."""
+    return json.loads(path.read_text("utf-8"))
+
+
+def weights_apart(one: Path, other: Path, name: str = "last") -> float:
+    """Returns the largest difference between the weights of two runs, which have to be of the same parameters."""
+    mine, theirs = (load_file(run / "checkpoints" / f"{name}.safetensors") for run in (one, other))
+    assert mine.keys() == theirs.keys()
+    return max(float((mine[each] - theirs[each]).abs().max()) for each in mine)
+
+
+def same_weights(one: Path, other: Path, name: str = "last") -> bool:
+    """Returns whether the weights of two runs are equal to the bit."""
+    mine, theirs = (load_file(run / "checkpoints" / f"{name}.safetensors") for run in (one, other))
+    return mine.keys() == theirs.keys() and all(torch.equal(mine[each], theirs[each]) for each in mine)
+
+
 @pytest.fixture
-def curve() -> Callable[[Path, str], list[float]]:
+def curve() -> Curve:
     """Returns one column of a run's metrics.csv."""
 
     def read(run: Path, name: str) -> list[float]:
@@ -80,3 +118,28 @@ def curve() -> Callable[[Path, str], list[float]]:
             return [float(row[name]) for row in csv.DictReader(file) if row.get(name)]
 
     return read
+
+
+Told = Callable[[int], str]
+
+
+@pytest.fixture
+def refused(capsys: Capture) -> Told:
+    """Takes the exit status of a command that has to be 1, and returns what it said on stderr."""
+
+    def told(status: int) -> str:
+        assert status == 1
+        return capsys.readouterr().err
+
+    return told
+
+
+@pytest.fixture
+def shown(capsys: Capture) -> Told:
+    """Takes the exit status of a command that has to be 0, and returns what it printed."""
+
+    def told(status: int) -> str:
+        assert status == 0
+        return capsys.readouterr().out
+
+    return told

@@ -1,8 +1,16 @@
 """The arguments that several commands share, and the types of values that an argument may have."""
 
 import argparse
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+Commands = Mapping[
+    str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace, Sequence[str]], int]]
+]
+"""For the name of each command of a module, the function that adds its arguments, and the one that runs it.
+
+That takes the parsed arguments and all arguments as given, and returns the exit status.
+"""
 ACCEPT_CHANGED_DATA = "--accept-changed-data"
 
 

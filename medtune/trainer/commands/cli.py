@@ -7,12 +7,13 @@ import argparse
 import errno
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
 from medtune.data.plugins import name_folders
+from medtune.trainer.commands.arguments import Commands
 from medtune.trainer.launch.stop import INTERRUPTED
 from medtune.version import __version__
 
@@ -20,49 +21,32 @@ FAILED = 1
 
 
 class Command(NamedTuple):
-    """One command of the table.
-
-    Attributes:
-        module: The module below `medtune.trainer.commands` that defines `add_arguments` and `command`.
-        help: One line that says what the command does.
-    """
+    """One command: the module below `medtune.trainer.commands` whose COMMANDS has it, and what it does in a line."""
 
     module: str
     help: str
 
 
-class CommandModule(Protocol):
-    """The two functions that the module of a command defines."""
-
-    @property
-    def add_arguments(self) -> Callable[[argparse.ArgumentParser], None]:
-        """Adds the command's arguments to its parser."""
-
-    @property
-    def command(self) -> Callable[[argparse.Namespace, Sequence[str]], int]:
-        """Runs the command and returns its exit status; takes the parsed arguments and all arguments as given."""
-
-
 COMMANDS = {
-    "list": Command("extensions.list", "lists the recipes, models, benchmarks, metrics and so on that there are"),
-    "check": Command("extensions.check", "runs the contract tests on a folder with extensions of your own"),
-    "show": Command("recipes.show", "prints a recipe with every value resolved, or the fields that recipes have"),
-    "init": Command("files.init", "writes a first recipe for your own questions and says the next three commands"),
-    "prepare": Command("files.prepare", "turns raw files into a prepared folder with patient-level splits"),
-    "prompts": Command("files.prompts", "writes a benchmark's official prompts into a YAML file, from its plain texts"),
-    "validate": Command("recipes.validate", "checks a recipe before a run: its fields, files, labels and memory"),
-    "doctor": Command("recipes.doctor", "proves a recipe's checkpoint here against plain transformers and peft"),
-    "run": Command("recipes.run", "evaluates, trains, evaluates in the same way again, and prints the gain"),
-    "train": Command("recipes.train", "trains a model without evaluating it before and after"),
-    "eval": Command("recipes.eval", "evaluates the recipe's model, or its model.checkpoint, without training"),
-    "score": Command("files.score", "scores predictions that any tool wrote"),
-    "compare": Command("runs.compare", "compares two runs, or a run and a file of predictions, question by question"),
-    "report": Command("runs.report", "writes report.html and report.md of a run, or one table of several runs"),
-    "judge": Command("runs.judge", "lets a language model judge free answers, and scores them accordingly"),
-    "audit": Command("runs.audit", "looks for other explanations of a score, in a run or in a benchmark"),
-    "power": Command("runs.power", "says how many patients it takes to detect a gain"),
-    "export": Command("runs.export", "writes a run's model, with its adapters merged, into a folder of its own"),
-    "chat": Command("runs.chat", "puts free questions to a run's model; for research alone"),
+    "list": Command("extensions", "lists the recipes, models, benchmarks, metrics and so on that there are"),
+    "check": Command("extensions", "runs the contract tests on a folder with extensions of your own"),
+    "show": Command("show", "prints a recipe with every value resolved, or the fields that recipes have"),
+    "init": Command("own_data", "writes a first recipe for your own questions and says the next three commands"),
+    "prepare": Command("prepare", "turns raw files into a prepared folder with patient-level splits"),
+    "prompts": Command("own_data", "writes a benchmark's official prompts into a YAML file, from its plain texts"),
+    "validate": Command("validate", "checks a recipe before a run: its fields, files, labels and memory"),
+    "doctor": Command("start", "proves a recipe's checkpoint here against plain transformers and peft"),
+    "run": Command("start", "evaluates, trains, evaluates in the same way again, and prints the gain"),
+    "train": Command("start", "trains a model without evaluating it before and after"),
+    "eval": Command("start", "evaluates the recipe's model, or its model.checkpoint, without training"),
+    "score": Command("score", "scores predictions that any tool wrote"),
+    "compare": Command("compare", "compares two runs, or a run and a file of predictions, question by question"),
+    "report": Command("audit", "writes report.html and report.md of a run, or one table of several runs"),
+    "judge": Command("judge", "lets a language model judge free answers, and scores them accordingly"),
+    "audit": Command("audit", "looks for other explanations of a score, in a run or in a benchmark"),
+    "power": Command("compare", "says how many patients it takes to detect a gain"),
+    "export": Command("export", "writes a run's model, with its adapters merged, into a folder of its own"),
+    "chat": Command("export", "puts free questions to a run's model; for research alone"),
 }
 
 
@@ -111,11 +95,11 @@ def parser(names: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
         # A shortened argument would be passed on to jobs and ranks, which are given the arguments without whole names.
         command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False)
         if name in names:
-            # The type is not known, because the module is imported by name. A test checks that each module of the table
-            # has both functions.
-            module = cast("CommandModule", import_module(f"medtune.trainer.commands.{module_name}"))
-            module.add_arguments(command)
-            command.set_defaults(command=module.command)
+            # The type is not known, because the module is imported by name.
+            commands_of = cast("Commands", import_module(f"medtune.trainer.commands.{module_name}").COMMANDS)
+            add_arguments, run = commands_of[name]
+            add_arguments(command)
+            command.set_defaults(command=run)
     return whole
 
 

@@ -1,5 +1,1 @@
-"""Contracts: the checks that every extension of a kind has to pass, with one module for each kind.
-
-`medtune check FOLDER` runs them over a plugin, and tests/contracts runs the same functions over medtune's own
-extensions.
-"""
+"""The checks that every extension has to pass; `medtune check` and tests/contracts run them."""

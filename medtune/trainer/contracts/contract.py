@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Generic, Protocol, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from medtune.data.catalog import Kind
 
@@ -16,12 +16,8 @@ The name of the function states the requirement, for instance `answers_are_among
 """
 
 
-class Broken(Protocol):
-    """A function that finds the faults of an extension."""
-
-    def __call__(self, name: str, /) -> Iterator[str]:
-        """Yields one sentence for each fault of the extension `name`; none if it keeps the contract."""
-        ...
+_MODULES = {"benchmarks": "of_data", "sources": "of_data", "metrics": "of_recipes", "recipes": "of_recipes"}
+"""The modules of this folder with the contracts of kinds, each under the kind's name in capitals; others: of_models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +42,10 @@ class Contract(Generic[T]):
             yield f"it cannot be opened: {_text(error)}"
 
 
-def contract_of(kind: Kind) -> Broken:
-    """Returns the function that finds the faults of an extension of a kind.
-
-    It belongs to the `CONTRACT` of the module in this folder that has the name of the kind.
-    """
-    module = import_module(f"{__package__}.{kind.name}")
-    return cast("Contract[object]", module.CONTRACT).broken
+def contract_of(kind: Kind) -> Callable[[str], Iterator[str]]:
+    """Returns the function that finds the faults of an extension of a kind."""
+    module = import_module(f"{__package__}.{_MODULES.get(kind.name, 'of_models')}")
+    return cast("Contract[object]", getattr(module, kind.name.upper())).broken
 
 
 def _said(check: Check[T], subject: T) -> Iterator[str]:

@@ -1,12 +1,8 @@
-"""DeepSpeed's ZeRO with float32 weights under torch.autocast, on GPUs or CPUs.
+"""DeepSpeed's ZeRO with float32 weights under torch.autocast, on GPUs or CPUs; ZeRO-3 gathers its parts in turns.
 
 All strategies compute alike: what learns is float32 and so are its gradients and moments, and the forward pass runs
-under torch.autocast. Left to itself, Lightning switches DeepSpeed to a mixed precision of its own instead, in which the
-whole model is converted to 16 bits and only DeepSpeed's optimizer holds float32 copies, which no checkpoint gets.
-
-Tried with lightning 2.6.6 and deepspeed 0.19.8 in two gloo processes.
-
-The divided parts of a model under ZeRO-3, gathered in turns.
+under torch.autocast. Left to itself, Lightning lets DeepSpeed convert the whole model to 16 bits instead; only its
+optimizer then holds float32 copies, which no checkpoint gets. Tried with lightning 2.6.6 in two gloo processes.
 
 Source: deepspeed 0.19.8, deepspeed/runtime/zero/parameter_offload.py (the hooks that call the coordinator) and
 partitioned_param_coordinator.py. DeepSpeed's own coordinator expects the same sequence of modules on every rank.
@@ -36,7 +32,6 @@ class UnroundedInputs(DeepSpeedPrecision):
     """
 
     def convert_input(self, data: Any) -> Any:
-        """Returns the batch as it is."""
         return data
 
 
@@ -192,11 +187,7 @@ def _scale_loss(optimizer: Any) -> None:
 
     optimizer.torch_autocast_gradscaler = None
     optimizer.loss_scaler = DynamicLossScaler(
-        init_scale=2.0**16,
-        scale_window=1000,
-        min_scale=1.0,
-        delayed_shift=1,
-        consecutive_hysteresis=False,
+        init_scale=2.0**16, scale_window=1000, min_scale=1.0, delayed_shift=1, consecutive_hysteresis=False
     )
     optimizer.dynamic_loss_scale = True
 

@@ -16,6 +16,8 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore, PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
+from medtune.trainer.launch.stop import Stopped, asked_to_stop, note_stop
+
 WAITING_HOURS: float = 24
 """How long ranks wait for one that works alone."""
 _STOP = "medtune/stop"
@@ -182,3 +184,42 @@ def stop_heard() -> int:
             store = dist.distributed_c10d._get_default_store()
             return int(store.get(_STOP)) if store.check([_STOP]) else 0
     return 0
+
+
+class StoppedAlone(Stopped):
+    """Says that this rank stops between two media groups; the others come to a stop by themselves."""
+
+
+def check_stop() -> None:
+    """Stops this rank if any rank was asked to; it waits for none, so each rank may call it as often as it likes.
+
+    A rank that is stopped by this has to call `wait_or_stop` next, where the others wait for it.
+
+    Raises:
+        StoppedAlone: Any rank was asked to stop.
+    """
+    if number := asked_to_stop():
+        ask_all_to_stop(number)
+    elif number := stop_heard():
+        note_stop(number)
+    if number:
+        raise StoppedAlone(number)
+
+
+def wait_or_stop() -> None:
+    """Waits for all ranks, and stops them together if any was asked to.
+
+    Raises:
+        Stopped: Any rank was asked to stop.
+    """
+    if number := stopping_signal():
+        raise Stopped(number, together=True)
+
+
+def stopping_signal() -> int:
+    """Returns the signal that asked any rank to stop, the same on all ranks, and 0 if none did; it waits for all."""
+    mine = asked_to_stop()
+    number = highest(mine)
+    if number:
+        note_stop(number)
+    return number

@@ -1,13 +1,7 @@
-"""Builds the Lightning strategy that distributes a step: one device, DDP, FSDP2 or DeepSpeed ZeRO, on GPUs or CPUs.
+"""Builds the Lightning strategy that distributes a step, and lets go of a model before the next one is loaded.
 
-Tried with lightning 2.6.6, torch 2.15 and deepspeed 0.19.8 in two gloo processes.
-
-Lets go of a model that is no longer used, and checks that its memory is free before the next one is loaded.
-
-Lightning's trainer, module, strategy and loops hold one another, so that only Python's collector frees them. DeepSpeed
-keeps an engine beyond that, in three places.
-
-Tried with lightning 2.6.6 and deepspeed 0.19.8.
+Lightning's trainer, module, strategy and loops hold one another, so that only Python's collector frees them; DeepSpeed
+keeps an engine in three more places. Tried with lightning 2.6.6, torch 2.15 and deepspeed 0.19.8 in two gloo processes.
 """
 
 import gc

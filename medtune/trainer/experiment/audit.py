@@ -20,8 +20,7 @@ from medtune.eval.results.build import audit_file
 from medtune.eval.results.schema import AuditFile
 from medtune.eval.results.typed_json import read_json, write_document
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
-from medtune.trainer.experiment.asked_model import AskedModel
-from medtune.trainer.experiment.evaluate import answer_groups
+from medtune.trainer.experiment.evaluate import AskedModel, answer_groups
 from medtune.trainer.experiment.experiment import Experiment
 
 MAX_PROBED_IMAGES = 1200

@@ -1,11 +1,17 @@
-"""Asks a model the questions of a phase and scores its answers, in the same way before, during and after training."""
+"""Asks a model, in this process or behind an endpoint, and scores its answers, before, during and after training."""
 
 import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from tqdm import tqdm
 
 from medtune.data.types import Condition, MediaGroup, Prediction, Question, Reading
@@ -20,14 +26,124 @@ from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.models.answering import LocalAnswerer
-from medtune.models.sharding.lock_step import StoppedInTurn
-from medtune.trainer.devices.ranks import barrier, highest
-from medtune.trainer.experiment.asked_model import AskedModel
+from medtune.models.contract import Assembled
+from medtune.models.endpoint.served import Served, open_answerer
+from medtune.models.media_reader import MediaReader, lost_readers_named, read_item
+from medtune.models.sharding.lock_step import StoppedInTurn, Turns, lock_step
+from medtune.models.tuning.quantize import precise
+from medtune.trainer.devices.ranks import StoppedAlone, barrier, check_stop, highest, wait_or_stop
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.prepared_data import tested
-from medtune.trainer.launch.stop import listening
-from medtune.trainer.launch.stop_together import StoppedAlone, check_stop, wait_or_stop
-from medtune.trainer.recipe.published_protocol import departure_from_published
+from medtune.trainer.launch.stop import asked_to_stop, listening
+from medtune.trainer.recipe.check import departure_from_published
+
+_IMAGES_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model whose weights are in this process.
+
+    Attributes:
+        experiment: The experiment that asks the model.
+        assembled: The model with its layout of sequences and its transform of media.
+    """
+
+    experiment: Experiment
+    assembled: Assembled
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """A sentence for each part (vision, projector, language) that says where its weights come from."""
+        return self.assembled.provenance
+
+    @contextlib.contextmanager
+    def answering(self) -> Iterator[Answerer]:
+        """Returns a context that gives a local answerer; the model is in evaluation mode until the context ends."""
+        model, recipe, device = self.assembled.model, self.experiment.recipe, self.experiment.device
+        was_training = model.training
+        model.eval()
+        workers = self.experiment.recipe.data.workers
+        reading = MediaReader(self.assembled.transform, workers=workers)
+        with self.lock_step() as turns, lost_readers_named(), reading as reader:
+            yield LocalAnswerer(
+                self.assembled,
+                device=device,
+                batch_tokens=recipe.eval.batch_tokens,
+                batch_size=recipe.eval.batch_size,
+                max_new_tokens=recipe.eval.max_new_tokens,
+                precise=precise(recipe.train.precision, device),
+                temperature=recipe.eval.temperature,
+                seed=recipe.train.seed,
+                turns=turns,
+                reader=reader,
+            )
+        model.train(was_training)
+
+    def lock_step(self) -> AbstractContextManager[Turns | None]:
+        """Returns a context in which a rank may use a divided model in its own way, or not at all; all ranks enter."""
+        timeout = timedelta(minutes=self.experiment.recipe.train.timeout_minutes)
+        return lock_step(self.assembled.model, timeout=timeout, stopping=lambda: bool(asked_to_stop()))
+
+    @torch.no_grad()
+    def vision_features(self, groups: Sequence[MediaGroup], /) -> dict[str, NDArray[np.float32]]:
+        """Returns, by media id, the vision tower's features of each image with its boxes drawn.
+
+        All tokens' features are joined to one vector; empty where images differ in their number or no tower is here.
+
+        Where several images are shown together, their features are averaged. Questions without media have none. One
+        rank may ask a divided model alone if the others are in `lock_step` too.
+        """
+        model, transform = self.assembled.model, self.assembled.transform
+        computed = precise(self.experiment.recipe.train.precision, self.experiment.device)
+        was_training = model.training
+        model.eval()
+        sums: dict[str, list[NDArray[np.float32]]] = {}
+        shown = [(group.media_id, ref) for group in groups for ref in group.media]
+        for start in tqdm(range(0, len(shown), _IMAGES_AT_ONCE), desc="probe", unit="batch"):
+            batch = shown[start : start + _IMAGES_AT_ONCE]
+            with computed():
+                features_MX = model.features(transform.stack([read_item(ref, transform) for _, ref in batch]))
+            if features_MX is None:
+                break
+            for (media_id, _), features_X in zip(batch, features_MX.float().cpu().numpy(), strict=True):
+                sums.setdefault(media_id, []).append(features_X)
+        model.train(was_training)
+        return {media_id: np.mean(features, axis=0, dtype=np.float32) for media_id, features in sums.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A model behind an endpoint; every question is sent there.
+
+    Attributes:
+        experiment: The experiment that asks the model.
+        served: The endpoint's settings and the file that records what it charged.
+    """
+
+    experiment: Experiment
+    served: Served
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        return self.served.provenance
+
+    def answering(self) -> AbstractContextManager[Answerer]:
+        """Returns a context that gives an answerer which asks the endpoint, and prints the cost when it ends."""
+        return open_answerer(
+            self.served,
+            max_new_tokens=self.experiment.recipe.eval.max_new_tokens,
+            say=lambda text: print(text, flush=True),
+        )
+
+    def vision_features(self, groups: Sequence[MediaGroup], /) -> dict[str, NDArray[np.float32]]:
+        """Returns an empty mapping, because the vision tower is behind the endpoint."""
+        return {}
+
+
+AskedModel = LoadedModel | ServedModel
+"""A model that answers the questions of an experiment."""
+
 
 WORTH_A_WORD = 0.05
 """The share from which on a message says how to wait less (our own choice)."""
@@ -81,47 +197,6 @@ def waiting_text(share: float, *, workers: int) -> str:
     return f"{text}; {more} that read ahead (data.workers) would shorten that"
 
 
-def evaluate_phase(
-    experiment: Experiment,
-    model: AskedModel,
-    groups: Sequence[MediaGroup],
-    *,
-    out_dir: Path,
-    conditions: Sequence[Condition],
-    title: str,
-    repeats: Mapping[Condition, int] = ONCE,
-    on_waited: Callable[[float], None] = lambda share: None,
-) -> PhaseScores:
-    """Asks the groups' questions, writes answers and scores to `out_dir`, and returns the scores.
-
-    All ranks take part, and each gets the scores.
-
-    Args:
-        experiment: The experiment that is evaluated.
-        model: The model that is asked.
-        groups: The media groups whose questions are asked.
-        out_dir: The folder for answers and scores. Answers that it holds already are not asked for again.
-        conditions: The conditions to ask under, for instance "image".
-        title: The label of the progress bar.
-        repeats: How often each question is asked under each condition.
-        on_waited: Called with the share of the time of answering in which answers waited for media, 0 to 1, that of the
-            rank that waited most; not called if nothing was asked, or if the model is behind an endpoint.
-    """
-    predictions = answer_groups(
-        experiment,
-        model,
-        groups,
-        out_dir=out_dir,
-        readings=experiment.recipe.eval.known_readings,
-        conditions=conditions,
-        title=title,
-        repeats=repeats,
-        on_waited=on_waited,
-    )
-    questions = [question for group in groups for question in group.questions]
-    return score_answers(experiment, questions, predictions, out_dir=out_dir)
-
-
 def score_answers(
     experiment: Experiment, questions: Sequence[Question], predictions: Sequence[Prediction], *, out_dir: Path
 ) -> PhaseScores:
@@ -171,9 +246,20 @@ def answer_groups(
 ) -> list[Prediction]:
     """Asks the groups' questions, writes the answers to `out_dir` and returns them.
 
-    All ranks take part, and each gets all answers. The arguments are those of `evaluate_phase`; `readings` says how a
-    question is answered: by generating text, by the likelihood of the options, or both. How long answers waited for
-    media is printed.
+    All ranks take part, and each gets all answers. Answers that the folder holds already are not asked for again. How
+    long answers waited for media is printed.
+
+    Args:
+        experiment: The experiment that is evaluated.
+        model: The model that is asked.
+        groups: The media groups whose questions are asked.
+        out_dir: The folder for the answers.
+        readings: How a question is answered: by generating text, by the likelihood of the options, or both.
+        conditions: The conditions to ask under, for instance "image".
+        title: The label of the progress bar.
+        repeats: How often each question is asked under each condition.
+        on_waited: Called with the share of the time of answering in which answers waited for media, 0 to 1, that of the
+            rank that waited most; not called if nothing was asked, or if the model is behind an endpoint.
     """
     with listening(at_once=experiment.world_size == 1):
         try:

@@ -1,6 +1,6 @@
 """Opens a recipe, or a run that was started before, as an `Experiment`: all is read, resolved and checked once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,26 +11,35 @@ import torch
 from medtune.data.prepared.read import Prepared
 from medtune.data.types import MediaGroup
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.data_label import NOT_RECORDED, DataLabel, label_of, unofficial_sets
+from medtune.eval.data_label import NOT_RECORDED, DataLabel, label_of, recorded_label, unofficial_sets
 from medtune.eval.scoring.baselines import TrainSplit
 from medtune.models.tuning.quantize import resolved
+from medtune.models.weights.adapters.read import adapter_folder
+from medtune.models.weights.adapters.write import read_about_adapter
+from medtune.models.weights.checkpoint import read_about
+from medtune.models.weights.export import is_exported, read_exported
 from medtune.trainer.devices.ranks import device_of_rank
-from medtune.trainer.experiment.evaluation_only import unofficial_before
+from medtune.trainer.experiment.finished_run import found_data
 from medtune.trainer.experiment.open_data import open_data
 from medtune.trainer.experiment.prepared_data import tested
 from medtune.trainer.experiment.run_folder import RunFolder, begin_or_resume
-from medtune.trainer.launch.one_folder import see_folder
-from medtune.trainer.launch.rank import join
+from medtune.trainer.launch.rank import join, see_folder
 from medtune.trainer.launch.started import ALONE, Started
-from medtune.trainer.recipe.published_protocol import primary_parser
+from medtune.trainer.recipe.check import primary_parser
 from medtune.trainer.recipe.schema import SERVED, ModelBlock, Recipe
-from medtune.trainer.seen.data_facts import data_facts
-from medtune.trainer.seen.learnt import NOTHING, UNKNOWN, Learnt, asked_again, comparable, learnt_from, read_learnt
-from medtune.trainer.seen.weights_facts import facts_before
-from medtune.trainer.series.finished_run import found_data
+from medtune.trainer.seen import NOTHING, UNKNOWN, Learnt, asked_again, comparable, data_facts, learnt_from, read_learnt
 from medtune.trainer.training.mixture import TrainingSet, described, stage_mixture
-from medtune.trainer.training.stages import with_counted_epochs
-from medtune.trainer.training.validation.watched import check_early_stopping
+from medtune.trainer.training.stages import check_early_stopping, with_counted_epochs
+
+
+def facts_before(model: ModelBlock) -> Iterator[Mapping[str, str]]:
+    """Yields the facts of the recipe's exported weights, of its adapter and of its checkpoint, where there are such."""
+    if model.weights is not None and is_exported(model.weights):
+        yield read_exported(model.weights)
+    if model.adapter is not None:
+        yield read_about_adapter(adapter_folder(model.adapter))
+    if model.checkpoint is not None:
+        yield read_about(model.checkpoint)
 
 
 def learnt_before(model: ModelBlock) -> Learnt:
@@ -90,14 +99,14 @@ class Experiment:
     recipe: Recipe
     prepared: Prepared
     benchmark: Benchmark
-    training_sets: Sequence[TrainingSet]
     folder: RunFolder
     device: torch.device
-    started: Started
-    limit: int | None
-    unofficial_training: str
-    learnt_lookalikes: str
-    trained_on: str
+    started: Started = ALONE
+    training_sets: Sequence[TrainingSet] = ()
+    limit: int | None = None
+    unofficial_training: str = ""
+    learnt_lookalikes: str = ""
+    trained_on: str = ""
     learnt: Learnt = NOTHING
     seen_in_training: str = ""
     changed_data: str = ""
@@ -141,7 +150,6 @@ class Experiment:
         return TrainSplit(lambda: self.prepared.each_question("train"))
 
     def say(self, text: str) -> None:
-        """Prints a text; only rank 0 does."""
         if self.rank == 0:
             print(text, flush=True)
 
@@ -194,7 +202,8 @@ def open_experiment(
         started=started,
         limit=limit,
         unofficial_training=unofficial_sets(
-            [each.prepared.manifest for each in training_sets], before=unofficial_before(recipe.model)
+            [each.prepared.manifest for each in training_sets],
+            before=[recorded_label(facts).unofficial_training for facts in facts_before(recipe.model)],
         ),
         learnt_lookalikes="; ".join(each.lookalikes for each in training_sets if each.lookalikes),
         trained_on=trained_on,
@@ -242,7 +251,7 @@ def open_run(root: Path, *, questions: Path | None = None) -> Experiment:
             used; if it is relative, it is looked for in the working directory and then in every folder above the run.
     """
     folder = RunFolder(root)
-    recipe, recorded = folder.read_recipe(), folder.recorded()
+    recipe, recorded, label = folder.read_recipe(), folder.recorded(), folder.recorded_label()
     data_root = questions or found_data(recipe.data.root, run=root)
     recipe, prepared, benchmark, _ = open_data(
         replace(recipe, data=replace(recipe.data, root=data_root)), training=False
@@ -253,14 +262,11 @@ def open_run(root: Path, *, questions: Path | None = None) -> Experiment:
         recipe=recipe,
         prepared=prepared,
         benchmark=benchmark,
-        training_sets=(),
         folder=folder,
         device=device_of_rank(0),
-        started=ALONE,
-        limit=None,
-        unofficial_training=folder.recorded_label().unofficial_training,
-        learnt_lookalikes=folder.recorded_label().learnt_lookalikes,
+        unofficial_training=label.unofficial_training,
+        learnt_lookalikes=label.learnt_lookalikes,
         trained_on=str(recorded.get("trained_on", "")),
-        seen_in_training=folder.recorded_label().seen_in_training,
-        changed_data=folder.recorded_label().changed_data,
+        seen_in_training=label.seen_in_training,
+        changed_data=label.changed_data,
     )

@@ -30,12 +30,12 @@ from medtune.models.weights.checkpoint import fitting_facts, load_trained, read_
 from medtune.models.weights.export import assemble_model, base_of
 from medtune.models.weights.hub import commits
 from medtune.trainer.devices.ranks import barrier, state_timeout
-from medtune.trainer.experiment.asked_model import AskedModel, LoadedModel, ServedModel
+from medtune.trainer.experiment.evaluate import AskedModel, LoadedModel, ServedModel
 from medtune.trainer.experiment.experiment import Experiment
-from medtune.trainer.experiment.missing_inputs import cannot_divide
+from medtune.trainer.experiment.open_data import cannot_divide
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.schema import ModelBlock, Recipe, Stage
-from medtune.trainer.volume_cache.fill import check_organs
+from medtune.trainer.volume_cache import check_organs
 
 FOUR_BITS = "; its linear layers held in 4 bits (NF4)"
 LORA_FACTS = ("alpha", "rslora", "dora", "init")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from medtune.benchmarks import find_benchmark
+from medtune.benchmarks import find_benchmark, find_source
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.types import MediaGroup, Split
 from medtune.eval.asking.official_prompts import ShownAs
@@ -76,3 +76,20 @@ def limited(groups: Sequence[MediaGroup], *, questions: int | None, seed: int) -
         chosen.add(index)
         held += len(groups[index].questions)
     return tuple(groups[index] for index in sorted(chosen))
+
+
+def whole_test(prepared: Prepared) -> str | None:
+    """Returns a message that says why a folder holds only a test split and how to divide it.
+
+    Returns None if its source is not for evaluation only, or if the folder was divided already.
+
+    Only `medtune prepare` divides a data set. The folder then holds the splits and records how they were made.
+    """
+    made = prepared.manifest
+    if made.unofficial_split is not None or not find_source(made.source).test_only:
+        return None
+    return (
+        f"{made.benchmark} is for evaluation alone, so that all of it is test. To train on it nevertheless, divide it: "
+        f"medtune prepare {made.benchmark} --source {made.source} --from ... --out ... --unofficial-split patient; "
+        "every output then says so"
+    )

@@ -1,8 +1,11 @@
 """The folder of a run: the paths of its files, its recipe, and the facts recorded about its data when it began."""
 
+import importlib.metadata
 import json
+import platform
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +13,47 @@ from medtune.data.types import MediaGroup
 from medtune.eval.data_label import DataLabel, recorded_label
 from medtune.eval.predictions.files import replace_file
 from medtune.models.weights.divided.whole_folders import ABOUT, BEFORE, is_checkpoint
-from medtune.trainer.experiment.environment import environment
 from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
 from medtune.trainer.recipe.schema import Recipe
-from medtune.trainer.seen.changed_settings import differences
-from medtune.trainer.seen.data_facts import DATA, changes
-from medtune.trainer.seen.learnt import NOTHING, Learnt, asked_again, read_learnt
+from medtune.trainer.seen import DATA, NOTHING, Learnt, asked_again, changes, differences, read_learnt
+from medtune.version import __version__
+
+PACKAGES = (
+    "torch", "lightning", "transformers", "peft", "timm", "bitsandbytes", "deepspeed", "numpy", "scipy", "wandb",
+    "openai",
+)  # fmt: skip
+
+
+def environment(command: Sequence[str]) -> dict[str, object]:
+    """Returns the content of environment.json: the command, versions, devices, and the git commit of medtune."""
+    # `prepare` and `compare` read the files of runs as well, and use no torch.
+    import torch
+
+    return {
+        "command": list(command),
+        "medtune": __version__,
+        "git_commit": _git_commit(),
+        "python": sys.version.split()[0],
+        "platform": platform.platform(),
+        "cpu_threads": torch.get_num_threads(),
+        "devices": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] or ["cpu"],
+        "packages": {name: _version(name) for name in PACKAGES},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _git_commit() -> str | None:
+    checkout = Path(__file__).resolve().parents[3]
+    if not (checkout / ".git").exists():
+        return None
+    done = subprocess.run(["git", "-C", checkout, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or None
 
 
 def write_json(path: Path, content: object) -> None:
@@ -32,30 +70,29 @@ STATE_FILE = "state.json"
 """The file of a saved state with everything but its tensors."""
 
 
-@dataclass(frozen=True)
 class RunFolder:
-    """The paths of one run, and the files of it that can be read without opening its data.
+    """The paths of one run, and the files of it that can be read without opening its data."""
 
-    Attributes:
-        root: The folder itself.
-    """
-
-    root: Path
-
-    @property
-    def recipe(self) -> Path:
-        """The resolved recipe."""
-        return self.root / "recipe.yaml"
-
-    @property
-    def environment(self) -> Path:
-        """environment.json: the machine, the command, and the facts about the recipe and its data."""
-        return self.root / "environment.json"
-
-    @property
-    def weights(self) -> Path:
-        """weights.json, which says where the weights come from that the run starts with."""
-        return self.root / "weights.json"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.recipe = root / "recipe.yaml"
+        self.environment = root / "environment.json"
+        self.weights = root / "weights.json"
+        self.doctor = root / "doctor.json"
+        self.zero_shot = root / "zero_shot"
+        self.final = root / "final"
+        self.checkpoints = root / "checkpoints"
+        self.results = root / "results.json"
+        self.audit = root / "audit.json"
+        # The charges of an endpoint for the run's answers.
+        self.spending = root / "spending.jsonl"
+        # The answers that the model gave only for the audit.
+        self.audit_answers = root / "audit"
+        # The best trained weights in PEFT's format, or the reason why that format has none.
+        self.adapter = self.checkpoints / "adapter"
+        # The weights that the training begins with, where adapters begin with PiSSA or EVA.
+        self.start = self.checkpoints / "start.safetensors"
+        self.learnt = self.checkpoints / "learnt.json"
 
     @property
     def commits(self) -> dict[str, str]:
@@ -72,33 +109,12 @@ class RunFolder:
             write_json(self.environment, {**said, "commits": {**commits, **self.commits}})
 
     @property
-    def doctor(self) -> Path:
-        """doctor.json, which says how the checkpoint was proven on the machine of the run."""
-        return self.root / "doctor.json"
-
-    @property
-    def zero_shot(self) -> Path:
-        """The folder of the answers and scores before training."""
-        return self.root / "zero_shot"
-
-    @property
-    def final(self) -> Path:
-        """The folder of the answers and scores after training."""
-        return self.root / "final"
-
-    @property
-    def checkpoints(self) -> Path:
-        """The folder of the trained weights and of the state to resume from."""
-        return self.root / "checkpoints"
-
-    @property
     def best(self) -> Path:
         """The trained weights that were best on the validation questions, a file or a folder."""
         return self.trained("best")
 
     @property
     def has_best(self) -> bool:
-        """Whether the best trained weights are there, whole."""
         return is_checkpoint(self.best)
 
     def trained(self, name: str) -> Path:
@@ -111,17 +127,11 @@ class RunFolder:
         return max(there, key=_written_ns, default=places[0])
 
     def trained_file(self, name: str) -> Path:
-        """Returns where a checkpoint lies that is one file."""
         return self.checkpoints / f"{name}.safetensors"
 
     def trained_folder(self, name: str) -> Path:
         """Returns where a checkpoint lies that all ranks wrote together, each its part."""
         return self.checkpoints / name
-
-    @property
-    def adapter(self) -> Path:
-        """The folder of the best trained weights in PEFT's format, or with the reason why that format has none."""
-        return self.checkpoints / "adapter"
 
     @property
     def last(self) -> Path:
@@ -136,33 +146,7 @@ class RunFolder:
         return {int(number): str(why) for number, why in noted.items()}
 
     def note_early_stop(self, stage: int, why: str) -> None:
-        """Notes that a stage has ended before its last step."""
         write_json(self.checkpoints / "early_stops.json", {**self.early_stops, stage: why})
-
-    @property
-    def start(self) -> Path:
-        """The file of the weights that the training begins with, where adapters begin with PiSSA or EVA."""
-        return self.checkpoints / "start.safetensors"
-
-    @property
-    def results(self) -> Path:
-        """results.json, the scores of all phases and the gain."""
-        return self.root / "results.json"
-
-    @property
-    def audit(self) -> Path:
-        """audit.json, which says how far the answers could have been guessed."""
-        return self.root / "audit.json"
-
-    @property
-    def spending(self) -> Path:
-        """spending.jsonl, the charges of an endpoint for the run's answers."""
-        return self.root / "spending.jsonl"
-
-    @property
-    def audit_answers(self) -> Path:
-        """The folder of the answers that the model gave only for the audit."""
-        return self.root / "audit"
 
     def validation(self, step: int) -> Path:
         """Returns the folder of answers and scores on the validation questions after a step."""
@@ -173,7 +157,6 @@ class RunFolder:
         return self.trained(f"stage_{number}")
 
     def states(self) -> list[Path]:
-        """Returns the saved states, by their steps."""
         found = [path for path in self.checkpoints.glob(f"{STATE_PREFIX}*") if _step(path) is not None]
         return sorted(found, key=lambda path: (_step(path) or 0, not path.name.endswith(_BEFORE_VALIDATION)))
 
@@ -196,7 +179,6 @@ class RunFolder:
         return state is not None and state.name.endswith(_BEFORE_VALIDATION)
 
     def refuse_old_state(self) -> None:
-        """Refuses a state that an earlier version of medtune has saved."""
         state = self.saved_state()
         if state is not None and not (state / STATE_FILE).is_file():
             raise ValueError(
@@ -216,13 +198,7 @@ class RunFolder:
         return found
 
     def recorded_label(self) -> DataLabel:
-        """Returns the label of the data that the run recorded when it began."""
         return recorded_label(self.recorded())
-
-    @property
-    def learnt(self) -> Path:
-        """learnt.json, which says what the run was trained on, also before its data changed."""
-        return self.checkpoints / "learnt.json"
 
     def read_learnt(self) -> Learnt:
         """Returns what the run was trained on so far; nothing if it has not begun to train."""

@@ -12,17 +12,16 @@ from medtune.eval.audit.image_cues import cue_probes
 from medtune.eval.audit.probes import thumbnails
 from medtune.models.contract import Transform
 from medtune.models.media_reader import read_item
-from medtune.trainer.experiment.asked_model import LoadedModel
 from medtune.trainer.experiment.audit import audited_media
-from medtune.trainer.hours.pieces import NOTHING, Chosen, Cost, Pieces, choose, together
-from medtune.trainer.hours.work import Asking, has_cache
+from medtune.trainer.experiment.evaluate import LoadedModel
+from medtune.trainer.hours.work import NOTHING, Asking, Chosen, Cost, Pieces, choose, has_cache, together
 from medtune.trainer.launch.stop import listening
 
 Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweringTimes:
     """What it took to answer some questions.
 
     Attributes:
@@ -46,7 +45,9 @@ def chosen_groups(asking: Asking, *, in_piece: int, pieces: int, seed: int) -> C
     return choose(sizes, in_piece=in_piece, pieces=pieces, seed=seed)
 
 
-def measured_answers(model: LoadedModel, asking: Asking, chosen: Chosen, *, clock: Clock, again: bool) -> Answered:
+def measured_answers(
+    model: LoadedModel, asking: Asking, chosen: Chosen, *, clock: Clock, again: bool
+) -> AnsweringTimes:
     """Returns what it takes to answer the questions of the chosen groups.
 
     Args:
@@ -71,7 +72,7 @@ def measured_answers(model: LoadedModel, asking: Asking, chosen: Chosen, *, cloc
     with listening(at_once=True), model.answering() as answerer:
         took = [_timed(answerer, piece, clock) for piece in visits]
         took_texts = [_timed(answerer, piece, clock) for piece in shown]
-    return Answered(
+    return AnsweringTimes(
         groups=_pieces(chosen, took[1:], of=len(asking.mine)),
         texts=_pieces(texts, took_texts[1:], of=len(asking.texts)),
         num_answers=sum(len(visit.requests) for piece in (*visits[1:], *shown[1:]) for visit in piece),

@@ -26,25 +26,23 @@ from medtune.models.contract import Model
 from medtune.models.tuning.quantize import resolved
 from medtune.trainer.devices.ranks import left_as_found
 from medtune.trainer.devices.strategies import check_freed
-from medtune.trainer.experiment.asked_model import LoadedModel
-from medtune.trainer.experiment.evaluate import score_answers
+from medtune.trainer.experiment.evaluate import LoadedModel, score_answers
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.load_model import load_model
 from medtune.trainer.experiment.open_data import OpenedData
 from medtune.trainer.experiment.prepared_data import groups_of, tested
+from medtune.trainer.experiment.run import starting_adapters
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.hours.answering import NO_AUDIT, Audited, Clock, chosen_groups, measured_answers, measured_audit
-from medtune.trainer.hours.pieces import Cost, together
 from medtune.trainer.hours.rows import Row, audit_row, not_counted, phase_row, training_row, validation_row
 from medtune.trainer.hours.steps import measured_stage, of_one_device
-from medtune.trainer.hours.work import Asking, asking, asking_of, volumes_from_files
+from medtune.trainer.hours.work import Asking, Cost, asking, asking_of, together, volumes_from_files
 from medtune.trainer.launch.rank import join
 from medtune.trainer.launch.started import ALONE
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.training.batches import stage_batches
 from medtune.trainer.training.mixture import stage_mixture
 from medtune.trainer.training.stages import PlannedStage, planned_stages, with_counted_epochs
-from medtune.trainer.training.starting_adapters import starting_adapters
 
 
 @contextlib.contextmanager
@@ -189,10 +187,6 @@ def probe(data: OpenedData, *, size: int, clock: Clock = time.perf_counter) -> H
             folder=RunFolder(folder / "run"),
             device=device,
             started=started,
-            limit=None,
-            unofficial_training="",
-            learnt_lookalikes="",
-            trained_on="",
             volume_cache=folder / "cache",
         )
         return _Probe(experiment, recipe, folder, size, clock).hours()

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from medtune.trainer.hours.answering import Answered, Audited
-from medtune.trainer.hours.pieces import Chosen, Cost, Pieces, together
+from medtune.trainer.hours.answering import AnsweringTimes, Audited
 from medtune.trainer.hours.steps import StageTimes, of_one_device, warm_up_steps
-from medtune.trainer.hours.work import Asking, num_further_states, num_validations
+from medtune.trainer.hours.work import Asking, Chosen, Cost, Pieces, num_further_states, num_validations, together
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.training.stages import PlannedStage
 
@@ -31,7 +30,14 @@ class Row:
 
 
 def phase_row(
-    name: str, asked: Asking, answered: Answered, chosen: Chosen, *, loading_s: float, scoring_s: float, devices: int
+    name: str,
+    asked: Asking,
+    answered: AnsweringTimes,
+    chosen: Chosen,
+    *,
+    loading_s: float,
+    scoring_s: float,
+    devices: int,
 ) -> Row:
     """Returns the row of an evaluation before or after training.
 
@@ -109,7 +115,6 @@ def validation_row(recipe: Recipe, planned: PlannedStage, times: StageTimes, ask
 
 
 def audit_row(audit: Audited) -> Row:
-    """Returns the row of the audit at the end of a run."""
     said = f"{sum(audit.reading.units)} read and {sum(audit.encoding.units)} encoded: {_spread(audit.reading)} read"
     if audit.encoding.units:
         said += f", {_spread(audit.encoding)} encoded"

@@ -13,15 +13,14 @@ from medtune.models.media_reader import read_item, unchanged
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.load_model import TrainableModel, load_trainable
 from medtune.trainer.hours.answering import Clock
-from medtune.trainer.hours.pieces import Cost, Pieces, together
-from medtune.trainer.hours.work import has_cache, volumes_from_files
+from medtune.trainer.hours.work import Cost, Pieces, has_cache, together, volumes_from_files
 from medtune.trainer.launch.stop import Stopped, asked_to_stop
 from medtune.trainer.recipe.schema import Recipe, Stage
 from medtune.trainer.training.batches import MicroBatches, stage_batches
-from medtune.trainer.training.callbacks.step_log import step_done
 from medtune.trainer.training.fit import fit
 from medtune.trainer.training.mixture import stage_mixture
 from medtune.trainer.training.stages import PlannedStage
+from medtune.trainer.training.step_callbacks import step_done
 from medtune.trainer.training.validation.asked import VisitBatch
 
 _WARM_UP_STEPS = 2
@@ -71,7 +70,6 @@ class StepTimes(Callback):
         return passed
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Begins to count the first step."""
         self.begin_s = self._passed()
 
     def on_train_batch_end(
@@ -87,7 +85,6 @@ class StepTimes(Callback):
     def on_validation_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Notes the beginning of a batch."""
         passed = self._passed()
         if batch_idx == 0:
             self.validations[-1].before = passed
@@ -135,7 +132,6 @@ class StageTimes:
 
     @property
     def measured(self) -> Pieces:
-        """All measured steps."""
         return Pieces((*self.first.seconds, *self.again.seconds), (*self.first.units, *self.again.units))
 
     def all(self, steps: int, *, from_files: float) -> Cost:
@@ -183,7 +179,7 @@ def measured_stage(
     loading_s = clock() - begun
     batches = probed_batches(probed, stage, model.assembled)
     if has_cache(model.assembled.transform):
-        _fill_cache(batches, range(half, 2 * half))
+        _fill_cache_of_steps(batches, range(half, 2 * half))
     times = StepTimes(clock)
     finished = fit(probed, PlannedStage(stage, planned.number, 0, is_last=True), model, (), watching=[times])
     if not finished:
@@ -228,7 +224,7 @@ def volumes_changed(batches: MicroBatches, steps: range) -> int:
     return sum(len(group.media) for draw, group in groups if batches.mixture.change(draw, group) is not unchanged)
 
 
-def _fill_cache(batches: MicroBatches, steps: range) -> None:
+def _fill_cache_of_steps(batches: MicroBatches, steps: range) -> None:
     for step in steps:
         for draw in batches.order.step_groups(step):
             group = batches.mixture.group(draw)

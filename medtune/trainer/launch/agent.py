@@ -18,13 +18,10 @@ from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from medtune.data.plugins import plugin_arguments
-from medtune.trainer.launch.claim import LAUNCH
-from medtune.trainer.launch.counts import Counts
-from medtune.trainer.launch.meeting import Meeting
 from medtune.trainer.launch.rank import LAUNCHER_PID
-from medtune.trainer.launch.slurm import queue_again
+from medtune.trainer.launch.slurm import LAUNCH, REQUEUED_AFTER, forget_stop, queue_again, stopped_by
+from medtune.trainer.launch.started import Counts, Meeting
 from medtune.trainer.launch.stop import INTERRUPTED, STOP_SIGNALS
-from medtune.trainer.launch.stop_marker import REQUEUED_AFTER, forget_stop, stopped_by
 
 FAILED = 1
 SAVING_S = 150

@@ -1,13 +1,59 @@
-"""What medtune reads from the variables of a SLURM job, and the one thing that it asks of SLURM: to queue a job again.
+"""Writes the script of `--slurm` and submits it, queues a job again, and notes who began and who stopped a run.
 
-Source: https://slurm.schedmd.com/sbatch.html, OUTPUT ENVIRONMENT VARIABLES, and https://slurm.schedmd.com/scontrol.html
+A job that is queued again, and ranks that torchrun starts again, run the same command once more: they go on with the
+run that they themselves began, and with no other. Ranks that stopped on request end with status 0, because torchrun
+takes every other status for a failure; a note in the run folder tells their launcher that the work is not done.
+
+The script is not submitit's: its only function that gives the text of a script is private and names a wckey, which some
+sites refuse; and its handlers of signals would stop a training in the middle of a step.
+
+Source: https://slurm.schedmd.com/sbatch.html, also OUTPUT ENVIRONMENT VARIABLES, and
+https://slurm.schedmd.com/scontrol.html
 """
 
+import difflib
+import json
 import os
 import re
+import shlex
+import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from medtune.data.plugins import plugin_arguments
+from medtune.eval.predictions.files import replace_file
+from medtune.trainer.experiment.run_folder import RunFolder, write_json
+
+REQUEUED_AFTER = ("SIGUSR1", "SIGUSR2")
+"""The signals of `sbatch --signal`, which say that the time is nearly over; SIGTERM comes from scancel too."""
+
+
+def marker(root: Path) -> Path:
+    """Returns the path of the file that says that the run in a folder was stopped on request."""
+    return root / "launch" / "stopped.json"
+
+
+def mark_stopped(root: Path, number: int) -> None:
+    """Notes in a run folder that the run was stopped on request; its launcher then does not take that for the end."""
+    path = marker(root)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, [json.dumps({"signal": signal.Signals(number).name}).encode()])
+
+
+def stopped_by(root: Path) -> str | None:
+    """Returns the name of the signal after which the run in a folder stopped; None if it did not stop on request."""
+    path = marker(root)
+    return str(json.loads(path.read_text("utf-8"))["signal"]) if path.is_file() else None
+
+
+def forget_stop(root: Path) -> None:
+    """Removes the note of an earlier stop when the run goes on."""
+    marker(root).unlink(missing_ok=True)
+
 
 _SHELLS = ("bash", "interactive")
 _FIRST_PORT, _PORTS = 10_000, 20_000
@@ -75,3 +121,237 @@ def queue_again() -> None:
         print(f"medtune: scontrol requeue {job}: {asked.stderr.strip()}; continue with --resume", file=sys.stderr)
     else:
         print(f"asked SLURM to queue job {job} again; it then continues this run", flush=True)
+
+
+LAUNCH = "launch"
+"""The folder inside a run folder that launchers write into before the run begins."""
+
+
+def claim(root: Path, *, resume: bool) -> bool:
+    """Prepares a run folder for this command and returns whether its run goes on; one process of a run calls it."""
+    goes_on = resume or continues(root)
+    if not goes_on:
+        _clear(root)
+    identity = _identity()
+    if identity and (not resume or RunFolder(root).recipe.is_file()):
+        (root / LAUNCH).mkdir(parents=True, exist_ok=True)
+        write_json(_begun(root), identity)
+    forget_stop(root)
+    return goes_on
+
+
+def refuse_used(root: Path, *, resume: bool) -> None:
+    """Refuses a run folder that holds something which this command did not begin; it writes nothing."""
+    if not resume and not continues(root) and _rest(root):
+        raise FileExistsError(
+            f"{root} is not empty; name another folder with --out, or continue that run with --resume"
+        )
+
+
+def continues(root: Path) -> bool:
+    """Returns whether a folder holds a run that this SLURM job, or this torchrun before a restart, began."""
+    return RunFolder(root).recipe.is_file() and _is_ours(root)
+
+
+def _clear(root: Path) -> None:
+    refuse_used(root, resume=False)
+    if root.is_dir() and _is_ours(root):
+        RunFolder(root).environment.unlink(missing_ok=True)
+
+
+def _rest(root: Path) -> list[str]:
+    if not root.is_dir():
+        return [str(root)] if root.exists() else []
+    ours = {LAUNCH, *([RunFolder(root).environment.name] if _is_ours(root) else [])}
+    return [each.name for each in root.iterdir() if each.name not in ours]
+
+
+def _begun(root: Path) -> Path:
+    return root / LAUNCH / "begun_by.json"
+
+
+def _is_ours(root: Path) -> bool:
+    path = _begun(root)
+    began = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    is_restart = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    identity = {kind: name for kind, name in _identity().items() if kind != "torchrun" or is_restart}
+    return any(began.get(kind) == name for kind, name in identity.items())
+
+
+def _identity() -> dict[str, str]:
+    found = {}
+    if job := job_of():
+        found["slurm_job"] = job
+    if run_id := os.environ.get("TORCHELASTIC_RUN_ID"):
+        # Many torchruns have the same run id, so the process itself is named too.
+        launcher = os.getppid()
+        found["torchrun"] = f"{run_id}/{os.uname().nodename}/{launcher}/{_started_at(launcher)}"
+    return found
+
+
+def _started_at(process: int) -> str:
+    path = Path(f"/proc/{process}/stat")
+    return path.read_text().rpartition(")")[2].split()[19] if path.is_file() else ""
+
+
+OPTIONS = (
+    "account", "begin", "comment", "constraint", "cpus-per-task", "dependency", "exclude", "exclusive", "gres",
+    "job-name", "licenses", "mail-type", "mail-user", "mem", "mem-per-cpu", "mem-per-gpu", "nice", "nodelist",
+    "partition", "qos", "reservation", "time", "tmp", "wckey",
+)  # fmt: skip
+"""The options of sbatch that --slurm passes on."""
+_OWN = ("nodes", "gpus", "devices", "warn")
+WARNING_S = 120
+"""The time in seconds before the end of the time limit at which SLURM warns a job, so that it can save."""
+_TIME = re.compile(r"\d+|\d+:\d\d(:\d\d)?|\d+-\d+(:\d\d){0,2}")
+
+
+@dataclass(frozen=True)
+class SlurmOptions:
+    """What --slurm asks for.
+
+    Attributes:
+        nodes: The number of machines.
+        devices: The number of processes on each machine; None leaves it to the recipe.
+        gpus: The number of GPUs on each machine; None asks for none.
+        warning_s: Seconds before the time limit at which the run saves and is queued again.
+        options: Further options of sbatch, with their values.
+    """
+
+    nodes: int
+    devices: int | None
+    gpus: int | None
+    warning_s: int
+    options: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SlurmJob:
+    """A job that runs a medtune command; `arguments` still hold --slurm, and --out where `names_out` says so."""
+
+    asked: SlurmOptions
+    recipe_name: str
+    out: Path
+    arguments: Sequence[str]
+    names_out: bool
+
+
+def slurm_job(text: str, *, nodes: int, devices: int | None) -> SlurmOptions:
+    """Reads KEY=VALUE,... of --slurm.
+
+    `nodes` counts where the text says nothing; `devices` is the argument --devices.
+    """
+    found: dict[str, str] = {}
+    key = ""
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if not equals and key and part:
+            # A list, such as nodelist=gpu01,gpu02.
+            found[key] += f",{part}"
+            continue
+        key = name.strip().replace("_", "-")
+        _check_key(key, equals, text)
+        if key in found:
+            raise ValueError(f"--slurm: {key} is given twice in {text!r}")
+        found[key] = value.strip()
+    if "time" not in found or not _TIME.fullmatch(found["time"]):
+        raise ValueError(
+            f"--slurm: time is {found.get('time')!r}; wanted for instance time=24:00:00 or time=2-12:00:00"
+        )
+    gpus = _number(found, "gpus")
+    per_node = _number(found, "devices") or gpus
+    if None not in (per_node, devices) and per_node != devices:
+        raise ValueError(f"--slurm asks for {per_node} devices on each machine and --devices is {devices}; give one")
+    return SlurmOptions(
+        nodes=_number(found, "nodes") or nodes,
+        devices=per_node or devices,
+        gpus=gpus,
+        warning_s=_number(found, "warn") or WARNING_S,
+        options={name: value for name, value in found.items() if name not in _OWN},
+    )
+
+
+def _check_key(key: str, equals: str, text: str) -> None:
+    if key in (*_OWN, *OPTIONS) and (equals or key == "exclusive"):
+        return
+    if not equals:
+        raise ValueError(f"--slurm: {key!r} of {text!r} has no value; wanted KEY=VALUE,KEY=VALUE")
+    close = difflib.get_close_matches(key, [*_OWN, *OPTIONS], 1)
+    hint = f"; did you mean {close[0]}?" if close else f"; it takes {', '.join([*_OWN, *OPTIONS])}"
+    raise ValueError(f"--slurm: there is no key {key!r}{hint}")
+
+
+def _number(found: dict[str, str], key: str) -> int | None:
+    if key not in found:
+        return None
+    if not found[key].isdigit() or int(found[key]) < 1:
+        raise ValueError(f"--slurm: {key} is {found[key]!r}; wanted a number above 0")
+    return int(found[key])
+
+
+def script_of(job: SlurmJob) -> str:
+    """Returns the script: SLURM starts the command once on each node, and each starts the ranks of its node.
+
+    --open-mode=append keeps the log of a job that is queued again. --kill-on-bad-exit ends the other nodes when one
+    fails. The signal goes to what srun started; each launcher passes it on to its ranks.
+    """
+    asked, log = job.asked, (job.out / LAUNCH).resolve() / "slurm-%j.log"
+    options = {
+        "job-name": f"medtune-{job.recipe_name}",
+        "nodes": str(asked.nodes),
+        "ntasks-per-node": "1",
+        **({} if asked.gpus is None else {"gpus-per-node": str(asked.gpus)}),
+        "signal": f"USR2@{asked.warning_s}",
+        "open-mode": "append",
+        "output": str(log),
+        "chdir": str(Path.cwd()),
+        **asked.options,
+    }
+    lines = [f"#SBATCH --{key}={value}" if value else f"#SBATCH --{key}" for key, value in options.items()]
+    # srun does not take --cpus-per-task over from sbatch.
+    cpus = [f"--cpus-per-task={asked.options['cpus-per-task']}"] if "cpus-per-task" in asked.options else []
+    start = ["srun", "--kill-on-bad-exit=1", "--ntasks-per-node=1", *cpus]
+    return "\n".join(
+        ["#!/bin/bash", *lines, "#SBATCH --requeue", "", shlex.join([*start, sys.executable, *_command(job)]), ""]
+    )
+
+
+def _command(job: SlurmJob) -> list[str]:
+    kept = _without_slurm(job.arguments)
+    devices = [] if job.asked.devices is None or "--devices" in kept else ["--devices", str(job.asked.devices)]
+    nodes = [] if "--nodes" in kept else ["--nodes", str(job.asked.nodes)]
+    out = [] if job.names_out else ["--out", str(job.out)]
+    requeue = [] if "--requeue" in kept else ["--requeue"]
+    return ["-m", "medtune", *plugin_arguments(), *kept, *nodes, *devices, *out, *requeue]
+
+
+def _without_slurm(arguments: Sequence[str]) -> list[str]:
+    kept: list[str] = []
+    rest = iter(arguments)
+    for each in rest:
+        if each == "--slurm":
+            next(rest)
+        elif each != "--dry" and not each.startswith("--slurm="):
+            kept.append(each)
+    return kept
+
+
+def submit(job: SlurmJob, *, resume: bool, dry: bool) -> int:
+    """Submits the job, or prints its script, and returns the exit status."""
+    refuse_used(job.out, resume=resume)
+    script = script_of(job)
+    if dry:
+        print(script, end="")
+        return 0
+    if shutil.which("sbatch") is None:
+        raise ValueError("--slurm: there is no sbatch on the PATH of this machine; --dry prints the script")
+    # SLURM opens the log before the script begins, and ends the job without a word if there is no such folder.
+    folder = job.out / LAUNCH
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "job.sh"
+    path.write_text(script, encoding="utf-8")
+    answer = subprocess.run(["sbatch", str(path)], capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise ValueError(f"sbatch refused {path}: {answer.stderr.strip() or answer.stdout.strip()}")
+    print(f"{answer.stdout.strip()}\nrun folder: {job.out}\nlog: {folder}/slurm-JOB.log")
+    return 0

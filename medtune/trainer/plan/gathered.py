@@ -1,6 +1,4 @@
-"""Counts what a device gathers at once of a model whose weights are divided among several.
-
-Makes the inputs of a pass whose size alone matters: rows of a length, with the media that the model can be shown.
+"""Counts what a device gathers at once of a divided model, and makes the inputs of a pass whose size alone matters.
 
 Shape legend: B rows, L tokens, T target tokens, C channels, T tiles, H height, W width.
 """

@@ -1,13 +1,8 @@
-"""Counts what a device and its host hold during a stage of training whatever passes through: weights and their states.
+"""Counts exactly what a device and its host hold in a stage of training, and the tensors of a pass without values.
 
-All of it is exact, from the types and shapes of the parameters.
-
-Counts the bytes of the tensors that live while a model runs without values.
-
-Weights are fake tensors (torch's FakeTensorMode): they have a type, a shape and a device, and no memory. Every operator
-of the real code then runs for its shapes alone, so that what autograd keeps, what casts copy and what is freed again is
-that of the real pass, however large the model is. Tensors without a fake one among the arguments, such as ids and
-masks, are computed for real, because code reads their values.
+Weights are fake tensors (torch's FakeTensorMode): every operator of the real code runs for its shapes alone, so that
+what autograd keeps, what casts copy and what is freed is that of the real pass, however large the model is. Tensors
+without a fake one among the arguments, such as ids and masks, are computed for real, because code reads their values.
 """
 
 import weakref
@@ -175,7 +170,6 @@ class LiveBytes(TorchDispatchMode):
         return False
 
     def hold(self, tensor: Tensor, kind: str) -> None:
-        """Counts a tensor that was made before."""
         self._follow(tensor, kind)
 
     def named(self, tensor: Tensor, kind: str) -> None:

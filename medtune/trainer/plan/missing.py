@@ -2,16 +2,21 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from heapq import nlargest, nsmallest
 
+from medtune.data.types import MediaGroup
 from medtune.models.assemble import ZooEntry
-from medtune.models.contract import Model
+from medtune.models.contract import Assembled, Model
+from medtune.models.sequence.tree import grow
 from medtune.models.tuning.quantize import NARROW
 from medtune.models.weights.export import check_loading
-from medtune.trainer.experiment.missing_inputs import cannot_divide
+from medtune.trainer.experiment.open_data import OpenedData, cannot_divide
 from medtune.trainer.plan.devices import GB, Devices, on_devices
 from medtune.trainer.plan.plan import LARGE, Phase, Plan, Planner, Sizes
 from medtune.trainer.recipe.check import check_recipe
 from medtune.trainer.recipe.schema import Recipe, StrategyName
+from medtune.trainer.training.batches import stage_batches
+from medtune.trainer.training.mixture import stage_mixture
 
 
 def change_that_fits(recipe: Recipe, entry: ZooEntry, devices: Devices, planner: Planner) -> str | None:
@@ -43,11 +48,7 @@ def is_accepted(recipe: Recipe, entry: ZooEntry, model: Model) -> bool:
 def _changes(recipe: Recipe, devices: Devices) -> Iterator[tuple[str, Recipe, Devices]]:
     train, evaluation = recipe.train, recipe.eval
     if train.precision not in NARROW:
-        yield (
-            "train.precision=bf16-mixed",
-            replace(recipe, train=replace(train, precision="bf16-mixed")),
-            devices,
-        )
+        yield ("train.precision=bf16-mixed", replace(recipe, train=replace(train, precision="bf16-mixed")), devices)
     if not train.gradient_checkpointing:
         changed = replace(recipe, train=replace(train, gradient_checkpointing=True))
         yield "train.gradient_checkpointing=true", changed, devices
@@ -141,3 +142,37 @@ def _terms(phase: Phase) -> str:
     if len(shown) > _MOST_TERMS:
         shown = [*shown[:_MOST_TERMS], (sum(size for size, _ in shown[_MOST_TERMS:]), "other")]
     return ", ".join(f"{name} {size / GB:.1f}" for size, name in shown) or "less than 0.1 each"
+
+
+_LONGEST = 20
+"""The number of groups, those with the longest texts, whose rows are laid out; also of those with the shortest."""
+
+
+def sizes_of(data: OpenedData, assembled: Assembled) -> Sizes:
+    """Returns the largest row of the training, counted on the groups with the longest texts and the most media."""
+    recipe = data.recipe
+    tokens, targets, rows = 1, 1, 1
+    least: int | None = None
+    for stage in recipe.stages:
+        mixture = stage_mixture(recipe, stage, data.training_sets, limit=None)
+        batches = stage_batches(mixture, stage, assembled, rank=0, world_size=recipe.train.world_size)
+        draws = [(mixture.group(draw), draw) for draw in batches.first_epoch()]
+        longest = nlargest(_LONGEST, draws, key=lambda each: _size(each[0]))
+        most = nlargest(_LONGEST, draws, key=lambda each: len(each[0].media))
+        if stage.micro_batch_tokens is not None:
+            shortest = nsmallest(_LONGEST, draws, key=lambda each: (len(each[0].media), _size(each[0])))
+            least = min([sum(batches.lengths(draw)) for _, draw in shortest] + ([] if least is None else [least]))
+        for _, draw in (*longest, *most):
+            layouts = batches.layouts(draw)
+            if assembled.model.plain_because is None:
+                tree = grow(layouts, range(len(layouts)))
+                tokens, targets = max(tokens, len(tree.ids)), max(targets, len(tree.targets))
+            else:
+                tokens = max(tokens, *(len(layout.ids) for layout in layouts))
+                targets = max(targets, *(layout.num_targets for layout in layouts))
+                rows = max(rows, len(layouts))
+    return Sizes(tokens, targets, rows, least, is_measured=True)
+
+
+def _size(group: MediaGroup) -> int:
+    return sum(len(question.text) + len(question.answer) for question in group.questions)

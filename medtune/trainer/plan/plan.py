@@ -14,8 +14,7 @@ from medtune.models.media_reader import loader_bytes
 from medtune.models.tuning.apply import PartRow, adapt, set_learning
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.quantize import logical_size, quantize_language, set_types, stored_bytes
-from medtune.trainer.plan.devices import GB, Devices
-from medtune.trainer.plan.disk import exported, on_disk
+from medtune.trainer.plan.devices import GB, Devices, exported, on_disk
 from medtune.trainer.plan.gathered import (
     Divided,
     PassSize,
@@ -104,7 +103,6 @@ class Plan:
 
     @property
     def peak(self) -> Phase:
-        """The phase that needs most."""
         return max(self.phases, key=lambda phase: phase.total)
 
     def fits(self, devices: Devices) -> bool:

@@ -17,9 +17,9 @@ from medtune.models.sequence.builder import SequenceFamily
 from medtune.models.sequence.packing import PackedRows, Shown, balanced, pack
 from medtune.models.sequence.tree import Tree, grow
 from medtune.trainer.recipe.schema import Stage
-from medtune.trainer.training.division.budget import Lengths, TokenBudget, TokenOrder
+from medtune.trainer.training.budget import GroupOrder, Lengths, TokenBudget, TokenOrder
 from medtune.trainer.training.mixture import Mixture
-from medtune.trainer.training.sampling import Draw, GroupOrder, ResumableOrder, StepOrder
+from medtune.trainer.training.sampling import Draw, ResumableOrder, StepOrder
 
 
 class GroupSequences:
@@ -255,10 +255,7 @@ def stage_batches(mixture: Mixture, stage: Stage, assembled: Assembled, *, rank:
 def stage_order(mixture: Mixture, stage: Stage, assembled: Assembled, *, world_size: int) -> GroupOrder:
     """Returns the order of the media groups in a stage, divided by their number or by a budget of tokens."""
     plain = StepOrder(
-        row=mixture.row(),
-        batch_size=stage.batch_size,
-        micro_batch_size=stage.micro_batch_size,
-        world_size=world_size,
+        row=mixture.row(), batch_size=stage.batch_size, micro_batch_size=stage.micro_batch_size, world_size=world_size
     )
     if stage.micro_batch_tokens is None:
         return plain

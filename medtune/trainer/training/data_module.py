@@ -17,14 +17,14 @@ from medtune.data.types import Reading, Split
 from medtune.models.media_reader import MediaReader
 from medtune.trainer.experiment.open_data import OpenedData, open_data
 from medtune.trainer.experiment.prepared_data import groups_of
-from medtune.trainer.recipe.check import check_recipe
-from medtune.trainer.recipe.published_protocol import primary_parser
+from medtune.trainer.recipe.check import check_recipe, primary_parser
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import DataBlock, EvalBlock, Recipe, Stage, TrainBlock
 from medtune.trainer.training.batches import MicroBatch, loader, micro_batches, stage_order
+from medtune.trainer.training.budget import GroupOrder
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.mixture import Mixture, stage_mixture
-from medtune.trainer.training.sampling import GroupOrder, ResumableOrder, StepOrder
+from medtune.trainer.training.sampling import ResumableOrder, StepOrder
 from medtune.trainer.training.validation.asked import Asked, AskedLoader, InOrder, VisitBatch, VisitBatches, asked
 
 
@@ -170,7 +170,6 @@ class QuestionData(pl.LightningDataModule):
         return self._loader(self.validation)
 
     def test_dataloader(self) -> DataLoader[VisitBatch]:
-        """Returns the loader of this rank's test questions."""
         return self._loader(self._asked(self._opened.recipe.eval.split, self._opened.recipe.eval.questions))
 
     def predict_dataloader(self) -> DataLoader[VisitBatch]:

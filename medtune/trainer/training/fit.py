@@ -1,10 +1,8 @@
 """Trains one stage: gives module, data, strategy and callbacks to a Lightning trainer and runs it to the last step.
 
-Tells Lightning how the processes of a run were started, so that it does not guess.
-
-Left to itself, Lightning takes every process with SLURM_NTASKS for a task of srun: in a batch script all ranks of
-torchrun would be rank 0 of one. Its own handlers for SLURM write hpc_ckpt_1.ckpt into the working directory, and every
-later training there would begin with it.
+Lightning is told how the processes were started. Left to itself, it takes every process with SLURM_NTASKS for a task of
+srun: in a batch script all ranks of torchrun would be rank 0 of one. Its own handlers for SLURM write hpc_ckpt_1.ckpt
+into the working directory, and every later training there would begin with it.
 """
 
 import contextlib
@@ -25,26 +23,29 @@ from lightning.pytorch.loggers import Logger
 from medtune.models.media_reader import lost_readers_named
 from medtune.models.tuning.apply import GradientAudit
 from medtune.models.tuning.plan import Tuning
-from medtune.models.weights.checkpoint import BASE, base_samples
 from medtune.trainer.devices.ranks import summed
 from medtune.trainer.devices.strategies import build_strategy, end_engine
 from medtune.trainer.experiment.experiment import Experiment
-from medtune.trainer.experiment.load_model import TrainableModel, about_weights, adapter_base
+from medtune.trainer.experiment.load_model import TrainableModel
 from medtune.trainer.experiment.open_data import OpenedData
 from medtune.trainer.launch.started import Started
 from medtune.trainer.launch.stop import listening
 from medtune.trainer.recipe.read import recipe_to_yaml
-from medtune.trainer.recipe.schema import Recipe
-from medtune.trainer.seen.changed_settings import asks_the_same
-from medtune.trainer.training.callbacks.checkpoints import Checkpoints, ValidationSteps
-from medtune.trainer.training.callbacks.step_log import StepLog, StopRequest, ValidationStoppedError, step_done
-from medtune.trainer.training.callbacks.weight_average import EarlyStop, WeightAverage
+from medtune.trainer.seen import asks_the_same
+from medtune.trainer.training.checkpoints import Checkpoints, Continued, SavedState, ValidationSteps
 from medtune.trainer.training.data_module import QuestionData
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.stages import PlannedStage
 from medtune.trainer.training.states.folder import SavedFacts
-from medtune.trainer.training.states.saving import Continued, SavedState
-from medtune.trainer.training.validation.record import ValidationRecord
+from medtune.trainer.training.step_callbacks import (
+    EarlyStop,
+    StepLog,
+    StopRequest,
+    ValidationRecord,
+    ValidationStoppedError,
+    WeightAverage,
+    step_done,
+)
 
 
 class Progress(TQDMProgressBar):
@@ -78,7 +79,6 @@ class GradientCheck(Callback):
         self._audit: GradientAudit | None = None
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Starts to watch the gradients."""
         assert isinstance(pl_module, FineTuning)
         self._audit = GradientAudit(pl_module.model, self._tuning)
 
@@ -285,46 +285,14 @@ def _callbacks(
     return [
         *([] if state is None else [Continued(state, facts)]),
         GradientCheck(planned.stage.tuning, shows_media=recipe.train.text_only_share < 1),
-        StepLog(
-            planned,
-            loggers,
-            every_steps=recipe.log.every_steps,
-            stop=stop,
-            timeout_minutes=recipe.train.timeout_minutes,
-        ),
+        StepLog(planned, loggers, recipe, stop),
         ValidationSteps(every_steps=recipe.eval.every_steps),
         record,
         *([] if early is None else [early]),
-        Checkpoints(
-            folder,
-            planned,
-            model.learnt,
-            score=record.score,
-            higher_is_better=benchmark.higher_is_better,
-            early=early,
-            about={
-                **experiment.about,
-                **about_weights(recipe),
-                **experiment.learnt.facts(),
-                BASE: base_samples(model.assembled.model, model.learnt),
-            },
-            starts=model.starts,
-            gathers=_gathers(recipe),
-            base=adapter_base(recipe),
-        ),
+        Checkpoints(experiment, planned, model, score=record.score, early=early),
         *([] if decay is None else [WeightAverage(model.assembled.model, decay)]),
         SavedState(folder, facts, recipe.train, stop),
     ]
-
-
-def _gathers(recipe: Recipe) -> bool:
-    """Returns whether what a run trains is written as one file; else every rank writes its part.
-
-    Adapters and projectors are small. A tower or a language model that learns itself is not, and where it is divided
-    among the devices, no host may have room for it.
-    """
-    learning = [how for stage in recipe.stages for part, how in stage.tuning.parts().items() if part != "projector"]
-    return not recipe.train.divides_weights or all(how.mode in ("frozen", "lora") for how in learning)
 
 
 def _made_with(experiment: Experiment) -> dict[str, str | int]:

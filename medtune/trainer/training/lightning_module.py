@@ -35,11 +35,9 @@ from medtune.trainer.devices.strategies import divides_weights, gradient_divisor
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import EvalBlock, ModelBlock, Recipe, Stage, TrainBlock
 from medtune.trainer.training.batches import MicroBatch
-from medtune.trainer.training.saved_names import expect_what_learns, keep_what_learns, refuse_other_names
-from medtune.trainer.training.step_losses import StepLosses
+from medtune.trainer.training.step_losses import StepLosses, expect_what_learns, keep_what_learns, refuse_other_names
 from medtune.trainer.training.validation.asked import VisitBatch
-from medtune.trainer.training.validation.asker import Asker
-from medtune.trainer.training.validation.measures import Answered
+from medtune.trainer.training.validation.measures import Answered, Asker
 
 
 class FineTuning(pl.LightningModule):
@@ -62,13 +60,7 @@ class FineTuning(pl.LightningModule):
     """
 
     def __init__(
-        self,
-        assembled: Assembled,
-        stage: Stage,
-        *,
-        train: TrainBlock,
-        answers: EvalBlock,
-        chosen: ModelBlock,
+        self, assembled: Assembled, stage: Stage, *, train: TrainBlock, answers: EvalBlock, chosen: ModelBlock
     ) -> None:
         super().__init__()
         self.model = assembled.model

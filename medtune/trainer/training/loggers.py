@@ -22,14 +22,13 @@ from medtune.eval.data_label import DataLabel
 from medtune.eval.predictions.files import replace_file
 from medtune.eval.scoring.score import LevelScore, PhaseScores
 from medtune.models.tuning.apply import PartRow
-from medtune.trainer.experiment.environment import environment
 from medtune.trainer.experiment.experiment import Experiment
+from medtune.trainer.experiment.run_folder import environment
 from medtune.trainer.launch.started import how_started
 from medtune.trainer.recipe.read import recipe_tree
 from medtune.trainer.recipe.schema import LogBlock, Recipe
 from medtune.trainer.training.dashboard.logger import Dashboard, dashboard_of, shows_images
-from medtune.trainer.training.stages import PlannedStage
-from medtune.trainer.training.trainable_parts import part_table
+from medtune.trainer.training.stages import PlannedStage, part_table
 
 
 def phase_metrics(phase: str, scores: PhaseScores, benchmark: Benchmark) -> dict[str, float]:

@@ -12,9 +12,8 @@ from medtune.data.prepared.read import Prepared, SharedMedia, shared_content, sh
 from medtune.data.types import Media, MediaGroup, Prompt, Question, Split, UnofficialSplit
 from medtune.eval.benchmark import Benchmark
 from medtune.models.media_reader import unchanged
-from medtune.trainer.experiment.evaluation_only import whole_test
 from medtune.trainer.experiment.for_model import open_for_model
-from medtune.trainer.experiment.prepared_data import refuse_other_benchmark
+from medtune.trainer.experiment.prepared_data import refuse_other_benchmark, whole_test
 from medtune.trainer.recipe.schema import DataBlock, Recipe, Stage, TrainFolder
 from medtune.trainer.training.sampling import AllGroups, Balanced, Draw, EndlessRow, Epochs
 from medtune.trainer.training.stages import training_groups

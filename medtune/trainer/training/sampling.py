@@ -1,16 +1,14 @@
-"""Draws the media groups of each optimizer step; they are the same for any number of devices.
-
-Chooses which questions an epoch asks, so that no answer is learnt only because it is frequent in its subtype.
+"""Draws the media groups of each step, the same for any number of devices, and the questions that each epoch asks.
 
 A model that is trained on ninety answers "no" and ten answers "yes" can learn to say "no" to everything, and still
-scores 0.90.
+scores 0.90; balanced epochs ask no answer only because it is frequent.
 """
 
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,14 +35,6 @@ class Draw(NamedTuple):
     group: int
     epoch: int
     place: int
-
-
-class Epochs(Protocol):
-    """Says which groups of a mixture's member each epoch goes through."""
-
-    def groups_in(self, epoch: int) -> Sequence[int]:
-        """Returns the indices of the groups that this epoch goes through, at least one."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +75,7 @@ class EndlessRow:
         seed: Seed of all shuffles.
     """
 
-    def __init__(self, members: Sequence[Epochs], *, shares: Sequence[float] = (1.0,), seed: int) -> None:
+    def __init__(self, members: "Sequence[Epochs]", *, shares: Sequence[float] = (1.0,), seed: int) -> None:
         if len(members) != len(shares) or not members or min(shares) <= 0:
             raise ValueError(f"wanted a share above 0 for each of {len(members)} members, got {list(shares)}")
         self._members = members
@@ -97,7 +87,6 @@ class EndlessRow:
         self._shuffles: dict[tuple[int, int], NDArray[np.int64]] = {}
 
     def __getitem__(self, place: int) -> Draw:
-        """Returns the draw at a place, counted from 0."""
         member, number = self._member_at(place)
         epoch, index = self._epoch_at(member, number)
         return Draw(member, int(self._shuffled(member, epoch)[index]), epoch, place)
@@ -142,28 +131,6 @@ class EndlessRow:
             self._shuffles = {key: kept for key, kept in self._shuffles.items() if key[1] > epoch - _KEPT_EPOCHS}
             self._shuffles[member, epoch] = found
         return found
-
-
-class GroupOrder(Protocol):
-    """Maps (step, forward pass within the step, rank) to draws of media groups."""
-
-    @property
-    def world_size(self) -> int:
-        """The number of devices."""
-        ...
-
-    @property
-    def accumulate(self) -> int:
-        """The number of forward passes of each device per optimizer step."""
-        ...
-
-    def step_groups(self, step: int) -> list[Draw]:
-        """Returns the groups of one step, the same for any number of devices."""
-        ...
-
-    def micro_batch(self, step: int, number: int, rank: int) -> list[Draw]:
-        """Returns the groups of one forward pass on one device; none if the step has too few for all devices."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +272,10 @@ class Balanced:
         part = slice(first, stop)
         count, wanted = self._count[part], self._wanted[part]
         return np.asarray((self._turn[part] - epoch * wanted) % count < wanted)
+
+
+Epochs = AllGroups | Balanced
+"""Says which groups of a mixture's member each epoch goes through, at least one."""
 
 
 def _cells(questions: Sequence[Question]) -> dict[tuple[str, str], dict[str, list[str]]]:

@@ -5,10 +5,13 @@ backward pass would leave the device without work twice in each pass.
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from medtune.models.weights.checkpoint import trainable_names
 
 SHOWN = 8
 """Number of questions that a message names."""
@@ -38,7 +41,6 @@ class StepLosses:
         return len(self._waiting)
 
     def forget(self) -> None:
-        """Begins a step anew."""
         self._waiting.clear()
         self.total = 0.0
 
@@ -70,3 +72,26 @@ class StepLosses:
                 )
         self.total += sum(values[: len(waiting)])
         return values[len(waiting) :]
+
+
+def keep_what_learns(module: nn.Module, state: dict[str, Any], prefix: str, _: object) -> None:
+    """Keeps only the parameters that learn in a saved state; the others are loaded as the recipe says."""
+    learning = {f"{prefix}{name}" for name in trainable_names(module)}
+    for name in [name for name in state if name.startswith(prefix) and name not in learning]:
+        del state[name]
+
+
+def expect_what_learns(module: nn.Module, keys: Any) -> None:
+    """Lets a saved state miss what does not learn."""
+    learning = tuple(trainable_names(module))
+    keys.missing_keys[:] = [name for name in keys.missing_keys if name.endswith(learning)]
+
+
+def refuse_other_names(found: Collection[str], module: nn.Module) -> None:
+    """Refuses a saved state of another model or tuning."""
+    there, learning = set(found), set(trainable_names(module))
+    if there and there != learning:
+        raise ValueError(
+            f"the saved state is of another model.tuning: {len(learning - there)} parameters missing, "
+            f"{len(there - learning)} not known; start a new run folder, or build the module as it was"
+        )

@@ -18,7 +18,7 @@ from medtune.models.weights.hub import Terms, checkpoint_folder, commit_of, comm
 from medtune.models.weights.loading_options import Loading
 from medtune.models.zoo.nano_any_size import build_qwen25vl
 from medtune.trainer.commands.cli import main
-from medtune.trainer.experiment.missing_inputs import missing_weights
+from medtune.trainer.experiment.open_data import missing_weights
 from medtune.trainer.recipe.read import read_recipe
 from tests.models.transformers_vlm.test_parity import whole
 from tests.models.weights.hub_stand_in import FIRST, REPOSITORY, SECOND, Hub, serving, write_cache

@@ -1,6 +1,5 @@
 """Takes a reduced Qwen2.5-VL with the vendor's own files through all commands that a user runs on a checkpoint."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 from medtune.trainer.commands.cli import main
 from tests.ranks import medtune_forked
 from tests.trainer.checkpoints.qwen25vl import write_reduced
+from tests.trainer.conftest import json_of
 
 RECIPE = "qwen25vl_7b_fetal_gauge_lora"
 PLAIN = """
@@ -42,7 +42,7 @@ def plain_logits(*read: tuple[Path, Path | None], out: Path) -> list[list[float]
     """Returns logits that plain transformers, and peft, compute in a process without medtune, for each base."""
     pairs = [text for base, adapter in read for text in (str(base), "-" if adapter is None else str(adapter))]
     subprocess.run([sys.executable, "-c", PLAIN, str(out), *pairs], check=True, timeout=300, cwd=out.parent)
-    found: list[list[float]] = json.loads(out.read_text())
+    found: list[list[float]] = json_of(out)
     return found
 
 
@@ -62,7 +62,7 @@ def test_a_folder_as_the_vendor_publishes_it_goes_through_every_command(
     assert "FAIL" not in medtune("doctor", *recipe, *learnt).upper().replace("0 FAIL", "")
     run = tmp_path / "run"
     medtune("run", *recipe, *learnt, "--out", str(run))
-    final = json.loads((run / "results.json").read_text())["phases"]["final"]
+    final = json_of(run / "results.json")["phases"]["final"]
     merged, adapter = tmp_path / "merged", tmp_path / "adapter"
     # In this process, where the readers of the proof are forked.
     assert main(["export", str(run), "--out", str(merged)]) == 0
@@ -77,8 +77,8 @@ def test_a_folder_as_the_vendor_publishes_it_goes_through_every_command(
     assert apart < moved / 4
     evaluation = ["--out", str(tmp_path / "of_adapter")]
     medtune("eval", *recipe, f"model.adapter={adapter}", *evaluation)
-    read_back = json.loads((tmp_path / "of_adapter" / "results.json").read_text())["phases"]["zero_shot"]
+    read_back = json_of(tmp_path / "of_adapter" / "results.json")["phases"]["zero_shot"]
     assert read_back["overall"]["value"] == pytest.approx(final["overall"]["value"], abs=0.15)
     medtune("eval", RECIPE, "--set", f"model.weights={merged}", *data, "--out", str(tmp_path / "of_merged"))
-    of_export = json.loads((tmp_path / "of_merged" / "results.json").read_text())["phases"]["zero_shot"]
+    of_export = json_of(tmp_path / "of_merged" / "results.json")["phases"]["zero_shot"]
     assert of_export["overall"]["value"] == pytest.approx(final["overall"]["value"], abs=0.15)

@@ -1,6 +1,5 @@
 """Runs a model of an encoder of timm, a projector and a language model through the whole experiment."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ from medtune.models.weights.checkpoint import read_about
 from medtune.trainer.commands.cli import main
 from tests.models.parts.test_parts import CONVNEXT, VIT, Kind, write_encoder
 from tests.models.weights.test_own_code import write_language
+from tests.trainer.conftest import Capture, Told, json_of
 
 QUICK = ("log.wandb=disabled", "train.max_steps=2", "train.batch_size=2", "eval.conditions=[image,text_only]")
 
@@ -20,29 +20,26 @@ def _settings(folder: Path, root: Path, kind: Kind, *more: str) -> list[str]:
             f"model.language={language}", *QUICK, *more]  # fmt: skip
 
 
-def test_images_are_learnt_in_full_and_read_back(
-    prepared_tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_images_are_learnt_in_full_and_read_back(prepared_tiny: Path, tmp_path: Path, shown: Told) -> None:
     settings = _settings(tmp_path, prepared_tiny, CONVNEXT, "model.tuning.vision.mode=full")
-    assert main(["validate", "nano_busi_lora", *settings]) == 0
-    assert "timm:local-dir" in capsys.readouterr().out
+    assert "timm:local-dir" in shown(main(["validate", "nano_busi_lora", *settings]))
     assert main(["run", "nano_busi_lora", "--out", str(tmp_path / "run"), *settings]) == 0
-    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    results = json_of(tmp_path / "run" / "results.json")
     assert results["phases"]["final"]["overall"]["n"] > 0
     best = tmp_path / "run" / "checkpoints" / "best.safetensors"
     assert read_about(best)["model"] == "parts"
     assert main(["eval", "nano_busi_lora", "--out", str(tmp_path / "again"), *settings,
                  f"model.checkpoint={best}"]) == 0  # fmt: skip
-    again = json.loads((tmp_path / "again" / "results.json").read_text())
+    again = json_of(tmp_path / "again" / "results.json")
     assert again["phases"]["final"]["overall"] == results["phases"]["final"]["overall"]
 
 
 @pytest.mark.slow
-def test_scans_are_learnt_as_slices(prepared_ct: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scans_are_learnt_as_slices(prepared_ct: Path, tmp_path: Path, capsys: Capture) -> None:
     untold = _settings(tmp_path, prepared_ct, VIT)
     assert main(["run", "nano_ct_lora", "--out", str(tmp_path / "refused"), "--limit", "2", *untold]) == 1
     assert "model.volumes_as" in capsys.readouterr().err
     settings = [*untold, "model.volumes_as=slices", "model.video_frames=3"]
     assert main(["run", "nano_ct_lora", "--out", str(tmp_path / "run"), "--limit", "4", *settings]) == 0
-    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    results = json_of(tmp_path / "run" / "results.json")
     assert results["model"] == "parts"

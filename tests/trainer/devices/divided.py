@@ -22,7 +22,7 @@ from medtune.trainer.devices.ranks import join_ranks
 from medtune.trainer.devices.strategies import build_strategy, check_freed, end_engine
 from medtune.trainer.recipe.schema import EvalBlock, ModelBlock, Stage, StrategyName, TrainBlock
 from medtune.trainer.training.batches import MicroBatch
-from medtune.trainer.training.callbacks.checkpoints import gathered
+from medtune.trainer.training.checkpoints import gathered
 from medtune.trainer.training.lightning_module import FineTuning
 from tests.models.twins import layout, row_each, shown
 

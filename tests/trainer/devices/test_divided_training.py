@@ -1,11 +1,23 @@
 """Tests that a training with divided weights equals one device: losses, gradient norms and what is learnt."""
 
+import os
+import time
 from collections.abc import Sequence
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
 
 import pytest
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import TCPStore
 
+from medtune.models.tuning.plan import Lora, PartTuning, Tuning
+from medtune.trainer.commands.cli import main
+from medtune.trainer.devices.ranks import barrier, join_ranks
 from medtune.trainer.recipe.schema import StrategyName
-from tests.ranks import run_ranks
+from tests.ranks import run_ranks, torchrun_environment
+from tests.trainer.conftest import Curve, weights_apart
 from tests.trainer.devices.divided import FULL, LORA, Case, Course, trained, trained_in_rank
 
 FAMILIES = tuple(
@@ -64,3 +76,133 @@ def test_weights_that_no_answer_depends_on_stay_as_they_are() -> None:
 )
 def test_families_learn_with_a_share_of_the_weights_on_each_rank(strategy: StrategyName) -> None:
     _compare(FAMILIES, strategy)
+
+
+RATE = 1e-4
+"""Learning rates at which a pretrained model learns; larger ones make rounding grow from step to step."""
+ADAPTED = PartTuning("lora", lr=RATE, lora=Lora(r=4, alpha=8.0))
+CASES = {
+    "lora": Case("pocket", Tuning(PartTuning("frozen"), PartTuning("full", lr=RATE), ADAPTED)),
+    "full": Case("pocket", Tuning(*(PartTuning("full", lr=RATE / 10),) * 3)),
+}
+STRATEGIES: tuple[StrategyName, ...] = (
+    "ddp",
+    "fsdp",
+    "deepspeed_stage_1",
+    "deepspeed_stage_2",
+    "deepspeed_stage_3",
+    "deepspeed_stage_2_offload",
+    "deepspeed_stage_3_offload",
+)
+
+
+@cache
+def one_device(name: str) -> Course:
+    return trained(CASES[name])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_pocket_learns_on_two_ranks_what_it_learns_on_one_device(name: str, strategy: StrategyName) -> None:
+    ranks = run_ranks(2, trained_in_rank, [CASES[name]], strategy, timeout_s=900)
+    one = one_device(name)
+    for (course,) in ranks:
+        assert course.is_freed
+        assert len(course.losses) == 3
+        assert course.losses == pytest.approx(one.losses, abs=5e-5)
+        assert course.norms == pytest.approx(one.norms, rel=2e-3)
+    learnt = ranks[0][0].learnt
+    assert learnt.keys() == one.learnt.keys()
+    apart = max(float(abs(learnt[each] - one.learnt[each]).max()) for each in learnt)
+    losses = max(
+        abs(mine - other) for (course,) in ranks for mine, other in zip(course.losses, one.losses, strict=True)
+    )
+    norms = max(
+        abs(mine / other - 1) for (course,) in ranks for mine, other in zip(course.norms, one.norms, strict=True)
+    )
+    print(f"{name}, {strategy}: losses {losses:.1e}, norms {norms:.1e} (relative), weights {apart:.1e} apart")
+    assert apart < 1e-4
+
+
+FULL_of_unused_parameters = (
+    "model.tuning.vision.mode=full",
+    "model.tuning.vision.lr=1e-3",
+    "model.tuning.projector.mode=full",
+)
+
+
+def _train(rank: int, world_size: int, name: str, root: str, out: str) -> int:
+    settings = (
+        f"model.name={name}", f"data.root={root}", f"train.devices={world_size}", "train.max_steps=3",
+        "train.batch_size=2", "train.micro_batch_size=1", "eval.every_steps=3", "eval.val_questions=2",
+        "eval.max_new_tokens=2", "log.wandb=disabled", *FULL_of_unused_parameters,
+    )  # fmt: skip
+    return main(["train", "nano_busi_lora", "--out", out, "--set", *settings])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("nano_llava", marks=pytest.mark.slow), pytest.param("nano_llava_onevision", marks=pytest.mark.soak)],
+)
+def test_ddp_trains_a_tower_whose_last_layer_is_never_read(
+    name: str, prepared_tiny: Path, tmp_path: Path, curve: Curve
+) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert run_ranks(1, _train, name, str(prepared_tiny), str(one)) == [0]
+    assert run_ranks(2, _train, name, str(prepared_tiny), str(two)) == [0, 0]
+    assert len(curve(two, "train/loss")) == 3
+    assert curve(two, "train/loss") == pytest.approx(curve(one, "train/loss"), abs=1e-5)
+    assert weights_apart(two, one) < 1e-5
+
+
+def joined(rank: int, world_size: int) -> float:
+    """Joins the ranks and returns the sum of their ranks."""
+    join_ranks(world_size, torch.device("cpu"), timeout_minutes=0.2)
+    total = torch.tensor([float(rank)])
+    dist.all_reduce(total)
+    barrier()
+    return float(total)
+
+
+def joined_late(rank: int, world_size: int) -> float:
+    """Joins rank 1 seconds after rank 0, however long either takes to start."""
+    store = TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), is_master=False, timeout=timedelta(seconds=60))
+    if rank == 0:
+        store.set("rank 0 joins", "")
+    else:
+        store.wait(["rank 0 joins"])
+        time.sleep(3)
+    return joined(rank, world_size)
+
+
+@pytest.fixture
+def server() -> TCPStore:
+    """The store of torchrun's agent, in which the addresses of ended ranks stand until the launcher ends."""
+    return TCPStore("127.0.0.1", 0, is_master=True, timeout=timedelta(seconds=60))
+
+
+def _variables(server: TCPStore, attempt: int, rank: int) -> dict[str, str]:
+    agent = {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": str(attempt)}
+    return {**torchrun_environment(rank, 2, server.port), **agent}
+
+
+def test_a_second_attempt_does_not_meet_the_first(server: TCPStore) -> None:
+    def one_machine(attempt: int, rank: int) -> dict[str, str]:
+        return {**_variables(server, attempt, rank), "GROUP_WORLD_SIZE": "1"}
+
+    assert run_ranks(2, joined, environment=lambda rank: one_machine(0, rank)) == [1.0, 1.0]
+    first = set(server.list_keys())
+    assert run_ranks(2, joined_late, environment=lambda rank: one_machine(1, rank)) == [1.0, 1.0]
+    second = set(server.list_keys()) - first
+    # What the ranks of an attempt tell each other has the same names in each, but for the attempt.
+    assert any("attempt 0" in key for key in first)
+    assert {key.replace("attempt 0", "attempt 1") for key in first if "attempt 0" in key} <= second
+
+
+def test_without_a_name_the_next_attempt_reads_the_keys_of_the_first(server: TCPStore) -> None:
+    """The control, and what happens on several machines, whose counts of attempts differ."""
+    assert run_ranks(2, joined, environment=lambda rank: _variables(server, 0, rank)) == [1.0, 1.0]
+    first = set(server.list_keys())
+    assert first
+    assert not any("attempt" in key for key in first)

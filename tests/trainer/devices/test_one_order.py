@@ -11,7 +11,7 @@ import torch
 
 from medtune.trainer.devices.ranks import prefer_one_order
 from medtune.trainer.recipe.read import read_recipe
-from medtune.trainer.seen.changed_settings import differences
+from medtune.trainer.seen import differences
 
 NEW_MEMORY: Any = torch.utils.deterministic
 
@@ -50,11 +50,7 @@ def test_the_trainer_of_a_run_is_told(wanted: str, asked: object, monkeypatch: p
 
     recipe = read_recipe("nano_busi_lora", [f"train.deterministic={wanted}", "train.precision=32-true"])
     experiment: Any = SimpleNamespace(
-        recipe=recipe,
-        world_size=1,
-        device=torch.device("cpu"),
-        started=None,
-        folder=SimpleNamespace(root=Path("run")),
+        recipe=recipe, world_size=1, device=torch.device("cpu"), started=None, folder=SimpleNamespace(root=Path("run"))
     )
     planned: Any = SimpleNamespace(stage=recipe.stages[0])
 

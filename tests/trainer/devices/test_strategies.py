@@ -7,13 +7,10 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from safetensors.torch import load_file
 
 from medtune.trainer.commands.cli import main
 from medtune.trainer.launch.started import how_started
-from tests.trainer.conftest import Nano
-
-Curve = Callable[[Path, str], list[float]]
+from tests.trainer.conftest import Curve, Nano, Told, weights_apart
 
 TEXT_ALONE_IN_SLOW = (
     ("nano_pocket", "deepspeed_stage_2"),
@@ -54,9 +51,7 @@ def test_two_devices_equal_one(nano: Nano, one_device: Path, tmp_path: Path, cur
     for name in ("loss", "token_accuracy", "choice_accuracy", "f1", "ece", "accuracy", "accuracy_n"):
         assert curve(out, f"val/{name}") == pytest.approx(curve(one_device, f"val/{name}"), abs=1e-3), name
     assert curve(out, "val/loss")
-    mine, theirs = (load_file(run / "checkpoints" / "last.safetensors") for run in (out, one_device))
-    assert mine.keys() == theirs.keys()
-    assert max(float((mine[name] - theirs[name]).abs().max()) for name in mine) < 1e-4
+    assert weights_apart(out, one_device) < 1e-4
     for phase, wanted in (("zero_shot", 18), ("final", 27)):
         answered = _answers(out / phase)
         assert len(answered) == wanted, "9 questions, each in two readings, and at the end text-only"
@@ -93,8 +88,7 @@ def test_a_device_with_text_alone_beside_one_with_images(
     nano.finished("train", two, f"model.name={name}", *TEXT_ALONE, *spread)
     assert curve(two, "train/loss") == pytest.approx(curve(one, "train/loss"), abs=1e-6)
     assert curve(two, "train/gradient_norm") == pytest.approx(curve(one, "train/gradient_norm"), rel=1e-4)
-    mine, theirs = (load_file(run / "checkpoints" / "last.safetensors") for run in (two, one))
-    assert max(float((mine[each] - theirs[each]).abs().max()) for each in mine) < 1e-4
+    assert weights_apart(two, one) < 1e-4
 
 
 def _answers(phase: Path) -> dict[str, float]:
@@ -109,11 +103,10 @@ def _answers(phase: Path) -> dict[str, float]:
 
 
 def test_a_number_of_processes_without_a_rank_is_refused(
-    nano: Nano, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    nano: Nano, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Told
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "3")
-    assert nano.here("run", tmp_path / "run", "train.devices=2") == 1
-    assert "WORLD_SIZE is 3 and RANK is not set" in capsys.readouterr().err
+    assert "WORLD_SIZE is 3 and RANK is not set" in refused(nano.here("run", tmp_path / "run", "train.devices=2"))
 
 
 @pytest.mark.parametrize("strategy", [pytest.param("fsdp", marks=pytest.mark.slow), "deepspeed_stage_3"])

@@ -1,6 +1,5 @@
 """Tests the command `medtune doctor`, and that the first run of a checkpoint asks for it."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -11,10 +10,10 @@ from medtune.eval.report.run_data import read_run
 from medtune.models.nano.transformers_vlm import write_nano
 from medtune.models.zoo.nano_any_size import build_qwen25vl
 from medtune.trainer.commands.cli import main
-from medtune.trainer.doctor.fingerprint import weights_hash
+from medtune.trainer.doctor import weights_hash
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.run_folder import RunFolder
-from tests.trainer.conftest import QUICK
+from tests.trainer.conftest import QUICK, Capture, Told, json_of
 
 NAMES = {
     "weights", "adapter", "template", "image tokens", "end token", "positions", "pixels", "option order", "options",
@@ -40,16 +39,12 @@ def _settings(data: Path, checkpoint: Path) -> list[str]:
 
 
 def test_the_command_says_pass_or_fail_of_every_check(
-    prepared_tiny: Path,
-    checkpoint: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    prepared_tiny: Path, checkpoint: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "told" / "doctor.json"
     arguments = ["doctor", *_settings(prepared_tiny, checkpoint)]
     assert main([*arguments, "--out", str(out)]) == 0
-    told = json.loads(out.read_text())
+    told = json_of(out)
     assert {check["name"] for check in told["checks"]} == NAMES
     assert {check["name"] for check in told["checks"] if check["passed"] is None} == {"adapter", "published answers"}
     # The test split has no more.
@@ -64,11 +59,10 @@ def test_the_command_says_pass_or_fail_of_every_check(
 
 @pytest.mark.slow
 def test_a_run_keeps_the_proof_and_the_report_states_it(
-    prepared_tiny: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    prepared_tiny: Path, checkpoint: Path, tmp_path: Path, shown: Told
 ) -> None:
     out = tmp_path / "run"
-    assert main(["run", *_settings(prepared_tiny, checkpoint), "--out", str(out)]) == 0
-    assert "pass  gradients" in capsys.readouterr().out
+    assert "pass  gradients" in shown(main(["run", *_settings(prepared_tiny, checkpoint), "--out", str(out)]))
     doctor = read_run(out).doctor
     assert doctor is not None
     assert doctor.passed
@@ -76,8 +70,7 @@ def test_a_run_keeps_the_proof_and_the_report_states_it(
     for name in ("report.html", "report.md"):
         assert "verified on a CPU in 32-true, with medtune" in (out / name).read_text()
     trained = f"model.checkpoint={out / 'checkpoints' / 'best.safetensors'}"
-    assert main(["doctor", *_settings(prepared_tiny, checkpoint), trained]) == 0
-    assert "pass  adapter" in capsys.readouterr().out
+    assert "pass  adapter" in shown(main(["doctor", *_settings(prepared_tiny, checkpoint), trained]))
 
 
 @pytest.fixture
@@ -94,16 +87,14 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def test_the_first_run_of_a_checkpoint_is_proven_once(
-    prepared_tiny: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], begun: list[Path]
+    prepared_tiny: Path, checkpoint: Path, tmp_path: Path, shown: Told, begun: list[Path]
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    assert main(["run", *_settings(prepared_tiny, checkpoint), "--out", str(first)]) == 0
-    assert "pass  gradients" in capsys.readouterr().out
+    assert "pass  gradients" in shown(main(["run", *_settings(prepared_tiny, checkpoint), "--out", str(first)]))
     moved = checkpoint.rename(tmp_path / "moved")
-    assert main(["run", *_settings(prepared_tiny, moved), "--out", str(second)]) == 0
-    shown = capsys.readouterr().out
-    assert "pass  gradients" not in shown
-    assert "doctor: verified on a CPU" in shown
+    said = shown(main(["run", *_settings(prepared_tiny, moved), "--out", str(second)]))
+    assert "pass  gradients" not in said
+    assert "doctor: verified on a CPU" in said
     assert RunFolder(second).doctor.read_text() == RunFolder(first).doctor.read_text()
     assert begun == [first, second]
 
@@ -112,7 +103,8 @@ def test_a_checkpoint_that_is_not_proven_stops_the_run(
     prepared_tiny: Path,
     checkpoint: Path,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Capture,
+    shown: Told,
     monkeypatch: pytest.MonkeyPatch,
     begun: list[Path],
 ) -> None:
@@ -121,20 +113,18 @@ def test_a_checkpoint_that_is_not_proven_stops_the_run(
     with monkeypatch.context() as patch:
         patch.setattr("medtune.models.sequence.qwen_vl.smart_resize", lambda *_, **__: (28, 28))
         assert main(arguments) == 1
-        shown = capsys.readouterr().out
-        assert "FAIL  image tokens" in shown
-        assert "the run stops here" in shown
+        said = capsys.readouterr().out
+        assert "FAIL  image tokens" in said
+        assert "the run stops here" in said
         assert begun == []
     # A run that stopped is asked again when it is continued; one that was proven is not.
-    assert main([*arguments, "--resume"]) == 0
-    assert "pass  image tokens" in capsys.readouterr().out
-    assert main([*arguments, "--resume"]) == 0
-    assert "doctor" not in capsys.readouterr().out
+    assert "pass  image tokens" in shown(main([*arguments, "--resume"]))
+    assert "doctor" not in shown(main([*arguments, "--resume"]))
     assert begun == [out, out]
 
 
 def test_models_without_a_checkpoint_are_not_asked(
-    prepared_tiny: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], begun: list[Path]
+    prepared_tiny: Path, checkpoint: Path, tmp_path: Path, capsys: Capture, begun: list[Path]
 ) -> None:
     nano, unproven = tmp_path / "nano", tmp_path / "unproven"
     own = ["nano_busi_lora", "--set", f"data.root={prepared_tiny}", *QUICK]

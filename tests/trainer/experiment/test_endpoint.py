@@ -13,7 +13,7 @@ import pytest
 from medtune.models.endpoint.served import NO_LIKELIHOOD
 from medtune.trainer.commands.cli import main
 from tests.models.endpoint.chat_server import KEY, ChatServer, Said, completion, failure, serving
-from tests.trainer.conftest import Nano
+from tests.trainer.conftest import Capture, Nano, Told, json_of
 
 VARIABLE = "MEDTUNE_TEST_KEY"
 Evaluated = Callable[..., int]
@@ -62,11 +62,10 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_evaluation_of_a_served_model(medtune: Evaluated, chat: ChatServer, tmp_path: Path, capsys: Any) -> None:
+def test_evaluation_of_a_served_model(medtune: Evaluated, chat: ChatServer, tmp_path: Path, shown: Told) -> None:
     run = tmp_path / "run"
-    assert medtune("eval", run) == 0
-    out = capsys.readouterr().out
-    results = json.loads((run / "results.json").read_text())
+    out = shown(medtune("eval", run))
+    results = json_of(run / "results.json")
     predictions = lines(run / "zero_shot" / "predictions.jsonl")
     assert (results["model"], list(results["phases"])) == ("served-7b", ["zero_shot"])
     assert {p["reading"] for p in predictions} == {"generation"}
@@ -92,7 +91,7 @@ def test_evaluation_of_a_served_model(medtune: Evaluated, chat: ChatServer, tmp_
 
 
 def test_likelihoods_of_a_server_that_gives_them(
-    medtune: Evaluated, chat: ChatServer, tmp_path: Path, capsys: Any
+    medtune: Evaluated, chat: ChatServer, tmp_path: Path, shown: Told
 ) -> None:
     """The tokens are the bytes of the texts: "A" is likely, every other letter is not, and turns end with a 0."""
 
@@ -107,8 +106,7 @@ def test_likelihoods_of_a_server_that_gives_them(
 
     chat.reply = rows
     both = ("model.endpoint.prompt_logprobs=true", "eval.readings=null")
-    assert medtune("validate", None, *both) == 0
-    said = capsys.readouterr().out
+    said = shown(medtune("validate", None, *both))
     assert "log-likelihood from prompt_logprobs" in said
     assert medtune("eval", tmp_path / "run", *both) == 0
     assert int(said.partition("cost ")[2].split()[0].replace(",", "")) == len(chat.bodies)
@@ -119,7 +117,7 @@ def test_likelihoods_of_a_server_that_gives_them(
     for each in likely:
         assert each["option_logprobs"] == pytest.approx([-0.2, *[-3.1] * (len(each["option_logprobs"]) - 1)])
         assert set(each["option_tokens"]) == {2}
-    assert json.loads((tmp_path / "run" / "results.json").read_text())["unavailable"] == {}
+    assert json_of(tmp_path / "run" / "results.json")["unavailable"] == {}
 
 
 @pytest.mark.slow
@@ -150,21 +148,20 @@ def test_neither_key_nor_address_where_it_does_not_belong(
 
 
 def test_one_table_with_a_model_of_this_machine(
-    medtune: Evaluated, nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    medtune: Evaluated, nano: Nano, tmp_path: Path, capsys: Capture, shown: Told
 ) -> None:
     served, local = tmp_path / "served", tmp_path / "local"
     assert medtune("eval", served) == 0
     assert nano.here("eval", local) == 0
     capsys.readouterr()
-    assert main(["compare", str(local), str(served)]) == 0
-    out = capsys.readouterr().out
+    out = shown(main(["compare", str(local), str(served)]))
     assert "log-likelihood: n/a for served (zero-shot); generations of both are read by" in out
     assert main(["report", str(local), str(served), "--out", str(tmp_path / "both")]) == 0
     (row,) = [line for line in (tmp_path / "both" / "report.md").read_text().splitlines() if "served-7b" in line]
     assert row.split("|")[-3].strip() == "n/a"
 
 
-def test_training_says_why_not(medtune: Evaluated, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_training_says_why_not(medtune: Evaluated, tmp_path: Path, capsys: Capture) -> None:
     for command in ("run", "train"):
         assert medtune(command, tmp_path / command) == 1
         assert "cannot be trained, its weights are not here; `medtune eval" in capsys.readouterr().err
@@ -172,14 +169,13 @@ def test_training_says_why_not(medtune: Evaluated, tmp_path: Path, capsys: pytes
 
 
 def test_cap_stops_and_a_higher_one_continues(
-    medtune: Evaluated, chat: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    medtune: Evaluated, chat: ChatServer, tmp_path: Path, refused: Told
 ) -> None:
     run = tmp_path / "run"
     # Charged far more than estimated: the start is let through, then the cap holds.
     chat.reply = lambda body: completion("A", tokens=1_000_000)
     dear = ("model.endpoint.usd_per_million_input_tokens=1", "model.endpoint.concurrency=1")
-    assert medtune("eval", run, *dear, "model.endpoint.max_usd=3.5") == 1
-    err = capsys.readouterr().err
+    err = refused(medtune("eval", run, *dear, "model.endpoint.max_usd=3.5"))
     assert "stopped before max_usd (3.50 USD) could be passed: 3.0" in err
     assert "--resume" in err
     assert len(chat.bodies) == 3
@@ -190,13 +186,12 @@ def test_cap_stops_and_a_higher_one_continues(
     assert "max_usd: 300" in (run / "recipe.yaml").read_text()
 
 
-def test_too_dear_to_start(medtune: Evaluated, chat: ChatServer, tmp_path: Path, capsys: Any) -> None:
-    assert medtune("eval", tmp_path / "run", "model.endpoint.max_usd=0.0001") == 1
-    assert "may cost" in capsys.readouterr().err
+def test_too_dear_to_start(medtune: Evaluated, chat: ChatServer, tmp_path: Path, refused: Told) -> None:
+    assert "may cost" in refused(medtune("eval", tmp_path / "run", "model.endpoint.max_usd=0.0001"))
     assert chat.bodies == []
 
 
-def test_failure_loses_nothing(medtune: Evaluated, chat: ChatServer, tmp_path: Path, capsys: Any) -> None:
+def test_failure_loses_nothing(medtune: Evaluated, chat: ChatServer, tmp_path: Path, capsys: Capture) -> None:
     run = tmp_path / "run"
     chat.reply = lambda body: failure(500) if len(chat.bodies) > 4 else completion("A")
     assert medtune("eval", run, "model.endpoint.concurrency=1", "model.endpoint.max_retries=0") == 1
@@ -209,13 +204,13 @@ def test_failure_loses_nothing(medtune: Evaluated, chat: ChatServer, tmp_path: P
     assert len(lines(run / "spending.jsonl")) == 4 + len(chat.bodies) - before
 
 
-def test_another_model_does_not_continue_the_run(medtune: Evaluated, tmp_path: Path, capsys: Any) -> None:
+def test_another_model_does_not_continue_the_run(medtune: Evaluated, tmp_path: Path, capsys: Capture) -> None:
     assert medtune("eval", tmp_path / "run") == 0
     assert medtune("eval", tmp_path / "run", "model.endpoint.model=another", extra=("--resume",)) == 1
     assert "has other settings" in capsys.readouterr().err
 
 
-def test_validate_counts_every_repeat(medtune: Evaluated, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_counts_every_repeat(medtune: Evaluated, capsys: Capture) -> None:
     asked = []
     for repeats in (1, 3):
         assert medtune("validate", None, "model.endpoint.temperature=1", f"eval.repeats={repeats}") == 0
@@ -224,10 +219,9 @@ def test_validate_counts_every_repeat(medtune: Evaluated, capsys: pytest.Capture
 
 
 def test_validate_says_the_cost_and_what_is_missing(
-    medtune: Evaluated, chat: ChatServer, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    medtune: Evaluated, chat: ChatServer, capsys: Capture, shown: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert medtune("validate", None) == 0
-    out = capsys.readouterr().out
+    out = shown(medtune("validate", None))
     assert "log-likelihood n/a" in out
     assert "USD (max_usd 500.00, spent so far 0.00)" in out
     monkeypatch.delenv(VARIABLE)
@@ -257,17 +251,17 @@ def test_validate_says_the_cost_and_what_is_missing(
     ],
 )
 def test_settings_that_no_request_could_use(
-    medtune: Evaluated, chat: ChatServer, tmp_path: Path, override: str, message: str, capsys: Any
+    medtune: Evaluated, chat: ChatServer, tmp_path: Path, override: str, message: str, refused: Told
 ) -> None:
-    assert medtune("eval", tmp_path / "run", override) == 1
-    err = capsys.readouterr().err
+    err = refused(medtune("eval", tmp_path / "run", override))
     assert message in err
     assert "secret-0123" not in err
     assert chat.bodies == []
     shutil.rmtree(tmp_path / "run", ignore_errors=True)
 
 
-def test_key_that_is_not_set(medtune: Evaluated, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_that_is_not_set(
+    medtune: Evaluated, tmp_path: Path, refused: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(VARIABLE)
-    assert medtune("eval", tmp_path / "run") == 1
-    assert f"the environment variable {VARIABLE} is not set" in capsys.readouterr().err
+    assert f"the environment variable {VARIABLE} is not set" in refused(medtune("eval", tmp_path / "run"))

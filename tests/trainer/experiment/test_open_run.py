@@ -1,6 +1,5 @@
 """Tests that every command can open a run, also after the run or its data have been moved."""
 
-import json
 import shutil
 import subprocess
 import sys
@@ -16,9 +15,8 @@ from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.experiment import open_run
 from medtune.trainer.experiment.run_folder import RunFolder
-from tests.trainer.conftest import QUICK, Nano
+from tests.trainer.conftest import QUICK, Capture, Nano, Told, json_of
 
-Capture = pytest.CaptureFixture[str]
 SETTINGS = (*QUICK, "train.max_steps=2", "eval.readings=[likelihood]", "model.tuning.projector.lr=0.5")
 
 
@@ -122,7 +120,7 @@ def test_judge_opens_a_moved_run_as_well(moved: Path, elsewhere: Path, capsys: C
 
 def test_an_opened_run_is_what_it_was_when_it_began(moved: Path, elsewhere: Path) -> None:
     root = moved / "runs" / "one"
-    experiment, recorded = open_run(root), json.loads((root / "environment.json").read_text())
+    experiment, recorded = open_run(root), json_of(root / "environment.json")
     assert experiment.prepared.root == moved / "prepared"
     assert experiment.about == {name: recorded[name] for name in experiment.about}
     assert "trained_on" in experiment.about
@@ -137,21 +135,19 @@ def test_questions_name_the_data_of_a_run_that_lies_apart_from_them(moved: Path,
     assert open_run(apart, questions=moved / "prepared").prepared.root == moved / "prepared"
 
 
-def test_other_data_at_the_place_are_refused(moved: Path, tiny_busi: Path, elsewhere: Path, capsys: Capture) -> None:
+def test_other_data_at_the_place_are_refused(moved: Path, tiny_busi: Path, elsewhere: Path, refused: Told) -> None:
     prepare(find_source("busi"), benchmark="busi", root=tiny_busi, out=elsewhere / "prepared", seed=5)
     for command in (("audit", "{one}"), ("compare", "{one}", "{two}"), ("power", "--gain", "0.2", "--run", "{one}")):
         places = {name: moved / "runs" / name for name in ("one", "two")}
-        assert main([word.format(**places) for word in command]) == 1
-        assert "holds other data" in capsys.readouterr().err
+        assert "holds other data" in refused(main([word.format(**places) for word in command]))
 
 
-def test_a_run_is_not_resumed_on_other_data(tiny_busi: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_a_run_is_not_resumed_on_other_data(tiny_busi: Path, tmp_path: Path, refused: Told) -> None:
     data, out = tmp_path / "prepared", tmp_path / "run"
     prepare(find_source("busi"), benchmark="busi", root=tiny_busi, out=data)
     assert Nano(data).here("eval", out) == 0
     prepare(find_source("busi"), benchmark="busi", root=tiny_busi, out=data, seed=5)
-    assert Nano(data).here("eval", out, extra=("--resume",)) == 1
-    assert "holds other data" in capsys.readouterr().err
+    assert "holds other data" in refused(Nano(data).here("eval", out, extra=("--resume",)))
 
 
 def test_the_environment_names_the_commit_of_the_checkout(moved: Path) -> None:

@@ -17,6 +17,7 @@ from medtune.trainer.commands.cli import main
 from tests.benchmarks.public_sets import test_fpus23 as fpus23
 from tests.benchmarks.public_sets import test_hc18 as hc18
 from tests.examples.fetal_ultrasound.plugin import PLUGIN, fetal_ultrasound
+from tests.trainer.conftest import json_of
 
 QUICK = ("log.wandb=disabled", "eval.max_new_tokens=2", "eval.conditions=[image]")
 # Of FPUS23's 3,570 frames and HC18's 999 rows, so that all ten streams and every length of head stay.
@@ -74,14 +75,7 @@ CASES = (
         "u2_bench",
         "u2_bench_rebuilt",
         {"busi": "busi", "fpus23": "fpus23", "hc18": "hc18"},
-        {
-            ("23", "DD"): 60,
-            ("23", "LL"): 59,
-            ("10", "VRA"): 104,
-            ("10", "CG"): 2,
-            ("31", "OD"): 25,
-            ("31", "CVE"): 25,
-        },
+        {("23", "DD"): 60, ("23", "LL"): 59, ("10", "VRA"): 104, ("10", "CG"): 2, ("31", "OD"): 25, ("31", "CVE"): 25},
         patients=60 + 10 + 25,
     ),
 )
@@ -137,7 +131,7 @@ def test_every_question_of_every_set_is_scored(real_sets: Path, tmp_path: Path, 
     settings = [f"data.benchmark={case.benchmark}", f"data.root={out}", *QUICK]
     plugins = ["--plugins", str(PLUGIN)]
     assert main([*plugins, "eval", "nano_busi_lora", "--out", str(run), "--set", *settings]) == 0
-    results = json.loads((run / "results.json").read_text())
+    results = json_of(run / "results.json")
     primary = results["primary"]["name"]
     found = results["phases"]["zero_shot"]["metrics"]["image"]["robust"]
     # A part of U2-Bench has no score over all its tasks; its captions are scored by BLEU alone.
@@ -150,5 +144,5 @@ def test_every_question_of_every_set_is_scored(real_sets: Path, tmp_path: Path, 
     assert "reconstruction" in (run / "report.html").read_text("utf-8")
     predictions = run / "zero_shot" / "predictions.jsonl"
     assert main([*plugins, "score", case.benchmark, "--predictions", str(predictions), "--questions", str(out)]) == 0
-    scored = json.loads((predictions.parent / "scores.json").read_text())
+    scored = json_of(predictions.parent / "scores.json")
     assert scored["metrics"] == results["phases"]["zero_shot"]["metrics"]

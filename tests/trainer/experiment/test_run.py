@@ -1,7 +1,12 @@
 """Tests whole runs of a tiny random model: the files that a run writes, and that its numbers are right."""
 
 import json
-from collections.abc import Callable, Iterable
+import math
+import os
+import signal
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +15,17 @@ from safetensors.torch import load_file
 from medtune.data.types import Question
 from medtune.eval.scoring import baselines
 from medtune.eval.scoring.baselines import TrainAnswers, train_answers
+from medtune.eval.scoring.score import PhaseScores
 from medtune.eval.statistics.intervals import METHOD
+from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe
-from tests.trainer.conftest import Nano
-
-Curve = Callable[[Path, str], list[float]]
+from medtune.trainer.series import SeedRun, without_unscored
+from medtune.trainer.training.checkpoints import is_best
+from medtune.trainer.training.dashboard.logger import summary
+from medtune.trainer.training.loggers import phase_metrics
+from tests.eval.free_answers import FREE, Said
+from tests.eval.free_answers import phase as waiting
+from tests.trainer.conftest import Capture, Curve, Nano, Told, json_of, same_weights, weights_apart
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +36,7 @@ def whole_run(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def test_run_folder_is_as_designed(whole_run: Path, prepared_tiny: Path) -> None:
-    results = json.loads((whole_run / "results.json").read_text())
+    results = json_of(whole_run / "results.json")
     assert results["benchmark"] == "busi"
     assert results["model"] == "nano_pocket"
     assert results["primary"] == {"name": "accuracy", "higher_is_better": True}
@@ -42,7 +53,7 @@ def test_run_folder_is_as_designed(whole_run: Path, prepared_tiny: Path) -> None
         for file in ("predictions.jsonl", "parsed.jsonl", "scores.json"):
             assert (whole_run / phase / file).is_file()
         label = {"provenance": "reconstruction", "prompts": "ours", "stands_for_patient": "image"}
-        written = json.loads((whole_run / phase / "scores.json").read_text())
+        written = json_of(whole_run / phase / "scores.json")
         assert written == label | results["phases"][phase] | {"interval_method": METHOD}
     gain = results["gain"]
     assert gain["n"] == 9
@@ -51,10 +62,10 @@ def test_run_folder_is_as_designed(whole_run: Path, prepared_tiny: Path) -> None
     assert 0 < gain["permutation_p"] <= 1
     assert results["patient_unit"].startswith("one image stands for one patient")
     assert read_recipe(str(whole_run / "recipe.yaml")).train.max_steps == 4
-    environment = json.loads((whole_run / "environment.json").read_text())
+    environment = json_of(whole_run / "environment.json")
     assert environment["packages"]["torch"]
-    assert environment["data_hash"] == json.loads((prepared_tiny / "manifest.json").read_text())["data_hash"]
-    assert {"vision", "projector", "language"} == set(json.loads((whole_run / "weights.json").read_text()))
+    assert environment["data_hash"] == json_of(prepared_tiny / "manifest.json")["data_hash"]
+    assert {"vision", "projector", "language"} == set(json_of(whole_run / "weights.json"))
 
 
 def test_loss_and_metric_curves_are_logged(whole_run: Path, curve: Curve) -> None:
@@ -79,7 +90,7 @@ def test_what_is_frequent_in_train_is_counted_once_for_all_validations(
 
     monkeypatch.setattr(baselines, "train_answers", once)
     assert nano.here("train", tmp_path / "run") == 0
-    scores = [json.loads(path.read_text()) for path in sorted((tmp_path / "run").glob("validation/*/scores.json"))]
+    scores = [json_of(path) for path in sorted((tmp_path / "run").glob("validation/*/scores.json"))]
     assert len(scores) == 2
     assert all(each["overall"]["baselines"]["majority"] is not None for each in scores)
     assert counted == [0]
@@ -93,8 +104,8 @@ def test_final_is_what_the_best_checkpoint_answers(whole_run: Path, nano: Nano, 
     assert (again / "final" / "predictions.jsonl").read_bytes() == (
         whole_run / "final" / "predictions.jsonl"
     ).read_bytes()
-    final = json.loads((whole_run / "results.json").read_text())["phases"]["final"]
-    assert json.loads((again / "results.json").read_text())["phases"]["final"] == final
+    final = json_of(whole_run / "results.json")["phases"]["final"]
+    assert json_of(again / "results.json")["phases"]["final"] == final
 
 
 def test_two_runs_with_one_seed_are_bit_identical(whole_run: Path, nano: Nano, tmp_path: Path, curve: Curve) -> None:
@@ -120,8 +131,7 @@ def test_accumulation_changes_nothing(nano: Nano, tmp_path: Path, curve: Curve, 
     assert nano.here("train", shared, *settings, f"train.micro_batch_size={micro}") == 0
     assert curve(shared, "train/loss") == pytest.approx(curve(whole, "train/loss"), abs=1e-5)
     assert curve(shared, "train/gradient_norm") == pytest.approx(curve(whole, "train/gradient_norm"), rel=1e-5)
-    one, two = (load_file(run / "checkpoints" / "last.safetensors") for run in (whole, shared))
-    assert max(float((one[name] - two[name]).abs().max()) for name in one) < 1e-4
+    assert weights_apart(whole, shared) < 1e-4
 
 
 def test_answers_do_not_depend_on_the_batch_size(nano: Nano, tmp_path: Path) -> None:
@@ -141,7 +151,7 @@ def test_limit_takes_fewer_questions_and_other_image_is_a_row(nano: Nano, tmp_pa
     out = tmp_path / "run"
     conditions = "eval.conditions=[image,text_only,other_image]"
     assert nano.here("eval", out, conditions, extra=("--limit", "5")) == 0
-    overall = json.loads((out / "results.json").read_text())["phases"]["zero_shot"]["overall"]
+    overall = json_of(out / "results.json")["phases"]["zero_shot"]["overall"]
     assert 5 <= overall["n"] < 9
     assert overall["baselines"]["other_image"] is not None
 
@@ -152,10 +162,10 @@ def test_letters_can_be_the_answer_format(nano: Nano, tmp_path: Path) -> None:
     assert nano.here("run", out, "model.answer_format=letter", conditions) == 0
     line = json.loads((out / "final" / "predictions.jsonl").read_text().splitlines()[0])
     assert len(set(line["option_tokens"])) == 1
-    final = json.loads((out / "results.json").read_text())["phases"]["final"]
+    final = json_of(out / "results.json")["phases"]["final"]
     stated = final["metrics"]["stated_answer"]["likelihood"]["accuracy"]
     assert stated["n"] == final["overall"]["n"]
-    (row,) = [row for row in json.loads((out / "audit.json").read_text())["rows"] if row["name"] == "stated_answer"]
+    (row,) = [row for row in json_of(out / "audit.json")["rows"] if row["name"] == "stated_answer"]
     assert row["value"] == stated["value"]
     assert "letter binding" in (out / "report.html").read_text("utf-8")
 
@@ -171,9 +181,7 @@ def test_every_group_can_learn_in_every_mode(nano: Nano, tmp_path: Path) -> None
     assert "language.model.embed_tokens.weight" in names
 
 
-def test_a_blind_model_is_trained_where_nothing_but_text_may_learn(
-    nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_blind_model_is_trained_where_nothing_but_text_may_learn(nano: Nano, tmp_path: Path, capsys: Capture) -> None:
     assert nano.here("train", tmp_path / "projector", "train.text_only_share=1") == 1
     assert "the part 'projector' (full) has no gradient" in capsys.readouterr().err
     blind = ("train.text_only_share=1", "model.tuning.projector.mode=frozen")
@@ -181,3 +189,132 @@ def test_a_blind_model_is_trained_where_nothing_but_text_may_learn(
     # Most steps show nothing; what learns from images is judged at the first one that does.
     few = ("train.text_only_share=0.7", "train.batch_size=1", "train.max_steps=8", "eval.every_steps=8")
     assert nano.here("train", tmp_path / "few", *few) == 0
+
+
+LONG = ("train.max_steps=40", "train.batch_size=2", "eval.every_steps=4", "eval.val_questions=3",
+        "model.tuning.language.lora.dropout=0.1")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("whole") / "run"
+    Nano(prepared_tiny).finished("run", out, *LONG)
+    return out
+
+
+def _same_run(one: Path, two: Path, curve: Curve) -> None:
+    assert curve(one, "train/loss") == curve(two, "train/loss")
+    for name in ("zero_shot/accuracy", "val/accuracy", "final/accuracy"):
+        assert curve(one, name) == curve(two, name)
+    for phase in ("zero_shot", "final"):
+        assert (one / phase / "predictions.jsonl").read_bytes() == (two / phase / "predictions.jsonl").read_bytes()
+    assert same_weights(one, two)
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_a_state_that_resume_takes(nano: Nano, uninterrupted: Path, tmp_path: Path, curve: Curve) -> None:
+    out = tmp_path / "run"
+    status, output = nano.stopped(4, signal.SIGINT, "run", out, *LONG)
+    assert status == 130, output[-2000:]
+    assert "continue with --resume" in output
+    assert 4 <= RunFolder(out).saved_step() < 40
+    nano.finished("run", out, *LONG, extra=("--resume",))
+    _same_run(out, uninterrupted, curve)
+
+
+@pytest.mark.slow
+def test_kill_9_loses_nothing_that_was_saved(nano: Nano, uninterrupted: Path, tmp_path: Path, curve: Curve) -> None:
+    out = tmp_path / "run"
+    status, _ = nano.stopped(4, signal.SIGKILL, "run", out, *LONG)
+    assert status == -signal.SIGKILL
+    nano.finished("run", out, *LONG, extra=("--resume",))
+    _same_run(out, uninterrupted, curve)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("strategy", ["ddp", "deepspeed_stage_2", "deepspeed_stage_3"])
+def test_two_devices_resume(nano: Nano, uninterrupted: Path, tmp_path: Path, curve: Curve, strategy: str) -> None:
+    out, settings = tmp_path / "run", ("train.devices=2", f"train.strategy={strategy}")
+    status, output = nano.stopped(4, signal.SIGINT, "run", out, *LONG, *settings)
+    assert status == 130, output[-2000:]
+    nano.finished("run", out, *LONG, *settings, extra=("--resume",))
+    losses = curve(out, "train/loss")
+    assert len(losses) == 40
+    again = tmp_path / "whole"
+    nano.finished("run", again, *LONG, *settings)
+    assert losses == pytest.approx(curve(again, "train/loss"), abs=1e-6)
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_answering_keeps_the_answers(nano: Nano, tmp_path: Path) -> None:
+    # Long replies, image by image: the last answer must not come before the signal does, however busy the machine is.
+    out, settings = tmp_path / "run", ("eval.max_new_tokens=512", "eval.batch_size=1")
+    process = nano.process("eval", out, *settings)
+    shard, deadline = out / "zero_shot" / "predictions.rank0.jsonl", time.monotonic() + 300
+    while time.monotonic() < deadline and not (shard.is_file() and shard.stat().st_size):
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 130, output[-2000:]
+    kept = shard.read_bytes().splitlines()
+    nano.finished("eval", out, *settings, extra=("--resume",))
+    whole = (out / "zero_shot" / "predictions.jsonl").read_bytes().splitlines()
+    assert set(kept) <= set(whole)
+    assert len(whole) == 27
+
+
+def test_resume_with_other_settings_is_refused(nano: Nano, tmp_path: Path, capsys: Capture) -> None:
+    out = tmp_path / "run"
+    assert nano.here("eval", out) == 0
+    assert nano.here("eval", out, "train.seed=5", extra=("--resume",)) == 1
+    assert "has other settings than this command" in capsys.readouterr().err
+
+
+def test_resume_of_nothing_is_refused(nano: Nano, tmp_path: Path, refused: Told) -> None:
+    assert "no run to resume here" in refused(nano.here("eval", tmp_path / "none", extra=("--resume",)))
+
+
+def test_flat_metrics_count_what_waits_and_the_summary_has_no_nan() -> None:
+    before, after = waiting(("waits", "waits")), waiting((True, "waits"))
+    flat = phase_metrics("zero_shot", before, FREE)
+    assert flat["zero_shot/unscored"] == 2
+    assert math.isnan(flat["zero_shot/free_answers"])
+    assert summary({"zero_shot": before, "final": after}, None) == {
+        "final": 1.0,
+        "zero_shot_unscored": 2.0,
+        "final_unscored": 1.0,
+        **_ends(after),
+    }
+
+
+def _ends(found: PhaseScores) -> Mapping[str, float]:
+    ci95 = found.overall.score.ci95
+    return {"final_ci95_low": ci95.low, "final_ci95_high": ci95.high} if ci95 else {}
+
+
+def run(seed: int, before: tuple[Said, ...], after: tuple[Said, ...]) -> SeedRun:
+    return SeedRun(seed, Path(f"seed_{seed}"), (list(waiting(before).rows), list(waiting(after).rows)))
+
+
+def test_seeds_are_compared_on_what_is_judged_in_all_of_them() -> None:
+    runs = [run(0, (True, False, "waits", True), (True,) * 4), run(1, (False,) * 4, (True, "waits", True, False))]
+    kept, unscored = without_unscored(runs)
+    assert unscored == 2
+    assert [[[row.question.id for row in rows] for rows in each.phases] for each in kept] == [[["q0", "q3"]] * 2] * 2
+    with pytest.raises(ValueError, match="answered different questions"):
+        without_unscored([run(0, (True,), (True,)), run(1, (True, True), (True, True))])
+
+
+@pytest.mark.parametrize(("value", "best", "sign", "replaced"), [
+    (0.1, None, 1, True), (math.nan, None, 1, True), (math.nan, math.nan, 1, True), (0.1, math.nan, 1, True),
+    (math.nan, 0.1, 1, False), (0.2, 0.1, 1, True), (0.1, 0.1, 1, True), (0.2, 0.1, -1, False),
+])  # fmt: skip
+def test_weights_without_a_value_are_never_better_than_ones_with(
+    value: float, best: float | None, sign: int, replaced: bool
+) -> None:
+    assert is_best(value, best, sign=sign) is replaced
+
+
+def test_the_dashboard_says_how_many_questions_a_score_leaves_out() -> None:
+    found = replace(waiting((True, False)), uncounted={"CVE": 2, "RG": 1})
+    assert summary({"zero_shot": found}, None)["zero_shot_uncounted"] == 3

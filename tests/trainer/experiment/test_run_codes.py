@@ -20,6 +20,7 @@ from medtune.models.volumes import ctvit_code_input
 from medtune.models.weights.loading_options import CODES, Loading
 from medtune.trainer.commands.cli import main
 from tests.examples import write_example
+from tests.trainer.conftest import Capture, Told, json_of
 
 QUICK = (
     "log.wandb=disabled", "train.max_steps=2", "train.batch_size=2", "eval.conditions=[image,text_only]",
@@ -67,12 +68,12 @@ def whole_run(prepared_codes: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.mark.slow
 def test_run_trains_reports_and_asks_about_a_blank_scan(whole_run: Path) -> None:
-    results = json.loads((whole_run / "results.json").read_text())
+    results = json_of(whole_run / "results.json")
     assert results["model"] == "nano_ct_chat"
     assert set(results["phases"]) == {"zero_shot", "final"}
     assert (whole_run / "report.html").is_file()
     assert main(["audit", str(whole_run)]) == 0
-    rows = {row["name"] for row in json.loads((whole_run / "audit.json").read_text())["rows"]}
+    rows = {row["name"] for row in json_of(whole_run / "audit.json")["rows"]}
     assert {"blank_image", "linear_probe"} <= rows
 
 
@@ -116,16 +117,13 @@ def _logprobs(folder: Path) -> list[list[float]]:
     ("model.tuning.vision.mode=lora", "model.tuning.vision.mode is lora"),
     ("train.stages=[{name: one, max_steps: 1, tuning: {vision: {mode: full}}}]", "train.stages.0.tuning.vision.mode"),
 ])  # fmt: skip
-def test_a_tower_that_is_to_learn_is_refused(
-    setting: str, field: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_tower_that_is_to_learn_is_refused(setting: str, field: str, tmp_path: Path, refused: Told) -> None:
     more = ["train.max_steps=null"] if "stages" in setting else []
-    assert run(tmp_path / "nothing", tmp_path / "run", setting, *more) == 1
-    said = capsys.readouterr().err
+    said = refused(run(tmp_path / "nothing", tmp_path / "run", setting, *more))
     assert "model.variant is codes" in said
     assert field in said
 
 
-def test_codes_are_not_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_codes_are_not_changed(tmp_path: Path, capsys: Capture) -> None:
     assert run(tmp_path / "nothing", tmp_path / "run", "data.augment=[move]") == 1
     assert "data.augment is move and model.variant is codes" in capsys.readouterr().err

@@ -2,7 +2,10 @@
 
 import csv
 import json
+import os
 import re
+import signal
+import time
 from collections.abc import Collection
 from pathlib import Path
 
@@ -13,8 +16,12 @@ from medtune.data.media import augment
 from medtune.data.media.volumes import cache
 from medtune.data.media.volumes.geometry import augment_volume
 from medtune.data.types import Volume
+from medtune.models.media_reader import MediaReader
 from medtune.trainer.commands.cli import main
-from medtune.trainer.series.grid import GRID
+from medtune.trainer.experiment.evaluate import waiting_text
+from medtune.trainer.launch.stop import INTERRUPTED
+from medtune.trainer.series import GRID
+from tests.trainer.conftest import Capture, Curve, Nano, Told, json_of
 
 QUICK = ("log.wandb=disabled", "train.max_steps=2", "train.batch_size=2", "eval.conditions=[image,text_only]")
 
@@ -31,13 +38,13 @@ def whole_run(prepared_ct: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 def test_run_trains_and_reports_by_lesion_size(whole_run: Path) -> None:
-    results = json.loads((whole_run / "results.json").read_text())
+    results = json_of(whole_run / "results.json")
     assert results["model"] == "nano_pocket_ct"
     assert results["provenance"] == "synthetic"
     final = results["phases"]["final"]
     assert {"subtype", "organ", "diameter", "hu_contrast", "sex"} <= set(final["by"])
     assert "data:image/" in (whole_run / "report.html").read_text("utf-8")
-    audit = json.loads((whole_run / "audit.json").read_text())
+    audit = json_of(whole_run / "audit.json")
     assert {"thumbnail_regression", "linear_probe"} <= {row["name"] for row in audit["rows"]}
 
 
@@ -93,34 +100,32 @@ def test_changed_scans_are_learnt(prepared_ct: Path, tmp_path: Path, monkeypatch
                  "data.augment=[move,grey]"]) == 0  # fmt: skip
     assert seen
     assert all(volume.target and set(volume.target) == set(volume.masks_IJK) for volume in seen)
-    about = json.loads((out / "environment.json").read_text())["trained_on"]
+    about = json_of(out / "environment.json")["trained_on"]
     found = re.search(r"(\d+) groups, \d+ questions, share 1\.000, move in (\d+), grey in (\d+)", about)
     assert found, about
     groups, *changeable = map(int, found.groups())
     assert all(0 < number < groups for number in changeable)
 
 
-def test_a_scan_is_not_mirrored(prepared_ct: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_scan_is_not_mirrored(prepared_ct: Path, tmp_path: Path, capsys: Capture) -> None:
     assert run(prepared_ct, tmp_path / "run", "data.augment=[mirror]") == 1
     assert "no image of ctlesionvqa may be changed so" in capsys.readouterr().err
 
 
 def test_audit_shows_a_scan_of_air(whole_run: Path) -> None:
     assert main(["audit", str(whole_run)]) == 0
-    rows = {row["name"] for row in json.loads((whole_run / "audit.json").read_text())["rows"]}
+    rows = {row["name"] for row in json_of(whole_run / "audit.json")["rows"]}
     assert "blank_image" in rows
 
 
-def test_organs_without_a_mask_are_refused(
-    prepared_ct: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_organs_without_a_mask_are_refused(prepared_ct: Path, tmp_path: Path, capsys: Capture) -> None:
     assert run(prepared_ct, tmp_path / "run", "model.name=nano_nn_m3d_llama2", "model.vision=null",
                "model.projector=null", "model.crop_organs=[spline]") == 1  # fmt: skip
     assert "model.crop_organs" in capsys.readouterr().err
 
 
 def test_a_model_of_images_and_videos_needs_to_be_told_how_to_show_a_scan(
-    prepared_ct: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    prepared_ct: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     settings = [f"data.root={prepared_ct}", "log.wandb=disabled", "model.name=nano_gemma3", "model.vision=null",
                 "model.projector=null", "eval.conditions=[image]"]  # fmt: skip
@@ -130,13 +135,13 @@ def test_a_model_of_images_and_videos_needs_to_be_told_how_to_show_a_scan(
     assert "or show this one slices (model.volumes_as)" in said
     shown = [*settings, "model.volumes_as=slices", "model.video_frames=3"]
     assert main([*arguments, str(tmp_path / "shown"), "--set", *shown]) == 0
-    results = json.loads((tmp_path / "shown" / "results.json").read_text())
+    results = json_of(tmp_path / "shown" / "results.json")
     assert results["phases"]["zero_shot"]["overall"]["n"] >= 2
 
 
 @pytest.mark.slow
 def test_grid_makes_a_run_of_every_pair_and_a_table(
-    prepared_ct: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    prepared_ct: Path, tmp_path: Path, capsys: Capture, refused: Told, shown: Told
 ) -> None:
     own = tmp_path / "pairs.yaml"
     own.write_text(
@@ -146,24 +151,22 @@ def test_grid_makes_a_run_of_every_pair_and_a_table(
     )
     settings = [f"data.root={prepared_ct}", "train.precision=32-true", "train.max_steps=2", "train.batch_size=2"]
     arguments = ["run", str(own), "--out", str(tmp_path / "out"), "--limit", "12"]
-    assert main(["show", str(own)]) == 0
-    assert "nano_pocket_ct" in capsys.readouterr().out
+    assert "nano_pocket_ct" in shown(main(["show", str(own)]))
     own.write_text(own.read_text("utf-8").replace("pocket_ct_ablation", "pocket_ct_lora"), "utf-8")
     assert main([*arguments, "--set", *settings]) == 0
-    found = json.loads((tmp_path / "out" / GRID).read_text())["runs"]
+    found = json_of(tmp_path / "out" / GRID)["runs"]
     assert [row["settings"]["model.projector"] for row in found] == ["linear", "coca"]
     for name in ("vit3d-linear", "vit3d-coca"):
         assert len(list((tmp_path / "out" / name / "wandb").glob("offline-run-*"))) == 1, "a W&B run of its own"
     table = capsys.readouterr().out
     for row in found:
         name = "-".join(row["settings"].values())
-        gain = json.loads((tmp_path / "out" / name / "results.json").read_text())["gain"]
+        gain = json_of(tmp_path / "out" / name / "results.json")["gain"]
         assert (row["gain"], row["permutation_p"]) == (gain["value"], gain["permutation_p"])
     assert "p (patients, Holm)" in table
     assert "projector" in table
     assert "visual reasoning" in table
-    assert main(["train", str(own), "--set", *settings]) == 1
-    assert "grid" in capsys.readouterr().err
+    assert "grid" in refused(main(["train", str(own), "--set", *settings]))
 
 
 @pytest.mark.soak
@@ -177,10 +180,94 @@ def test_every_pair_of_parts_learns_in_twenty_steps(prepared_ct: Path, tmp_path:
         "train.micro_batch_size=2",
     ]
     assert main(["run", "pocket_ct_ablation", "--out", str(out), "--limit", "4", "--set", *settings]) == 0
-    found = json.loads((out / GRID).read_text())["runs"]
+    found = json_of(out / GRID)["runs"]
     assert len(found) == 20
     for row in found:
         assert row["loss"][1] < row["loss"][0], row["settings"]
         name = "-".join(row["settings"].values())
         with (out / name / "metrics.csv").open(newline="") as file:
             assert sum(bool(line.get("train/loss")) for line in csv.DictReader(file)) == 20
+
+
+PHASES = ("zero_shot", "final")
+
+
+@pytest.fixture
+def plain(nano: Nano, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The run whose only process reads its media."""
+    out = tmp_path / "plain"
+    assert nano.here("run", out) == 0
+    return out
+
+
+def test_a_run_with_processes_that_read_gives_the_same(
+    plain: Path, nano: Nano, tmp_path: Path, curve: Curve, capsys: Capture, shown: Told
+) -> None:
+    out = tmp_path / "ahead"
+    capsys.readouterr()
+    said = shown(nano.here("run", out, "data.workers=2"))
+    for phase in PHASES:
+        answers = (out / phase / "predictions.jsonl").read_bytes()
+        assert answers == (plain / phase / "predictions.jsonl").read_bytes()
+        for run in (plain, out):
+            (share,) = curve(run, f"{phase}/waited_for_media")
+            assert 0 < share < 1
+        assert f"{phase.replace('_', '-')}: waited for media" in said
+    for name in ("train/loss", "val/accuracy"):
+        assert curve(out, name) == curve(plain, name)
+
+
+def test_the_time_of_reading_is_the_time_of_waiting(
+    nano: Nano, tmp_path: Path, curve: Curve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    following = MediaReader.next
+
+    def slowly(reader: MediaReader) -> object:
+        reader.waited_s += 1000.0
+        return following(reader)
+
+    monkeypatch.setattr(MediaReader, "next", slowly)
+    assert nano.here("eval", tmp_path / "run", "eval.conditions=[image]") == 0
+    assert curve(tmp_path / "run", "zero_shot/waited_for_media")[0] > 10
+    assert nano.here("eval", tmp_path / "run", "eval.conditions=[image]", extra=("--resume",)) == 0
+
+
+def test_the_message_says_how_to_wait_less() -> None:
+    assert waiting_text(0.049, workers=0) == "waited for media 4.9 % of the time"
+    assert waiting_text(0.5, workers=2).endswith("; more processes that read ahead (data.workers) would shorten that")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_all_processes_stops_the_run_and_resumes_exactly(
+    plain: Path, nano: Nano, tmp_path: Path, number: signal.Signals
+) -> None:
+    out = tmp_path / "stopped"
+    process = nano.process("run", out, "data.workers=2")
+    shard = out / "zero_shot" / "predictions.rank0.jsonl"
+    while not (shard.is_file() and shard.stat().st_size):
+        assert process.poll() is None
+        time.sleep(0.001)
+    os.killpg(process.pid, number)
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == INTERRUPTED, said
+    assert "worker" not in said
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+    assert nano.here("run", out, "data.workers=2", extra=("--resume",)) == 0
+    for phase in PHASES:
+        mine, its = (answers(run / phase) for run in (out, plain))
+        assert mine.keys() == its.keys()
+        for key, (text, logprobs) in mine.items():
+            # What was left is read in other batches, whose padding moves the last digit of a float32 of 67, 8e-6.
+            assert text == its[key][0]
+            assert logprobs == pytest.approx(its[key][1], abs=5e-5)
+
+
+def answers(phase: Path) -> dict[tuple[str, ...], tuple[str | None, list[float]]]:
+    """Returns the reply and the log-probabilities of the options of each prediction, by what it answers."""
+    rows = [json.loads(line) for line in (phase / "predictions.jsonl").read_text().splitlines()]
+    return {
+        (row["question_id"], row["condition"], row["reading"]): (row["text"], row["option_logprobs"] or [])
+        for row in rows
+    }

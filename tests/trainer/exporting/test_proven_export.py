@@ -1,7 +1,4 @@
-"""Tests exports of runs of tiny models, each read by a process of its own and compared with the trained model.
-
-Most readers are forked; those of the tests that are not marked with `forked` are a new Python each, as for users.
-"""
+"""Tests exports of runs of tiny models, each read by a process of its own and compared with the trained model."""
 
 import json
 import shutil
@@ -16,9 +13,10 @@ from safetensors.torch import load_file, save_file
 from medtune.models.weights.export import write_exported
 from medtune.models.weights.proof.prove import PROOF
 from medtune.trainer.commands.cli import main
-from tests.trainer.conftest import Nano
+from medtune.trainer.experiment.load_model import load_as_left
+from medtune.trainer.experiment.run_folder import RunFolder
+from tests.trainer.conftest import Capture, Nano, json_of
 
-Capture = pytest.CaptureFixture[str]
 Runs = Callable[..., Path]
 forked = pytest.mark.usefixtures("forked_readers")
 QUICK = ("eval.readings=[likelihood]", "eval.conditions=[image]", "model.tuning.language.lr=0.05", "train.max_steps=2")
@@ -41,7 +39,7 @@ def run_of(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Run
 
 def exported(run: Path, out: Path, *options: str) -> dict[str, object]:
     assert main(["export", str(run), "--out", str(out), "--samples", "2", *options]) == 0
-    proof: dict[str, object] = json.loads((out / PROOF).read_text())
+    proof: dict[str, object] = json_of(out / PROOF)
     return proof
 
 
@@ -94,8 +92,7 @@ def test_plain_peft_says_the_same_as_the_run(run_of: Runs, tmp_path: Path) -> No
 
 @forked
 @pytest.mark.parametrize(
-    ("name", "how"),
-    [pytest.param(*each, marks=_marks(*each)) for each in product(OF_TRANSFORMERS, (MERGED, ADAPTER))],
+    ("name", "how"), [pytest.param(*each, marks=_marks(*each)) for each in product(OF_TRANSFORMERS, (MERGED, ADAPTER))]
 )
 def test_every_family_proves_itself(name: str, how: tuple[str, ...], run_of: Runs, tmp_path: Path) -> None:
     proof = exported(run_of(name), tmp_path / "out", *how)
@@ -157,7 +154,7 @@ def test_an_export_that_is_not_the_trained_model_is_refused_and_leaves_nothing(
         name = next(name for name in tensors if "down_proj" in name)
         save_file({**tensors, name: -tensors[name]}, folder / "model.safetensors", metadata={"format": "pt"})
 
-    monkeypatch.setattr("medtune.trainer.exporting.write.write_exported", spoilt)
+    monkeypatch.setattr("medtune.trainer.exporting.write_exported", spoilt)
     run = run_of("nano_qwen25vl")
     assert main(["export", str(run), "--out", str(tmp_path / "out"), "--samples", "2"]) == 1
     assert "the export is not the trained model" in capsys.readouterr().err
@@ -193,3 +190,107 @@ def test_an_adapter_that_peft_cannot_express_is_refused(run_of: Runs, tmp_path: 
     assert main(["export", str(run), "--out", str(tmp_path / "out"), "--adapter"]) == 1
     assert "the run trained no LoRA adapter" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+NAME = "model.name=nano_qwen25vl"
+QUICK_OF_ADAPTER_START = (NAME, "eval.readings=[likelihood]", "eval.conditions=[image]", "train.max_steps=2")
+STEEP = "model.tuning.language.lr=0.05"
+
+
+@pytest.fixture(scope="module")
+def first(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "first"
+    assert Nano(prepared_tiny).here("run", out, *QUICK_OF_ADAPTER_START, STEEP) == 0
+    return out
+
+
+def answers(folder: Path) -> dict[str, list[float]]:
+    lines = [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
+    return {line["question_id"]: line["option_logprobs"] for line in lines}
+
+
+def close(left: Path, right: Path) -> bool:
+    a, b = answers(left), answers(right)
+    return a.keys() == b.keys() and all(a[key] == pytest.approx(b[key], abs=1e-3) for key in a)
+
+
+@pytest.mark.slow
+def test_zero_shot_is_the_adapter_and_training_goes_on_from_it(first: Path, nano: Nano, tmp_path: Path) -> None:
+    adapter = first / "checkpoints" / "adapter"
+    second = tmp_path / "second"
+    assert nano.here("run", second, *QUICK_OF_ADAPTER_START, STEEP, f"model.adapter={adapter}") == 0
+    assert close(second / "zero_shot", first / "final")
+    assert not close(second / "zero_shot", first / "zero_shot")
+    assert not close(second / "final", second / "zero_shot")
+    said = json_of(second / "weights.json")
+    assert f"the adapter {adapter} merged in" in said["language"]
+    assert "the adapter" in said["projector"]
+    assert "the adapter" not in said["vision"]
+    assert "the adapter" in (second / "report.html").read_text()
+    assert "began from the adapter" in (second / "checkpoints" / "adapter" / "README.md").read_text()
+    # A resumed run finds the adapter again, and the trained weights fit no other one.
+    recipe, _ = load_as_left(RunFolder(second), torch.device("cpu"))
+    assert recipe.model.adapter == str(adapter)
+    settings = (*QUICK_OF_ADAPTER_START, f"model.checkpoint={second / 'checkpoints' / 'best.safetensors'}")
+    assert nano.here("eval", tmp_path / "third", *settings, f"model.adapter={adapter}") == 0
+    assert close(tmp_path / "third" / "final", second / "final")
+    assert nano.here("eval", tmp_path / "fourth", *settings) == 1
+
+
+def test_weights_that_were_trained_on_another_adapter_are_refused(
+    first: Path, nano: Nano, tmp_path: Path, capsys: Capture
+) -> None:
+    settings = (*QUICK_OF_ADAPTER_START, f"model.checkpoint={first / 'checkpoints' / 'best.safetensors'}")
+    adapter = f"model.adapter={first / 'checkpoints' / 'adapter'}"
+    assert nano.here("eval", tmp_path / "run", *settings, adapter) == 1
+    assert "trained on top of no adapter; set model.adapter as in the run that wrote it" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_an_adapter_is_merged_before_the_language_model_is_held_in_4_bits(
+    first: Path, nano: Nano, tmp_path: Path
+) -> None:
+    adapter = f"model.adapter={first / 'checkpoints' / 'adapter'}"
+    assert nano.here("eval", tmp_path / "four", *QUICK_OF_ADAPTER_START, adapter, "model.language_bits=4") == 0
+    found, whole = answers(tmp_path / "four" / "zero_shot"), answers(first / "final")
+    plain = answers(first / "zero_shot")
+
+    def apart(other: dict[str, list[float]]) -> float:
+        return sum(abs(a - b) for key in found for a, b in zip(found[key], other[key], strict=True))
+
+    assert 0 < apart(whole) < apart(plain)
+
+
+@pytest.mark.slow
+def test_a_run_is_not_resumed_with_another_adapter(first: Path, nano: Nano, tmp_path: Path) -> None:
+    adapter = f"model.adapter={first / 'checkpoints' / 'adapter'}"
+    assert nano.here("train", tmp_path / "run", *QUICK_OF_ADAPTER_START, STEEP, adapter) == 0
+    assert nano.here("train", tmp_path / "run", *QUICK_OF_ADAPTER_START, STEEP, adapter, extra=("--resume",)) == 0
+    assert nano.here("train", tmp_path / "run", *QUICK_OF_ADAPTER_START, STEEP, extra=("--resume",)) == 1
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        pytest.param("deepspeed_stage_2", marks=pytest.mark.soak),
+        pytest.param("deepspeed_stage_3", marks=pytest.mark.slow),
+    ],
+)
+def test_sharded_training_from_an_adapter_equals_one_device(
+    strategy: str, first: Path, nano: Nano, tmp_path: Path
+) -> None:
+    adapter = f"model.adapter={first / 'checkpoints' / 'adapter'}"
+    one, two = tmp_path / "one", tmp_path / "two"
+    nano.finished("run", one, *QUICK_OF_ADAPTER_START, adapter)
+    nano.finished("run", two, *QUICK_OF_ADAPTER_START, adapter, "train.devices=2", f"train.strategy={strategy}")
+    assert close(two / "zero_shot", one / "zero_shot")
+    assert close(two / "final", one / "final")
+
+
+@pytest.mark.slow
+def test_a_sharded_run_writes_a_whole_adapter(nano: Nano, tmp_path: Path) -> None:
+    two, again = tmp_path / "two", tmp_path / "again"
+    nano.finished("run", two, *QUICK_OF_ADAPTER_START, STEEP, "train.devices=2", "train.strategy=deepspeed_stage_3")
+    assert nano.here("eval", again, *QUICK_OF_ADAPTER_START, f"model.adapter={two / 'checkpoints' / 'adapter'}") == 0
+    assert close(again / "zero_shot", two / "final")
+    assert not close(two / "zero_shot", two / "final")

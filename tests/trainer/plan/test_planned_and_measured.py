@@ -1,8 +1,4 @@
-"""Tests that the planned bytes of a device are those by which the anonymous memory of a rank grows, within 15 %.
-
-Six models with random weights are trained for two steps under each strategy, with a pass of a validation between them.
-Models whose weights are divided are read from their files and asked as well, as in a final evaluation.
-"""
+"""Tests that the planned bytes of a device are those by which the anonymous memory of a rank grows, within 15 %."""
 
 from itertools import product
 from pathlib import Path
@@ -15,7 +11,6 @@ from tests.ranks import run_ranks
 from tests.trainer.plan.measured import Case, answering, plan_of, recipe_of, training, write_language
 
 pytestmark = pytest.mark.slow
-
 WITHIN = 0.15
 STRATEGIES = {
     "auto": 1,

@@ -23,7 +23,7 @@ from medtune.trainer.devices.ranks import join_ranks
 from medtune.trainer.devices.strategies import build_strategy
 from medtune.trainer.recipe.schema import EvalBlock, ModelBlock, Stage, StrategyName, TrainBlock
 from medtune.trainer.training.batches import MicroBatch
-from medtune.trainer.training.callbacks.checkpoints import gathered
+from medtune.trainer.training.checkpoints import gathered
 from medtune.trainer.training.lightning_module import FineTuning
 from tests.models.twins import OF_TRANSFORMERS, layout, row_each, shown
 from tests.ranks import run_ranks

@@ -1,19 +1,25 @@
 """Tests that the recipes of the CTLesionVQA paper have every number of its Tables 2 and 9."""
 
-import json
 import os
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from medtune.data.raw.source import SourceTable
+from medtune.data.types import MediaKind, MediaRef, Question, Split
 from medtune.models.assemble import zoo_entry
 from medtune.models.nano import volume
 from medtune.models.sequence.merlin import MARK, REPORT_STOP_ID
+from medtune.models.tuning.apply import apply_tuning
 from medtune.trainer.commands.cli import main
+from medtune.trainer.recipe.first_recipe import DataFacts, facts_of_table, first_recipe
 from medtune.trainer.recipe.read import find_recipe, read_recipe
 from medtune.trainer.recipe.schema import Recipe
 from tests.conftest import REPOSITORY
+from tests.trainer.conftest import Capture, Told, json_of
 
 ROW = {
     "radfm": "RadFM",
@@ -39,7 +45,7 @@ def published() -> Path:
 
 
 def _row(published: Path, table: int, model: str) -> dict[str, Any]:
-    rows = json.loads((published / f"ctlesionvqa_table{table}.json").read_text())["rows"]
+    rows = json_of(published / f"ctlesionvqa_table{table}.json")["rows"]
     return next(dict(row) for row in rows if row["model"] == ROW[model])
 
 
@@ -132,16 +138,15 @@ PLANNED = ("radfm_ctlesionvqa", "merlin_ctlesionvqa", "m3d_phi3_ctlesionvqa_publ
 
 
 @pytest.mark.parametrize("name", PLANNED)
-def test_show_has_the_questions_of_a_group(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["show", name]) == 0
-    assert "group_questions: 4" in capsys.readouterr().out
+def test_show_has_the_questions_of_a_group(name: str, shown: Told) -> None:
+    assert "group_questions: 4" in shown(main(["show", name]))
 
 
 @pytest.mark.parametrize(
     "name", [name if name.startswith("merlin") else pytest.param(name, marks=pytest.mark.slow) for name in PLANNED]
 )
 def test_validate_plans_and_says_what_is_missing(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["validate", name, "--devices", "4xA6000-48GB"]) == 1
@@ -155,7 +160,7 @@ def test_validate_plans_and_says_what_is_missing(
 @pytest.mark.soak
 @pytest.mark.parametrize("name", PLANNED)
 def test_validate_without_weights_plans_and_asks_for_none(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["validate", name, "--no-weights", "--devices", "4xA6000-48GB"]) == 1
@@ -163,3 +168,78 @@ def test_validate_without_weights_plans_and_asks_for_none(
     assert "prepared data: there is no folder prepared/ctlesionvqa" in said
     assert "billion parameters" in said
     assert "hf download" not in said
+
+
+FACTS = DataFacts(
+    {"train": 400, "val": 50, "test": 60},
+    train_groups=200,
+    closed=510,
+    open=0,
+    kinds=frozenset({"image"}),
+    most_items=1,
+    longest_answer=0,
+    about_splits="as the data say",
+)
+
+
+def written(facts: DataFacts, folder: Path, *, on_gpu: bool = False) -> tuple[Recipe, str]:
+    text = first_recipe(facts, benchmark="vqa", root=folder / "it's", on_gpu=on_gpu, commands=["one", "two", "three"])
+    file = folder / "recipe.yaml"
+    file.write_text(text, "utf-8")
+    return read_recipe(str(file)), text
+
+
+@pytest.mark.parametrize("on_gpu", [False, True])
+@pytest.mark.parametrize("kind", ["image", "video", "volume"])
+def test_every_recipe_can_be_read_and_its_tuning_fits_its_model(kind: MediaKind, on_gpu: bool, tmp_path: Path) -> None:
+    recipe, text = written(replace(FACTS, kinds=frozenset({kind})), tmp_path, on_gpu=on_gpu)
+    assert recipe.data.root == tmp_path / "it's"
+    small = {"image": "pocket", "video": "pocket_video", "volume": "pocket_ct"}[kind]
+    assert recipe.model.name == ("qwen25vl_7b" if on_gpu else small)
+    # The others take long, and differ in their towers alone.
+    if (kind, on_gpu) in (("image", False), ("video", True)):
+        apply_tuning(zoo_entry(recipe.model.name).skeleton(recipe.model), recipe.model.tuning, seed=0)
+    body = text[text.index("model:") :].splitlines()
+    for above, line in pairwise(body):
+        if line.startswith("  ") and not line.lstrip().startswith("#"):
+            assert above.lstrip().startswith("# "), line
+            assert above.rstrip().endswith((".", "?"))
+    assert all(f"# {word}" in text for word in ("Source:", "Command:", "Hardware:", "Expected: not yet run."))
+
+
+def test_the_values_follow_the_data(tmp_path: Path) -> None:
+    recipe, _ = written(FACTS, tmp_path)
+    assert (recipe.train.epochs, recipe.eval.readings) == (10, ("likelihood", "generation"))
+    free = replace(FACTS, closed=0, open=510, longest_answer=300)
+    recipe, _ = written(free, tmp_path)
+    assert recipe.eval.readings == ("generation",)
+    assert recipe.eval.max_new_tokens == 128
+    recipe, _ = written(replace(FACTS, open=10), tmp_path)
+    assert recipe.eval.readings == ("likelihood", "generation")
+    many: dict[Split, int] = {"train": 60_000, "val": 5_000, "test": 5_000}
+    recipe, _ = written(replace(FACTS, questions=many, train_groups=30_000), tmp_path)
+    assert (recipe.train.epochs, recipe.eval.questions) == (1, 400)
+    recipe, _ = written(replace(FACTS, questions=many, train_groups=30_000), tmp_path, on_gpu=True)
+    assert (recipe.train.epochs, recipe.eval.questions) == (1, None)
+    recipe, _ = written(replace(FACTS, kinds=frozenset(), most_items=0), tmp_path)
+    assert recipe.eval.conditions == ("image",)
+    with pytest.raises(ValueError, match="no model that trains on a CPU reads both"):
+        written(replace(FACTS, kinds=frozenset({"image", "volume"})), tmp_path)
+
+
+def test_facts_of_raw_data() -> None:
+    def question(number: int, *, options: tuple[str, ...] = ()) -> Question:
+        return Question(f"q{number}", f"m{number // 2}", "?", options, "yes" if options else "a" * 40, "text", "p")
+
+    asked = [question(number, options=("yes", "no") if number % 2 else ()) for number in range(20)]
+    media = {f"m{number}": (MediaRef(Path("a.png")),) * (2 if number == 3 else 1) for number in range(10)}
+    found = facts_of_table(SourceTable(asked, media))
+    assert found.questions == {"train": 14, "val": 3, "test": 3}
+    assert (found.train_groups, found.closed, found.open, found.most_items) == (7, 10, 10, 2)
+    assert (found.longest_answer, found.about_splits[:9], found.kinds) == (40, "estimated", frozenset({"image"}))
+    split = [replace(each, split="test" if number < 5 else "train") for number, each in enumerate(asked)]
+    found = facts_of_table(SourceTable(split, media))
+    assert found.questions == {"train": 15, "val": 0, "test": 5}
+    assert found.about_splits == "as the data say; `prepare` draws val out of train"
+    with pytest.raises(ValueError, match="no question can be read from these data"):
+        facts_of_table(SourceTable([], {}))

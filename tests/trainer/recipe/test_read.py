@@ -1,11 +1,30 @@
 """Tests of reading recipes: defaults, extends, overrides, and messages about typing mistakes."""
 
+import re
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
-from medtune.trainer.recipe.layers import origins
-from medtune.trainer.recipe.read import read_layers, read_recipe, recipe_to_yaml, recipe_tree
+from medtune.data import catalog
+from medtune.data.plugins import name_folders
+from medtune.trainer.commands.judge import JudgeSettings
+from medtune.trainer.commands.show import recipe_fields
+from medtune.trainer.recipe.build import origins
+from medtune.trainer.recipe.read import (
+    find_recipe,
+    read_layers,
+    read_recipe,
+    read_settings,
+    recipe_to_yaml,
+    recipe_tree,
+    use_plugins_of_run,
+)
+from medtune.trainer.seen import differences
 
 PLAIN = """
 model: {name: nano_pocket}
@@ -103,3 +122,233 @@ def test_missing_key_and_broken_yaml(tmp_path: Path) -> None:
         read_recipe(_write(tmp_path, "c.yaml", "just words"))
     with pytest.raises(FileNotFoundError, match=r"no recipe file .*d\.yaml"):
         read_recipe(str(tmp_path / "d.yaml"))
+
+
+STAGED = "m3d_llama2_ctlesionvqa_public"
+KEYS = [field.name.replace(".N", ".0") for field in recipe_fields() if ".mixture.N" not in field.name]
+FORBIDDEN = ("Union", "subtype", "jsonargparse", "NoneType", "Traceback", "Literal", "<class")
+WORDS = st.text("abcxyz ,:.-", max_size=8)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(-9, 9) | WORDS | st.sampled_from(["null", "4", "1e-4"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(WORDS, inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("train.max_steps=five", "--set: train.max_steps is 'five'; it must be a whole number, or null for none"),
+        ("train.seed=null", "--set: train.seed is null; it must be a whole number"),
+        ("train.batch_size=2.5", "--set: train.batch_size is 2.5; it must be a whole number"),
+        ("model.tuning.language.lora.alpha=[1]", "--set: model.tuning.language.lora.alpha is [1]; it must be a number"),
+        ("model.language_bits=8", "--set: model.language_bits is 8; it must be 4, or null for none"),
+        ("model.answer_format=letters", "--set: model.answer_format is 'letters'; it must be one of text, letter, "),
+        ("data.cache=maybe", "--set: data.cache is 'maybe'; it must be true or false"),
+        ("data.root=12", "--set: data.root is 12; it must be a path"),
+        ("data.augment=[mirror, turn]", "--set: data.augment.1 is 'turn'; it must be one of mirror, move, grey"),
+        ("data.augment=mirror", "--set: data.augment is 'mirror'; it must be a list, each one of mirror, move, grey"),
+        ("train.stages=[{max_steps: 2}]", "--set: train.stages.0.name is missing; it must be text"),
+        ("train.stages=[{name: a, only: {organ: 3}}]", "train.stages.0.only.organ is 3; it must be a list, each text"),
+        ("train.stages=null", "--set: train.stages is null; it must be a list of blocks of keys"),
+        ("train.stages.0.max_steps=5", "--set: train.stages is {'0': {'max_steps': 5}}; it must be a list of blocks"),
+        ("model.endpoint={model: x}", "--set: model.endpoint.base_url is missing; it must be text"),
+        ("model.endpoint={model: x, base_url: y, extra: {a: [1]}}", "--set: model.endpoint.extra.a is [1]; it must be"),
+        ("grid={train.seed: [1]}", "--set: grid.train.seed.0 is 1; it must be text"),
+        ("eval.condition_repeats={blind: 2}", "--set: eval.condition_repeats has no key 'blind'."),
+        ("model=null", "--set: model is null; it must be a block of keys"),
+        ("modle.name=x", "--set: no key 'modle'. Did you mean 'model'?"),
+        ("train.max_steps=[", "--set train.max_steps: the value is not YAML"),
+    ],
+)
+def test_set_is_blamed_for_what_it_says(override: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        read_recipe("nano_busi_lora", [override])
+    assert "nano_busi_lora" not in str(caught.value)
+
+
+def test_a_file_is_blamed_with_its_key_and_a_parent_for_its_own(tmp_path: Path) -> None:
+    parent, child = tmp_path / "parent.yaml", tmp_path / "child.yaml"
+    parent.write_text("model: {name: nano_pocket}\ndata: {benchmark: busi}\ntrain: {max_steps: five}\n")
+    child.write_text(f"extends: {parent}\ntrain: {{seed: one}}\n")
+    with pytest.raises(ValueError, match=r"parent\.yaml: data\.root is missing; it must be a path"):
+        read_recipe(str(child))
+    with pytest.raises(ValueError, match=r"parent\.yaml: train\.max_steps is 'five'; it must be a whole number"):
+        read_recipe(str(child), ["data.root=here"])
+    with pytest.raises(ValueError, match=r"child\.yaml: train\.seed is 'one'; it must be a whole number"):
+        read_recipe(str(child), ["data.root=here", "train.max_steps=5"])
+
+
+def test_numbered_elements_of_stages_are_blamed_one_by_one() -> None:
+    with pytest.raises(ValueError, match=r"^--set: train\.stages\.1\.epochs is 'x'; it must be a number, or null"):
+        read_recipe(STAGED, ["train.stages.1.epochs=x"])
+    with pytest.raises(ValueError, match=r"^--set: train\.stages\.0\.name is missing; it must be text"):
+        read_recipe(STAGED, ["train.stages=[{}]"])
+    with pytest.raises(ValueError, match=r"train\.stages\.7: train\.stages has the elements 0 to 1"):
+        read_recipe(STAGED, ["train.stages.7.epochs=1"])
+
+
+def test_an_unknown_key_that_could_be_a_secret_is_not_repeated() -> None:
+    with pytest.raises(ValueError, match="api_key") as caught:
+        read_recipe("endpoint_fetal_gauge", ["model.endpoint.api_key=sk-123"])
+    assert "sk-123" not in str(caught.value)
+    with pytest.raises(ValueError, match="not YAML") as caught:
+        read_recipe("endpoint_fetal_gauge", ["model.endpoint.api_key=[sk-123"])
+    assert "sk-123" not in str(caught.value)
+
+
+def test_settings_of_a_judge_have_the_same_messages(tmp_path: Path) -> None:
+    file = tmp_path / "judge.yaml"
+    file.write_text("local: {weights: x}\nstrict: perhaps\n")
+    with pytest.raises(ValueError, match=r"judge\.yaml: strict is 'perhaps'; it must be true or false"):
+        read_settings(JudgeSettings, file, [])
+    with pytest.raises(ValueError, match=r"^--set: max_new_tokens is 'x'; it must be a whole number"):
+        read_settings(JudgeSettings, None, ["max_new_tokens=x"])
+
+
+@given(st.sampled_from(["nano_busi_lora", STAGED, "endpoint_fetal_gauge"]), st.sampled_from(KEYS), VALUES)
+def test_no_message_speaks_of_python_or_of_a_file_that_is_not_to_blame(recipe: str, key: str, value: object) -> None:
+    written = yaml.safe_dump(value, default_flow_style=True, width=1000).removesuffix("...\n").strip()
+    override = f"{key}={written}"
+    try:
+        read_recipe(recipe, [override])
+    except ValueError as error:
+        said = str(error)
+    else:
+        return
+    assert "\n" not in said
+    assert not any(word in said for word in FORBIDDEN)
+    assert str(find_recipe(recipe)) not in said
+
+
+@pytest.mark.parametrize("precision", ["32-true", "16-mixed"])
+def test_weights_read_in_bfloat16_go_with_bf16_mixed(precision: str) -> None:
+    settings = ["model.dtype=bfloat16", f"train.precision={precision}"]
+    with pytest.raises(ValueError, match=r"rounded for nothing; set model\.dtype=float32, or train\.precision=bf16"):
+        read_recipe("nano_busi_lora", settings)
+
+
+def test_auto_is_bf16_mixed_where_the_weights_are_read_in_bfloat16() -> None:
+    settings = ["model.dtype=bfloat16", "train.precision=auto"]
+    assert read_recipe("nano_busi_lora", settings).train.precision == "bf16-mixed"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            ["train.strategy=fsdp", "train.precision=16-mixed"],
+            r"scaled gradients cannot be divided; set train\.precision",
+        ),
+        (["train.strategy=fsdp", "train.optimizer=adamw_8bit"], r"cannot update; set train\.optimizer=adamw"),
+        (["train.strategy=deepspeed_stage_2_offload", "train.optimizer=adamw_8bit"], r"cannot update; set train\."),
+    ],
+)
+def test_what_divided_weights_do_not_go_with(settings: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_recipe("nano_busi_lora", settings)
+
+
+STAGES = (
+    "train.max_steps=null", "train.epochs=null",
+    "train.stages=[{name: one, max_steps: 2}, {name: two, max_steps: 2, micro_batch_size: 3}]",
+)  # fmt: skip
+
+
+def test_a_budget_takes_the_place_of_a_number_below_it() -> None:
+    recipe = read_recipe("nano_busi_lora", ["train.micro_batch_tokens=300"])
+    assert recipe.stages[0].micro_batch_tokens == 300
+    assert read_recipe("nano_busi_lora").stages[0].micro_batch_tokens is None
+
+
+def test_what_a_run_wrote_can_be_read_again_and_changed(tmp_path: Path) -> None:
+    recipe = read_recipe("nano_busi_lora", ["train.micro_batch_tokens=300"])
+    file = tmp_path / "recipe.yaml"
+    file.write_text(recipe_to_yaml(recipe))
+    again = read_recipe(str(file))
+    assert again.train.micro_batch_tokens == 300
+    assert recipe_to_yaml(again) == recipe_to_yaml(recipe)
+    by_count = read_recipe(str(file), ["train.micro_batch_size=3"])
+    assert (by_count.train.micro_batch_size, by_count.train.micro_batch_tokens) == (3, None)
+    assert differences(recipe, by_count) == []
+
+
+@pytest.mark.parametrize("block", ["train", "train.stages.0"])
+def test_both_in_one_place_are_refused(block: str) -> None:
+    stages = [] if block == "train" else list(STAGES)
+    wanted = rf"--set: {block}\.micro_batch_size and {block}\.micro_batch_tokens are both given"
+    with pytest.raises(ValueError, match=wanted):
+        read_recipe("nano_busi_lora", [*stages, f"{block}.micro_batch_size=2", f"{block}.micro_batch_tokens=300"])
+
+
+def test_a_file_that_gives_both_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("extends: nano_busi_lora\ntrain: {micro_batch_size: 2, micro_batch_tokens: 300}\n")
+    with pytest.raises(ValueError, match=r"mine\.yaml: train\.micro_batch_size and train\.micro_batch_tokens are both"):
+        read_recipe(str(file))
+    assert read_recipe(str(file), ["train.micro_batch_tokens=null"]).train.micro_batch_size == 2
+
+
+def test_a_stage_that_says_its_own_takes_nothing_from_train() -> None:
+    one, two = read_recipe("nano_busi_lora", [*STAGES, "train.micro_batch_tokens=300"]).stages
+    assert one.micro_batch_tokens == 300
+    assert (two.micro_batch_size, two.micro_batch_tokens) == (3, None)
+
+
+def test_a_budget_is_at_least_one_token() -> None:
+    with pytest.raises(ValueError, match=r"train\.micro_batch_tokens is 0; it must be at least 1"):
+        read_recipe("nano_busi_lora", ["train.micro_batch_tokens=0"])
+
+
+RECIPE = "model: {name: pocket}\ndata: {benchmark: busi, root: x}\ntrain: {max_steps: 1}\n"
+
+
+@pytest.fixture(autouse=True)
+def no_plugins_left() -> Iterator[None]:
+    yield
+    name_folders([])
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Path:
+    folder = tmp_path / "mine"
+    (folder / "recipes").mkdir(parents=True)
+    (folder / "recipes" / "parent.yaml").write_text(f"# Parent.\n{RECIPE}")
+    return folder
+
+
+def test_the_folder_is_relative_to_the_recipe_and_its_recipes_may_be_extended(plugin: Path, tmp_path: Path) -> None:
+    child = tmp_path / "child.yaml"
+    child.write_text("plugins: [mine]\nextends: parent\n")
+    recipe = read_recipe(str(child), ["train.max_steps=3"])
+    assert recipe.plugins == (plugin,)
+    assert recipe.train.max_steps == 3
+    assert "parent" in catalog.names(catalog.RECIPES)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "recipe.yaml").write_text(recipe_to_yaml(recipe))
+    name_folders([])
+    assert "parent" not in catalog.names(catalog.RECIPES)
+    assert read_recipe(str(tmp_path / "run" / "recipe.yaml")) == recipe
+    shutil.rmtree(plugin)
+    for read in (
+        lambda: read_recipe(str(tmp_path / "run" / "recipe.yaml")),
+        lambda: use_plugins_of_run(tmp_path / "run"),
+    ):
+        with pytest.raises(FileNotFoundError, match=r"recipe\.yaml, plugins: there is no plugin folder .*/mine\. Name"):
+            read()
+
+
+def test_folders_of_the_command_line_are_kept_and_a_recipe_without_any_has_no_such_key(plugin: Path) -> None:
+    assert "plugins" not in recipe_to_yaml(read_recipe("pocket_busi_lora"))
+    name_folders([plugin])
+    recipe = read_recipe("parent")
+    assert recipe.plugins == (plugin,)
+    assert f"plugins:\n- {plugin}\n" in recipe_to_yaml(recipe)
+
+
+def test_a_list_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "r.yaml").write_text(f"plugins: mine\n{RECIPE}")
+    with pytest.raises(ValueError, match=r"plugins is 'mine'; it must be a list of folders"):
+        read_recipe(str(tmp_path / "r.yaml"))
+    with pytest.raises(ValueError, match=r"^--set plugins: name plugin folders with --plugins FOLDER"):
+        read_recipe("pocket_busi_lora", ["plugins=[mine]"])

@@ -4,19 +4,36 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+import torch
+from torch import Tensor
 
+from medtune.benchmarks import find_benchmark
 from medtune.benchmarks.m3d_vqa import judge_task as m3d_judge_task
+from medtune.data.prepared.read import open_prepared
 from medtune.data.types import Split
 from medtune.eval.asking.ask import evaluate
+from medtune.eval.asking.plan import plan_visits
+from medtune.eval.results.schema import UsedProtocol
 from medtune.eval.scoring.score import score_phase
+from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled
+from medtune.models.endpoint.settings import Endpoint
+from medtune.models.sequence.builder import Sequence as Layout
+from medtune.models.sequence.packing import Shown, pack
+from medtune.models.sequence.tree import grow
+from medtune.models.tuning.apply import apply_tuning
 from medtune.trainer.experiment.open_data import OpenedData, check_scored, open_data
 from medtune.trainer.experiment.prepared_data import groups_of
-from medtune.trainer.recipe.published_protocol import primary_parser
+from medtune.trainer.recipe.check import as_published, primary_parser, protocol_facts
 from medtune.trainer.recipe.read import read_recipe
+from medtune.trainer.recipe.schema import Recipe, Stage
 from tests.eval.answerers import Oracle
+from tests.models.twins import layout, shown
 from tests.own_questions import KINDS, Kind, prepare_own
+from tests.trainer.conftest import json_of
 
 FREE: tuple[Kind, ...] = ("short", "report")
 Splits = Mapping[Split, Sequence[Kind]]
@@ -77,16 +94,10 @@ def test_what_is_accepted_is_scored_to_its_end(folders: Mapping[str, Path], tmp_
     assert accepted >= (0 if "," in name else 3)
 
 
-@pytest.mark.parametrize(
-    ("name", "readings"),
-    [
-        ("closed", ("likelihood", "generation")),
-        ("all kinds", ("likelihood", "generation")),
-        ("free", ("generation",)),
-        ("reports", ("generation",)),
-        ("numbers", ("generation",)),
-    ],
-)
+@pytest.mark.parametrize(("name", "readings"), [
+    *((name, ("likelihood", "generation")) for name in ("closed", "all kinds")),
+    *((name, ("generation",)) for name in ("free", "reports", "numbers")),
+])  # fmt: skip
 def test_readings_follow_the_questions_where_none_are_named(
     folders: Mapping[str, Path], name: str, readings: tuple[str, ...]
 ) -> None:
@@ -153,3 +164,211 @@ def test_a_training_whose_validation_waits_for_a_judge_is_refused(folders: Mappi
     with pytest.raises(ValueError, match="needs a judge, who has no part in training"):
         check_scored(data.recipe, data.prepared, judged, parser="reply", training=True, limit=None)
     check_scored(data.recipe, data.prepared, judged, parser="reply", training=False, limit=None)
+
+
+class Asked(NamedTuple):
+    """A scan with the questions that are asked about it in one pass."""
+
+    scan: int
+    layouts: Sequence[Layout]
+
+
+PUBLISHED = {
+    "m3d_llama2_ctlesionvqa": [32],
+    "m3d_phi3_ctlesionvqa": [32],
+    "merlin_ctlesionvqa": [32],
+    "radfm_ctlesionvqa": [32],
+    "ct_chat_ctlesionvqa": [128],
+    "m3d_llama2_ctlesionvqa_public": [64, 32],
+    "m3d_phi3_ctlesionvqa_public": [64, 32],
+    "merlin_ctlesionvqa_public": [32],
+    "radfm_ctlesionvqa_public": [32],
+    "ct_chat_ctlesionvqa_public": [48, 144],
+}
+"""Questions of an optimizer step in each stage, by the paper or the public code that the recipe's header names."""
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_step_learns_the_questions_of_the_source_and_those_of_a_scan_share_it(name: str) -> None:
+    recipe = read_recipe(name, [])
+    shared = recipe.train.group_questions
+    assert shared is not None
+    assert shared > 1
+    assert [stage.batch_size * shared for stage in recipe.stages] == PUBLISHED[name]
+    for stage in recipe.stages:
+        assert stage.batch_size % (stage.micro_batch_size * recipe.train.devices) == 0, "a device would idle"
+
+
+def _learning(name: str, stage: Stage) -> Assembled:
+    assembled = zoo_entry(name).assemble(0)
+    apply_tuning(assembled.model, stage.tuning, seed=0)
+    torch.manual_seed(0)
+    # Adapters begin at zero, where most gradients are zero and agree with anything.
+    for each, parameter in assembled.model.named_parameters():
+        if ".lora_B." in each:
+            torch.nn.init.normal_(parameter, std=0.1)
+    assembled.model.eval()
+    return assembled
+
+
+def _gradients(assembled: Assembled, name: str, passes: Sequence[Sequence[Asked]]) -> dict[str, Tensor]:
+    """Returns the loss and the gradients of the step of these passes, each of them some scans with questions."""
+    model = assembled.model
+    model.zero_grad()
+    targets = sum(one.num_targets for each in passes for asked in each for one in asked.layouts)
+    losses = []
+    for each in passes:
+        trees = [[Shown(grow(asked.layouts, range(len(asked.layouts))), number)] for number, asked in enumerate(each)]
+        encoded = model.encode(shown(assembled, name, *(asked.scan for asked in each)))
+        loss = -model(pack(trees, pad_id=assembled.family.pad_id), encoded).logprobs_T.sum() / targets
+        loss.backward()
+        losses.append(loss.detach())
+    learnt = {each: p.grad.clone() for each, p in model.named_parameters() if p.grad is not None}
+    return {"loss": torch.stack(losses).sum(), **learnt}
+
+
+def _apart(mine: dict[str, Tensor], other: dict[str, Tensor]) -> float:
+    """Returns the largest difference relative to the largest gradient of a parameter."""
+    assert mine.keys() == other.keys()
+    return max(float((mine[n] - other[n]).abs().max() / other[n].abs().max().clamp(min=1e-4)) for n in mine)
+
+
+@pytest.mark.parametrize("name", ["m3d_llama2", "m3d_phi3", "merlin", "radfm", "ct_chat"])
+def test_a_step_over_shared_scans_is_the_step_over_its_questions_one_by_one(name: str) -> None:
+    recipe = read_recipe(f"{name}_ctlesionvqa", [])
+    stage, shared, twin = recipe.stages[0], recipe.train.group_questions or 0, f"nano_{name}"
+    assembled = _learning(twin, stage)
+    answers = ("head", "arm", "leg", "eye")[:shared]
+    scans = [
+        Asked(scan, [layout(assembled, twin, answer, f"Which part {scan} {answer}?") for answer in answers])
+        for scan in range(2)
+    ]
+    together = _gradients(assembled, twin, [scans] if stage.micro_batch_size > 1 else [[each] for each in scans])
+    alone = [[Asked(each.scan, [one])] for each in scans for one in each.layouts]
+    assert _apart(together, _gradients(assembled, twin, alone)) < 2e-4
+    swapped = [[Asked(1 - each.scan, [one])] for each in scans for one in each.layouts]
+    assert _apart(together, _gradients(assembled, twin, swapped)) > 1e-2
+
+
+def _recipe(*, served: bool) -> Recipe:
+    recipe = read_recipe("nano_busi_lora", ["eval.protocol=published"])
+    endpoint = Endpoint(base_url="http://127.0.0.1:1/v1", model="m") if served else None
+    return replace(recipe, model=replace(recipe.model, endpoint=endpoint))
+
+
+def test_served_and_local_models_take_all_of_it() -> None:
+    u2 = find_benchmark("u2_bench")
+    served, local = (as_published(_recipe(served=served), u2) for served in (True, False))
+    assert served.model.endpoint is not None
+    assert (served.model.endpoint.temperature, served.eval.temperature) == (0.7, 0.0)
+    assert (local.model.endpoint, local.eval.temperature) == (None, 0.7)
+    for recipe in (served, local):
+        assert (recipe.eval.max_new_tokens, recipe.eval.repeats) == (800, 1)
+        facts = protocol_facts(recipe, u2)
+        assert facts.used == UsedProtocol(
+            temperature=0.7, repeats=1, condition_repeats={"with_anatomy": 5}, max_new_tokens=800
+        )
+        assert facts.published is not None
+        assert facts.published.temperature == 0.7
+
+
+def test_the_anatomy_ablation_of_u2_bench_takes_five_passes_of_both_prompts() -> None:
+    evaluation = as_published(_recipe(served=False), find_benchmark("u2_bench")).eval
+    ablation = evaluation.draws(("image", "with_anatomy", "text_only"))
+    assert ablation == {"image": 5, "with_anatomy": 5, "text_only": 1}
+    assert evaluation.draws(("image", "text_only")) == {"image": 1, "text_only": 1}
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_rexsonovqa_is_asked_once_at_temperature_1_and_states_no_length(*, served: bool) -> None:
+    recipe = as_published(_recipe(served=served), find_benchmark("rexsonovqa"))
+    facts = protocol_facts(recipe, find_benchmark("rexsonovqa"))
+    own = read_recipe("nano_busi_lora").eval.max_new_tokens
+    assert facts.used == UsedProtocol(temperature=1.0, repeats=1, condition_repeats={}, max_new_tokens=own)
+    assert facts.published is not None
+    assert facts.published.max_new_tokens is None
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_ctlesionvqa_is_asked_five_times_at_a_temperature_that_the_recipe_says(*, served: bool) -> None:
+    field = "model.endpoint.temperature" if served else "eval.temperature"
+    with pytest.raises(ValueError, match=rf"asked 5 times and do not say at which temperature.* set {field} above 0"):
+        as_published(_recipe(served=served), find_benchmark("ctlesionvqa"))
+    drawn = _recipe(served=served)
+    if drawn.model.endpoint:
+        endpoint = replace(drawn.model.endpoint, temperature=0.4)
+        drawn = replace(drawn, model=replace(drawn.model, endpoint=endpoint))
+    else:
+        drawn = replace(drawn, eval=replace(drawn.eval, temperature=0.4))
+    used = protocol_facts(as_published(drawn, find_benchmark("ctlesionvqa")), find_benchmark("ctlesionvqa")).used
+    assert (used.temperature, used.repeats) == (0.4, 5)
+    assert used.max_new_tokens == drawn.eval.max_new_tokens
+
+
+def test_the_protocol_of_ctlesionvqa_is_that_of_its_paper(shared_real: Path) -> None:
+    printed = json_of(shared_real.parent / "published" / "ctlesionvqa_text.json")
+    (repeats,) = [row["value"] for row in printed["rows"] if row["key"] == "repeats"]
+    protocol = find_benchmark("ctlesionvqa").protocol
+    assert protocol is not None
+    assert protocol.repeats == repeats
+
+
+def test_the_protocol_of_u2_bench_is_that_of_its_paper(shared_real: Path) -> None:
+    published = shared_real.parent / "published"
+    ablation = json_of(published / "u2bench_table3.json")["quoted"]
+    rows = json_of(published / "u2bench_text.json")["rows"]
+    protocol = find_benchmark("u2_bench").protocol
+    assert protocol is not None
+    assert protocol.condition_repeats == {"with_anatomy": ablation["forward_passes_per_pair"]}
+    assert [row["value"] for row in rows if row["key"] == "temperature"] == [protocol.temperature]
+
+
+def test_a_recipe_may_say_its_own_repeats_of_a_condition() -> None:
+    own = ["eval.temperature=1", "eval.condition_repeats={text_only: 3}", "eval.repeats=2"]
+    recipe = read_recipe("nano_busi_lora", own)
+    assert recipe.eval.draws(("image", "text_only")) == {"image": 3, "text_only": 3}
+    assert recipe.eval.draws(("image", "other_image")) == {"image": 2, "other_image": 2}
+
+
+def test_an_unknown_protocol_is_refused() -> None:
+    with pytest.raises(ValueError, match="no protocol of BUSI breast ultrasound is known"):
+        as_published(_recipe(served=False), find_benchmark("busi"))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["eval.repeats=5"], r"eval\.repeats is 5; greedy answers do not differ. Set eval\.temperature above 0"),
+        (
+            ["eval.condition_repeats={text_only: 5}"],
+            r"eval\.condition_repeats is \{'text_only': 5\}; greedy answers do not differ",
+        ),
+        (
+            ["eval.temperature=1", "eval.condition_repeats={image: 5}"],
+            r"condition_repeats\.image: .* set eval\.repeats",
+        ),
+        (["eval.temperature=1", "eval.condition_repeats={text_only: 0}"], r"condition_repeats\.text_only is 0"),
+        (["eval.temperature=-1"], r"eval\.temperature is -1\.0; it must be at least 0"),
+        (
+            ["eval.temperature=1", "eval.readings=[likelihood]"],
+            "a log-likelihood is computed, not drawn; add generation",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(overrides: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_recipe("nano_busi_lora", overrides)
+
+
+def test_replies_are_asked_for_as_often_as_said_and_likelihoods_once(prepared_tiny: Path) -> None:
+    groups = open_prepared(prepared_tiny).groups("test")
+    plan = plan_visits(
+        groups, find_benchmark("busi"), answer_format="text", conditions=("image", "text_only"), repeats={"image": 3}
+    )
+    every = [request for visits in plan for visit in visits for request in visit.requests]
+    asked = [request for request in every if request.condition == "image"]
+    assert {request.repeat for request in every if request.condition == "text_only"} == {0}
+    number = sum(len(group.questions) for group in groups)
+    assert sum(request.reading == "likelihood" for request in asked) == number
+    assert sorted({r.repeat for r in asked if r.reading == "generation"}) == [0, 1, 2]
+    assert sum(request.reading == "generation" for request in asked) == 3 * number

@@ -9,6 +9,7 @@ import pytest
 from medtune.trainer.commands.cli import main
 from medtune.trainer.plan.devices import Devices
 from tests.models.releases.folders import WRITERS, shrink
+from tests.trainer.conftest import Capture, json_of
 
 QUICK = (
     "log.wandb=disabled", "train.max_steps=2", "train.epochs=null", "train.batch_size=2", "train.micro_batch_size=1",
@@ -23,7 +24,7 @@ def tiny_towers() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         shrink(patch)
         # The plan counts the published language models, whose places these small ones take.
-        patch.setattr("medtune.trainer.commands.recipes.validate.this_machine", lambda: Devices(1, "GPU", 1000.0))
+        patch.setattr("medtune.trainer.commands.validate.this_machine", lambda: Devices(1, "GPU", 1000.0))
         yield
 
 
@@ -34,7 +35,7 @@ def _marks(name: str) -> pytest.MarkDecorator:
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in WRITERS])
 def test_a_release_is_validated_trained_and_asked(
-    name: str, prepared_ct: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, prepared_ct: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     (tmp_path / "release").mkdir()
     WRITERS[name](tmp_path / "release")
@@ -45,9 +46,9 @@ def test_a_release_is_validated_trained_and_asked(
     assert "[[" in shown
     assert "visual tokens)" in shown
     assert main(["run", recipe, "--out", str(out), *settings]) == 0
-    results = json.loads((out / "results.json").read_text())
+    results = json_of(out / "results.json")
     assert set(results["phases"]) == {"zero_shot", "final"}
-    said = json.loads((out / "weights.json").read_text())
+    said = json_of(out / "weights.json")
     assert {"vision", "projector", "language"} <= said.keys()
     assert all(said[part] in shown for part in said)
     replies = [json.loads(line) for line in (out / "final" / "predictions.jsonl").read_text().splitlines()]

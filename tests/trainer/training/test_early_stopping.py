@@ -1,9 +1,8 @@
 """Tests of early stopping: where it ends a stage, what it leaves behind, and where a killed run ends."""
 
+import functools
 import json
-import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,13 +10,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from medtune.models.weights.checkpoint import read_about, read_starts
 from medtune.models.weights.divided.files import read_range
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe
-from tests.trainer.conftest import Nano
+from tests.trainer.conftest import Capture, Curve, Nano, Told, json_of, same_weights, weights_apart
 
-Curve = Callable[[Path, str], list[float]]
 # So large a change counts that the first validation stays the best one.
 STOPS = (
     "train.max_steps=12", "eval.every_steps=2", "eval.val_questions=3", "train.batch_size=2", "eval.conditions=[image]",
@@ -26,18 +25,15 @@ STOPS = (
 WHY = "stopped at step 6 of 12 because val/loss had not improved by 9 or more in 2 validations (best "
 
 
-def test_a_stage_ends_when_validations_no_longer_improve(
-    nano: Nano, tmp_path: Path, curve: Curve, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stage_ends_when_validations_no_longer_improve(nano: Nano, tmp_path: Path, curve: Curve, shown: Told) -> None:
     out = tmp_path / "run"
-    assert nano.here("run", out, *STOPS) == 0
-    said = capsys.readouterr().out
+    said = shown(nano.here("run", out, *STOPS))
     assert WHY in said
     assert len(curve(out, "train/loss")) == 6
     assert len(curve(out, "val/loss")) == 3
     assert (out / "checkpoints" / "last.safetensors").is_file()
     assert RunFolder(out).saved_step() == 6
-    assert json.loads((out / "results.json").read_text())["stopped_early"].startswith(WHY)
+    assert json_of(out / "results.json")["stopped_early"].startswith(WHY)
     assert WHY in (out / "report.html").read_text()
 
 
@@ -90,13 +86,12 @@ def test_wrong_settings_are_refused(settings: list[str], message: str) -> None:
     ],
 )
 def test_what_could_never_stop_is_refused(
-    nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixture[str], setting: str, message: str
+    nano: Nano, tmp_path: Path, refused: Told, setting: str, message: str
 ) -> None:
-    assert nano.here("train", tmp_path / "run", *STOPS, setting) == 1
-    assert message in capsys.readouterr().err
+    assert message in refused(nano.here("train", tmp_path / "run", *STOPS, setting))
 
 
-def test_validate_says_when_a_stage_stops(nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_says_when_a_stage_stops(nano: Nano, tmp_path: Path, capsys: Capture) -> None:
     arguments = nano.arguments("validate", tmp_path, *STOPS)
     assert main([each for each in arguments if each not in ("--out", str(tmp_path))]) == 0
     assert "stops early after 2 validations without a better val/loss, one every 2 steps" in capsys.readouterr().out
@@ -104,7 +99,7 @@ def test_validate_says_when_a_stage_stops(nano: Nano, tmp_path: Path, capsys: py
 
 @pytest.mark.slow
 def test_each_seed_stops_for_itself_with_stages_and_averaged_weights(
-    nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    nano: Nano, tmp_path: Path, capsys: Capture, shown: Told
 ) -> None:
     stages = (
         "train.stages=[{name: first, max_steps: 8, tuning: {language: {mode: frozen}}}, {name: second, max_steps: 10}]"
@@ -114,7 +109,7 @@ def test_each_seed_stops_for_itself_with_stages_and_averaged_weights(
     assert nano.here("run", out, *settings, extra=("--seeds", "2")) == 0
     for seed in range(2):
         run = out / f"seed_{seed}"
-        stopped = json.loads((run / "results.json").read_text())["stopped_early"]
+        stopped = json_of(run / "results.json")["stopped_early"]
         assert "stopped at step 6 of 8 because" in stopped
         assert "stopped at step 6 of 10 because" in stopped
         assert sorted(RunFolder(run).early_stops) == [1, 2]
@@ -130,8 +125,7 @@ def test_each_seed_stops_for_itself_with_stages_and_averaged_weights(
             assert not torch.equal(each, trained)
     assert "accuracy over 2 seeds" in capsys.readouterr().out
     # A series that ended is not trained again.
-    assert nano.here("run", out, *settings, extra=("--seeds", "2", "--resume")) == 0
-    assert "stopped at step" not in capsys.readouterr().out
+    assert "stopped at step" not in shown(nano.here("run", out, *settings, extra=("--seeds", "2", "--resume")))
 
 
 @pytest.mark.parametrize(
@@ -151,12 +145,7 @@ def test_a_killed_and_resumed_run_stops_at_the_same_step(
     settings = (*STOPS, "train.max_steps=24", "train.early_stopping.patience=6", *spread, *more)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     nano.finished("train", whole, *settings)
-    process = (nano.launched if spread else nano.process)("train", killed, *settings)
-    deadline = time.monotonic() + 150
-    while RunFolder(killed).saved_step() < 6 and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=60)
+    nano.stopped(6, signal.SIGKILL, "train", killed, *settings)
     assert 6 <= RunFolder(killed).saved_step() < 14
     nano.finished("train", killed, *settings, extra=("--resume",))
     assert RunFolder(whole).early_stops == RunFolder(killed).early_stops != {}
@@ -165,3 +154,166 @@ def test_a_killed_and_resumed_run_stops_at_the_same_step(
     one, two = (load_file(run / "checkpoints" / "last.safetensors") for run in (whole, killed))
     for name in one:
         torch.testing.assert_close(two[name], one[name], rtol=0, atol=0 if strategy is None else 1e-6)
+
+
+LORA = "model.tuning.language.lora"
+PISSA = (f"{LORA}.init=pissa", f"{LORA}.r=4", "model.tuning.language.lr=0.01")
+EVA = (f"{LORA}.init=eva", f"{LORA}.r=4", f"{LORA}.lr_ratio=4", "model.tuning.language.lr=0.01")
+EVERYTHING = (*PISSA, f"{LORA}.dora=true", f"{LORA}.rslora=true", f"{LORA}.lr_ratio=4", "train.ema_decay=0.5",
+              "train.schedule=linear", "train.lr_floor=0.1")  # fmt: skip
+
+
+def answers(phase: Path) -> list[bytes]:
+    return sorted((phase / "predictions.jsonl").read_bytes().splitlines())
+
+
+@pytest.mark.usefixtures("forked_readers")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param((*EVERYTHING, "train.precision=bf16-mixed"), id="pissa"),
+        pytest.param(EVA, id="eva", marks=pytest.mark.slow),
+    ],
+)
+def test_run_begins_with_the_models_own_answers_and_its_checkpoint_gives_the_final_ones(
+    nano: Nano, tmp_path: Path, curve: Curve, settings: tuple[str, ...]
+) -> None:
+    run, plain, again = tmp_path / "run", tmp_path / "plain", tmp_path / "again"
+    assert nano.here("run", run, *settings) == 0
+    precision = [each for each in settings if "precision" in each]
+    assert nano.here("train", plain, "train.max_steps=1", "eval.val_questions=2", *precision) == 0
+    assert curve(run, "train/loss")[0] == pytest.approx(curve(plain, "train/loss")[0], abs=2e-2 if precision else 1e-4)
+    rate = "train/lr_language"
+    assert curve(run, f"{rate}_B") == pytest.approx([4 * each for each in curve(run, rate)])
+    best = run / "checkpoints" / "best.safetensors"
+    assert bool(read_starts(best)) == (settings is not EVA)
+    assert answers(run / "final") != answers(run / "zero_shot")
+    assert nano.here("eval", again, *settings, f"model.checkpoint={best}") == 0
+    assert answers(again / "final") == answers(run / "final")
+
+
+@pytest.mark.usefixtures("forked_readers")
+def test_a_checkpoint_of_other_adapters_is_refused(nano: Nano, tmp_path: Path, capsys: Capture) -> None:
+    run = tmp_path / "run"
+    assert nano.here("train", run, *PISSA, "train.max_steps=1", "eval.val_questions=2") == 0
+    last = run / "checkpoints" / "last.safetensors"
+    assert json.loads(read_about(last)["lora"]) == {
+        "language": {"alpha": 32.0, "dora": False, "init": "pissa", "rslora": False}
+    }
+    for number, other in enumerate((f"{LORA}.init=eva", f"{LORA}.rslora=true", f"{LORA}.alpha=8", f"{LORA}.dora=true")):
+        capsys.readouterr()
+        assert nano.here("eval", tmp_path / f"{number}", *PISSA, other, f"model.checkpoint={last}") == 1
+        assert "trained with other adapters (model.tuning.*.lora) than the recipe has" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("forked_readers")
+def test_the_next_stage_begins_from_the_first_ones_adapters_and_keeps_its_starts(nano: Nano, tmp_path: Path) -> None:
+    stages = (
+        "train.stages=[{name: one, max_steps: 2, schedule: constant}, {name: two, max_steps: 2, lr_floor: 0.5}]",
+        "train.max_steps=null",
+    )
+    run = tmp_path / "run"
+    assert nano.here("train", run, *PISSA, *stages, "eval.val_questions=2") == 0
+    start, first, last = (run / "checkpoints" / f"{name}.safetensors" for name in ("start", "stage_1", "last"))
+    one, two, three = (read_starts(path) for path in (start, first, last))
+    assert one.keys() == two.keys() == three.keys() != set()
+    assert all(torch.equal(one[name], two[name]) and torch.equal(one[name], three[name]) for name in one)
+    trained = [load_file(path) for path in (start, first, last)]
+    moved = next(iter(one))
+    assert not torch.equal(trained[0][moved], trained[1][moved])
+    assert not torch.equal(trained[1][moved], trained[2][moved])
+
+
+@pytest.mark.usefixtures("forked_readers")
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ([f"{LORA}.init=pissa", "model.language_bits=4"], "lora.init is pissa, which changes the weights"),
+        ([f"{LORA}.lr_ratio=0"], r"lora\.lr_ratio is 0\.0; it must be above 0"),
+        (["train.schedule=constant", "train.lr_floor=0.1"], "constant, which does not fall"),
+        (["train.lr_floor=1.5"], r"train\.lr_floor is 1\.5; it must be from 0 to 1"),
+        ([f"{LORA}.init=olora"], "olora"),
+        (["train.schedule=step"], "step"),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_is_loaded(settings: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_recipe("nano_busi_lora", settings)
+
+
+@pytest.mark.usefixtures("forked_readers")
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings", [EVERYTHING, (*EVA, "model.language_bits=4", f"{LORA}.dora=true")], ids=["pissa", "eva"]
+)
+def test_a_fresh_process_and_an_export_give_the_same_answers(
+    nano: Nano, tmp_path: Path, settings: tuple[str, ...]
+) -> None:
+    run, again, merged, exported = (tmp_path / name for name in ("run", "again", "merged", "exported"))
+    nano.finished("run", run, *settings)
+    nano.finished("eval", again, *settings, f"model.checkpoint={run / 'checkpoints' / 'best.safetensors'}")
+    assert answers(again / "final") == answers(run / "final")
+    assert main(["export", str(run), "--out", str(exported)]) == 0
+    nano.finished("eval", merged, f"model.weights={exported}", "eval.conditions=[image,text_only]")
+    wanted = {key(line): line for line in answers(run / "final")}
+    found = {key(line): line for line in answers(merged / "zero_shot")}
+    assert found.keys() == wanted.keys()
+    if "model.language_bits=4" in settings:
+        # The adapters are merged into the checkpoint's own weights, which say something else than those in 4 bits.
+        assert json_of(exported / "proof.json")["four_bits_gap"]["largest"] > 0
+        return
+    for each, line in wanted.items():
+        one, two = (json.loads(text)["option_logprobs"] for text in (line, found[each]))
+        assert two == (None if one is None else pytest.approx(one, abs=1e-3))
+
+
+def key(line: bytes) -> tuple[str, str, str]:
+    row = json.loads(line)
+    return row["question_id"], row["condition"], row["reading"]
+
+
+@pytest.fixture(scope="module")
+def one_device(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[tuple[str, ...]], Path]:
+    """Returns the run on one device with some settings, trained once."""
+    folder = tmp_path_factory.mktemp("one_device")
+
+    @functools.cache
+    def trained(settings: tuple[str, ...]) -> Path:
+        out = folder / str(len(list(folder.iterdir())))
+        Nano(prepared_tiny).finished("train", out, *settings)
+        return out
+
+    return trained
+
+
+@pytest.mark.usefixtures("forked_readers")
+@pytest.mark.parametrize(
+    ("settings", "strategy"),
+    [
+        pytest.param(EVERYTHING, "ddp", id="pissa-ddp", marks=pytest.mark.soak),
+        pytest.param(EVERYTHING, "deepspeed_stage_1", id="pissa-1", marks=pytest.mark.soak),
+        pytest.param(EVERYTHING, "deepspeed_stage_2", id="pissa-2", marks=pytest.mark.slow),
+        pytest.param(EVERYTHING, "deepspeed_stage_3", id="pissa-3", marks=pytest.mark.soak),
+        pytest.param(EVA, "deepspeed_stage_3", id="eva-3", marks=pytest.mark.slow),
+    ],
+)
+def test_two_devices_equal_one(
+    nano: Nano, one_device: Callable[[tuple[str, ...]], Path], tmp_path: Path, curve: Curve,
+    settings: tuple[str, ...], strategy: str,
+) -> None:  # fmt: skip
+    one, two = one_device(settings), tmp_path / "two"
+    nano.finished("train", two, *settings, "train.devices=2", f"train.strategy={strategy}")
+    assert curve(two, "train/loss") == pytest.approx(curve(one, "train/loss"), abs=1e-4)
+    assert weights_apart(two, one) < 2e-4
+
+
+@pytest.mark.usefixtures("forked_readers")
+@pytest.mark.soak
+def test_a_killed_and_resumed_run_is_the_same_run(nano: Nano, tmp_path: Path) -> None:
+    long = (*EVERYTHING, "train.max_steps=24", "train.batch_size=2", "eval.every_steps=4", "eval.val_questions=3")
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    nano.finished("train", whole, *long)
+    nano.stopped(4, signal.SIGKILL, "train", killed, *long)
+    assert 4 <= RunFolder(killed).saved_step() < 24
+    nano.finished("train", killed, *long, extra=("--resume",))
+    assert all(same_weights(whole, killed, name) for name in ("start", "best", "last"))

@@ -1,10 +1,7 @@
 """Tests of stages: one run with two stages equals two runs, and a stopped run continues in its stage."""
 
 import csv
-import os
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,9 +13,7 @@ from medtune.data.prepared.read import open_prepared
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
 from medtune.trainer.training.stages import planned_stages, training_groups, with_counted_epochs
-from tests.trainer.conftest import Nano
-
-Curve = Callable[[Path, str], list[float]]
+from tests.trainer.conftest import Capture, Curve, Nano, Told
 
 ALIGNMENT = {"name": "alignment", "max_steps": 4, "warmup_ratio": 0.25, "tuning": {"language": {"mode": "frozen"}}}
 INSTRUCTION = {
@@ -81,9 +76,8 @@ def test_each_stage_has_its_curve_and_its_rates(staged: Path, curve: Curve) -> N
     assert len(curve(staged, "val/accuracy")) == 2 + 3
 
 
-def test_group_table_of_each_stage_is_printed(nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert nano.here("train", tmp_path / "run", *STAGED) == 0
-    said = capsys.readouterr().out
+def test_group_table_of_each_stage_is_printed(nano: Nano, tmp_path: Path, shown: Told) -> None:
+    said = shown(nano.here("train", tmp_path / "run", *STAGED))
     first, second = said.index("stage 1, alignment: steps 1 to 4"), said.index("stage 2, instruction: steps 5 to 10")
     assert "language    frozen" in said[first:second]
     assert "language    lora" in said[second:]
@@ -101,12 +95,7 @@ def test_a_stopped_run_continues_in_its_stage(
     nano: Nano, staged: Path, tmp_path: Path, curve: Curve, number: int, at_least: int
 ) -> None:
     out = tmp_path / "run"
-    process = nano.process("run", out, *STAGED)
-    deadline = time.monotonic() + 300
-    while RunFolder(out).saved_step() < at_least and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.01)
-    os.killpg(process.pid, number)
-    process.communicate(timeout=300)
+    nano.stopped(at_least, number, "run", out, *STAGED)
     assert RunFolder(out).saved_step() >= at_least
     nano.finished("run", out, *STAGED, extra=("--resume",))
     assert curve(out, "train/loss") == curve(staged, "train/loss")
@@ -119,12 +108,7 @@ def test_a_stopped_run_continues_in_its_stage(
 def test_state_in_the_second_stage_is_taken_up_there(nano: Nano, staged: Path, tmp_path: Path, curve: Curve) -> None:
     """The files that the run wrote after step 6 are removed first, as if it had been killed right after that step."""
     out = tmp_path / "run"
-    process = nano.process("run", out, *STAGED, "eval.every_steps=1")
-    deadline = time.monotonic() + 300
-    while RunFolder(out).saved_step() < 5 and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
-    output, _ = process.communicate(timeout=300)
+    _, output = nano.stopped(5, signal.SIGKILL, "run", out, *STAGED, "eval.every_steps=1")
     step = RunFolder(out).saved_step()
     assert 5 <= step < 10, output[-2000:]
     nano.finished("run", out, *STAGED, "eval.every_steps=1", extra=("--resume",))
@@ -201,9 +185,8 @@ def test_mistakes_are_named(settings: list[str], message: str) -> None:
         read_recipe("nano_busi_lora", [*STAGED, *settings])
 
 
-def test_what_only_the_run_can_know_is_named(nano: Nano, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert nano.here("train", tmp_path / "a", *STAGED, "train.stages.0.only={task: [nothing]}") == 1
-    said = capsys.readouterr().err
+def test_what_only_the_run_can_know_is_named(nano: Nano, tmp_path: Path, capsys: Capture, refused: Told) -> None:
+    said = refused(nano.here("train", tmp_path / "a", *STAGED, "train.stages.0.only={task: [nothing]}"))
     assert "the stage 'alignment': no train question has task nothing; there are" in said
     assert nano.here("train", tmp_path / "b", *STAGED, "train.stages.1.tuning.language.lora.r=4",
                      "train.stages.0.tuning.language.mode=lora") == 1  # fmt: skip

@@ -1,27 +1,30 @@
 """Tests the moving average of the weights: its formula, what is evaluated and saved, and that it survives a stop."""
 
-import os
+import json
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.overrides import TorchFunctionMode
 
 from medtune.models.assemble import zoo_entry
 from medtune.models.tuning.apply import apply_tuning
+from medtune.models.tuning.quantize import quantize_language
 from medtune.models.weights.checkpoint import read_about
+from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.plan.gathered import Divided
 from medtune.trainer.plan.held import held
 from medtune.trainer.recipe.read import read_recipe
-from tests.trainer.conftest import Nano
+from medtune.trainer.training.step_losses import NonFiniteLossError, StepLosses
+from tests.trainer.conftest import Capture, Curve, Nano, Told, json_of, weights_apart
 
-Curve = Callable[[Path, str], list[float]]
 EMA = "train.ema_decay=0.6"
 SAME_RATE = ("train.schedule=constant", "train.warmup_ratio=0", "eval.every_steps=100", "eval.val_questions=2",
              "model.tuning.language.lr=0.01")  # fmt: skip
@@ -54,14 +57,13 @@ def test_saved_weights_are_the_average_that_torch_computes_by_hand(nano: Nano, t
 
 
 def test_validation_asks_the_average_and_training_goes_on_without_it(
-    nano: Nano, tmp_path: Path, curve: Curve, capsys: pytest.CaptureFixture[str]
+    nano: Nano, tmp_path: Path, curve: Curve, capsys: Capture, shown: Told
 ) -> None:
     settings = ("train.max_steps=4", "eval.every_steps=2", "model.tuning.language.lr=0.05", "eval.conditions=[image]")
     plain, averaged, again = tmp_path / "plain", tmp_path / "averaged", tmp_path / "again"
     assert nano.here("train", plain, *settings) == 0
     capsys.readouterr()
-    assert nano.here("train", averaged, *settings, EMA) == 0
-    assert "moving average of the weights (train.ema_decay 0.6)" in capsys.readouterr().out
+    assert "moving average of the weights (train.ema_decay 0.6)" in shown(nano.here("train", averaged, *settings, EMA))
     assert curve(averaged, "train/loss") == curve(plain, "train/loss")
     asked = {run: (run / "validation" / "step_000004" / "predictions.jsonl").read_bytes() for run in (plain, averaged)}
     assert asked[plain] != asked[averaged]
@@ -101,15 +103,200 @@ def test_a_killed_and_resumed_run_has_the_same_average(nano: Nano, tmp_path: Pat
     settings = LONG if strategy is None else (*LONG, "train.devices=2", f"train.strategy={strategy}")
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     nano.finished("train", whole, *settings)
-    process = (nano.launched if strategy else nano.process)("train", killed, *settings)
-    deadline = time.monotonic() + 150
-    while RunFolder(killed).saved_step() < 8 and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=60)
+    nano.stopped(8, signal.SIGKILL, "train", killed, *settings)
     assert 8 <= RunFolder(killed).saved_step() < 24
     nano.finished("train", killed, *settings, extra=("--resume",))
     one, two = last(whole), last(killed)
     assert one.keys() == two.keys()
     for name in one:
         torch.testing.assert_close(two[name], one[name], rtol=0, atol=0 if strategy is None else 1e-6)
+
+
+READS = ("item", "tolist", "__float__", "__bool__", "__int__", "cpu", "numpy")
+
+
+class _Reads(TorchFunctionMode):
+    """Counts how often values of tensors are asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += getattr(func, "__name__", "") in READS
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_step_of_many_passes_is_read_once() -> None:
+    losses = StepLosses()
+    with _Reads() as reads:
+        for number in range(5):
+            losses.add(torch.tensor(0.1 * number, requires_grad=True), (f"q{number}",))
+        assert reads.count == 0
+        assert losses.read(torch.tensor(7.0), step=3) == [7.0]
+        assert reads.count == 1
+    assert losses.total == pytest.approx(1.0)
+    assert len(losses) == 0
+
+
+def test_further_passes_are_added_until_the_step_is_forgotten() -> None:
+    losses = StepLosses()
+    for _ in range(2):
+        losses.add(torch.tensor(0.25), ("q",))
+        assert losses.read(step=1) == []
+    assert losses.total == 0.5
+    losses.forget()
+    assert losses.total == 0.0
+    assert losses.read(step=2) == []
+
+
+def test_the_pass_whose_loss_is_not_finite_is_named_and_no_other() -> None:
+    losses = StepLosses()
+    losses.add(torch.tensor(1.0), ("fine",))
+    losses.add(torch.tensor(float("inf")), tuple(f"odd{number}" for number in range(9)))
+    with pytest.raises(
+        NonFiniteLossError, match=r"the loss is inf at step 4; .* odd0, .*, odd7, \.\.\.\. Lower"
+    ) as said:
+        losses.read(torch.tensor(float("nan")), step=4)
+    assert "fine" not in str(said.value)
+
+
+HELD = "model.language_bits=4"
+
+
+@pytest.mark.parametrize("name", ["nano_pocket", pytest.param("nano_qwen25vl", marks=pytest.mark.slow)])
+def test_run_learns_and_reads_its_adapters_back(nano: Nano, tmp_path: Path, curve: Curve, name: str) -> None:
+    run, again = tmp_path / "run", tmp_path / "again"
+    settings = (
+        HELD,
+        f"model.name={name}",
+        "train.max_steps=16",
+        "eval.every_steps=16",
+        "model.tuning.language.lr=0.01",
+    )
+    assert nano.here("run", run, *settings) == 0
+    losses = curve(run, "train/loss")
+    assert sum(losses[-4:]) < 0.8 * sum(losses[:4])
+    best = run / "checkpoints" / "best.safetensors"
+    assert all(".lora_" in each or "projector" in each or "merger" in each for each in load_file(best))
+    assert "4 bits" in json_of(run / "weights.json")["language"]
+    assert nano.here("eval", again, *settings, f"model.checkpoint={best}") == 0
+    assert _answers(again) == _answers(run)
+
+
+def _answers(run: Path) -> list[str]:
+    return sorted((run / "final" / "predictions.jsonl").read_text().splitlines())
+
+
+def test_memory_counts_half_a_byte_for_each_weight_held_in_4_bits() -> None:
+    recipe = read_recipe("nano_busi_lora", [HELD])
+    model = zoo_entry("nano_pocket").skeleton()
+    plain = held(recipe.train, apply_tuning(model, recipe.model.tuning, seed=0), Divided(), is_gpu=True)
+    model = zoo_entry("nano_pocket").skeleton()
+    quantize_language(model, precision="32-true", device=next(model.parameters()).device)
+    packed = held(recipe.train, apply_tuning(model, recipe.model.tuning, seed=0), Divided(), is_gpu=True)
+    weights = 2 * (2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 64)
+    assert plain.weights - packed.weights == pytest.approx(weights * (4 - 0.5 - 1 / 64 - 4 / 256 / 64))
+    assert (packed.gradients, packed.moments) == (plain.gradients, plain.moments)
+
+
+def test_validate_shows_what_is_held(capsys: Capture) -> None:
+    settings = [HELD, "model.dtype=bfloat16"]
+    main(["validate", "qwen25vl_7b_fetal_gauge_lora", "--no-weights", "--set", *settings, "--devices", "1xA5000-24GB"])
+    said = capsys.readouterr().out
+    assert "lora, 4 bit" in said
+    assert "GPU memory" not in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["model.tuning.language.mode=full"], "weights in 4 bits cannot learn: use lora"),
+        (["train.strategy=deepspeed_stage_3", "train.devices=2"], "use deepspeed_stage_2 or ddp"),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_is_loaded(settings: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_recipe("nano_busi_lora", [HELD, *settings])
+
+
+@pytest.mark.parametrize(
+    "strategy", [pytest.param("ddp", marks=pytest.mark.soak), pytest.param("deepspeed_stage_2", marks=pytest.mark.slow)]
+)
+def test_two_devices_equal_one(nano: Nano, tmp_path: Path, curve: Curve, strategy: str) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    nano.finished("train", one, HELD)
+    nano.finished("train", two, HELD, "train.devices=2", f"train.strategy={strategy}")
+    assert curve(two, "train/loss") == pytest.approx(curve(one, "train/loss"), abs=1e-4)
+
+
+LEARNS = ("train.max_steps=16", "eval.every_steps=16", "model.tuning.language.lr=0.01")
+
+
+@pytest.fixture(scope="module")
+def on_a_cpu(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("cpu") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUDA_VISIBLE_DEVICES", "")
+        Nano(prepared_tiny).finished("run", out)
+    return out
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("strategy", ["auto", "ddp", "deepspeed_stage_2", "deepspeed_stage_3"])
+def test_a_run_is_a_cpus(nano: Nano, on_a_cpu: Path, tmp_path: Path, curve: Curve, strategy: str) -> None:
+    if strategy.startswith("deepspeed"):
+        pytest.importorskip("deepspeed")
+    out = tmp_path / "run"
+    nano.finished("run", out, f"train.strategy={strategy}")
+    assert torch.cuda.get_device_name(0) in (out / "environment.json").read_text()
+    assert curve(out, "train/peak_memory_gb")[-1] > 0
+    assert curve(out, "train/loss") == pytest.approx(curve(on_a_cpu, "train/loss"), abs=2e-3)
+    assert weights_apart(out, on_a_cpu) < 2e-3
+    assert _logprobs(out) == pytest.approx(_logprobs(on_a_cpu), abs=2e-2)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed"])
+def test_it_learns_in_16_bits(nano: Nano, tmp_path: Path, curve: Curve, precision: str) -> None:
+    out = tmp_path / "run"
+    nano.finished("run", out, *LEARNS, f"train.precision={precision}")
+    losses = curve(out, "train/loss")
+    assert sum(losses[-4:]) < 0.8 * sum(losses[:4])
+    assert all(tensor.isfinite().all() for tensor in load_file(out / "checkpoints" / "last.safetensors").values())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("settings", [("model.language_bits=4",), ("train.optimizer=adamw_8bit",)])
+def test_it_learns_with_bitsandbytes(nano: Nano, tmp_path: Path, curve: Curve, settings: tuple[str, ...]) -> None:
+    pytest.importorskip("bitsandbytes")
+    run, again = tmp_path / "run", tmp_path / "again"
+    nano.finished("run", run, *LEARNS, *settings)
+    losses = curve(run, "train/loss")
+    assert sum(losses[-4:]) < 0.8 * sum(losses[:4])
+    best = run / "checkpoints" / "best.safetensors"
+    nano.finished("eval", again, *LEARNS, *settings, f"model.checkpoint={best}")
+    assert _logprobs(again) == pytest.approx(_logprobs(run), abs=1e-4)
+
+
+@pytest.mark.gpu
+def test_a_run_that_was_broken_off_ends_as_an_unbroken_one(nano: Nano, tmp_path: Path, curve: Curve) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    settings = ("train.max_steps=24", "eval.every_steps=2", "eval.val_questions=3")
+    nano.finished("run", whole, *settings)
+    process = nano.launched("run", broken, *settings)
+    while RunFolder(broken).saved_step() < 2 and process.poll() is None:
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    nano.finished("run", broken, *settings, extra=("--resume",))
+    assert curve(broken, "train/loss") == pytest.approx(curve(whole, "train/loss"), abs=1e-4)
+    assert _logprobs(broken) == pytest.approx(_logprobs(whole), abs=1e-3)
+
+
+def _logprobs(run: Path) -> dict[str, float]:
+    """Returns the best option's log-probability of each question after training."""
+    rows = [json.loads(line) for line in (run / "final" / "predictions.jsonl").read_text().splitlines()]
+    chosen = [row for row in rows if row["option_logprobs"]]
+    assert chosen
+    return {f"{row['question_id']} {row['condition']}": max(row["option_logprobs"]) for row in chosen}

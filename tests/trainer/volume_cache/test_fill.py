@@ -21,7 +21,8 @@ from medtune.data.prepared.work.work_folder import Share
 from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.read import read_recipe
-from medtune.trainer.volume_cache.fill import Wanted, fill, wanted
+from medtune.trainer.volume_cache import WantedVolumes, fill, wanted
+from tests.trainer.conftest import Capture, Told
 from tests.trainer.volume_cache.dying import Dying
 
 RADFM = ("model.name=nano_nn_radfm", "model.vision=null", "model.projector=null")
@@ -44,7 +45,7 @@ def entries(root: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())} if folder.is_dir() else {}
 
 
-def wanted_of(root: Path, *overrides: str) -> Wanted:
+def wanted_of(root: Path, *overrides: str) -> WantedVolumes:
     found = wanted(read_recipe("nano_ct_lora", [f"data.root={root}", *overrides]))
     assert found is not None
     return found
@@ -61,11 +62,10 @@ def lazily(root: Path, folder: Path, *overrides: str) -> dict[str, bytes]:
 
 
 def test_filled_cache_is_what_runs_write_and_runs_compute_nothing(
-    prepared_ct: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    prepared_ct: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: Told
 ) -> None:
     root = copied(prepared_ct, tmp_path / "ct")
-    assert prepare_cache(root, more=["-j", "2"]) == 0
-    said = capsys.readouterr().out
+    said = shown(prepare_cache(root, more=["-j", "2"]))
     number = len(entries(root))
     assert f"to write   {number} volumes of 9 scans, at most 512 bytes each" in said
     assert f"{number} volumes were written, 0 were there, 0 could not be made" in said
@@ -81,14 +81,11 @@ def test_filled_cache_is_what_runs_write_and_runs_compute_nothing(
     # The control: another setting is another entry, which is computed.
     with pytest.raises(AssertionError, match="a volume was computed"):
         main([*run, *RADFM, "--out", str(tmp_path / "other")])
-    assert prepare_cache(root) == 0
-    assert f"0 volumes were written, {number} were there" in capsys.readouterr().out
+    assert f"0 volumes were written, {number} were there" in shown(prepare_cache(root))
 
 
 @pytest.mark.slow
-def test_shares_and_code_ids_are_the_same_entries(
-    prepared_ct: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_shares_and_code_ids_are_the_same_entries(prepared_ct: Path, tmp_path: Path, capsys: Capture) -> None:
     root = copied(prepared_ct, tmp_path / "ct")
     small = (*CODES, "model.name=nano_nn_ct_chat")
     recipe, found = read_recipe("nano_ct_lora", [f"data.root={root}", *small]), wanted_of(root, *small)
@@ -106,9 +103,7 @@ def test_shares_and_code_ids_are_the_same_entries(
     assert lazy.stat().st_size < few.entry_bytes(few.scans) + 200
 
 
-def test_broken_scans_are_named_and_the_rest_is_kept(
-    prepared_ct: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_broken_scans_are_named_and_the_rest_is_kept(prepared_ct: Path, tmp_path: Path, capsys: Capture) -> None:
     root = copied(prepared_ct, tmp_path / "ct")
     scans = wanted_of(root).scans
     broken = scans[2][0].path
@@ -231,26 +226,21 @@ def test_a_claim_of_another_recipe_s_entries_is_in_nobody_s_way(prepared_ct: Pat
     ],
 )
 def test_what_does_not_go_with_a_cache_is_refused(
-    arguments: list[str], wrong: str, prepared_ct: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], wrong: str, prepared_ct: Path, refused: Told
 ) -> None:
     given = ["prepare", "--cache", "nano_ct_lora", "--set", f"data.root={prepared_ct}", *arguments]
-    assert main(given) == 1
-    assert wrong in capsys.readouterr().err
+    assert wrong in refused(main(given))
 
 
-def test_names_are_offered(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["prepare", "--cache", "nano_ct_lor"]) == 1
-    assert "Did you mean 'nano_ct_lora'" in capsys.readouterr().err
-    assert main(["prepare"]) == 1
-    assert "prepare needs a BENCHMARK" in capsys.readouterr().err
-    assert main(["prepare", "ctlesionvqa", "--set", "a=1"]) == 1
-    assert "it belongs to --cache RECIPE" in capsys.readouterr().err
+def test_names_are_offered(refused: Told) -> None:
+    assert "Did you mean 'nano_ct_lora'" in refused(main(["prepare", "--cache", "nano_ct_lor"]))
+    assert "prepare needs a BENCHMARK" in refused(main(["prepare"]))
+    assert "it belongs to --cache RECIPE" in refused(main(["prepare", "ctlesionvqa", "--set", "a=1"]))
 
 
-def test_an_array_job_fills_shares_and_the_last_job_checks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_array_job_fills_shares_and_the_last_job_checks(shown: Told) -> None:
     arguments = ["prepare", "--cache", "nano_ct_lora", "--set", "data.root=ct", "-j", "2"]
-    assert main([*arguments, "--slurm-array", "3", "--slurm", "time=1:00:00", "--dry"]) == 0
-    said = capsys.readouterr().out
+    said = shown(main([*arguments, "--slurm-array", "3", "--slurm", "time=1:00:00", "--dry"]))
     commands = [line.partition(" -m medtune ")[2] for line in said.splitlines() if " -m medtune " in line]
     plain = "prepare --cache nano_ct_lora --set data.root=ct -j 2"
     assert commands == [f'{plain} --share "$SLURM_ARRAY_TASK_ID/3"', plain]
@@ -258,9 +248,7 @@ def test_an_array_job_fills_shares_and_the_last_job_checks(capsys: pytest.Captur
     assert "--job-name=medtune-check-ct" in said
 
 
-def test_validate_says_what_is_kept_and_how_much(
-    prepared_ct: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_validate_says_what_is_kept_and_how_much(prepared_ct: Path, tmp_path: Path, capsys: Capture) -> None:
     root = copied(prepared_ct, tmp_path / "ct")
     main(["validate", "nano_ct_lora", "--set", f"data.root={root}", *RADFM])
     said = capsys.readouterr().out

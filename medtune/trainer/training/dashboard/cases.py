@@ -1,16 +1,12 @@
-"""Shows single answers as rows of a W&B table, without the texts and images that may not leave the machine.
+"""What the dashboard shows: rows of single answers, the names of metrics and panels, and a script for W&B's workspace.
 
 A row names no patient and no file. If images are withheld, so is every free text of a source or a model (the wording of
-the question, replies, answers without options), because reports may name patients too.
-
-Gives each metric its name on W&B, and says how W&B shows it.
-
-W&B makes one section of panels for each first part of a name. The facet therefore comes first there:
-"final/task=diagnosis/accuracy" becomes "task=diagnosis/final/accuracy", and all phases of a task stand together without
-being arranged by hand.
+the question, replies, answers without options), because reports may name patients too. W&B makes one section of panels
+for each first part of a name, so the facet comes first: "task=diagnosis/final/accuracy".
 """
 
 import math
+import pprint
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,19 +26,10 @@ MAX_CASES = 64
 MAX_SIDE_PX = 512
 WITHHELD = "(withheld: log.images)"
 COLUMNS = (
-    "question id",
-    "task",
-    "image",
-    "question",
-    "options",
-    "answer",
-    "read",
-    "right",
-    "reply",
-    "probability of each option",
-    "probability of the answer",
-)
-Cell = str | bool | float | PIL.Image.Image | None
+    "question id", "task", "image", "question", "options", "answer", "read", "right", "reply",
+    "probability of each option", "probability of the answer",
+)  # fmt: skip
+CaseCell = str | bool | float | PIL.Image.Image | None
 
 
 class Said(NamedTuple):
@@ -62,7 +49,7 @@ UNASKED = Said(None, None)
 
 def case_rows(
     rows: Sequence[ParsedReply], media: Mapping[str, tuple[MediaRef, ...]], *, predictions: Path, images: bool
-) -> list[list[Cell]]:
+) -> list[list[CaseCell]]:
     """Returns one row for each shown question, with the reply of the first pass, in the order of `COLUMNS`.
 
     Args:
@@ -105,7 +92,7 @@ def _said(path: Path) -> dict[str, Said]:
     return found
 
 
-def _row(row: ParsedReply, media: tuple[MediaRef, ...], said: Said, *, images: bool) -> list[Cell]:
+def _row(row: ParsedReply, media: tuple[MediaRef, ...], said: Said, *, images: bool) -> list[CaseCell]:
     question = row.question
     is_fixed = bool(question.options)
     reply = said.generation.text if said.generation else None
@@ -195,3 +182,102 @@ def reference_metrics(names: Iterable[str], benchmark: Benchmark) -> Mapping[str
         if level in levels:
             found["/".join(part for part in (level, PUBLISHED, reference.model) if part)] = reference.value
     return found
+
+
+# A workspace exists only on W&B's server: it cannot be made offline, and an offline run cannot carry one. Its
+# description can be made offline. It is a script that uses `wandb-workspaces`, a package of W&B that medtune does not
+# need otherwise. After `wandb sync`, `python workspace.py ENTITY` saves the workspace. Only saving opens a connection
+# (checked with wandb-workspaces 0.4.13 with sockets switched off).
+_SCRIPT = '''"""The W&B workspace of the recipe {group!r}, written by medtune.
+
+    pip install wandb-workspaces
+    wandb sync RUN/wandb/offline-run-*       # where the run was offline
+    python workspace.py ENTITY [PROJECT]
+
+Published lines are of other models on other data.
+"""
+
+import sys
+
+import wandb_workspaces.reports.v2 as panels
+import wandb_workspaces.workspaces as workspaces
+
+STEP = {step!r}
+SECTIONS = {sections}
+
+
+def panel(kind, title, names):
+    """Returns one panel of a section."""
+    if kind == "lines":
+        return panels.LinePlot(title=title, x=STEP, y=names, smoothing_type="none")
+    if kind == "bars":
+        return panels.BarPlot(title=title, metrics=names)
+    return panels.WeavePanelSummaryTable(table_name=names[0])
+
+
+def workspace(entity, project={project!r}):
+    """Returns the workspace, not saved yet."""
+    return workspaces.Workspace(
+        entity=entity,
+        project=project,
+        name={name!r},
+        sections=[
+            workspaces.Section(name=name, is_open=place < 3, panels=[panel(*each) for each in found])
+            for place, (name, found) in enumerate(SECTIONS)
+        ],
+        settings=workspaces.WorkspaceSettings(x_axis=STEP, group_by_prefix="first"),
+    )
+
+
+if __name__ == "__main__":
+    saved = workspace(*sys.argv[1:])
+    saved.save()
+    print(saved.url)
+'''
+
+Panel = tuple[str, str, list[str]]
+
+
+def workspace_script(benchmark: Benchmark, levels: Sequence[str], *, group: str, project: str) -> str:
+    """Returns the text of the script.
+
+    Args:
+        benchmark: The benchmark of the run.
+        levels: "overall" and the tasks, as "task=NAME".
+        group: The name of the recipe; all runs of a recipe share it.
+        project: The name of the project on W&B.
+    """
+    sections = [(level, _level_panels(level, benchmark)) for level in levels]
+    sections.append(("cases", [("table", "", [f"{stage}/cases"]) for stage in ("final", "zero_shot")]))
+    sections.append(("training", _training_panels()))
+    return _SCRIPT.format(
+        group=group, step=STEP, project=project, name=f"medtune {group}", sections=pprint.pformat(sections, width=110)
+    )
+
+
+def _level_panels(level: str, benchmark: Benchmark) -> list[Panel]:
+    prefix = "" if level == OVERALL else f"{level}/"
+    primary = benchmark.primary
+    facet, _, name = level.partition("=")
+    published = [
+        f"{prefix}{PUBLISHED}/{reference.model}"
+        for reference in benchmark.references()
+        if (reference.facet, reference.level) == ((None, None) if level == OVERALL else (facet, name))
+    ]
+    band = [f"{prefix}val/{primary}{end}" for end in BAND]
+    final = [f"{prefix}{stage}/{primary}" for stage in ("zero_shot", "final")]
+    beside: Panel = ("lines", f"validation: {primary}; published: other models, other data", [band[0], *published])
+    return [
+        ("lines", f"validation: {primary} with its 95 % interval", band),
+        *([beside] if published else []),
+        ("bars", f"before and after: {primary}", final),
+        ("bars", "after, ends of the 95 % interval", [f"{prefix}final/{primary}{end}" for end in BAND[1:]]),
+    ]
+
+
+def _training_panels() -> list[Panel]:
+    return [
+        ("lines", "loss", ["train/loss"]),
+        ("lines", "gradient norm", ["train/gradient_norm"]),
+        ("table", "", ["model/trainable parts"]),
+    ]

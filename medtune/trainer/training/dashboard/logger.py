@@ -27,8 +27,14 @@ from medtune.models.tuning.apply import PartRow
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.schema import LogBlock
 from medtune.trainer.training.dashboard import cases
-from medtune.trainer.training.dashboard.cases import OVERALL, STEP, definition, panel_name, reference_metrics
-from medtune.trainer.training.dashboard.workspace import workspace_script
+from medtune.trainer.training.dashboard.cases import (
+    OVERALL,
+    STEP,
+    definition,
+    panel_name,
+    reference_metrics,
+    workspace_script,
+)
 
 LOW, HIGH = "95 % low", "95 % high"
 

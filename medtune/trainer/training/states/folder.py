@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import lightning.pytorch as pl
 import torch
@@ -19,13 +19,14 @@ from medtune.models.weights.divided.whole_folders import write_last
 from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.experiment.run_folder import STATE_FILE, RunFolder
 from medtune.trainer.training.lightning_module import FineTuning
-from medtune.trainer.training.saved_names import refuse_other_names
 from medtune.trainer.training.states.optimizer_tensors import (
     OptimizerTensors,
     link_moments,
     optimizer_tensors,
     take_weights,
 )
+from medtune.trainer.training.step_callbacks import WeightAverage
+from medtune.trainer.training.step_losses import refuse_other_names
 
 _PASSES = ("ready", "started", "processed", "completed")
 
@@ -120,7 +121,6 @@ def callback_states(trainer: pl.Trainer) -> dict[str, Any]:
 
 
 def load_callback_states(trainer: pl.Trainer, saved: Mapping[str, Any]) -> None:
-    """Gives the callbacks what they remembered."""
     for callback in _callbacks(trainer):
         if _name(callback) in saved:
             callback.load_state_dict(_restored(saved[_name(callback)]))
@@ -155,19 +155,6 @@ TENSORS = "tensors"
 UNFINISHED = "state.unfinished"
 REMOVED = "state.removed"
 _MODEL, _OPTIMIZER, _CALLBACK = "model.", "optimizer.", "callback."
-
-
-@runtime_checkable
-class HoldsTensors(Protocol):
-    """A callback whose memory are tensors of the parameters' shapes, divided as these are."""
-
-    def pieces(self) -> dict[str, Piece]:
-        """Returns what this rank holds, by the parameters' names."""
-        ...
-
-    def make(self) -> None:
-        """Makes the tensors, so that `pieces` can be filled."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -282,6 +269,6 @@ def _pieces(trainer: pl.Trainer, module: FineTuning, optimizer: OptimizerTensors
     return held
 
 
-def _holders(trainer: pl.Trainer) -> list[tuple[str, HoldsTensors]]:
+def _holders(trainer: pl.Trainer) -> list[tuple[str, WeightAverage]]:
     every: Any = trainer
-    return [(type(each).__name__, each) for each in every.callbacks if isinstance(each, HoldsTensors)]
+    return [(type(each).__name__, each) for each in every.callbacks if isinstance(each, WeightAverage)]

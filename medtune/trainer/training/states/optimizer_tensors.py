@@ -3,14 +3,12 @@
 An optimizer of torch or bitsandbytes has them for each parameter. ZeRO has them for flat groups of parameters, of which
 each rank holds a part; they are found there parameter by parameter.
 
-Where ZeRO keeps the float32 weights and the moments of each parameter: in flat groups, a part of them on each rank.
-
 Source: deepspeed 0.19.8, `runtime/zero/stage_1_and_2.py` and `stage3.py`. Tried with two and four ranks.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import lightning.pytorch as pl
 import torch
@@ -74,7 +72,6 @@ class ZeroGroup:
 
 
 def zero_groups(engine: Any, learning: Mapping[str, nn.Parameter]) -> Iterator[ZeroGroup]:
-    """Yields the groups of an engine's optimizer, for ZeRO-1, 2 and 3."""
     names = {id(parameter): name for name, parameter in learning.items()}
     zero = engine.optimizer
     if hasattr(zero, "fp32_partitioned_groups_flat"):
@@ -130,29 +127,7 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 Named = Mapping[str, nn.Parameter]
 
 
-class OptimizerTensors(Protocol):
-    """The tensors of an optimizer, by the names of the parameters."""
-
-    def steps(self) -> dict[str, float]:
-        """Returns the number of steps that the optimizer counted for each parameter that it has updated."""
-        ...
-
-    def pieces(self) -> dict[str, Piece]:
-        """Returns what this rank holds of the tensors; the names are PARAMETER.KEY, such as head.weight.exp_avg."""
-        ...
-
-    def make(self, steps: Mapping[str, float], types: Mapping[str, torch.dtype], sizes: Mapping[str, int]) -> None:
-        """Makes the tensors that a saved state has, before the first step, so that `pieces` can be filled.
-
-        Args:
-            steps: What `steps` returned when the state was saved.
-            types: The types of the saved tensors, under the names of `pieces`.
-            sizes: Their numbers of values.
-        """
-        ...
-
-
-def optimizer_tensors(trainer: pl.Trainer, learning: Named) -> OptimizerTensors:
+def optimizer_tensors(trainer: pl.Trainer, learning: Named) -> "OptimizerTensors":
     """Returns the tensors of a trainer's optimizer.
 
     Args:
@@ -264,6 +239,10 @@ class _Zero:
             }
             step = next(steps[name] for name in group.names)
             group.optimizer.state[group.weights_N] = {"step": int(step), **made}
+
+
+OptimizerTensors = _ForEachParameter | _Zero
+"""The tensors of an optimizer; the names of its pieces are PARAMETER.KEY, such as head.weight.exp_avg."""
 
 
 def _own_name(group: int) -> str:

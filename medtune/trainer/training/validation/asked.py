@@ -51,12 +51,10 @@ class Asked:
 
     @property
     def questions(self) -> list[Question]:
-        """All questions, in their order."""
         return [question for group in self.groups for question in group.questions]
 
     @property
     def reading(self) -> Reading:
-        """The reading that `parser` parses."""
         return "generation" if self.parser in self.benchmark.parsers else "likelihood"
 
     def closed(self) -> list[Question]:

@@ -23,7 +23,7 @@ from tests.models.transformers_vlm.generic.checkpoints import BUILDERS, write_ch
 from tests.models.transformers_vlm.test_parity import saved
 from tests.models.transformers_vlm.test_video import clip, frames_of
 from tests.models.twins import picture, row_each, size_of, twin
-from tests.trainer.experiment.test_rexsonovqa import write_video
+from tests.trainer.experiment.test_videos_and_scans import write_video
 
 
 def _opened(name: str, folder: Path) -> tuple[Assembled, Path]:

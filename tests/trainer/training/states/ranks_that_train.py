@@ -28,7 +28,7 @@ def train_in_rank(rank: int, world_size: int, out: Path, settings: tuple[str, ..
     from medtune.trainer.experiment.run import train as train_stages
     from medtune.trainer.experiment.run_folder import RunFolder
     from medtune.trainer.recipe.read import read_recipe
-    from medtune.trainer.training.callbacks.step_log import StepLog
+    from medtune.trainer.training.step_callbacks import StepLog
 
     if stop_at is not None and rank == 0:
         logged = StepLog.on_train_batch_end

@@ -24,7 +24,7 @@ def train_and_stop(rank: int, world_size: int, words: Sequence[str], stop_at: in
         The exit status, and the number of batches that were answered.
     """
     from medtune.trainer.commands.cli import main
-    from medtune.trainer.training.validation.asker import Asker
+    from medtune.trainer.training.validation.measures import Asker
 
     answered, measured = [0], Asker.measured
 

@@ -65,14 +65,12 @@ def _die_in_third_save(rank: int, world_size: int, out: Path, settings: tuple[st
     train_in_rank(rank, world_size, out, settings, None, False)
 
 
-@pytest.mark.parametrize("where", [
-    "after the tensors",
-    pytest.param("before the tensors", marks=pytest.mark.soak),
-    pytest.param("after the facts", marks=pytest.mark.soak),
-    pytest.param("before the new name", marks=pytest.mark.soak),
-    pytest.param("before the removal", marks=pytest.mark.soak),
-    pytest.param("after the removal", marks=pytest.mark.soak),
-])  # fmt: skip
+IN_SOAK = ("before the tensors", "after the facts", "before the new name", "before the removal", "after the removal")
+
+
+@pytest.mark.parametrize(
+    "where", ["after the tensors", *(pytest.param(each, marks=pytest.mark.soak) for each in IN_SOAK)]
+)
 def test_kill_9_between_the_files_of_a_save(prepared_tiny: Path, tmp_path: Path, whole: Path, where: str) -> None:
     out = tmp_path / "run"
     settings = (*SETTINGS, f"data.root={prepared_tiny}", *OFTEN)

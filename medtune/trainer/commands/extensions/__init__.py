@@ -1,1 +1,0 @@
-"""The commands about extensions: list and check."""

@@ -1,1 +1,0 @@
-"""The commands that work on files and need no recipe: prepare and score."""

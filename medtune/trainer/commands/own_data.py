@@ -1,0 +1,282 @@
+"""Chooses the source that reads the user's files: the one that he names, or one of the benchmark's."""
+
+import argparse
+import shlex
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+
+from medtune.benchmarks import OWN_QUESTIONS, find_benchmark, find_source
+from medtune.data.out_folder import out_folder
+from medtune.data.prepared.manifest import MANIFEST, MAX_REJECTED
+from medtune.data.prepared.read import open_prepared
+from medtune.data.prepared.work.take import read_source
+from medtune.data.raw.hub_rows import HubId, parsed_hub_id
+from medtune.data.raw.row_errors import TableOptions
+from medtune.data.raw.source import Source, SourceTable
+from medtune.trainer.commands.arguments import Commands
+from medtune.trainer.recipe.first_recipe import DataFacts, facts_of_prepared, facts_of_table, first_recipe
+
+
+def add_table_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments for a table of the user's own."""
+    parser.add_argument(
+        "--images",
+        type=Path,
+        metavar="DIR",
+        help="The folder to which the paths of images, films or scans in a table are relative (default: the table's).",
+    )
+    parser.add_argument(
+        "--columns",
+        type=_pair,
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="ROLE=COLUMN",
+        help="What columns of a table hold: question=Q patient=PID; ROLE= for none (default: told by their names).",
+    )
+    parser.add_argument(
+        "--facets",
+        nargs="+",
+        metavar="COLUMN",
+        help="The columns of a table by which scores are broken down (default: all with few values and no other role).",
+    )
+    parser.add_argument(
+        "--question",
+        metavar="TEXT",
+        help="The question that is asked of every row of a table or folder (default: the row's own).",
+    )
+    parser.add_argument(
+        "--splits",
+        type=_pair,
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=SPLIT",
+        help="The split that a name in the data stands for: train, val or test, or none to leave it out (default: the "
+        "usual names are known).",
+    )
+    parser.add_argument(
+        "--copy",
+        action="store_true",
+        help="Copies films and scans into the prepared folder; without it they are linked where the disk allows it. "
+        "Images are always copied.",
+    )
+
+
+def origin(text: str) -> Path | HubId:
+    """Returns the path or the name of a hub data set that `text` is."""
+    try:
+        return parsed_hub_id(text) or Path(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def chosen_source(options: argparse.Namespace) -> Source:
+    """Returns the source that the user names, with what he says of his table.
+
+    Without a name it is the first source of the benchmark that recognises his files, or the first of all where none of
+    them tells files apart, or where it is a simulation and he names no files.
+    """
+    source = _named_source(options.benchmark, options.source) if options.source else _recognised(options)
+    said = TableOptions(
+        media_folder=options.images,
+        columns=dict(options.columns),
+        facets=None if options.facets is None else tuple(options.facets),
+        question=options.question,
+        splits=dict(options.splits),
+        limit=options.limit,
+    )
+    if source.with_options is None:
+        if replace(said, limit=None) != TableOptions():
+            raise ValueError(
+                f"the source {source.name!r} knows its own files: leave --images, --columns, --facets, --question and "
+                "--splits out."
+            )
+        return source
+    if options.images is not None and not options.images.is_dir():
+        raise FileNotFoundError(f"{options.images}: there is no such folder. Check --images.")
+    return replace(source.with_options(said), name=source.name)
+
+
+def _recognised(options: argparse.Namespace) -> Source:
+    sources = [find_source(name) for name in find_benchmark(options.benchmark).sources]
+    telling = [(source, source.recognises) for source in sources if source.recognises is not None]
+    if not telling or (options.root is None and sources[0].write_settings is not None):
+        return sources[0]
+    if options.root is None:
+        raise ValueError(f"prepare {options.benchmark} needs --from: a table, a folder, or hf:ID")
+    if isinstance(options.root, Path) and not options.root.exists():
+        raise FileNotFoundError(f"{options.root}: there is no such file or folder. Check --from.")
+    for source, recognises in telling:
+        if recognises(options.root):
+            print(f"{options.root} is read by the source {source.name} ({source.title}); --source names another")
+            return source
+    there = sorted(each.name for each in options.root.iterdir()) if isinstance(options.root, Path) else []
+    raise ValueError(
+        f"{options.root}: none of the sources {', '.join(source.name for source, _ in telling)} knows this layout; "
+        f"found {', '.join(there[:5]) or 'nothing'}. Name the source with --source."
+    )
+
+
+def _named_source(benchmark_name: str, name: str) -> Source:
+    accepted = find_benchmark(benchmark_name).sources
+    if name not in accepted:
+        raise ValueError(f"the benchmark {benchmark_name!r} takes the sources {', '.join(accepted)}, not {name!r}")
+    return find_source(name)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r}: wanted NAME=VALUE")
+    return name, value
+
+
+PREPARED = "prepared"
+LOOK_AT = 20
+"""The number of questions of the quick look that stands in place of `prepare` where that was done."""
+
+
+def init_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="The folder for the recipe; made if it is missing.")
+    parser.add_argument(
+        "--data",
+        dest="root",
+        type=origin,
+        required=True,
+        metavar="PATH",
+        help="The questions, as for --from of `medtune prepare`: a table, a folder, or hf:ID; or a prepared folder.",
+    )
+    parser.add_argument(
+        "--source",
+        metavar="NAME",
+        help="The source that reads the data; `medtune list sources` (default: the first that recognises them).",
+    )
+    add_table_arguments(parser)
+    parser.set_defaults(benchmark=OWN_QUESTIONS, limit=None)
+
+
+def init_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Runs `medtune init`: writes the recipe, named after its folder, prints the next commands, and returns 0.
+
+    Raises:
+        NotADirectoryError: The folder is a file.
+    """
+    folder = out_folder(options.folder)
+    recipe = folder / f"{folder.resolve().name}.yaml"
+    if recipe.exists():
+        raise FileExistsError(f"{recipe}: this recipe is there already and is left as it is. Name another folder.")
+    if isinstance(options.root, Path) and not options.root.exists():
+        raise FileNotFoundError(f"{options.root}: there is no such file or folder. Check --data.")
+    validate, run = ["medtune", "validate", str(recipe)], ["medtune", "run", str(recipe)]
+    look = ["medtune", "eval", str(recipe), "--limit", str(LOOK_AT)]
+    if isinstance(options.root, Path) and (options.root / MANIFEST).is_file():
+        prepared = open_prepared(options.root)
+        facts, benchmark, root = facts_of_prepared(prepared), prepared.manifest.benchmark, options.root
+        commands, lines = [validate, look, run], list[str]()
+    else:
+        with tempfile.TemporaryDirectory(prefix="medtune-") as scratch:
+            table = read_source(chosen_source(options), options.root, 0, Path(scratch))
+            facts, lines = facts_of_table(table), _noted(table)
+        benchmark, root = options.benchmark, folder / PREPARED
+        commands = [["medtune", "prepare", benchmark, *_settings(options), "--out", str(root)], validate, run]
+    if not facts.questions["train"]:
+        # Nothing can be trained, and `validate` refuses such a folder: the model is only asked.
+        commands = [*(each for each in commands if each[1] == "prepare"), look, ["medtune", "eval", str(recipe)]]
+    typed = [shlex.join(each) for each in commands]
+    text = first_recipe(facts, benchmark=benchmark, root=root.resolve(), on_gpu=_has_gpu(), commands=typed)
+    folder.mkdir(parents=True, exist_ok=True)
+    with recipe.open("x", encoding="utf-8") as file:
+        file.write(text)
+    print("\n".join([*lines, *_described(facts)]))
+    print(f"\n{recipe}: a first recipe with a comment on every field; open it and change what you like.")
+    print("The next three commands:\n")
+    print("\n".join(f"    {each}" for each in typed))
+    return 0
+
+
+def _settings(options: argparse.Namespace) -> list[str]:
+    said = ["--from", str(options.root)]
+    for name in ("source", "images", "question"):
+        if (value := getattr(options, name)) is not None:
+            said += [f"--{name}", str(value)]
+    for name in ("columns", "splits"):
+        if pairs := getattr(options, name):
+            said += [f"--{name}", *(f"{key}={value}" for key, value in pairs)]
+    if options.facets is not None:
+        said += ["--facets", *options.facets]
+    return [*said, "--copy"] if options.copy else said
+
+
+def _noted(table: SourceTable) -> list[str]:
+    lines = [f"note: {note}" for note in table.notes]
+    if (unit := table.stands_for_patient) != "patient":
+        lines.append(
+            f"NO PATIENTS WERE FOUND: one {unit} stands for one patient, so that train and test may share patients. "
+            "Name the column: --columns patient=COLUMN"
+        )
+    return lines
+
+
+def _described(facts: DataFacts) -> list[str]:
+    num = facts.questions
+    kinds = " and ".join(f"{kind}s" for kind in sorted(facts.kinds)) or "no media"
+    lines = [
+        f"questions  train {num['train']:,}, val {num['val']:,}, test {num['test']:,} ({facts.about_splits})",
+        f"answers    {facts.closed:,} listed (options, yes or no), {facts.open:,} free",
+        f"media      {kinds}" + (f", up to {facts.most_items} together" if facts.most_items > 1 else ""),
+    ]
+    if not num["train"]:
+        lines.append("NO QUESTIONS TO TRAIN ON: all are for testing, so that a model can only be asked.")
+    if facts.rejected:
+        lines.append(f"rejected   {facts.rejected:,} rows; `prepare` lists them")
+        total = sum(num.values()) + facts.rejected
+        if facts.rejected > MAX_REJECTED * total:
+            lines.append(
+                f"`prepare` WILL STOP: more than {MAX_REJECTED:.0%} of the rows are rejected, the first because: "
+                f"{facts.first_reject}. Correct them, or add --max-rejected 1 to go on without them."
+            )
+    return lines
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def prompts_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("benchmark", metavar="BENCHMARK", help="The benchmark whose prompts they are.")
+    parser.add_argument(
+        "--from",
+        dest="folder",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="A folder with the benchmark's own prompts, as its README says.",
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="The YAML file to write.")
+
+
+def prompts_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Runs `medtune prompts`: writes a line for each template, names those that are still missing, and returns 0."""
+    benchmark = find_benchmark(options.benchmark)
+    official = benchmark.official
+    if official is None or official.from_texts is None:
+        names = "" if official is None else f"; write them yourself, a line for each of {official.listed}"
+        raise ValueError(f"{benchmark.title} has no prompts in files of plain text{names}")
+    if options.out.exists():
+        raise FileExistsError(f"{options.out} exists; name another file with --out")
+    found = official.from_texts(options.folder)
+    options.out.write_text(yaml.safe_dump(dict(found), allow_unicode=True, sort_keys=True), "utf-8")
+    print(f"{options.out}: {len(found)} of {len(official.names)} templates; give it to `medtune prepare --prompts`")
+    if missing := [name for name in official.names if name not in found]:
+        print(f"asked in our words until you add them: {', '.join(missing)}")
+    return 0
+
+
+COMMANDS: Commands = {"init": (init_arguments, init_command), "prompts": (prompts_arguments, prompts_command)}

@@ -1,0 +1,325 @@
+"""`medtune prepare`: turns a benchmark's raw files into a prepared folder with patient-level splits."""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, zip_longest
+from pathlib import Path
+from textwrap import indent
+
+from medtune.benchmarks import find_benchmark
+from medtune.data.prepared.manifest import REJECTS, rejects_table
+from medtune.data.prepared.read import Prepared
+from medtune.data.prepared.work.processes import usable_cores
+from medtune.data.prepared.work.take import Origin, prepare_share, read_source
+from medtune.data.prepared.work.work_folder import Share, work_path
+from medtune.data.prepared.write import Prompts, prepare
+from medtune.data.raw.source import Source
+from medtune.data.readable import readable_text
+from medtune.data.types import SPLITS, Question, Split
+from medtune.eval.asking.prepared_prompts import read_official_templates, usable_templates
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.data_label import label_of
+from medtune.trainer.commands.arguments import Commands, add_overrides, positive, share
+from medtune.trainer.commands.array_job import fill_cache, submit_array
+from medtune.trainer.commands.own_data import add_table_arguments, chosen_source, origin
+
+_NUM_SAMPLES = 3
+
+
+def _print_samples(prepared: Prepared, benchmark: Benchmark) -> None:
+    """Prints three questions as a model will see them, from different splits where there are several."""
+    by_split = (_shown(prepared, split) for split in SPLITS)
+    for question, media in islice((row for rank in zip_longest(*by_split) for row in rank if row), _NUM_SAMPLES):
+        prompt = benchmark.render(question, "text")
+        turns = "".join(f"user: {turn.asked}\nassistant: {turn.answer}\n" for turn in question.turns)
+        options = f"options: {' | '.join(question.options)}\n" if question.options else ""
+        print(f"\n{question.split} question {question.id}, as a model will see it ({question.answer_kind}):")
+        shown = readable_text(f"{turns}{prompt.text}")
+        print(indent(f"{shown}\n{options}target: {prompt.target}\nmedia: {media}", "    "))
+
+
+def _shown(prepared: Prepared, split: Split) -> Iterator[tuple[Question, str]]:
+    if prepared.manifest.without_media:
+        yield from ((question, "left out") for question in islice(prepared.questions(split), _NUM_SAMPLES))
+        return
+    for group in islice(prepared.groups(split), _NUM_SAMPLES):
+        yield group.questions[0], ", ".join(f"{ref.kind} {ref.path}" for ref in group.media) or "none"
+
+
+def prepare_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "benchmark",
+        metavar="BENCHMARK",
+        nargs="?",
+        help="The name of a benchmark; `medtune list benchmarks` (default: none, which only --cache allows).",
+    )
+    parser.add_argument(
+        "--from",
+        dest="root",
+        type=origin,
+        metavar="PATH",
+        help="The folder with the raw files, or a table, or hf:ID[:CONFIG][@REVISION] for a data set of the Hugging "
+        "Face hub (default: none, which only a simulated source allows).",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="The folder to write; required unless --list-missing is given (default: none).",
+    )
+    parser.add_argument(
+        "--source",
+        metavar="NAME",
+        help="The source that reads the raw files; `medtune list sources` (default: the benchmark's first, or where "
+        "its sources tell files apart, the first that recognises them).",
+    )
+    add_table_arguments(parser)
+    parser.add_argument("--limit", type=positive, metavar="N", help="Takes at most N patients (default: all patients).")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="The seed of splits, of the order of options and of simulations (default: %(default)s).",
+    )
+    parser.add_argument(
+        "--max-rejected",
+        type=share,
+        default=0.01,
+        metavar="SHARE",
+        help="The largest share of rows, from 0 to 1, that may be unusable before nothing is written "
+        "(default: %(default)s).",
+    )
+    parser.add_argument(
+        "--unofficial-split",
+        choices=("patient",),
+        help="Divides a benchmark into train, val and test by patient although it has only test questions, or a split "
+        "of its own; every result is then marked as unofficial (default: the benchmark's own split).",
+    )
+    parser.add_argument(
+        "--without-media",
+        action="store_true",
+        help="Takes the questions alone, whose images, videos or volumes need not be there; such a folder can be "
+        "scored but not run.",
+    )
+    parser.add_argument(
+        "--split-lookalikes",
+        action="store_true",
+        help="Lets images that look alike lie in two splits, and marks every result. Without it, images that a "
+        "perceptual hash cannot tell apart are kept in one split, with their patients.",
+    )
+    parser.add_argument(
+        "--keep-leaks",
+        action="store_true",
+        help="Keeps a split of the data that puts a patient or an image into two splits, and marks every result. "
+        "Without it, such a split is refused.",
+    )
+    parser.add_argument(
+        "--list-missing",
+        action="store_true",
+        help="Prints the media files that are missing and where to fetch them, and writes nothing.",
+    )
+    parser.add_argument(
+        "--prompts",
+        type=Path,
+        metavar="FILE",
+        help="A YAML file with the official prompts, or those of the kit that the benchmark's README names; they are "
+        "then sent verbatim (default: medtune's wording).",
+    )
+    cache = parser.add_argument_group("the cache of volumes, in place of all of the above")
+    cache.add_argument(
+        "--cache",
+        metavar="RECIPE",
+        help="Fills the cache of a recipe's prepared folder instead: volumes are kept in the form that the recipe's "
+        "model reads, so that no run computes them (default: the first run that reads a volume keeps it).",
+    )
+    add_overrides(cache, of="recipe", example="data.root=prepared/ct")
+    processes = parser.add_argument_group("the work of preparing")
+    processes.add_argument(
+        "-j",
+        "--jobs",
+        dest="processes",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="Draws and copies media, or fills the cache, in N processes, at most as many as there are cores for it; "
+        "the files are the same with any number (default: %(default)s).",
+    )
+    processes.add_argument(
+        "--share",
+        type=_share_of_work,
+        metavar="K/N",
+        help="Does the K-th of N shares of the media, for instance on one of several machines with one disk, and "
+        "writes no folder; the same command without --share takes what the shares have done (default: all of them). "
+        "With --cache: fills a share of the cache.",
+    )
+    processes.add_argument(
+        "--slurm-array",
+        type=positive,
+        metavar="N",
+        help="Submits an array job of N shares, and a job behind it that writes the folder or checks the cache "
+        "(default: the work is done here).",
+    )
+    processes.add_argument(
+        "--slurm",
+        metavar="KEY=VALUE,...",
+        help="Options of sbatch for --slurm-array: time=4:00:00,partition=cpu,mem=16G (default: the site's).",
+    )
+    processes.add_argument(
+        "--dry", action="store_true", help="With --slurm-array: prints the two scripts and submits nothing."
+    )
+
+
+def _share_of_work(text: str) -> Share:
+    number, slash, of = text.partition("/")
+    if not (slash and number.isdigit() and of.isdigit() and 1 <= int(number) <= int(of)):
+        raise argparse.ArgumentTypeError(f"{text!r}: wanted K/N with K from 1 to N, for instance 2/8")
+    return Share(int(number), int(of))
+
+
+def prepare_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Runs `medtune prepare`: writes the prepared folder, lists the missing media files, or fills a cache; returns 0.
+
+    With --cache it returns 1 where scans are broken.
+    """
+    if options.cache is not None:
+        _refuse_beside_cache(options)
+        _refuse_lone_slurm(options)
+        return fill_cache(options, arguments, processes=_processes(options.processes))
+    if options.benchmark is None:
+        raise ValueError("prepare needs a BENCHMARK (`medtune list benchmarks`), or --cache RECIPE to fill a cache")
+    if options.overrides:
+        raise ValueError("--set replaces values of a recipe: it belongs to --cache RECIPE")
+    source = chosen_source(options)
+    if options.list_missing:
+        return _list_missing(source, root=options.root, seed=options.seed)
+    if options.out is None:
+        raise ValueError("prepare needs --out: the folder to write")
+    _refuse_lone_slurm(options)
+    processes = _processes(options.processes)
+    if options.slurm_array is not None:
+        return submit_array(
+            arguments, out=options.out, shares=options.slurm_array, slurm=options.slurm or "", dry=options.dry
+        )
+    if options.share is not None and options.without_media:
+        raise ValueError("--share divides the work on media: leave it out with --without-media")
+    try:
+        if options.share is None:
+            return _prepare_folder(options, source, processes)
+        done = prepare_share(
+            source,
+            root=options.root,
+            out=options.out,
+            share=options.share,
+            seed=options.seed,
+            limit=options.limit,
+            processes=processes,
+        )
+    except BaseException:
+        if (kept := work_path(options.out)).is_dir():
+            print(
+                f"The media that are finished are kept in {kept}: the same command continues. Delete it to start anew.",
+                file=sys.stderr,
+            )
+        raise
+    print(
+        f"share {options.share.number}/{options.share.of}: {done.files} of {done.of} media files are done, "
+        f"{done.broken} of them cannot be read. When all shares are done, run the command without --share."
+    )
+    return 0
+
+
+_WITH_CACHE = frozenset({"cache", "overrides", "processes", "share", "slurm_array", "slurm", "dry"})
+"""The arguments that --cache takes."""
+
+
+def _refuse_beside_cache(options: argparse.Namespace) -> None:
+    plain = argparse.ArgumentParser(add_help=False)
+    prepare_arguments(plain)
+    for action in plain._actions:
+        if action.dest not in _WITH_CACHE and getattr(options, action.dest) != action.default:
+            named = action.option_strings[-1] if action.option_strings else f"BENCHMARK ({options.benchmark})"
+            raise ValueError(
+                "--cache RECIPE fills the cache of the folder that the recipe names (--set data.root=DIR); it takes no "
+                f"{named}"
+            )
+
+
+def _refuse_lone_slurm(options: argparse.Namespace) -> None:
+    if (options.slurm or options.dry) and options.slurm_array is None:
+        raise ValueError("--slurm and --dry belong to --slurm-array N, which says how many shares there are")
+
+
+def _processes(asked: int) -> int:
+    cores = usable_cores()
+    if asked > cores:
+        print(f"-j {asked}: {cores} processes, because this process may use {cores} cores", file=sys.stderr)
+    return min(asked, cores)
+
+
+def _prepare_folder(options: argparse.Namespace, source: Source, processes: int) -> int:
+    prepared = prepare(
+        source,
+        benchmark=options.benchmark,
+        root=options.root,
+        out=options.out,
+        seed=options.seed,
+        limit=options.limit,
+        max_rejected=options.max_rejected,
+        unofficial_split=options.unofficial_split,
+        without_media=options.without_media,
+        split_lookalikes=options.split_lookalikes,
+        keep_leaks=options.keep_leaks,
+        copy=options.copy,
+        prompts=_official(options.benchmark, options.prompts),
+        processes=processes,
+    )
+    manifest = prepared.manifest
+    print(f"{options.out}: {manifest.source} ({manifest.provenance}), data hash {manifest.data_hash[:16]}")
+    print(f"patients: {manifest.patient_unit}")
+    for split in SPLITS:
+        tasks = ", ".join(f"{task} {count}" for task, count in manifest.counts[split].items())
+        print(f"  {split:<6}{prepared.num_questions(split):>7} questions  {tasks}")
+    if manifest.unofficial_split:
+        print(f"unofficial split by {manifest.unofficial_split}: not the benchmark's own")
+    print(f"prompts: {manifest.prompts}")
+    if manifest.without_media:
+        print("without media: these questions can be scored, but no model can be run on them")
+    if manifest.identical_media:
+        print(f"identical images: {manifest.identical_media}; their patients share a split")
+    if manifest.leaks:
+        print(f"LEAKS of the data's own split, which is kept: {manifest.leaks}")
+    for line in manifest.lookalikes.lines():
+        print(f"look-alikes: {line}")
+    for note in manifest.notes:
+        print(f"note: {note}")
+    if manifest.rejected:
+        print(rejects_table(manifest.rejected, sum(map(prepared.num_questions, SPLITS))))
+        print(f"each rejected row: {options.out / REJECTS}")
+    if source.with_options is not None:
+        _print_samples(prepared, find_benchmark(options.benchmark))
+    if (note := label_of(manifest, prompts=manifest.prompts).patient_note()) and source.with_options is not None:
+        print(f"NO PATIENTS WERE FOUND: {note}. Name the column: --columns patient=COLUMN")
+    return 0
+
+
+def _list_missing(source: Source, *, root: Origin, seed: int) -> int:
+    with tempfile.TemporaryDirectory() as scratch:
+        table = read_source(source, root, seed, Path(scratch))
+    for item in table.missing:
+        print(f"{item.file}\t{item.fetch}")
+    print(f"{len(table.missing)} media files are missing", file=sys.stderr)
+    return 0
+
+
+def _official(benchmark_name: str, file: Path | None) -> Callable[[Sequence[Question]], Prompts] | None:
+    if file is None:
+        return None
+    benchmark = find_benchmark(benchmark_name)
+    templates = read_official_templates(benchmark, file)
+    return lambda questions: Prompts(*usable_templates(benchmark, templates, questions))
+
+
+COMMANDS: Commands = {"prepare": (prepare_arguments, prepare_command)}

@@ -1,1 +1,0 @@
-"""The commands that work on a recipe: show, validate, doctor, run, train and eval."""

@@ -1,1 +1,0 @@
-"""The commands that work on finished runs: report, compare, judge, audit, power, export and chat."""

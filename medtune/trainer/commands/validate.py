@@ -1,0 +1,365 @@
+"""`medtune validate`: checks a recipe on any machine, before a GPU is used for it.
+
+It checks the fields, files and memory, and shows the trainable parts and one batch with its labels and token lengths.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from heapq import nlargest
+
+import torch
+
+from medtune.benchmarks import find_benchmark
+from medtune.data.types import SPLITS, Question, Split
+from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled, Model
+from medtune.models.sequence.builder import IGNORED, SequenceFamily
+from medtune.models.sequence.builder import Sequence as Layout
+from medtune.models.tuning.apply import adapt, set_learning
+from medtune.models.tuning.plan import Precision
+from medtune.models.tuning.quantize import quantize_language, set_types
+from medtune.models.weights.export import assemble_model, check_loading
+from medtune.models.weights.loading_options import CODES
+from medtune.trainer.commands.arguments import Commands, add_recipe, positive
+from medtune.trainer.commands.validate_hours import refuse_probe, show_hours, show_served
+from medtune.trainer.doctor import open_candidate, proof_of
+from medtune.trainer.experiment.load_model import load_checkpoint
+from medtune.trainer.experiment.open_data import OpenedData, cannot_divide, missing_data, missing_weights, open_data
+from medtune.trainer.plan.devices import Devices, on_devices, parse_devices, this_machine
+from medtune.trainer.plan.missing import missing_memory, plan_table, sizes_of
+from medtune.trainer.plan.plan import ASSUMED_TOKENS, Planner, Sizes
+from medtune.trainer.recipe.check import primary_parser
+from medtune.trainer.recipe.read import read_recipe
+from medtune.trainer.recipe.schema import AUTO, Recipe, Stage
+from medtune.trainer.training.batches import stage_batches
+from medtune.trainer.training.budget import TokenOrder
+from medtune.trainer.training.mixture import described, stage_mixture
+from medtune.trainer.training.stages import can_stop_early, part_table, with_counted_epochs
+from medtune.trainer.volume_cache import size_said, wanted
+
+PROBE_SIZE = 4
+"""The usual size of a probe."""
+_LONGEST = 50
+"""The number of answers or questions, the longest in characters, whose tokens are counted."""
+
+
+def validate_arguments(parser: argparse.ArgumentParser) -> None:
+    add_recipe(parser)
+    parser.add_argument(
+        "--no-weights", action="store_true", help="Neither fetches nor loads pretrained weights; shows no labels then."
+    )
+    parser.add_argument(
+        "--devices",
+        metavar="NxNAME-SIZEGB",
+        help="The number, name and memory in GB of the devices that the run will have, for instance 4xA6000-48GB, with "
+        "the number of machines in front 2x8xA100-80GB (default: the devices of this machine).",
+    )
+    parser.add_argument(
+        "--tokens",
+        type=int,
+        default=ASSUMED_TOKENS,
+        metavar="N",
+        help="Tokens of the longest training row, for the plan of the memory where neither data nor a tokenizer "
+        f"is here (default: {ASSUMED_TOKENS}).",
+    )
+    parser.add_argument(
+        "--probe",
+        action="store_true",
+        help="States the hours of the run, from some training steps, validations and questions that are tried on one "
+        "device of this machine; keeps nothing of them.",
+    )
+    parser.add_argument(
+        "--probe-size",
+        type=positive,
+        default=PROBE_SIZE,
+        metavar="N",
+        help="Measures 2 x N training steps, two validations with N batches of images, and N batches of images before "
+        f"and after training; more of them narrow the intervals (default: {PROBE_SIZE}).",
+    )
+
+
+def validate_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Runs `medtune validate`: prints what a run would do and what it lacks; returns 0 if nothing, else 1."""
+    recipe = read_recipe(options.recipe, options.overrides)
+    return validate(
+        recipe,
+        weights=not options.no_weights,
+        devices=options.devices,
+        tokens=options.tokens,
+        probe_size=options.probe_size if options.probe else None,
+    )
+
+
+def validate(
+    recipe: Recipe,
+    *,
+    weights: bool,
+    devices: str | None = None,
+    tokens: int = ASSUMED_TOKENS,
+    probe_size: int | None = None,
+) -> int:
+    """Prints a description of a run and all that is missing for it on this machine; needs no GPU.
+
+    Without weights the parameters are counted on a model without them, and no labels are shown, because there is no
+    tokenizer. `devices`, as `parse_devices` reads them, also say how many the run has; `tokens` is the longest row
+    where nothing here says it; `probe_size` measures the hours of the run.
+
+    Returns:
+        0 if nothing is missing, else 1.
+    """
+    if probe_size is not None:
+        refuse_probe(recipe, weights=weights, size=probe_size)
+    endpoint = recipe.model.endpoint
+    no_data = missing_data(recipe, find_benchmark(recipe.data.benchmark))
+    if endpoint is not None:
+        data = None if no_data else _show_data(recipe, training=False)
+        return _said_missing([no_data, show_served(endpoint, data)])
+    entry = zoo_entry(recipe.model.name, recipe.model.weights)
+    check_loading(recipe.model.name, entry, recipe.model)
+    available = this_machine() if devices is None else parse_devices(devices)
+    own, recipe = recipe, recipe if devices is None else on_devices(recipe, available)
+    no_weights = missing_weights(recipe, entry)
+    data = None if no_data else _show_data(recipe, training=True)
+    print(f"model      {entry.title}")
+    loadable = weights and not no_weights
+    unproven = _unproven(recipe) if loadable and data is not None and recipe.model.name == AUTO else None
+    assembled = assemble_model(recipe.model.name, recipe.train.seed, recipe.model) if loadable else None
+    model = entry.skeleton(recipe.model) if assembled is None else assembled.model
+    # The wider of the two that "auto" may become on the device of the run.
+    precision: Precision = "32-true" if recipe.train.precision == "auto" else recipe.train.precision
+    if recipe.model.language_bits is not None:
+        device = torch.device("meta" if assembled is None else "cpu")
+        quantize_language(model, precision=precision, device=device)
+    adapt(model, [stage.tuning for stage in recipe.stages], seed=recipe.train.seed)
+    set_types(model, precision)
+    if assembled is not None:
+        if recipe.model.checkpoint is not None:
+            load_checkpoint(recipe, model, recipe.model.checkpoint)
+        for group, origin in assembled.provenance.items():
+            print(f"           {group}: {origin}")
+    if model.whole_logits_because is not None:
+        print(f"           holds the logits of all target tokens at once: {model.whole_logits_because}")
+    if recipe.train.precision == "auto":
+        print("precision  auto: counted as 32-true; it is bf16-mixed on a device with bfloat16")
+    for stage in recipe.stages:
+        _show_stage(recipe, stage, model)
+    sizes = Sizes(row_tokens=tokens)
+    if assembled is None:
+        print("labels     no weights were loaded: no labels or token lengths could be shown")
+    elif data is not None:
+        _show_batch(data, assembled)
+        sizes = sizes_of(data, assembled)
+    # Code ids are made by the tower, whose weights may not be here.
+    if data is not None and recipe.data.cache and (loadable or recipe.model.variant != CODES):
+        sizes = replace(sizes, cache_bytes=_show_cache(recipe))
+    planner = Planner(entry, sizes)
+    plan = planner.plan(recipe, available)
+    print(f"\nmodel has  {plan.parameters / 1e9:.2f} billion parameters\n{plan_table(plan, available, recipe, sizes)}")
+    no_memory = missing_memory(plan, recipe, entry, available, planner)
+    lacks = [no_data, no_weights if weights else None, unproven, cannot_divide(model, recipe), no_memory]
+    if probe_size is not None:
+        # Only the model of the probe is in memory then.
+        del model, assembled
+        lacks.append(
+            _show_hours(own, data, planner, lacks, named=None if devices is None else available, size=probe_size)
+        )
+    return _said_missing(lacks)
+
+
+def _show_hours(
+    recipe: Recipe,
+    data: OpenedData | None,
+    planner: Planner,
+    lacks: Sequence[str | None],
+    *,
+    named: Devices | None,
+    size: int,
+) -> str | None:
+    *inputs, _ = lacks
+    if data is None or any(inputs):
+        return "hours: nothing could be probed without what is missing above"
+    return show_hours(recipe, data, planner, named=named, size=size)
+
+
+def _unproven(recipe: Recipe) -> str | None:
+    record = proof_of(open_candidate(recipe), say=print)
+    wrong = next((check for check in record.checks if check.passed is False), None)
+    if wrong is None:
+        return None
+    return (
+        f"proof: {recipe.model.weights} is not read as plain transformers reads it, so that results would be wrong\n"
+        f"     {wrong.name}: {wrong.detail}\n"
+        "     an architecture that fails needs a family of its own (CONTRIBUTING.md, `Add a family`)"
+    )
+
+
+def _said_missing(found: Sequence[str | None]) -> int:
+    lacks = [lack for lack in found if lack]
+    if lacks:
+        print("\nmissing here:\n" + "\n".join(f"{number}. {lack}" for number, lack in enumerate(lacks, 1)))
+    return 1 if lacks else 0
+
+
+def _show_stage(recipe: Recipe, stage: Stage, model: Model) -> None:
+    rows = set_learning(model, stage.tuning)
+    long = f"{stage.steps} steps" if stage.epochs is None else f"{stage.epochs:g} epochs"
+    only = "".join(f", {facet} {' or '.join(values)}" for facet, values in stage.only.items())
+    print(f"\nstage      {stage.name}: {long} of {stage.batch_size} groups{only}")
+    print(f"{_early(recipe, stage)}\n{part_table(rows)}")
+
+
+def _show_cache(recipe: Recipe) -> float:
+    found = wanted(recipe)
+    if found is None or not found.scans:
+        return 0.0
+    each = found.entry_bytes(found.scans)
+    whole = found.volumes * each
+    print(f"cache      {found.volumes} volumes in {found.cache.folder}: {found.input.kept_as}")
+    print(f"           at most {size_said(each)} each, {size_said(whole)} in all; `medtune prepare --cache` fills it")
+    return whole
+
+
+def _early(recipe: Recipe, stage: Stage) -> str:
+    settings = recipe.train.early_stopping
+    if settings is None:
+        return ""
+    if not can_stop_early(stage, recipe):
+        return "           has too few validations to stop early\n"
+    metric = settings.metric or find_benchmark(recipe.data.benchmark).primary
+    return (
+        f"           stops early after {settings.patience} validations without a better val/{metric}, one every "
+        f"{recipe.eval.every_steps} steps\n"
+    )
+
+
+def _show_data(recipe: Recipe, *, training: bool) -> OpenedData:
+    data = open_data(recipe, training=training)
+    prepared = data.prepared
+    print(f"data       {prepared.root}, hash {prepared.data_hash[:16]}, {prepared.manifest.provenance}")
+    print(f"prompts    {prepared.manifest.prompts}")
+    if prepared.manifest.unofficial_split:
+        print(f"           unofficial split by {prepared.manifest.unofficial_split}: not as published")
+    if prepared.manifest.leaks:
+        print(f"           leaks of the data's own split: {prepared.manifest.leaks}")
+    for split in SPLITS:
+        print(f"           {split:<6}{prepared.num_questions(split):>7} questions")
+    for line in (*prepared.manifest.lookalikes.lines(), *(each.lookalikes for each in data.training_sets)):
+        if line:
+            print(f"           look-alikes: {line}")
+    print(f"scores     {_scored(data)}")
+    return data
+
+
+def _scored(data: OpenedData) -> str:
+    split, benchmark = data.recipe.eval.split, data.benchmark
+    asked = data.prepared.questions(split)
+    covered = sum(map(benchmark.primary_metric.covers, asked))
+    readings = " and ".join(data.recipe.eval.known_readings)
+    read = f"{benchmark.primary}, read by {primary_parser(data.recipe, benchmark)} (asked for: {readings})"
+    return f"{read}; about {covered:,} of the {len(asked):,} questions of {split}"
+
+
+def _show_batch(data: OpenedData, assembled: Assembled) -> None:
+    recipe = with_counted_epochs(data.recipe, [each.prepared for each in data.training_sets], limit=None)
+    stage, devices = recipe.stages[0], recipe.train.devices
+    mixture = stage_mixture(recipe, stage, data.training_sets, limit=None)
+    print(f"learns     {described(recipe, mixture)}")
+    batches = stage_batches(mixture, stage, assembled, rank=0, world_size=devices)
+    order = batches.order
+    batch = batches[0]
+    rows, length = batch.rows.ids_BL.shape
+    if isinstance(order, TokenOrder):
+        print(order.filling().said())
+    print(f"first step {batch.step_target_tokens} target tokens; accumulates {order.accumulate} x {devices} devices")
+    drawn = [mixture.group(each) for each in order.micro_batch(0, 0, 0)]
+    print(
+        f"one pass   {len(batch.question_ids)} questions about {sum(len(group.media) for group in drawn)} media items "
+        f"in {rows} rows of {length} tokens ({1 - batch.rows.num_tokens / (rows * length):.0%} padding)"
+    )
+    if assembled.model.plain_because is not None:
+        print(f"           a row for each question: {assembled.model.plain_because}")
+    if batches.num_text_only:
+        print(f"           {batches.num_text_only} groups are learnt without their media")
+    lengths = sorted(len(layout.ids) for draw in batches.first_epoch() for layout in batches.layouts(draw))
+    print(f"tokens     per training row: median {lengths[len(lengths) // 2]}, longest {lengths[-1]}")
+    print(
+        f"           eval.batch_tokens {recipe.eval.batch_tokens}: {recipe.eval.batch_tokens // lengths[-1]} such rows"
+    )
+    refuse_long_questions(data, assembled)
+    if cut := cut_answers(data, assembled):
+        print(f"warning    {cut}")
+    draw = order.micro_batch(0, 0, 0)[0]
+    print(f"\nlabels     of the first row, question {mixture.group(draw).questions[0].id}: [[learnt]], (visual tokens)")
+    print(labelled_text(batches.layouts(draw)[0], assembled.family))
+
+
+def refuse_long_questions(data: OpenedData, assembled: Assembled) -> None:
+    """Refuses questions of val and of the evaluated split that are longer than the model's context.
+
+    Only those that are likely to be longest are counted: those with the longest texts, and those with the most media.
+    """
+    recipe, render = data.recipe, data.benchmark.render
+    splits: tuple[Split, ...] = ("val", recipe.eval.split)
+    for split in dict.fromkeys(splits):
+        asked = [(group, question) for group in data.prepared.groups(split) for question in group.questions]
+        by_text = nlargest(_LONGEST, asked, key=lambda each: _characters(each[1], answered=split == "val"))
+        by_media = nlargest(_LONGEST, asked, key=lambda each: len(each[0].media))
+        for group, question in (*by_text, *by_media):
+            prompt = render(question, recipe.model.answer_format)
+            # The true answers of val are read for its loss; those of the evaluated split only where they are options.
+            answer = prompt.target if split == "val" or question.options else None
+            shapes = tuple(map(assembled.transform.shape, group.media))
+            try:
+                assembled.family.layout(prompt.text, answer, shapes=shapes, turns=question.turns)
+            except ValueError as error:
+                where = f"{data.prepared.root}, split {split}, question {question.id}"
+                raise ValueError(f"{where}, with {len(shapes)} media items: {error}") from error
+
+
+def _characters(question: Question, *, answered: bool) -> int:
+    said = sum(len(turn.asked) + len(turn.answer) for turn in question.turns)
+    return said + len(question.text) + (len(question.answer) if answered else 0)
+
+
+def cut_answers(data: OpenedData, assembled: Assembled) -> str:
+    """Returns a warning where a true answer that is to be generated is longer than replies may be; "" where none is."""
+    recipe, answer_format = data.recipe, data.recipe.model.answer_format
+    asked = [(group, question) for group in data.prepared.groups(recipe.eval.split) for question in group.questions]
+    if "generation" not in recipe.eval.known_readings:
+        asked = [(group, question) for group, question in asked if not question.options]
+    said = [(group, question, data.benchmark.render(question, answer_format)) for group, question in asked]
+    longest = 0
+    for group, question, prompt in nlargest(_LONGEST, said, key=lambda each: len(each[2].target)):
+        shapes = tuple(map(assembled.transform.shape, group.media))
+        sequence = assembled.family.layout(prompt.text, prompt.target, shapes=shapes, turns=question.turns)
+        # The end of the turn is not part of a reply.
+        longest = max(longest, sequence.num_targets - 1)
+    if longest <= recipe.eval.max_new_tokens:
+        return ""
+    return (
+        f"the longest true answer of the split {recipe.eval.split} has {longest} tokens, and replies are cut behind "
+        f"{recipe.eval.max_new_tokens}: set eval.max_new_tokens={longest + 1} or more"
+    )
+
+
+def labelled_text(layout: Layout, family: SequenceFamily) -> str:
+    """Returns the row as text, with the learnt part in double brackets and the number of its visual tokens."""
+    pieces = family.pieces(layout.ids)
+    for span in layout.media_spans:
+        pieces[span.start : span.stop] = [
+            f"({span.stop - span.start} visual tokens)",
+            *[""] * (span.stop - span.start - 1),
+        ]
+    learnt = [label != IGNORED for label in layout.labels]
+    text = ""
+    for here, (piece, is_learnt) in enumerate(zip(pieces, learnt, strict=True)):
+        if is_learnt and not learnt[here - 1]:
+            text += "[["
+        text += piece
+        if is_learnt and (here + 1 == len(pieces) or not learnt[here + 1]):
+            text += "]]"
+    return text
+
+
+COMMANDS: Commands = {"validate": (validate_arguments, validate_command)}

@@ -1,0 +1,265 @@
+"""The contract of a model: its skeleton needs no memory and can be tuned, and a tiny model has the same tensors."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import PIL.Image
+import torch
+from torch import nn
+
+from medtune.data import catalog
+from medtune.data.types import MediaRef, Prompt, Question
+from medtune.models.assemble import CheckpointEntry, ServedEntry, ZooEntry, any_entry
+from medtune.models.contract import PARTS, part_parameters
+from medtune.models.doctor.answers import Asking
+from medtune.models.doctor.find_reference import reference_of
+from medtune.models.doctor.proof import proof
+from medtune.models.doctor.reference import AskedQuestion
+from medtune.models.projectors import Projector, find_projector
+from medtune.models.towers import Tower, find_tower
+from medtune.models.transformers_vlm.families import find_family
+from medtune.models.transformers_vlm.family import Family
+from medtune.models.transformers_vlm.media import ProcessorTransform
+from medtune.models.tuning.apply import apply_tuning
+from medtune.models.tuning.plan import Tuning
+from medtune.models.volumes.volume_parts import VolumeInput
+from medtune.models.weights.loading_options import DEFAULT
+from medtune.trainer.contracts.contract import Contract
+
+TWIN = "nano_"
+"""The prefix of the names of random, tiny models. They need no weights, so the check can assemble them."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedModel:
+    """A model that is checked.
+
+    Attributes:
+        name: The name of the model.
+        entry: Its entry in the zoo.
+    """
+
+    name: str
+    entry: ZooEntry | ServedEntry | CheckpointEntry
+
+
+@contextmanager
+def opened_model(name: str) -> Iterator[OpenedModel]:
+    yield OpenedModel(name, any_entry(name))
+
+
+def it_says_what_it_is(found: OpenedModel) -> Iterator[str]:
+    for field in ("title", "licence"):
+        if not getattr(found.entry, field):
+            yield f"{type(found.entry).__name__}.{field} is empty; fill it in"
+
+
+def its_skeleton_needs_no_memory_and_takes_the_default_tuning(found: OpenedModel) -> Iterator[str]:
+    if not isinstance(found.entry, ZooEntry):
+        return
+    skeleton = found.entry.skeleton()
+    if any(parameter.device.type != "meta" for parameter in skeleton.parameters()):
+        yield 'the skeleton has parameters in memory; build it under `torch.device("meta")`'
+    rows = {row.part: row for row in apply_tuning(skeleton, Tuning(), seed=0)}
+    if set(rows) != set(PARTS):
+        yield f"the skeleton has the parts {sorted(rows)}; it has to have {', '.join(PARTS)}"
+    elif rows["language"].adapted_modules == 0:
+        yield "LoRA finds no linear layer in the language model; check the part's roots"
+
+
+def its_twin_has_the_tensors_of_its_skeleton(found: OpenedModel) -> Iterator[str]:
+    if found.name.startswith(TWIN) and isinstance(found.entry, ZooEntry):
+        yield from other_tensors(found.entry)
+
+
+def other_tensors(entry: ZooEntry) -> Iterator[str]:
+    """Complains if the assembled model has other tensors than its skeleton, or another transform than its entry says.
+
+    The origin of each part has to be named as well.
+    """
+    assembled, skeleton = entry.assemble(0), entry.skeleton()
+    is_over_volumes = isinstance(assembled.transform, VolumeInput)
+    if is_over_volumes and entry.volume_input(0, DEFAULT) != assembled.transform:
+        yield "ZooEntry.volume_input does not return the transform of the assembled model; the cache is filled with it"
+    built, planned = ({k: tuple(v.shape) for k, v in m.state_dict().items()} for m in (assembled.model, skeleton))
+    for name in sorted(built.keys() | planned.keys()):
+        if built.get(name) != planned.get(name):
+            yield f"the tensor {name} has the shape {built.get(name)}, in the skeleton {planned.get(name)}"
+    if not set(assembled.provenance) >= set(PARTS):
+        yield f"Assembled.provenance is about {sorted(assembled.provenance)}; say of each part where it is from"
+
+
+MODELS = Contract(
+    opened_model,
+    (
+        it_says_what_it_is,
+        its_skeleton_needs_no_memory_and_takes_the_default_tuning,
+        its_twin_has_the_tensors_of_its_skeleton,
+    ),
+)
+
+
+TEXT, OPTIONS = "Which plane?", ("abdomen", "the head")
+TOLERANCE = 2e-4
+"""The largest allowed difference between log-probabilities of a token, in float32 on a CPU."""
+MOVED = 1e-2
+"""The smallest change of the log-probabilities that another image has to cause.
+
+With a smaller change the comparison could not show whether the image is read at all.
+"""
+MEND = {
+    **dict.fromkeys(("template", "image tokens", "end token", "positions"), "check Family.sequence"),
+    "pixels": "check Family.pixels",
+    "media are seen": "give the twin initializer_range=0.2, and check that the image is read",
+}
+"""What to look at where a check of the doctor fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFamily:
+    """A family that is checked.
+
+    Attributes:
+        name: The name of the family.
+        family: The family itself.
+        twins: The random, tiny models that name the family, by name.
+    """
+
+    name: str
+    family: Family
+    twins: dict[str, ZooEntry]
+
+
+@contextmanager
+def opened_family(name: str) -> Iterator[OpenedFamily]:
+    found = {twin: any_entry(twin) for twin in catalog.names(catalog.MODELS) if twin.startswith(TWIN)}
+    twins = {twin: entry for twin, entry in found.items() if isinstance(entry, ZooEntry) and entry.family == name}
+    yield OpenedFamily(name, find_family(name), twins)
+
+
+def it_names_its_model_types_and_has_a_twin(found: OpenedFamily) -> Iterator[str]:
+    if not found.family.model_types:
+        yield "Family.model_types is empty; give the `model_type` of its config.json"
+    if not found.twins:
+        yield (
+            f"no model named {TWIN}* has the family {found.name!r}; write one in `models` with `nano_entry(...)`, so "
+            "that the family can be tried without its weights"
+        )
+
+
+def every_parameter_belongs_to_a_part(found: OpenedFamily) -> Iterator[str]:
+    for name, entry in found.twins.items():
+        skeleton = entry.skeleton()
+        for part in PARTS:
+            if not part_parameters(skeleton, part):
+                yield f"{name} has no parameters in the part {part}; check the names in Family.wiring"
+
+
+def its_answers_are_as_likely_as_transformers_says(found: OpenedFamily) -> Iterator[str]:
+    asking = Asking(torch.device("cpu"), nullcontext, TOLERANCE, max_new_tokens=4, moves=MOVED)
+    for name, entry in found.twins.items():
+        assembled = entry.assemble(0)
+        if not isinstance(assembled.transform, ProcessorTransform):
+            raise TypeError(
+                "the twin of a family reads images with a processor of transformers; build it with nano_entry"
+            )
+        reference = reference_of(assembled, found.family, folder=None, loading=DEFAULT, precise=nullcontext)
+        with TemporaryDirectory() as folder:
+            asked = [_asked(number, Path(folder)) for number in range(2)]
+            checks = proof(assembled, reference, asked, asking)
+        for check in checks:
+            # Replies of random weights may hold anything.
+            if check.passed is False and check.name != "template leaks":
+                mend = MEND.get(check.name, "check Family.wiring")
+                yield f"{name}: {check.name}: {check.detail}; {mend}"
+
+
+def _asked(number: int, folder: Path) -> AskedQuestion:
+    path, size = folder / f"{number}.png", (60, 90, 3)
+    PIL.Image.fromarray(np.random.default_rng(number).integers(0, 255, size, dtype=np.uint8)).save(path)
+    question = Question(f"q{number}", f"m{number}", TEXT, OPTIONS, OPTIONS[0], "choice", "p")
+    return AskedQuestion(question, (MediaRef(path),), Prompt(TEXT, OPTIONS, OPTIONS[0]))
+
+
+FAMILIES = Contract(
+    opened_family,
+    (
+        it_names_its_model_types_and_has_a_twin,
+        every_parameter_belongs_to_a_part,
+        its_answers_are_as_likely_as_transformers_says,
+    ),
+)
+
+
+OVER = Tower(nn.Identity, width=24, grid=(4, 4, 4))
+"""The tower that a projector is tried with."""
+WIDTH = 40
+BATCH = 2
+
+
+@contextmanager
+def opened_projector(name: str) -> Iterator[Projector]:
+    yield find_projector(name, OVER)
+
+
+def its_tokens_are_as_many_as_it_says(projector: Projector) -> Iterator[str]:
+    torch.manual_seed(0)
+    tokens = projector.build(WIDTH)(torch.rand(BATCH, *OVER.grid, OVER.width))
+    wanted = (BATCH, projector.num_tokens, WIDTH)
+    if tuple(tokens.shape) != wanted:
+        yield (
+            f"features of the shape {(BATCH, *OVER.grid, OVER.width)} give tokens of the shape {tuple(tokens.shape)}, "
+            f"wanted (batch, num_tokens, embedding width) = {wanted}"
+        )
+    if not bool(torch.isfinite(tokens).all()):
+        yield "some tokens are not finite numbers; check the initial weights"
+
+
+def gradients_reach_it_and_the_tower(projector: Projector) -> Iterator[str]:
+    torch.manual_seed(0)
+    module = projector.build(WIDTH)
+    features = torch.rand(BATCH, *OVER.grid, OVER.width, requires_grad=True)
+    module(features).square().mean().backward()
+    if features.grad is None or not bool(features.grad.any()):
+        yield "no gradient reaches the tower's features; do not detach them"
+    for name, parameter in module.named_parameters():
+        if parameter.grad is None:
+            yield f"the parameter {name} gets no gradient; use it in `forward`, or leave it out"
+
+
+PROJECTORS = Contract(opened_projector, (its_tokens_are_as_many_as_it_says, gradients_reach_it_and_the_tower))
+
+
+SIZE = (16, 16, 8)
+"""The size, in voxels, of the volume that a tower is tried on."""
+
+
+@contextmanager
+def opened_tower(name: str) -> Iterator[Tower]:
+    yield find_tower(name, SIZE)
+
+
+def its_features_are_as_many_as_it_says(tower: Tower) -> Iterator[str]:
+    torch.manual_seed(0)
+    features = tower.build()(torch.rand(BATCH, 1, *SIZE))
+    wanted = (BATCH, *tower.grid, tower.width)
+    if tuple(features.shape) != wanted:
+        yield f"the features have the shape {tuple(features.shape)}, wanted (batch, *grid, width) = {wanted}"
+    if not bool(torch.isfinite(features).all()):
+        yield "some features are not finite numbers; check the initial weights"
+
+
+def every_parameter_learns(tower: Tower) -> Iterator[str]:
+    torch.manual_seed(0)
+    module = tower.build()
+    module(torch.rand(BATCH, 1, *SIZE)).square().mean().backward()
+    for name, parameter in module.named_parameters():
+        if parameter.grad is None:
+            yield f"the parameter {name} gets no gradient; use it in `forward`, or leave it out"
+
+
+TOWERS = Contract(opened_tower, (its_features_are_as_many_as_it_says, every_parameter_learns))

@@ -1,0 +1,389 @@
+"""Loads a recipe's checkpoint and makes all checks on it; the result goes into doctor.json."""
+
+import hashlib
+import json
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+
+from medtune.data.prepared.read import Prepared
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.results.doctor_file import DoctorCheck, DoctorFile
+from medtune.eval.results.typed_json import read_json, write_document
+from medtune.models.assemble import ZooEntry, zoo_entry
+from medtune.models.contract import Assembled, Model
+from medtune.models.doctor.answers import Asking
+from medtune.models.doctor.find_reference import reference_of
+from medtune.models.doctor.learning import GRADIENT_TOLERANCE, StepBytes
+from medtune.models.doctor.proof import Saving, proof, training_proof
+from medtune.models.doctor.reference import FAULTS, TOLERANCE, AskedQuestion, Check, Finding, Reference, computing_type
+from medtune.models.doctor.weights import adapter_check, weights_check
+from medtune.models.transformers_vlm.families import find_family
+from medtune.models.tuning.apply import PartRow, adapt, set_learning
+from medtune.models.tuning.quantize import NARROW, precise, quantize_language, resolved
+from medtune.models.weights.assets import cache_folder
+from medtune.models.weights.export import assemble_model
+from medtune.models.weights.hub import kept_weights
+from medtune.trainer.devices.ranks import device_of_rank, highest
+from medtune.trainer.experiment.experiment import Experiment
+from medtune.trainer.experiment.load_model import about_weights, place
+from medtune.trainer.experiment.open_data import open_data
+from medtune.trainer.experiment.prepared_data import groups_of
+from medtune.trainer.experiment.run_folder import environment
+from medtune.trainer.plan.devices import GB
+from medtune.trainer.plan.gathered import Divided
+from medtune.trainer.plan.held import held
+from medtune.trainer.recipe.schema import SERVED, Recipe
+from medtune.version import __version__
+
+WIDTH = 118
+_WORDS = {True: "pass", False: "FAIL", None: "-"}
+
+
+def doctor_table(record: DoctorFile) -> str:
+    """Returns one row for each check, and a sentence that sums them up."""
+    name_width = max(len(check.name) for check in record.checks)
+    lines = [
+        f"doctor     {record.model}, {record.weights}" + (f", hash {record.weights_hash}" * bool(record.weights_hash))
+    ]
+    for check in record.checks:
+        start = f"{_WORDS[check.passed]:4}  {check.name:{name_width}}  "
+        told = textwrap.wrap(check.detail, WIDTH - len(start), break_long_words=False, break_on_hyphens=False) or [""]
+        lines += [start + told[0], *(" " * len(start) + more for more in told[1:])]
+    return "\n".join([*lines, f"{record.headline()} ({record.questions} questions, {record.seconds:.0f} s)"])
+
+
+QUESTIONS = 10
+PER_MEDIA = 2
+"""The number of questions about one media item, so that several items are shown and sharing is tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A recipe whose checkpoint is to be proven.
+
+    Attributes:
+        recipe: The recipe, with its precision resolved for the device.
+        prepared: The prepared folder that it evaluates on.
+        benchmark: The benchmark with the prompts that the folder was prepared with.
+        device: The device of the model.
+    """
+
+    recipe: Recipe
+    prepared: Prepared
+    benchmark: Benchmark
+    device: torch.device
+
+    @property
+    def entry(self) -> ZooEntry:
+        return zoo_entry(self.recipe.model.name, self.recipe.model.weights)
+
+    @property
+    def weights(self) -> str | None:
+        """The folder or hub id of the weights; None where the model's own come from neither."""
+        hub = self.entry.hub
+        return self.recipe.model.weights or (hub.repo_id if hub else None)
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the checkpoint on this machine; None where there is none (yet)."""
+        if self.weights is None:
+            return None
+        files = ("*.safetensors", *self.entry.files, "*.bin")
+        return kept_weights(self.weights, files, revision=self.recipe.model.revision)
+
+
+def candidate_of(experiment: Experiment) -> Candidate:
+    """Returns the recipe of a run that begins."""
+    return Candidate(experiment.recipe, experiment.prepared, experiment.benchmark, experiment.device)
+
+
+def open_candidate(recipe: Recipe) -> Candidate:
+    """Returns a recipe with its data opened, for this process alone."""
+    if recipe.model.endpoint is not None:
+        raise ValueError(f"model.name {SERVED!r}: the weights of a served model are not here, so they cannot be proven")
+    device = device_of_rank(0)
+    precision = resolved(recipe.train.precision, device)
+    data = open_data(replace(recipe, train=replace(recipe.train, precision=precision)), training=False)
+    return Candidate(data.recipe, data.prepared, data.benchmark, device)
+
+
+def asked_questions(candidate: Candidate) -> list[AskedQuestion]:
+    """Returns ten questions of the evaluated split, two about one media item where there are enough items.
+
+    A recipe asks the same ones each time.
+    """
+    recipe = candidate.recipe
+    groups = groups_of(candidate.prepared, recipe.eval.split, questions=8 * QUESTIONS, seed=recipe.train.seed)
+    # Questions with options come first, because only their likelihoods can be compared.
+    chosen = [
+        [question for _, question in sorted(enumerate(group.questions), key=lambda one: (not one[1].options, one[0]))]
+        for group in groups
+    ]
+    # Two about each media item first; more of them only where there are not enough items.
+    order = sorted(
+        (place // PER_MEDIA, number, place)
+        for number, questions in enumerate(chosen)
+        for place in range(len(questions))
+    )
+    return [
+        AskedQuestion(question, groups[number].media, candidate.benchmark.render(question, recipe.model.answer_format))
+        for _, number, place in order[:QUESTIONS]
+        for question in [chosen[number][place]]
+    ]
+
+
+WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
+SAMPLES = 64
+SAMPLE_BYTES = 4096
+SMALL_BYTES = 64 * 2**20
+
+
+def weights_hash(folder: Path) -> str:
+    """Returns 16 hex digits of a hash of the files of a checkpoint.
+
+    Small files (configuration, tokenizer, template) enter whole. Of a file of weights, its name and size enter, its
+    first megabyte, which holds the header of a safetensors file, and samples spread over the rest. The folder's own
+    name and the times of its files do not matter.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(each for each in folder.rglob("*") if each.is_file() and not _hidden(each, folder)):
+        size = path.stat().st_size
+        digest.update(f"{path.relative_to(folder)}\n{size}\n".encode())
+        with path.open("rb") as file:
+            if path.suffix not in WEIGHTS and size <= SMALL_BYTES:
+                digest.update(file.read())
+                continue
+            digest.update(file.read(2**20))
+            for number in range(SAMPLES):
+                file.seek(size * number // SAMPLES)
+                digest.update(file.read(SAMPLE_BYTES))
+    return digest.hexdigest()[:16]
+
+
+def _hidden(path: Path, folder: Path) -> bool:
+    return any(part.startswith(".") for part in path.relative_to(folder).parts)
+
+
+ALLOWED = 0.05
+"""The share by which the measured bytes of weights, gradients and moments may differ from the planned ones."""
+SLACK_BYTES = 1_000_000
+"""Bytes that are always allowed on top, for counters and buffers."""
+
+
+def memory_finding(recipe: Recipe, model: Model, rows: Sequence[PartRow], took: StepBytes) -> Finding:
+    """Returns whether the bytes of a step on one device are those that `medtune validate` plans.
+
+    Args:
+        recipe: The recipe.
+        model: The model with its adapters.
+        rows: The table of its parts.
+        took: The bytes that a step took.
+    """
+    alone = replace(recipe, train=replace(recipe.train, strategy="auto", devices=1, optimizer="adamw"))
+    planned = held(alone.train, rows, Divided(), is_gpu=took.peak is not None)
+    pairs = {
+        "weights": (planned.weights / GB, took.weights),
+        "gradients and moments": ((planned.gradients + planned.moments + planned.average) / GB, took.learning),
+    }
+    for what, (wanted_gb, found) in pairs.items():
+        if abs(found - wanted_gb * GB) > ALLOWED * wanted_gb * GB + SLACK_BYTES:
+            return False, f"{what} take {found / GB:.3f} GB, and {wanted_gb:.3f} GB were planned"
+    shown = ", ".join(f"{what} {found / GB:.3f} of {wanted:.3f} GB planned" for what, (wanted, found) in pairs.items())
+    if took.peak is None:
+        return True, f"{shown}; activations cannot be measured on a CPU"
+    return True, f"{shown}; the whole step of {took.tokens} tokens took {took.peak / GB:.2f} GB"
+
+
+TRAINED_ON = 4
+"""The number of questions of the training step."""
+
+
+def examine(candidate: Candidate) -> DoctorFile:
+    """Returns the record of all checks of a recipe's checkpoint.
+
+    One copy of the model is in memory, and beside it one tensor of its files at a time, or a copy of what learns with
+    its gradients and moments.
+    """
+    began = time.monotonic()
+    questions = asked_questions(candidate)
+    checks = tuple(_checks(candidate, questions))
+    seen = environment([])
+    packages = seen["packages"]
+    assert isinstance(packages, dict)
+    commit = seen["git_commit"]
+    cuda = candidate.device.type == "cuda"
+    return DoctorFile(
+        model=candidate.recipe.model.name,
+        weights=candidate.weights or f"{candidate.recipe.model.name}'s own",
+        weights_hash="" if candidate.folder is None else weights_hash(candidate.folder),
+        questions=len(questions),
+        device=torch.cuda.get_device_name(candidate.device) if cuda else "a CPU",
+        precision=candidate.recipe.train.precision,
+        dtype=candidate.recipe.model.dtype,
+        medtune=str(seen["medtune"]),
+        git_commit=None if commit is None else str(commit),
+        packages={name: packages[name] for name in ("torch", "transformers", "peft")},
+        date=datetime.now(UTC).date().isoformat(),
+        seconds=round(time.monotonic() - began, 1),
+        checks=tuple(DoctorCheck(check.name, check.passed, check.detail) for check in checks),
+    )
+
+
+def _checks(candidate: Candidate, questions: Sequence[AskedQuestion]) -> list[Check]:
+    recipe, device = candidate.recipe, candidate.device
+    block, read_as = recipe.model, getattr(torch, recipe.model.dtype)
+    assembled = assemble_model(block.name, recipe.train.seed, block)
+    model = assembled.model
+    model.requires_grad_(False)
+    # The files are compared before anything is narrowed, so that every bit counts.
+    folder = candidate.folder
+    checks = [weights_check(model, folder, read_as=read_as, published=candidate.entry.published)]
+    if block.language_bits is not None:
+        quantize_language(model, precision=recipe.train.precision, device=device)
+    place(model, recipe.train.precision, device)
+    model.eval()
+    checks.append(adapter_check(model, block.checkpoint, about_weights(recipe)))
+    computed = computing_type(model, NARROW.get(recipe.train.precision))
+    precision = precise(recipe.train.precision, device)
+    asking = Asking(
+        device,
+        precision,
+        TOLERANCE[computed],
+        batch_tokens=recipe.eval.batch_tokens,
+        batch_size=recipe.eval.batch_size,
+        max_new_tokens=recipe.eval.max_new_tokens,
+    )
+    family = candidate.entry.family
+    try:
+        reference = reference_of(
+            assembled, find_family(family) if family else None, folder=folder, loading=block, precise=precision
+        )
+    except FAULTS as error:
+        return [*checks, Check("reference", False, f"plain transformers cannot read the checkpoint: {error}")]
+    checks += proof(assembled, reference, questions, asking)
+    checks.append(_example_answers(candidate))
+    with tempfile.TemporaryDirectory(prefix="medtune-doctor-") as scratch:
+        saving = Saving(block.name, recipe.stages[-1].tuning, recipe.train.seed + 1, asking.tolerance, Path(scratch))
+        checks += _training_checks(candidate, assembled, reference, questions, asking, saving, computed)
+    return checks
+
+
+def _training_checks(
+    candidate: Candidate,
+    assembled: Assembled,
+    reference: Reference,
+    questions: Sequence[AskedQuestion],
+    asking: Asking,
+    saving: Saving,
+    computed: torch.dtype,
+) -> tuple[Check, ...]:
+    recipe, model = candidate.recipe, assembled.model
+    try:
+        adapt(model, [saving.tuning], seed=recipe.train.seed)
+        rows = set_learning(model, saving.tuning)
+        return training_proof(
+            assembled,
+            reference,
+            questions[:TRAINED_ON],
+            asking,
+            saving,
+            precision=recipe.train.precision,
+            gradient_tolerance=GRADIENT_TOLERANCE[computed],
+            planned=lambda took: memory_finding(recipe, model, rows, took),
+        )
+    except FAULTS as error:
+        return (Check("training", False, f"a training step cannot be made: {error}"),)
+
+
+def _example_answers(candidate: Candidate) -> Check:
+    kind = "release" if candidate.entry.variants else "checkpoint"
+    return Check("published answers", None, f"not available: the {kind} states no answers of the published model")
+
+
+def proven_on_first_run(experiment: Experiment, *, resumed: bool) -> bool:
+    """Returns whether a run may go on: its checkpoint is proven here, is proven now, or needs no proof.
+
+    Asked for a proof are the weights of a checkpoint that was downloaded or that model.weights names. Models behind an
+    endpoint, the tiny random models of tests, and pocket's own weights, which medtune's tests prove, are not asked.
+    Rank 0 makes the proof while the others wait.
+
+    Args:
+        experiment: The run.
+        resumed: Whether the run is continued; it is then asked only if its proof failed before.
+    """
+    done = resumed and not _failed_before(experiment)
+    failed = True
+    try:
+        failed = experiment.rank == 0 and not done and not _proven(experiment)
+    finally:
+        # After an error on rank 0 too, or the others would wait for it forever.
+        failures = highest(int(failed))
+    return failures == 0
+
+
+def _proven(experiment: Experiment) -> bool:
+    recipe = experiment.recipe
+    if recipe.model.endpoint is not None:
+        return True
+    candidate = candidate_of(experiment)
+    if candidate.weights is None or candidate.entry.twin or candidate.folder is None:
+        return True
+    path = experiment.folder.doctor
+    record = proof_of(candidate, say=experiment.say)
+    write_document(path, record)
+    if not record.passed:
+        experiment.say(f"the run stops here; {path} holds the table. --no-doctor runs without the proof")
+    return record.passed
+
+
+def proof_of(candidate: Candidate, *, say: Callable[[str], None]) -> DoctorFile:
+    """Returns the record of a checkpoint that was proven here before, or else of the proof that is made now.
+
+    Args:
+        candidate: The recipe with its checkpoint.
+        say: Prints what is done and found.
+    """
+    kept = kept_record(candidate)
+    if kept.is_file() and (record := read_json(kept, DoctorFile)).passed:
+        say(f"doctor: {record.headline()}")
+        return record
+    say("doctor: the first run of this checkpoint here; comparing it with plain transformers and peft")
+    record = examine(candidate)
+    keep(candidate, record)
+    say(doctor_table(record))
+    return record
+
+
+def _failed_before(experiment: Experiment) -> bool:
+    path = experiment.folder.doctor
+    return path.is_file() and not read_json(path, DoctorFile).passed
+
+
+def keep(candidate: Candidate, record: DoctorFile) -> None:
+    """Writes a record into the user's cache folder, where the first run of the checkpoint looks for it."""
+    path = kept_record(candidate)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_document(path, record)
+
+
+def kept_record(candidate: Candidate) -> Path:
+    """Returns the path of the record of a checkpoint, for this device, these versions and these settings."""
+    recipe = candidate.recipe
+    seen = environment([])
+    about = {
+        "weights": "" if candidate.folder is None else weights_hash(candidate.folder),
+        "medtune": [__version__, seen["git_commit"]],
+        "packages": seen["packages"],
+        "devices": seen["devices"],
+        "model": repr(replace(recipe.model, weights=None)),
+        "precision": recipe.train.precision,
+    }
+    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+    return cache_folder() / "doctor" / f"{recipe.model.name}-{digest[:16]}.json"

@@ -1,0 +1,74 @@
+"""Opens the folder of a run to read its answers: without its model, and therefore without torch."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from medtune.data.prepared.read import Prepared
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.data_label import DataLabel, label_of
+from medtune.trainer.experiment.prepared_data import open_with_prompts
+from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.recipe.check import as_published, primary_parser, with_readings
+from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.seen import data_facts
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """What a run asked, and where its answers are.
+
+    Attributes:
+        recipe: The recipe with everything resolved.
+        prepared: The prepared folder that the run was evaluated on.
+        benchmark: The benchmark with the prompts that the folder was prepared with.
+        folder: The run folder.
+    """
+
+    recipe: Recipe
+    prepared: Prepared
+    benchmark: Benchmark
+    folder: RunFolder
+
+    @property
+    def primary_parser(self) -> str:
+        """The name of the parser whose readings give the score `overall`."""
+        return primary_parser(self.recipe, self.benchmark)
+
+    @property
+    def label(self) -> DataLabel:
+        """The label that every output carries about the run's data."""
+        recorded = self.folder.recorded_label()
+        return label_of(
+            self.prepared.manifest,
+            prompts=self.benchmark.wording,
+            unofficial_training=recorded.unofficial_training,
+            learnt_lookalikes=recorded.learnt_lookalikes,
+            seen_in_training=recorded.seen_in_training,
+            changed_data=recorded.changed_data,
+        )
+
+
+def open_finished(root: Path, *, questions: Path | None = None) -> FinishedRun:
+    """Opens a run that was started before; whether its recipe fits its data was checked when it began.
+
+    Args:
+        root: The run folder.
+        questions: The prepared folder of the run, if it has been moved from `data.root`. With None, `data.root` is
+            used; if it is relative, it is looked for in the working directory and then in every folder above the run.
+    """
+    folder = RunFolder(root)
+    recipe = folder.read_recipe()
+    recipe = replace(recipe, data=replace(recipe.data, root=questions or found_data(recipe.data.root, run=root)))
+    prepared, benchmark = open_with_prompts(recipe.data.root, recipe.data.benchmark, recipe.model)
+    folder.refuse_other_data(prepared.root, data_facts(prepared, (), before=folder.data_before()))
+    asked = prepared.questions(recipe.eval.split)
+    benchmark = benchmark.for_part(asked)
+    return FinishedRun(with_readings(as_published(recipe, benchmark), asked), prepared, benchmark, folder)
+
+
+def found_data(data_root: Path, *, run: Path) -> Path:
+    """Returns the path of a run's prepared folder: as in the recipe, or relative to a folder above the run."""
+    if data_root.is_dir():
+        return data_root
+    above = (folder / data_root for folder in run.resolve().parents)
+    return next((path for path in above if path.is_dir()), data_root)

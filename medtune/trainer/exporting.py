@@ -1,0 +1,318 @@
+"""Writes a run's model, merged or as an adapter, into a folder, proves it in a fresh process and describes it.
+
+All is written under a temporary name. The folder gets its own name only at the end, so that an export that is refused
+leaves nothing behind.
+"""
+
+import gc
+import tempfile
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import nn
+
+from medtune.data.media.load import load_media
+from medtune.models.assemble import zoo_entry
+from medtune.models.contract import Assembled
+from medtune.models.tuning.quantize import Precise
+from medtune.models.tuning.starting_weights import NO_STARTS
+from medtune.models.weights.adapters.write import peft_adapter, write_peft_files
+from medtune.models.weights.checkpoint import read_about, read_starts, read_trained
+from medtune.models.weights.export import assemble_model, checkpoint_dtype, merge_adapters, write_exported
+from medtune.models.weights.loading_options import Loading
+from medtune.models.weights.proof.prove import OWN, PLAIN, TOLERANCES, Proof, apart, refuse_beyond, told_by
+from medtune.models.weights.proof.samples import SYNTHETIC, Sample, answer_logprobs, synthetic_samples, write_samples
+from medtune.models.weights.read_by import adapter_read_by, merged_read_by
+from medtune.trainer.experiment.for_model import open_for_model
+from medtune.trainer.experiment.load_model import adapter_base, load_as_left, trained_weights
+from medtune.trainer.experiment.prepared_data import groups_of
+from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.seen import NOTHING, learnt_facts
+
+
+class Chosen(NamedTuple):
+    """The samples of a proof.
+
+    Attributes:
+        samples: The samples.
+        origin: Where they come from, in words.
+    """
+
+    samples: list[Sample]
+    origin: str
+
+
+def choose_samples(recipe: Recipe, assembled: Assembled, *, count: int) -> Chosen:
+    """Returns a question about each of the first images of the run's test data that stand alone, or made-up ones.
+
+    Volumes and videos are always made up, because those of a prepared folder are too large to be passed on.
+    """
+    found = _from_data(recipe, count=count) if "image" in assembled.transform.kinds else []
+    if found:
+        return Chosen(found, f"questions of the split {recipe.eval.split} of {recipe.data.benchmark}")
+    return Chosen(synthetic_samples(assembled.transform, count=count, seed=recipe.train.seed), SYNTHETIC)
+
+
+def _from_data(recipe: Recipe, *, count: int) -> list[Sample]:
+    if not recipe.data.root.is_dir():
+        return []
+    prepared, benchmark = open_for_model(recipe.data.root, recipe.data.benchmark, recipe.model)
+    found: list[Sample] = []
+    for group in groups_of(prepared, recipe.eval.split, questions=None, seed=recipe.train.seed):
+        asked = group.questions[0]
+        if [ref.kind for ref in group.media] == ["image"] and not asked.turns and len(found) < count:
+            prompt = benchmark.render(asked, recipe.model.answer_format)
+            found.append(Sample(load_media(group.media[0]), prompt.text, prompt.target))
+    return found
+
+
+DtypeChoice = Literal["base", "float32", "bfloat16", "float16"]
+_SHORT = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """What is to be exported, and how.
+
+    Attributes:
+        as_adapter: Whether the adapter alone is written; otherwise the whole model with merged adapters.
+        dtype: The number format of merged weights, or of the base model when an adapter is proven; "base" is that of
+            the base model's checkpoint.
+        device: The device that the samples are computed on.
+        samples: Number of samples of the proof; 0 for no proof.
+    """
+
+    as_adapter: bool
+    dtype: DtypeChoice
+    device: torch.device
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written.
+
+    Attributes:
+        recipe: The recipe of the run.
+        num_adapters: Number of adapted layers.
+        dtype: The number format of the weights, in which the folder was read for the proof.
+        proof: The proof; None where none was asked for.
+        is_plain: Whether plain transformers, or plain peft, reads the folder.
+        read_by: Sentences on the versions of other tools that read the folder.
+        provenance: Where the weights of each part come from, in words.
+    """
+
+    recipe: Recipe
+    num_adapters: int
+    dtype: str
+    proof: Proof | None
+    is_plain: bool
+    read_by: list[str]
+    provenance: dict[str, str]
+
+
+class _Described(NamedTuple):
+    num_adapters: int
+    read_by: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    """What the model said before it was written.
+
+    Attributes:
+        samples: The samples.
+        origin: Where they come from, in words.
+        trained: What the trained model says, on the base model's own weights.
+        untrained: What the model said before the training.
+        four_bits: What the trained model says with its language model in 4 bits; None where it never was.
+    """
+
+    samples: list[Sample]
+    origin: str
+    trained: list[list[float]]
+    untrained: list[list[float]]
+    four_bits: list[list[float]] | None
+
+
+def write_and_prove(run: RunFolder, folder: Path, wanted: ExportOptions) -> Written:
+    """Writes the model of a run into an empty folder and proves it.
+
+    Raises:
+        NoPeftFolderError: The adapter alone is asked for, and PEFT's format cannot express it.
+        ProofError: The folder cannot be read, or does not say what the trained model says.
+    """
+    recipe = run.read_recipe()
+    expected, assembled = _expected(run, recipe, wanted)
+    dtype = _dtype(recipe, assembled, wanted)
+    written = (_adapter if wanted.as_adapter else _merged)(run, recipe, assembled, folder, dtype)
+    provenance, model_type = assembled.provenance, _plain_type(assembled)
+    proof = None
+    if expected is not None:
+        with tempfile.TemporaryDirectory() as scratch:
+            task = {
+                "samples": write_samples(Path(scratch), assembled, expected.samples),
+                "seed": recipe.train.seed,
+                "dtype": _SHORT[dtype],
+                "device": str(wanted.device),
+            }
+            # Two models at once may be more than the memory holds.
+            del assembled
+            gc.collect()
+            proof = _proven(recipe, folder, wanted, expected, task, plain=model_type is not None, scratch=Path(scratch))
+        proof.write(folder)
+    return Written(
+        recipe, written.num_adapters, _SHORT[dtype], proof, model_type is not None, written.read_by, provenance
+    )
+
+
+def _expected(run: RunFolder, recipe: Recipe, wanted: ExportOptions) -> tuple[_Expected | None, Assembled]:
+    if not wanted.samples:
+        return None, _loaded(run, wanted, in_4_bits=False)
+    four_bits = None
+    if recipe.model.language_bits is not None:
+        held = _loaded(run, wanted, in_4_bits=True)
+        chosen = choose_samples(recipe, held, count=wanted.samples)
+        four_bits = answer_logprobs(held, chosen.samples, precise=_precise(held.model, wanted.device))
+        del held
+    untrained: list[list[float]] = []
+
+    def before(model: Assembled) -> None:
+        model.model.to(wanted.device)
+        samples = choose_samples(recipe, model, count=wanted.samples).samples
+        untrained.extend(answer_logprobs(model, samples, precise=_precise(model.model, wanted.device)))
+
+    assembled = _loaded(run, wanted, in_4_bits=False, before_training=before)
+    chosen = choose_samples(recipe, assembled, count=wanted.samples)
+    trained = answer_logprobs(assembled, chosen.samples, precise=_precise(assembled.model, wanted.device))
+    return _Expected(chosen.samples, chosen.origin, trained, untrained, four_bits), assembled
+
+
+def _loaded(
+    run: RunFolder,
+    wanted: ExportOptions,
+    *,
+    in_4_bits: bool,
+    before_training: Callable[[Assembled], None] | None = None,
+) -> Assembled:
+    _, assembled = load_as_left(run, wanted.device, in_4_bits=in_4_bits, before_training=before_training)
+    assembled.model.requires_grad_(False)
+    assembled.model.to(wanted.device)
+    return assembled
+
+
+def _precise(model: nn.Module, device: torch.device) -> Precise:
+    narrow = {p.dtype for p in model.parameters() if p.dtype in (torch.bfloat16, torch.float16)}
+    return partial(torch.autocast, device.type, narrow.pop()) if narrow else nullcontext
+
+
+def _dtype(recipe: Recipe, assembled: Assembled, wanted: ExportOptions) -> torch.dtype:
+    if wanted.dtype != "base":
+        found: torch.dtype = getattr(torch, wanted.dtype)
+        return found
+    base = adapter_base(recipe)
+    if base.name != recipe.model.name and zoo_entry(recipe.model.name, recipe.model.weights).family is not None:
+        said = checkpoint_dtype(base.name, base.revision)
+        if said in _SHORT:
+            return said
+    whole: torch.dtype = assembled.model.of_transformers.dtype
+    return whole
+
+
+def _plain_type(assembled: Assembled) -> str | None:
+    whole = assembled.model.of_transformers
+    is_whole = all(name.startswith("whole.") for name, _ in assembled.model.named_parameters())
+    return whole.config.model_type if is_whole and type(whole).__module__.startswith("transformers.") else None
+
+
+def _adapter(run: RunFolder, recipe: Recipe, assembled: Assembled, folder: Path, dtype: torch.dtype) -> _Described:
+    weights = trained_weights(run, recipe)
+    trained = {} if weights is None else read_trained(weights)
+    starts = NO_STARTS if weights is None else read_starts(weights)
+    base, model_type = adapter_base(recipe), _plain_type(assembled)
+    found = peft_adapter(assembled.model, trained, base, starts)
+    write_peft_files(folder, found, about=_facts(run, weights))
+    if model_type is not None:
+        # With the processor beside the adapter, images are prepared as they were in the run.
+        assembled.family.save(folder)
+    config = found.config
+    read_by = adapter_read_by(
+        model_type,
+        ranks=[config.r, *(config.rank_pattern or {}).values()],
+        copies_modules=bool(config.modules_to_save),
+        dora=config.use_dora,
+    )
+    return _Described(len(config.target_modules or ()), read_by)
+
+
+def _facts(run: RunFolder, weights: Path | None) -> dict[str, str]:
+    return {
+        **run.recorded_label().facts(),
+        **(NOTHING.facts() if weights is None else learnt_facts(read_about(weights))),
+    }
+
+
+def _merged(run: RunFolder, recipe: Recipe, assembled: Assembled, folder: Path, dtype: torch.dtype) -> _Described:
+    count = merge_adapters(assembled.model, dtype=dtype)
+    write_exported(
+        assembled,
+        folder,
+        name=recipe.model.name,
+        base_weights=recipe.model.weights,
+        about=_facts(run, trained_weights(run, recipe)),
+    )
+    return _Described(count, merged_read_by(_plain_type(assembled)))
+
+
+def _proven(
+    recipe: Recipe,
+    folder: Path,
+    wanted: ExportOptions,
+    expected: _Expected,
+    task: dict[str, Any],
+    *,
+    plain: bool,
+    scratch: Path,
+) -> Proof:
+    more = _plain_task(recipe, folder, wanted, scratch) if plain else _own_task(recipe, folder, wanted)
+    told = told_by(PLAIN if plain else OWN, {**task, **more}, scratch)
+    proof = Proof(
+        samples=len(expected.samples),
+        origin=expected.origin,
+        reader=told.reader,
+        dtype=task["dtype"],
+        difference=apart(told.logprobs, expected.trained),
+        tolerance=TOLERANCES[task["dtype"]],
+        training_moved=apart(expected.trained, expected.untrained),
+        four_bits_gap=None if expected.four_bits is None else apart(expected.four_bits, expected.trained),
+    )
+    refuse_beyond(proof)
+    return proof
+
+
+def _plain_task(recipe: Recipe, folder: Path, wanted: ExportOptions, scratch: Path) -> dict[str, Any]:
+    if not wanted.as_adapter:
+        return {"model": str(folder), "revision": None, "adapter": None, "processor": str(folder)}
+    base = adapter_base(recipe)
+    model = base.name
+    if model == recipe.model.name:
+        # The weights are medtune's own and nowhere on disk.
+        model = str(scratch / "base")
+        assemble_model(recipe.model.name, recipe.train.seed, recipe.model).model.save(Path(model))
+    return {"model": model, "revision": base.revision, "adapter": str(folder), "processor": str(folder)}
+
+
+def _own_task(recipe: Recipe, folder: Path, wanted: ExportOptions) -> dict[str, Any]:
+    named = {field.name: getattr(recipe.model, field.name) for field in fields(Loading)}
+    changed = {"adapter": str(folder)} if wanted.as_adapter else {"weights": str(folder), "adapter": None}
+    return {
+        "name": recipe.model.name,
+        "loading": {**named, **changed},
+        "plugins": [str(path) for path in recipe.plugins],
+    }

@@ -1,1 +1,0 @@
-"""Writes the model of a run into a folder for others, proves it, describes it and uploads it."""

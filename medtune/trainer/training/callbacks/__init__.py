@@ -1,1 +1,0 @@
-"""The callbacks of a run's Lightning trainer."""

@@ -1,0 +1,325 @@
+"""Callbacks of a training's steps and validations: log and stop, average the weights, end early, keep the answers.
+
+`WeightAverage` has to stand behind `Checkpoints` and before `SavedState`: the best weights are averaged ones, and a
+saved state holds those that are trained. Lightning's own averages a copy of the whole model, not under ZeRO-3.
+
+Source: Polyak & Juditsky 1992, doi 10.1137/0330046, for averaging; the formula is torch.optim.swa_utils' own.
+"""
+
+import math
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.callbacks import Callback, EarlyStopping
+from lightning.pytorch.loggers import Logger
+from torch import Tensor, nn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
+
+from medtune.eval.asking.plan import prediction_key
+from medtune.eval.benchmark import Benchmark
+from medtune.eval.predictions.shards import PredictionWriter, merge_shards, shard_path, stored_predictions
+from medtune.eval.scoring.score import PhaseScores
+from medtune.models.weights.divided.pieces import Piece, held_piece, local_part
+from medtune.trainer.devices.ranks import barrier, state_timeout, stopping_signal
+from medtune.trainer.experiment.evaluate import score_answers
+from medtune.trainer.experiment.experiment import Experiment
+from medtune.trainer.recipe import schema
+from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.training.lightning_module import FineTuning
+from medtune.trainer.training.loggers import phase_metrics
+from medtune.trainer.training.stages import PlannedStage, higher_is_better
+from medtune.trainer.training.validation.asked import Asked
+from medtune.trainer.training.validation.measures import Answered
+
+
+def step_done(trainer: pl.Trainer, batch_idx: int) -> bool:
+    """Returns whether the forward pass that just ended finished an optimizer step."""
+    return (batch_idx + 1) % trainer.accumulate_grad_batches == 0
+
+
+def log_metrics(loggers: Sequence[Logger], metrics: dict[str, float], *, step: int) -> None:
+    """Passes metrics to every logger at a step of the run, and lets the loggers write them to disk."""
+    for logger in loggers:
+        logger.log_metrics(metrics, step=step)
+        logger.save()
+
+
+@dataclass
+class StopRequest:
+    """Says whether the ranks have agreed to stop after the current step, because a signal asked any of them to.
+
+    Attributes:
+        asked: Whether they have agreed to stop; it is the same on all ranks.
+    """
+
+    asked: bool = False
+
+
+class ValidationStoppedError(Exception):
+    """Says that all ranks leave a validation at the same batch, because a signal asked any of them to stop."""
+
+
+class StepLog(Callback):
+    """Logs the loss of each step, and stops the training when a signal has asked any rank to.
+
+    It stops after a step, or before a batch of a validation, which is then done anew when the run goes on.
+
+    Args:
+        planned: The stage that is trained.
+        loggers: The loggers of the run, which count the steps of all stages.
+        recipe: The recipe, which says how often to log, and how long a rank waits for the others in a step.
+        stop: Shared with `SavedState`, which saves a state when a stop is asked for.
+    """
+
+    def __init__(self, planned: PlannedStage, loggers: Sequence[Logger], recipe: Recipe, stop: StopRequest) -> None:
+        self._planned = planned
+        self._loggers = loggers
+        self._every_steps = recipe.log.every_steps
+        self._timeout_minutes = recipe.train.timeout_minutes
+        self._stop = stop
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Gives the process groups that the strategy made for itself the timeout that the recipe states."""
+        state_timeout(self._timeout_minutes)
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Logs the loss of a step, and lets all ranks stop if any of them was asked to."""
+        assert isinstance(pl_module, FineTuning)
+        if not step_done(trainer, batch_idx):
+            return
+        loss = pl_module.step_loss()
+        if trainer.global_step % self._every_steps == 0 or trainer.global_step == trainer.max_steps:
+            rates = {f"train/lr_{g['name']}": g["lr"] for g in trainer.optimizers[0].param_groups if "name" in g}
+            norm = pl_module.take_gradient_norm()
+            metrics = {
+                "train/stage": float(self._planned.number),
+                "train/loss": loss,
+                "train/gradient_norm": norm,
+                **rates,
+            }
+            if pl_module.device.type == "cuda":
+                metrics["train/peak_memory_gb"] = torch.cuda.max_memory_allocated(pl_module.device) / 1e9
+            log_metrics(self._loggers, metrics, step=self._planned.first_step + trainer.global_step)
+        self._stop_together(trainer)
+
+    def on_validation_batch_start(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        """Leaves the validation on all ranks, which run equally many batches, if any of them was asked to stop.
+
+        Raises:
+            ValidationStoppedError: A rank was asked to stop.
+        """
+        if stopping_signal():
+            self._stop.asked = True
+            raise ValidationStoppedError
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._stop_together(trainer)
+
+    def _stop_together(self, trainer: pl.Trainer) -> None:
+        if stopping_signal():
+            self._stop.asked = True
+            trainer.should_stop = True
+
+
+class WeightAverage(Callback):
+    """Averages the weights that learn after every optimizer step, in float32.
+
+    The average begins with the weights after the first step. Where weights are divided among devices, each averages the
+    share that it holds.
+
+    Args:
+        model: The model that is trained, of which the parameters that learn are averaged.
+        decay: The share of the average that is kept at each step, above 0 and below 1.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self._model = model
+        self._update = get_ema_multi_avg_fn(decay)
+        self._average: list[Tensor] = []
+        self._trained: list[Tensor] = []
+
+    def pieces(self) -> dict[str, Piece]:
+        """Returns what this rank holds of the average, which a saved state keeps under the parameters' names."""
+        held = {name: held_piece(p) for name, p in self._model.named_parameters() if p.requires_grad}
+        return {
+            name: replace(piece, values_N=mean.view(-1)[: piece.count])
+            for (name, piece), mean in zip(held.items(), self._average, strict=bool(self._average))
+            if piece is not None
+        }
+
+    def make(self) -> None:
+        """Makes an average of the weights' form, which a saved state fills."""
+        self._average = [tensor.float().clone() for tensor in self._current()]
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Updates the average after each optimizer step."""
+        if not step_done(trainer, batch_idx):
+            return
+        current = [tensor.float() for tensor in self._current()]
+        if self._average:
+            self._update(self._average, current, torch.tensor(trainer.global_step))
+        else:
+            self._average = [tensor.clone() for tensor in current]
+
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Gives the model the averaged weights."""
+        self._trained = [tensor.clone() for tensor in self._current()]
+        self._write(self._average)
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._write(self._trained)
+        self._trained = []
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        """Gives the model back the weights that were trained if a validation was stopped."""
+        if isinstance(exception, ValidationStoppedError):
+            self.on_validation_end(trainer, pl_module)
+
+    def _learning(self) -> list[nn.Parameter]:
+        return [parameter for parameter in self._model.parameters() if parameter.requires_grad]
+
+    def _current(self) -> list[Tensor]:
+        return [local_part(parameter).detach() for parameter in self._learning()]
+
+    def _write(self, values: list[Tensor]) -> None:
+        for tensor, value in zip(self._current(), values, strict=True):
+            tensor.copy_(value)
+        # ZeRO-3 keeps small parameters whole on every device; these are put together again, as after a step.
+        whole: list[Any] = [each for each in self._learning() if getattr(each, "ds_persist", False)]
+        if whole:
+            whole[0].partition(whole)
+            whole[0].all_gather(whole)
+
+
+class EarlyStop(EarlyStopping):
+    """Lightning's early stopping with the settings of a recipe; all ranks stop together.
+
+    Args:
+        settings: The recipe's block train.early_stopping.
+        benchmark: The benchmark whose metrics may be named.
+        planned: The stage that may end early.
+    """
+
+    def __init__(self, settings: schema.EarlyStopping, benchmark: Benchmark, planned: PlannedStage) -> None:
+        self._settings = settings
+        self._planned = planned
+        metric = settings.metric or benchmark.primary
+        super().__init__(
+            f"val/{metric}",
+            min_delta=settings.min_delta,
+            patience=settings.patience,
+            mode="max" if higher_is_better(metric, benchmark) else "min",
+            check_on_train_epoch_end=False,
+        )
+
+    @property
+    def why(self) -> str:
+        """Lightning's reason why the stage ended; "" while it goes on."""
+        return self.stopping_reason_message or ""
+
+    def sentence(self, trainer: pl.Trainer) -> str:
+        """Returns at which step the stage ended, and why."""
+        last, number = self._planned.stage.steps, self.wait_count
+        better = f" by {self._settings.min_delta:g} or more" if self._settings.min_delta else ""
+        return (
+            f"stopped at step {trainer.global_step} of {last} because {self.monitor} had not improved{better} in "
+            f"{number} validation{'s' if number != 1 else ''} (best {float(self.best_score):.4g})"
+        )
+
+
+PHASE = "val"
+
+
+class ValidationRecord(Callback):
+    """Writes the answers of every validation and scores them as the phases before and after training are scored.
+
+    Args:
+        experiment: The experiment.
+        planned: The stage that is trained; folders and the log count the steps of the whole run.
+        asked: The questions of every validation.
+        loggers: The loggers of the run.
+    """
+
+    def __init__(self, experiment: Experiment, planned: PlannedStage, asked: Asked, loggers: Sequence[Logger]) -> None:
+        self._experiment = experiment
+        self._planned = planned
+        self._asked = asked
+        self._loggers = loggers
+        self._writer: PredictionWriter | None = None
+        self._scores: PhaseScores | None = None
+
+    def score(self) -> float:
+        """Returns the primary metric of the last validation."""
+        return math.nan if self._scores is None else self._scores.overall.score.value
+
+    def _step(self, trainer: pl.Trainer) -> int:
+        return self._planned.first_step + trainer.global_step
+
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Opens this rank's file; what a killed run wrote at the same step is written again."""
+        folder, rank = self._experiment.folder.validation(self._step(trainer)), self._experiment.rank
+        if rank == 0:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+        barrier()
+        self._writer = PredictionWriter(shard_path(folder, rank))
+
+    def on_validation_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        answered: Sequence[Answered] = outputs["answered"]
+        for each in answered:
+            for prediction in each.predictions:
+                assert self._writer is not None
+                self._writer.write(prediction)
+
+    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Joins the answers of all ranks and scores them; callbacks may watch every metric of the benchmark."""
+        folder = self._experiment.folder.validation(self._step(trainer))
+        assert self._writer is not None
+        with self._writer:
+            self._writer = None
+        barrier()
+        if self._experiment.rank == 0:
+            merge_shards(folder, [prediction_key(each) for visit in self._asked.visits for each in visit.requests])
+        barrier()
+        predictions = list(stored_predictions(folder).values())
+        scores = score_answers(self._experiment, self._asked.questions, predictions, out_dir=folder)
+        self._scores = scores
+        primary = scores.metrics["image"][scores.parser]
+        for name, score in {**primary, self._experiment.benchmark.primary: scores.overall.score}.items():
+            pl_module.log(f"{PHASE}/{name}", score.value, sync_dist=True, batch_size=1)
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        """Removes what a validation has answered that was stopped: it is done anew when the run goes on."""
+        if not isinstance(exception, ValidationStoppedError):
+            return
+        if self._writer is not None:
+            with self._writer:
+                self._writer = None
+        barrier()
+        if self._experiment.rank == 0:
+            shutil.rmtree(self._experiment.folder.validation(self._step(trainer)), ignore_errors=True)
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Logs the metrics that the module measured, and the scores with their intervals."""
+        assert self._scores is not None
+        measured = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith(PHASE)}
+        scored = phase_metrics(PHASE, self._scores, self._experiment.benchmark)
+        log_metrics(self._loggers, measured | scored, step=self._step(trainer))

@@ -1,0 +1,282 @@
+"""Says which volumes the runs of a recipe read, and fills its cache of them in several processes, without a model."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from medtune.data.media.volumes.cache import Entry, VolumeCache
+from medtune.data.media.volumes.read import volume_grid
+from medtune.data.media.volumes.transforms.transform import VolumeTransform
+from medtune.data.prepared.read import Prepared
+from medtune.data.types import MediaRef, Split
+from medtune.models.volumes.volume_parts import VolumeInput
+from medtune.models.weights.export import volume_input
+from medtune.trainer.experiment.for_model import open_for_model
+from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.training.mixture import folders_of
+
+if TYPE_CHECKING:
+    from medtune.models.volumes.volume_parts import VolumeInput
+    from medtune.models.weights.loading_options import Loading
+import contextlib
+import errno
+import hashlib
+import shutil
+from dataclasses import fields
+
+from medtune.data.prepared.work.claims import WHOLE, Work, claimed
+from medtune.data.prepared.work.processes import in_processes
+from medtune.data.prepared.work.work_folder import DIED, Share
+from medtune.models.volumes.ctvit_code_input import CodesInput
+from medtune.models.weights.loading_options import Loading
+
+_MEASURED = 50
+"""The number of scans whose headers are read to say how many bytes an entry takes."""
+
+
+class WantedVolumes(NamedTuple):
+    """The volumes that the runs of a recipe read through the cache.
+
+    Attributes:
+        input: How the model reads a volume.
+        cache: The cache.
+        scans: For each scan, the entries that are made of it: one, or one for each organ that is looked at.
+    """
+
+    input: VolumeInput
+    cache: VolumeCache
+    scans: tuple[tuple[MediaRef, ...], ...]
+
+    @property
+    def volumes(self) -> int:
+        """The number of entries."""
+        return sum(map(len, self.scans))
+
+    def entry_bytes(self, scans: Sequence[Sequence[MediaRef]]) -> float:
+        """Returns the bytes of an entry, at most, on average over some of the scans; 0 where none can be read."""
+        measured = list(_most_bytes(self.input, [refs[0] for refs in scans[:: max(1, len(scans) // _MEASURED)]]))
+        return sum(measured) / len(measured) if measured else 0.0
+
+
+def wanted(recipe: Recipe) -> WantedVolumes | None:
+    """Returns what the runs of a recipe read through the cache; None where its model reads no volumes as such."""
+    if recipe.model.endpoint is not None:
+        return None
+    reads = volume_input(recipe.model.name, recipe.train.seed, recipe.model)
+    if reads is None:
+        return None
+    prepared, _ = open_for_model(recipe.data.root, recipe.data.benchmark, recipe.model)
+    check_organs(recipe, prepared)
+    cache = VolumeCache(prepared.cache_folder)
+    found: dict[str, MediaRef] = {}
+    for ref in _refs(recipe, prepared):
+        found.setdefault(reads.entry(ref, cache).name, ref)
+    scans: dict[Path, list[MediaRef]] = {}
+    for ref in found.values():
+        scans.setdefault(ref.path, []).append(ref)
+    return WantedVolumes(reads, cache, tuple(map(tuple, scans.values())))
+
+
+def check_organs(recipe: Recipe, prepared: Prepared) -> None:
+    """Checks that the prepared folder has masks of the organs that the recipe crops to."""
+    there = prepared.organs
+    if unknown := sorted(set(recipe.model.crop_organs or ()) - there):
+        raise ValueError(
+            f"model.crop_organs: {prepared.root} has no mask of {unknown[0]}; it has masks of: "
+            f"{', '.join(sorted(there)) or 'none at all'}"
+        )
+
+
+def _refs(recipe: Recipe, prepared: Prepared) -> Iterator[MediaRef]:
+    own: list[Split] = ["val", recipe.eval.split]
+    for named in folders_of(recipe.data):
+        if named.root.resolve() == recipe.data.root.resolve():
+            own.insert(0, "train")
+        else:
+            yield from _of_splits(open_for_model(named.root, named.benchmark, recipe.model)[0], ["train"])
+    yield from _of_splits(prepared, list(dict.fromkeys(own)))
+
+
+def _of_splits(prepared: Prepared, splits: Sequence[Split]) -> Iterator[MediaRef]:
+    for split in splits:
+        for group in prepared.groups(split):
+            yield from (ref for ref in group.media if ref.kind == "volume")
+
+
+def _most_bytes(reads: VolumeInput, refs: Sequence[MediaRef]) -> Iterator[int]:
+    for ref in refs:
+        try:
+            yield reads.most_bytes(volume_grid(ref.path))
+        except (OSError, ValueError):
+            # A broken scan is named when its entry is made.
+            continue
+
+
+EntryOf = Callable[[MediaRef, VolumeCache], Entry]
+"""A function that returns the entry of a volume in a cache; processes get it with their tasks."""
+
+
+class Task(NamedTuple):
+    """The entries of one scan that are to be made.
+
+    Attributes:
+        folder: The folder of the cache.
+        entry_of: Returns the entry of a volume.
+        refs: The scan, once for each entry.
+    """
+
+    folder: Path
+    entry_of: EntryOf
+    refs: tuple[MediaRef, ...]
+
+
+def make_entries(task: Task) -> list[str | None]:
+    """Makes the entries of one scan, and returns for each the reason why it could not be made, or None."""
+    cache = VolumeCache(task.folder)
+    return [_made(cache, task.entry_of, ref) for ref in task.refs]
+
+
+def _made(cache: VolumeCache, entry_of: EntryOf, ref: MediaRef) -> str | None:
+    try:
+        entry = entry_of(ref, cache)
+        if cache.holds(entry):
+            return None
+        kept = entry.make()
+    except (ValueError, OSError) as error:
+        return str(error)
+    except MemoryError:
+        return f"{ref.path}: memory ran out; give fewer processes (-j)"
+    cache.write(entry, kept)
+    return None
+
+
+def by_transform(transform: VolumeTransform, ref: MediaRef, cache: VolumeCache) -> Entry:
+    return cache.entry(ref, transform)
+
+
+def by_tower(model: str, seed: int, loading: Loading, ref: MediaRef, cache: VolumeCache) -> Entry:
+    """Returns the entry of a volume that the tower of a model makes, which each process loads once."""
+    return _with_tower(model, seed, loading).entry(ref, cache)
+
+
+@functools.lru_cache(maxsize=1)
+def _with_tower(model: str, seed: int, loading: Loading) -> VolumeInput:
+    from medtune.models.weights.export import volume_input
+
+    found = volume_input(model, seed, loading)
+    if found is None:
+        raise TypeError(f"{model} reads no volumes")
+    return found
+
+
+GB = 1e9
+_WORK = Work("fills this cache", "Wait for it; several processes share the work with --share K/N.")
+
+
+class Filled(NamedTuple):
+    """What came of filling a cache.
+
+    Attributes:
+        made: The number of entries that were made.
+        there: The number of those that were there before.
+        broken: The scans of which there is no entry, and why, in the order of the data.
+    """
+
+    made: int
+    there: int
+    broken: tuple[tuple[Path, str], ...]
+
+
+def fill(recipe: Recipe, wanted: WantedVolumes, *, processes: int, share: Share, say: Callable[[str], None]) -> Filled:
+    """Makes the entries of one share of the scans that the cache does not have, one task for each scan.
+
+    Args:
+        recipe: The recipe.
+        wanted: What its runs read.
+        processes: The number of processes.
+        share: Which share of the scans.
+        say: Prints what will be written, before anything is, and how far the work is.
+    """
+    cache, entry_of = wanted.cache, _entry_of(recipe, wanted)
+    mine = [refs for number, refs in enumerate(wanted.scans) if share.holds(number)]
+    with _claimed(wanted, share):
+        cache.remove_unfinished()
+        # Whether an entry is there is asked for all before the first is made.
+        missing = [tuple(ref for ref in refs if not cache.holds(wanted.input.entry(ref, cache))) for refs in mine]
+        tasks = [Task(cache.folder, entry_of, refs) for refs in missing if refs]
+        left = sum(len(task.refs) for task in tasks)
+        say(_plan(wanted, [task.refs for task in tasks]))
+        reasons: dict[int, list[str | None]] = {}
+        try:
+            for done in in_processes(make_entries, tasks, processes=processes):
+                reasons[done.number] = done.result or [DIED] * len(tasks[done.number].refs)
+                if len(reasons) % max(1, len(tasks) // 10) == 0:
+                    say(f"{len(reasons)} of {len(tasks)} scans are done")
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise ValueError(
+                f"{cache.folder}: {error.strerror}. What is finished is kept, nothing is half-written; make room and "
+                "give the same command again"
+            ) from error
+    broken = [
+        (ref.path, why.removeprefix(f"{ref.path}: "))
+        for number in sorted(reasons)
+        for ref, why in zip(tasks[number].refs, reasons[number], strict=True)
+        if why is not None
+    ]
+    return Filled(left - len(broken), sum(map(len, mine)) - left, tuple(broken))
+
+
+def _entry_of(recipe: Recipe, wanted: WantedVolumes) -> EntryOf:
+    if not isinstance(wanted.input, CodesInput):
+        return functools.partial(by_transform, wanted.input.prepare)
+    loading = Loading(**{field.name: getattr(recipe.model, field.name) for field in fields(Loading)})
+    return functools.partial(by_tower, recipe.model.name, recipe.train.seed, loading)
+
+
+@contextlib.contextmanager
+def _claimed(wanted: WantedVolumes, share: Share) -> Iterator[None]:
+    kind = hashlib.sha256(repr(wanted.input).encode()).hexdigest()[:16]
+    folder = wanted.cache.folder / f".filling-{kind}"
+    name = WHOLE if share.of == 1 else f"share-{share.number}-of-{share.of}"
+    try:
+        with claimed(folder, name, _WORK):
+            yield
+    finally:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def _plan(wanted: WantedVolumes, scans: list[tuple[MediaRef, ...]]) -> str:
+    number = sum(map(len, scans))
+    lines = [f"cache      {wanted.cache.folder}: {wanted.volumes} volumes, {wanted.input.kept_as}"]
+    if number:
+        each, free = wanted.entry_bytes(scans), _free(wanted.cache.folder)
+        room = f"at most {size_said(each)} each and {size_said(number * each)} in all; {size_said(free)} are free"
+        lines.append(f"to write   {number} volumes of {len(scans)} scans, {room}")
+        if number * each > free:
+            lines.append("WARNING    this may not fit on the disk")
+    else:
+        lines.append("to write   nothing: every volume is there")
+    return "\n".join(lines)
+
+
+def size_said(size: float) -> str:
+    """Returns a number of bytes in words.
+
+    Example:
+        >>> size_said(512), size_said(8_388_608), size_said(2.05e12)
+        ('512 bytes', '8.4 MB', '2050.0 GB')
+    """
+    if size < 1e5:
+        return f"{size:.0f} bytes"
+    return f"{size / 1e6:.1f} MB" if size < GB else f"{size / GB:.1f} GB"
+
+
+def _free(folder: Path) -> int:
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    return shutil.disk_usage(there).free

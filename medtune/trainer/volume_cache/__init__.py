@@ -1,1 +1,0 @@
-"""Fills the cache of prepared volumes before a run, in several processes and on several machines."""

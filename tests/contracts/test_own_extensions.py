@@ -1,0 +1,163 @@
+"""Tests that medtune's own extensions keep the contracts of their kinds, and that the contracts find faults."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import medtune
+from medtune.benchmarks import find_benchmark
+from medtune.data import catalog
+from medtune.data.catalog import FAMILIES, Kind
+from medtune.data.types import AnswerFormat, Prompt, Question
+from medtune.eval.benchmark import Benchmark
+from medtune.models.answering import LocalAnswerer
+from medtune.models.assemble import ZooEntry, any_entry, zoo_entry
+from medtune.models.contract import Model
+from medtune.models.sequence import qwen_vl
+from medtune.models.transformers_vlm.model import TransformersVlm
+from medtune.models.vlm import VisionLanguageModel
+from medtune.trainer.contracts import of_data, of_models
+from medtune.trainer.contracts.contract import Check, contract_of
+from medtune.trainer.contracts.of_data import SOURCES, Example, holds_name, opened_source
+from medtune.trainer.contracts.of_models import TWIN, other_tensors
+from medtune.trainer.contracts.of_recipes import METRICS, OPTIONS, out_of_range, reply
+from medtune.trainer.recipe.read import find_recipe
+from tests.examples import OF_SOURCES
+
+BUSI = find_benchmark("busi")
+MEDTUNE = Path(medtune.__file__).parent
+ALL = catalog.names(catalog.MODELS)
+NAMES = [name for name in ALL if isinstance(any_entry(name), ZooEntry)]
+ROWS = st.lists(
+    st.tuples(st.sampled_from(OPTIONS), st.sampled_from([*OPTIONS, None]), st.booleans()), min_size=1, max_size=20
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(kind, name) for kind in catalog.KINDS.values() if kind is not catalog.SOURCES for name in catalog.names(kind)],
+    ids=lambda each: each.name if isinstance(each, Kind) else each,
+)
+def test_extension_keeps_its_contract(kind: Kind, name: str) -> None:
+    assert list(contract_of(kind)(name)) == []
+
+
+@pytest.fixture(scope="module", params=catalog.names(catalog.SOURCES))
+def example(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
+        with opened_source(request.param, write_example=OF_SOURCES[request.param]) as found:
+            yield found
+
+
+@pytest.mark.parametrize("check", SOURCES.checks, ids=lambda check: check.__name__)
+def test_source_keeps_its_contract(example: Example, check: Check[Example]) -> None:
+    assert list(check(example)) == []
+
+
+@pytest.mark.parametrize("content", [b"media/17.png", b'{"file": "17.png"}', b"ward_17.png", b"\x0017.png\x00"])
+def test_a_name_is_found_where_it_stands_by_itself(content: bytes) -> None:
+    assert holds_name(content, "17.png")
+
+
+@pytest.mark.parametrize("content", [b"media/4fed17.png", b"17.pngs", b"17-png"])
+def test_a_name_is_not_found_inside_of_a_digest(content: bytes) -> None:
+    assert not holds_name(content, "17.png")
+
+
+def telling(question: Question, answer_format: AnswerFormat) -> Prompt:
+    prompt = BUSI.render(question, answer_format)
+    return replace(prompt, text=f"{prompt.text} It is {question.answer}.")
+
+
+@pytest.mark.parametrize(
+    ("check", "changed", "complaint"),
+    [
+        (of_data.it_says_what_it_is_and_under_which_terms, {"licence": ""}, r"Benchmark.licence is empty"),
+        (of_data.it_says_what_it_is_and_under_which_terms, {"url": "doi:1"}, r"address that begins with https"),
+        (of_data.one_of_its_sources_is_there, {"sources": ("bussi",)}, r"Did you mean 'busi'\?"),
+        (of_data.its_examples_are_whole, {"examples": BUSI.examples[:1]}, r"holds 1; write two"),
+        (of_data.its_examples_show_every_facet, {"facets": ("task",)}, r"make them the same"),
+        (of_data.its_examples_show_every_facet, {"class_facet": "organ"}, r"class_facet is 'organ'; wanted one of"),
+        (of_data.its_prompt_does_not_tell_the_answer, {"render": telling}, r"depends on the answer"),
+        (
+            of_data.a_perfect_model_scores_the_best,
+            {"parsers": {"deaf": lambda text, question: None}},
+            r"'deaf': the metric 'accuracy' is 0, wanted 1\. Mend the parser",
+        ),
+        (
+            of_data.a_silent_model_scores_the_worst,
+            {"parsers": {"kind": lambda text, question: question.answer}},
+            r"'kind': the metric 'accuracy' is 1, wanted 0",
+        ),
+    ],
+)
+def test_what_is_wrong_is_found(check: Check[Benchmark], changed: dict[str, Any], complaint: str) -> None:
+    complaints = list(check(replace(BUSI, **changed)))
+    assert re.search(complaint, complaints[0])
+
+
+def test_unknown_benchmark_offers_the_nearest() -> None:
+    with pytest.raises(ValueError, match="Did you mean 'busi'"):
+        find_benchmark("bussi")
+
+
+@pytest.mark.parametrize("name", catalog.names(catalog.METRICS))
+@settings(deadline=None)
+@given(rows=ROWS)
+def test_value_stays_in_its_range(name: str, rows: list[tuple[str, str | None, bool]]) -> None:
+    with METRICS.opened(name) as found:
+        assert list(out_of_range(found.metric, [reply(number, *each) for number, each in enumerate(rows)])) == []
+
+
+def _keeps_the_protocol(model: VisionLanguageModel | TransformersVlm) -> Model:
+    """Checked by mypy."""
+    return model
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in NAMES if zoo_entry(name).hub is None and not name.startswith(TWIN)])
+def test_assembled_model_has_the_tensors_of_its_skeleton(name: str) -> None:
+    if name != "parts" and not name.startswith("pocket"):
+        pytest.skip("its weights are its authors' to give; tests/models/volumes reads a folder like theirs")
+    assert list(other_tensors(zoo_entry(name))) == []
+
+
+def test_served_models_have_nothing_to_assemble() -> None:
+    assert set(ALL) - set(NAMES) == {"auto", "endpoint"}
+    with pytest.raises(ValueError, match="medtune eval"):
+        zoo_entry("endpoint")
+
+
+def test_a_family_that_reads_otherwise_than_transformers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qwen_vl, "smart_resize", lambda height, width, **_: (56, 56))
+    complaints = list(contract_of(FAMILIES)("qwen2_vl"))
+    assert any("image tokens: question q0: run 1" in each and "check Family.sequence" in each for each in complaints)
+
+
+def test_a_family_that_answers_otherwise_than_transformers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = LocalAnswerer._read
+    monkeypatch.setattr(LocalAnswerer, "_read", lambda *given: [values[::-1] for values in read(*given)])
+    (complaint,) = contract_of(FAMILIES)("llava")
+    assert "nano_llava: options: question q0: option 1 ('abdomen')" in complaint
+    assert complaint.endswith("check Family.wiring")
+
+
+def test_a_twin_that_shows_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_models, "MOVED", 1e3)
+    (complaint,) = contract_of(FAMILIES)("llava")
+    assert "media are seen" in complaint
+    assert complaint.endswith("give the twin initializer_range=0.2, and check that the image is read")
+
+
+@pytest.mark.parametrize("name", catalog.names(catalog.RECIPES))
+def test_every_path_in_its_header_exists(name: str) -> None:
+    head = [line for line in find_recipe(name).read_text("utf-8").splitlines() if line.startswith("#")]
+    for path in re.findall(r"(?<![\w/])(?:benchmarks|data|docs|eval|models|trainer)/[\w/]+", " ".join(head)):
+        assert (MEDTUNE / path).exists() or (MEDTUNE / f"{path}.py").is_file(), path

@@ -1,0 +1,141 @@
+"""Tests the commands on checkpoints without a family, which a recipe names by their folder."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForImageTextToText
+
+from medtune.models.transformers_vlm.generic.loading import from_checkpoint
+from medtune.models.weights.loading_options import Loading
+from medtune.trainer.commands.cli import main
+from medtune.trainer.experiment.run_folder import RunFolder
+from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
+from tests.models.transformers_vlm.generic.test_parity import Plain
+from tests.models.twins import picture
+from tests.trainer.conftest import QUICK, Capture, Nano, Told, json_of, same_weights
+
+pytestmark = pytest.mark.usefixtures("forked_readers")
+ARCHITECTURES = ("lfm2_vl", "llava_next", "ovis2")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "medtune" / "doctor"
+
+
+def _validated(root: Path, weights: Path, *settings: str) -> int:
+    named = ["model.name=auto", f"model.weights={weights}", "model.tuning.projector.mode=lora", *settings]
+    return main(["validate", "nano_busi_lora", "--set", f"data.root={root}", *QUICK, *named])
+
+
+@pytest.mark.slow
+def test_validate_proves_a_checkpoint_once(
+    prepared_tiny: Path, tmp_path: Path, capsys: Capture, shown: Told, own_cache: Path
+) -> None:
+    weights = write_checkpoint("lfm2_vl", tmp_path / "checkpoint")
+    said = shown(_validated(prepared_tiny, weights))
+    for words in (
+        "log-probabilities of",
+        "greedy replies to",
+        "generic entry for lfm2_vl (model.multi_modal_projector)",
+        "a row for each question: it is read by the generic entry",
+        "assistant\n[[",
+    ):
+        assert words in said
+    assert len(list(own_cache.iterdir())) == 1
+    assert "comparing it with plain transformers" not in shown(_validated(prepared_tiny, weights))
+    assert _validated(prepared_tiny, weights, "train.strategy=fsdp", "train.devices=2") == 1
+    said = capsys.readouterr().out
+    assert "different numbers of passes" in said
+    assert "Take train.strategy=deepspeed_stage_2" in said
+
+
+@pytest.mark.slow
+def test_a_checkpoint_that_is_read_otherwise_is_refused(prepared_tiny: Path, tmp_path: Path, capsys: Capture) -> None:
+    weights = write_checkpoint("paligemma", tmp_path / "checkpoint")
+    assert _validated(prepared_tiny, weights) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "FAIL answers are hidden" in said
+    assert "reads the answer before it says it" in said
+    assert f"proof: {weights} is not read as plain transformers reads it" in said
+
+
+def test_list_shows_the_entry(shown: Told) -> None:
+    assert "any vision-language model of transformers" in shown(main(["list", "models"]))
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n == "llava_next" else pytest.mark.soak) for n in ARCHITECTURES]
+)
+def test_a_run_learns_exports_and_is_read_by_plain_transformers(
+    name: str, nano: Nano, tmp_path: Path, shown: Told
+) -> None:
+    weights = write_checkpoint(name, tmp_path / "checkpoint")
+    how = ("model.tuning.vision.mode=lora", "model.tuning.vision.lr=1e-2", "model.tuning.language.lr=1e-2",
+           "model.tuning.projector.lr=1e-2")  # fmt: skip
+    run = tmp_path / "run"
+    said = shown(nano.here("run", run, f"model.name={weights}", *how))
+    assert "the first run of this checkpoint here" in said
+    assert json_of(run / "doctor.json")["weights"] == str(weights)
+    results = json_of(run / "results.json")
+    assert results["model"] == str(weights)
+    phases = [(run / phase / "predictions.jsonl").read_text("utf-8") for phase in ("zero_shot", "final")]
+    assert phases[0] != phases[1]
+    out = tmp_path / "export"
+    assert main(["export", str(run), "--out", str(out)]) == 0
+    _same_as_plain(name, out)
+    assert nano.here("eval", tmp_path / "eval", f"model.name={out}") == 0
+    again = (tmp_path / "eval" / "zero_shot" / "predictions.jsonl").read_text("utf-8")
+    assert len(_likelihoods(again)) > 9
+    assert _likelihoods(again) == pytest.approx(_likelihoods(phases[1]), abs=1e-3)
+
+
+@pytest.mark.soak
+def test_a_stopped_run_resumes_to_the_bit(nano: Nano, tmp_path: Path) -> None:
+    weights = write_checkpoint("llava_next", tmp_path / "checkpoint")
+    long = (f"model.name={weights}", "train.max_steps=24", "train.batch_size=2", "eval.every_steps=4",
+            "eval.val_questions=3", "model.tuning.language.lora.dropout=0.1")  # fmt: skip
+    whole, out = tmp_path / "whole", tmp_path / "run"
+    nano.finished("run", whole, *long)
+    status, output = nano.stopped(4, signal.SIGINT, "run", out, *long)
+    assert status == 130, output[-2000:]
+    assert 4 <= RunFolder(out).saved_step() < 24
+    nano.finished("run", out, *long, extra=("--resume",))
+    assert same_weights(out, whole)
+    assert (out / "final" / "predictions.jsonl").read_bytes() == (whole / "final" / "predictions.jsonl").read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["run", "train", "eval"])
+def test_no_command_trusts_a_checkpoint_that_is_read_otherwise(
+    command: str, nano: Nano, tmp_path: Path, capsys: Capture
+) -> None:
+    weights = write_checkpoint("paligemma", tmp_path / "checkpoint")
+    assert nano.here(command, tmp_path / "run", f"model.name={weights}") == 1
+    assert "the run stops here" in capsys.readouterr().out
+    assert not (tmp_path / "run" / "zero_shot").exists()
+    assert not list((tmp_path / "run").glob("checkpoints/*"))
+
+
+def _likelihoods(lines: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for line in map(json.loads, lines.splitlines()):
+        if line["condition"] == "image":
+            found |= {f"{line['question_id']} {n}": p for n, p in enumerate(line.get("option_logprobs") or ())}
+    return found
+
+
+def _same_as_plain(name: str, folder: Path) -> None:
+    """Compares the exported folder's answers by medtune with those of plain transformers."""
+    assembled = from_checkpoint(str(folder), Loading(weights=str(folder)))
+    plain, image = Plain(folder), picture(0)
+    said = plain.reply(image.pixels_HWC, "Which plane?", new_tokens=6, ends=[*assembled.family.stop_ids])
+    assert len(said) > 0
+    whole: Any = AutoModelForImageTextToText.from_pretrained(folder)
+    assert not any("lora" in key for key in whole.state_dict())
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), assembled.model.parameters(), strict=True))

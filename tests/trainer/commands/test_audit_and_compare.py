@@ -1,0 +1,313 @@
+"""Tests of `medtune audit`, `medtune run --seeds` and `medtune power` with a tiny random model."""
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medtune.data.prepared.read import open_prepared
+from medtune.data.types import Question
+from medtune.eval.comparing.compare_file import CompareFile
+from medtune.eval.comparing.seeds import SEEDS_METHOD
+from medtune.eval.results.phase_schema import Level, Phase
+from medtune.eval.results.schema import Primary, ResultsFile
+from medtune.eval.results.typed_json import json_bytes, read_json, write_document
+from medtune.eval.statistics.intervals import METHOD
+from medtune.trainer.commands.cli import main
+from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
+from tests.trainer.conftest import Capture, Nano, Told, json_of
+
+CHEAP = {
+    "model", "random", "majority", "question_prior", "constant_letter", "longest_option", "text_only", "prompt_leak",
+    "red_box", "grey_histogram", "thumbnail_regression", "nearest_thumbnail", "train_answer_copy",
+    "question_prior_copy", "most_frequent_answer", "likelihood_against_generation", "unparsable_share", "linear_probe",
+}  # fmt: skip
+ASKED = {"blank_image", "other_image", "option_permutation", "permuted_accuracy", "stated_answer"}
+
+
+def audit_of(run: Path) -> dict[str, dict[str, Any]]:
+    written = json_of(run / "audit.json")
+    assert set(written) == {
+        "version", "rows", "collapse", "interval_method", "provenance", "prompts", "stands_for_patient",
+    }  # fmt: skip
+    return {row["name"]: row for row in written["rows"]}
+
+
+def test_a_run_leaves_the_cheap_rows_and_audit_adds_the_others(nano: Nano, tmp_path: Path, shown: Told) -> None:
+    out = tmp_path / "run"
+    assert f"{len(CHEAP)} rows" in shown(nano.here("run", out))
+    cheap = audit_of(out)
+    assert set(cheap) == CHEAP
+    assert {row["phase"] for row in cheap.values()} == {"final", "no model"}
+    black = "the same model with a black image"
+    reports = [out / "report.html", out / "report.md"]
+    assert not any(black in report.read_text("utf-8") for report in reports)
+    said = shown(main(["audit", str(out)]))
+    assert black in said
+    assert all(black in report.read_text("utf-8") for report in reports)
+    assert f"report: {out / 'report.html'}" in said
+    whole = audit_of(out)
+    assert set(whole) == CHEAP | ASKED
+    assert all(whole[name] == cheap[name] for name in CHEAP)
+    assert "384 standardised features of" in whole["linear_probe"]["note"]
+    assert whole["blank_image"]["n"] == whole["model"]["n"] == 9
+    answered = (out / "audit" / "predictions.jsonl").read_bytes()
+    assert main(["audit", str(out)]) == 0
+    assert audit_of(out) == whole
+    assert (out / "audit" / "predictions.jsonl").read_bytes() == answered
+    assert nano.here("run", out, extra=("--resume",)) == 0
+    assert audit_of(out) == whole, "a finished run keeps its full audit"
+    assert not list(out.glob(".audit*"))
+
+
+def test_an_evaluation_alone_can_be_audited_too(nano: Nano, tmp_path: Path, capsys: Capture, shown: Told) -> None:
+    out = tmp_path / "eval"
+    conditions = "eval.conditions=[image,other_image]"
+    assert nano.here("eval", out, conditions, "eval.readings=[generation]", extra=("--limit", "5")) == 0
+    assert main(["audit", str(out)]) == 0
+    found = audit_of(out)
+    assert {row["phase"] for row in found.values()} == {"zero_shot", "no model"}
+    assert "likelihood_against_generation" not in found
+    assert {"text_only", "other_image", "blank_image"} <= set(found)
+    (out / "results.json").unlink()
+    capsys.readouterr()
+    assert "the run has not ended" in shown(main(["audit", str(out)]))
+
+
+def test_audit_of_nothing_and_of_other_data_is_refused(
+    nano: Nano, prepared_tiny: Path, tmp_path: Path, refused: Told
+) -> None:
+    assert "no recipe.yaml" in refused(main(["audit", str(tmp_path / "none")]))
+    out = tmp_path / "eval"
+    assert nano.here("eval", out, extra=("--limit", "3")) == 0
+    environment = json_of(out / "environment.json")
+    (out / "environment.json").write_text(json.dumps({**environment, "data_hash": "0" * 64}))
+    assert "holds other data" in refused(main(["audit", str(out)]))
+
+
+def test_audit_of_a_benchmark_prints_and_lists_items(
+    prepared_tiny: Path, tmp_path: Path, capsys: Capture, shown: Told
+) -> None:
+    file = tmp_path / "findings.json"
+    printed = shown(main(["audit", "busi", "--questions", str(prepared_tiny), "--split", "train", "--out", str(file)]))
+    assert "answered from the words alone" in printed
+    assert METHOD in printed
+    written = json_of(file)
+    assert written["interval_method"] == METHOD
+    assert written["benchmark"] == "busi"
+    assert {finding["name"] for finding in written["findings"]} >= {"blind_solvability", "patients_in_two_splits"}
+    assert main(["audit", "fetal_gauge", "--questions", str(prepared_tiny)]) == 1
+    assert "prepared for the benchmark 'busi'" in capsys.readouterr().err
+
+
+def test_seeds_are_runs_of_their_own_with_one_interval(nano: Nano, tmp_path: Path, refused: Told, shown: Told) -> None:
+    out = tmp_path / "series"
+    quick = ("train.max_steps=3", "eval.readings=[likelihood]", "train.seed=5", "model.tuning.projector.lr=0.5")
+    said = shown(nano.here("run", out, *quick, extra=("--seeds", "2")))
+    assert "accuracy over 2 seeds" in said
+    assert "Holm's correction over the seeds" in said
+    assert SEEDS_METHOD in said
+    written = json_of(out / "seeds.json")
+    assert written["interval_method"] == SEEDS_METHOD
+    assert [run["seed"] for run in written["runs"]] == [5, 6]
+    gains = [run["final"] - run["zero_shot"] for run in written["runs"]]
+    assert written["gain"]["value"] == pytest.approx(sum(gains) / 2)
+    assert written["gain"]["per_seed"] == pytest.approx(gains)
+    ci95 = written["gain"]["ci95"]
+    assert (gains == [0, 0]) if ci95 is None else (ci95[0] <= written["gain"]["value"] <= ci95[1])
+    assert set(written["by"]["task"]) == {"diagnosis", "lesion_localisation", "red_box_grounding"}
+    for index, run in enumerate(written["runs"]):
+        results = json_of(out / f"seed_{index}" / "results.json")
+        assert results["phases"]["final"]["overall"]["value"] == run["final"]
+        assert results["gain"]["permutation_p"] == run["permutation_p"]
+    lower, higher = sorted((run["permutation_p"], run["permutation_p_holm"]) for run in written["runs"])
+    assert lower[1] == pytest.approx(min(1.0, 2 * lower[0]))
+    assert higher[1] == pytest.approx(max(lower[1], higher[0]))
+    assert "is not empty" in refused(nano.here("run", out, *quick, extra=("--seeds", "2")))
+    assert nano.here("run", out, *quick, extra=("--seeds", "2", "--resume")) == 0
+    assert json_of(out / "seeds.json") == written
+    assert "needs" in shown(main(["power", "--gain", "0.2", "--run", str(out / "seed_0")]))
+
+
+def test_one_seed_is_no_series(nano: Nano, tmp_path: Path, refused: Told) -> None:
+    assert "at least 2" in refused(nano.here("run", tmp_path / "one", extra=("--seeds", "1")))
+
+
+def test_power_needs_numbers_or_a_run(refused: Told, shown: Told) -> None:
+    assert "--baseline" in refused(main(["power", "--gain", "0.1"]))
+    arguments = ["--baseline", "0.5", "--gain", "0.2", "--questions-per-patient", "10"]
+    assert "needs 20 patients for a power of 0.8" in shown(main(["power", *arguments, "--icc", "0.1"]))
+
+
+def test_audit_of_a_benchmark_needs_no_torch(prepared_tiny: Path) -> None:
+    code = (
+        "import sys; from medtune.trainer.commands.cli import main; "
+        f"main(['audit', 'busi', '--questions', {str(prepared_tiny)!r}]); print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-1000:]
+    assert done.stdout.splitlines()[-1] == "False"
+    assert "logistic regression on the red box's place and size" in done.stdout
+    assert "logistic regression on the histogram of grey values" in done.stdout
+
+
+@pytest.mark.soak
+def test_the_red_box_alone_answers_most_of_the_demos_grounding(tmp_path: Path) -> None:
+    """The README has the figures of this test: 0.61 where guessing gives 0.25."""
+    assert main(["prepare", "fetal_gauge", "--source", "fetal_phantom", "--out", str(tmp_path / "demo")]) == 0
+    out = tmp_path / "findings.json"
+    assert main(["audit", "fetal_gauge", "--questions", str(tmp_path / "demo"), "--out", str(out)]) == 0
+    found = {each["name"]: each for each in json_of(out)["findings"]}
+    box, grey = found["red_box"], found["grey_histogram"]
+    assert (round(box["value"], 2), box["chance"], box["n"]) == (0.61, 0.25, 240)
+    assert (round(grey["value"], 2), round(grey["chance"], 2), grey["n"]) == (0.58, 0.34, 800)
+    assert box["flag"]
+    assert grey["flag"]
+
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write_run(prepared_tiny: Path, tmp_path: Path) -> Write:
+    """Writes a run that answers the first `right` questions correctly and leaves the last `skipped` unanswered."""
+    prepared = open_prepared(prepared_tiny)
+
+    def write(name: str, *, right: int, skipped: int = 0, version: str = "1.0", data_hash: str | None = None) -> Path:
+        root = tmp_path / name
+        (root / "final").mkdir(parents=True)
+        recipe = read_recipe("nano_busi_lora", [f"data.root={prepared_tiny}"])
+        (root / "recipe.yaml").write_text(recipe_to_yaml(recipe))
+        about = {"data_hash": data_hash or prepared.data_hash, "provenance": "synthetic", "prompts": "ours"}
+        (root / "environment.json").write_text(json.dumps({"recipe": "nano_busi_lora", **about}))
+        overall = Level(n=9, unparsable=0, unanswered=0)
+        results = ResultsFile(
+            benchmark="busi",
+            benchmark_version=version,
+            model="nano_pocket",
+            primary=Primary(name="accuracy", higher_is_better=True),
+            phases={"final": Phase(parser="robust", overall=overall)},
+            data_hash=about["data_hash"],
+            provenance="synthetic",
+            prompts="ours",
+        )
+        write_document(root / "results.json", results)
+        questions = prepared.questions("test")
+        lines = [_line(q, number < right) for number, q in enumerate(questions[: len(questions) - skipped])]
+        (root / "final" / "predictions.jsonl").write_text("".join(lines))
+        return root
+
+    return write
+
+
+def _line(question: Question, is_right: bool) -> str:
+    said = question.answer if is_right else next(option for option in question.options if option != question.answer)
+    return json.dumps({"question_id": question.id, "text": said}) + "\n"
+
+
+def test_two_runs_are_compared_and_written(write_run: Write, tmp_path: Path, shown: Told) -> None:
+    first, second = write_run("one", right=3), write_run("two", right=8, skipped=1)
+    out = tmp_path / "out"
+    said = shown(main(["compare", str(first), str(second), "--out", str(out)]))
+    assert "two (final) against one (final): accuracy on busi 1.0" in said
+    assert "Compared: 8 questions that both answered" in said
+    assert "1 that only one (final) answered" in said
+    assert json_bytes(read_json(out / "compare.json", CompareFile)) == (out / "compare.json").read_bytes()
+    written = json_of(out / "compare.json")
+    assert written["overall"]["difference"] == pytest.approx(5 / 8)
+    assert written["overall"]["mcnemar_p"] == pytest.approx(2 * 0.5**5)
+    assert set(written["by_task"]) == {"diagnosis", "lesion_localisation", "red_box_grounding"}
+    assert "compare.svg" in (out / "compare.md").read_text()
+    ET.fromstring((out / "compare.svg").read_text())
+
+
+def test_run_against_a_file_of_another_tool(write_run: Write, prepared_tiny: Path, tmp_path: Path, shown: Told) -> None:
+    run, file = write_run("one", right=0), tmp_path / "theirs.jsonl"
+    file.write_text("".join(_line(question, True) for question in open_prepared(prepared_tiny).questions("test")))
+    said = shown(main(["compare", str(run), "--predictions", str(file)]))
+    assert "theirs.jsonl against one (final)" in said
+    assert "1.000" in next(line for line in said.splitlines() if line.startswith("all questions"))
+    assert "theirs.jsonl: Data: synthetic. Prompts: those of the tool that answered." in said
+    assert "one (final): Data: synthetic. Prompts: ours." in said
+
+
+def test_runs_of_one_name_go_by_their_folders(write_run: Write, shown: Told) -> None:
+    first, second = write_run("a/run", right=3), write_run("b/run", right=5)
+    assert f"{second} against {first}" in shown(main(["compare", str(first), str(second)]))
+
+
+def test_moved_data_are_named(write_run: Write, prepared_tiny: Path, tmp_path: Path, refused: Told) -> None:
+    first, second = write_run("one", right=3), write_run("two", right=5)
+    for run in (first, second):
+        recipe = read_recipe(str(run / "recipe.yaml"), [f"data.root={tmp_path / 'gone'}"])
+        (run / "recipe.yaml").write_text(recipe_to_yaml(recipe))
+    assert "gone" in refused(main(["compare", str(first), str(second)]))
+    assert main(["compare", str(first), str(second), "--questions", str(prepared_tiny)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"version": "0.9"}, "different benchmarks: busi 1.0 and busi 0.9"), ({"data_hash": "ab" * 32}, "different data")],
+)
+def test_unlike_runs_are_refused(write_run: Write, refused: Told, change: dict[str, str], message: str) -> None:
+    first, second = write_run("one", right=3), write_run("two", right=5, **change)
+    assert message in refused(main(["compare", str(first), str(second)]))
+
+
+def test_other_parsers_data_and_questions_are_refused(
+    write_run: Write, tmp_path: Path, capsys: Capture, refused: Told
+) -> None:
+    first, second = write_run("one", right=3), write_run("two", right=5)
+    assert "robust, strict" in refused(main(["compare", str(first), str(second), "--parser", "likelihood"]))
+    results = json_of(second / "results.json")
+    results["phases"]["final"]["parser"] = "strict"
+    (second / "results.json").write_text(json.dumps(results))
+    assert main(["compare", str(first), str(second)]) == 1
+    assert "different parsers: robust and strict; name one that fits both with --parser" in capsys.readouterr().err
+    assert main(["compare", str(first), str(second), "--parser", "robust"]) == 0
+    file = tmp_path / "other.jsonl"
+    file.write_text('{"question_id": "elsewhere", "text": "benign"}\n')
+    assert "elsewhere" in refused(main(["compare", str(first), "--predictions", str(file)]))
+
+
+def test_what_is_missing_is_named(write_run: Write, tmp_path: Path, refused: Told) -> None:
+    first, second = write_run("one", right=3), write_run("two", right=5)
+    for arguments, message in (
+        ([str(first)], "two run folders, or one run folder and --predictions"),
+        ([str(first), str(second), "--predictions", "x"], "two run folders, or one run folder and --predictions"),
+        ([str(first), str(tmp_path / "none")], "no recipe.yaml"),
+        ([str(first), "--predictions", str(tmp_path / "none.jsonl")], "no prediction file"),
+        ([str(first), str(second), "--phase", "zero_shot"], "no phase 'zero_shot'; there are: final"),
+        ([str(first), str(first)], "two different runs"),
+    ):
+        assert message in refused(main(["compare", *arguments]))
+    (second / "results.json").unlink()
+    assert "--resume" in refused(main(["compare", str(first), str(second)]))
+
+
+DRAWN = ("eval.repeats=3", "eval.temperature=1.5", "eval.readings=[generation]", "eval.conditions=[image]")
+
+
+def test_a_run_with_repeats_counts_every_reply_and_can_be_compared(
+    nano: Nano, tmp_path: Path, capsys: Capture, shown: Told
+) -> None:
+    run, first = tmp_path / "run", tmp_path / "first.jsonl"
+    assert "zero-shot: mean of 3 passes" in shown(nano.here("eval", run, *DRAWN))
+    lines = [json.loads(line) for line in (run / "zero_shot" / "parsed.jsonl").read_text().splitlines()]
+    right: defaultdict[int, list[bool]] = defaultdict(list)
+    for line in lines:
+        right[line["repeat"]].append(line["robust"] == line["answer"])
+    overall = json_of(run / "results.json")["phases"]["zero_shot"]["overall"]
+    assert (overall["n"], overall["repeats"], len(lines)) == (9, 3, 27)
+    assert overall["value"] == pytest.approx(sum(map(sum, right.values())) / 27)
+    assert "mean of 3 passes" in (run / "report.html").read_text("utf-8")
+    said = (run / "zero_shot" / "predictions.jsonl").read_text().splitlines(keepends=True)
+    first.write_text("".join(line for line in said if not json.loads(line)["repeat"]))
+    capsys.readouterr()
+    assert "run (zero-shot): mean of 3 passes." in shown(main(["compare", str(run), "--predictions", str(first)]))

@@ -1,0 +1,226 @@
+"""Tests of `medtune validate`, called as on the command line."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from medtune.data.prepared.read import open_prepared
+from medtune.trainer.commands import validate_hours
+from medtune.trainer.commands.cli import main
+from medtune.trainer.commands.show import FieldLine, recipe_fields
+from medtune.trainer.plan.devices import Devices
+from medtune.trainer.recipe.read import read_recipe, recipe_tree
+from tests.trainer.conftest import QUICK, Capture, Nano, Told
+
+
+def test_validate_shows_labels_groups_and_budget(prepared_tiny: Path, shown: Told) -> None:
+    said = shown(main(["validate", "nano_busi_lora", "--set", f"data.root={prepared_tiny}"]))
+    assert "(8 visual tokens)" in said
+    assert "<|im_end|>]]" in said
+    assert "66,240" in said, "the projector's parameters"
+    assert "target tokens" in said
+    assert "test        9 questions" in said
+
+
+def test_validate_warns_of_answers_that_are_longer_than_replies(prepared_tiny: Path, shown: Told) -> None:
+    arguments = ["validate", "nano_busi_lora", "--set", f"data.root={prepared_tiny}", "eval.max_new_tokens=3"]
+    said = shown(main(arguments))
+    (warning,) = [line for line in said.splitlines() if line.startswith("warning")]
+    longest = max(len(question.answer) for question in open_prepared(prepared_tiny).questions("test"))
+    assert f"test has {longest} tokens, and replies are cut behind 3: set eval.max_new_tokens={longest + 1}" in warning
+    assert "warning" not in shown(main([*arguments, "eval.readings=[likelihood]"]))
+
+
+def test_validate_refuses_test_questions_beyond_the_context(tiny_busi: Path, tmp_path: Path, capsys: Capture) -> None:
+    """The longest text, and the most images together, before any hour is spent on the others."""
+    pictures = sorted(path for path in tiny_busi.rglob("*.png") if "_mask" not in path.name)
+    history = "The history is long. " * 1700
+    for odd in ({"question": f"{history}Is there a mass?"}, {"image": [str(pictures[9])] * 4200}):
+        rows = [
+            {"image": [str(path)], "question": "Is there a mass?", "answer": "no", "split": split, "patient": path.name}
+            for path, split in zip(pictures[:9], ["train"] * 6 + ["val"] * 2 + ["test"], strict=True)
+        ]
+        table, out = tmp_path / f"{next(iter(odd))}.jsonl", tmp_path / next(iter(odd))
+        table.write_text("\n".join(map(json.dumps, [*rows, rows[-1] | odd])), "utf-8")
+        assert main(["prepare", "vqa", "--from", str(table), "--out", str(out)]) == 0
+        fields = ["data.benchmark=vqa", f"data.root={out}", "eval.readings=[likelihood]"]
+        capsys.readouterr()
+        assert main(["validate", "nano_busi_lora", "--set", *fields]) == 1
+        assert re.search(rf"{out}, split test, question .* tokens where the language model", capsys.readouterr().err)
+
+
+def test_validate_without_weights_needs_none(prepared_tiny: Path, shown: Told) -> None:
+    arguments = ["validate", "pocket_busi_lora", "--no-weights", "--set", f"data.root={prepared_tiny}"]
+    said = shown(main(arguments))
+    assert "134,515,008" in said
+    assert "no weights were loaded" in said
+
+
+def test_validate_refuses_an_unknown_parser(nano: Nano, prepared_tiny: Path, refused: Told) -> None:
+    arguments = ["validate", "nano_busi_lora", "--set", f"data.root={prepared_tiny}", "eval.parser=lenient"]
+    assert "there are: robust, strict, likelihood" in refused(main(arguments))
+
+
+def test_show_resolves_the_recipe_under_its_header(shown: Told) -> None:
+    out = shown(main(["show", "nano_busi_lora", "--set", "train.seed=9"]))
+    assert "# Expected:" in out
+    assert "seed: 9" in out
+    assert "warmup_ratio: 0.1" in out
+
+
+def test_origins_name_the_file_of_each_value(capsys: Capture, tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("extends: nano_busi_lora\ntrain: {seed: 3}\n")
+    assert main(["show", str(own), "--origins", "--set", "train.max_steps=4"]) == 0
+    lines = dict(line.split(" = ", 1) for line in capsys.readouterr().out.splitlines())
+    assert lines["train.seed"] == f"3    {own}"
+    assert lines["train.max_steps"] == "4    --set"
+    assert lines["data.benchmark"].startswith("'busi'")
+    # nano_busi_lora itself extends pocket_busi_lora.
+    assert lines["data.benchmark"].endswith("pocket_busi_lora.yaml")
+    assert lines["model.name"].endswith("nano_busi_lora.yaml")
+
+
+PROBE = ("--probe", "--probe-size", "2")
+
+
+def validated(root: Path, *arguments: str, fields: tuple[str, ...] = ()) -> int:
+    return main(["validate", "nano_busi_lora", *PROBE, *arguments, "--set", f"data.root={root}", *QUICK, *fields])
+
+
+def test_hours_of_another_kind_of_device_are_not_converted(prepared_tiny: Path, shown: Told) -> None:
+    said = shown(validated(prepared_tiny, "--devices", "2x8xA100-80GB"))
+    assert "counted for the run" in said, "the recipe's own single device, and not sixteen that nobody measured"
+    assert "2 x 8 x A100 are another kind of device: these hours hold for CPU and are not converted" in said
+    for phase in ("zero-shot", "training", "validations", "final", "audit", "total"):
+        assert f"\n  {phase}" in said.split("hours  ")[1]
+
+
+@pytest.mark.slow
+def test_hours_of_the_same_kind_are_stated_for_all_devices(
+    prepared_tiny: Path, shown: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Devices(1, "NVIDIA A100-SXM4-80GB", 85.0)
+    monkeypatch.setattr(validate_hours, "this_machine", lambda: here)
+    said = shown(validated(prepared_tiny, "--devices", "2x8xA100-80GB"))
+    assert "counted for each of 16 devices like it" in said
+    assert "another kind" not in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fields", "message"),
+    [
+        (("--no-weights",), (), "--probe runs the model, so that it needs the weights: leave out --no-weights"),
+        (("--probe-size", "1"), (), "--probe-size is 1; it takes at least 2"),
+    ],
+)
+def test_a_probe_that_cannot_run_is_refused(
+    arguments: tuple[str, ...], fields: tuple[str, ...], message: str, prepared_tiny: Path, refused: Told
+) -> None:
+    assert message in refused(validated(prepared_tiny, *arguments, fields=fields))
+
+
+def test_a_served_model_has_no_hours_here(capsys: Capture) -> None:
+    assert main(["validate", "endpoint_fetal_gauge", "--probe"]) == 1
+    assert "this one is behind an endpoint, whose speed is the server's own" in capsys.readouterr().err
+
+
+def test_a_launcher_is_refused(prepared_tiny: Path, refused: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert "start the command once, without torchrun or srun" in refused(validated(prepared_tiny))
+
+
+def test_without_data_or_weights_nothing_is_probed(tmp_path: Path, prepared_tiny: Path, capsys: Capture) -> None:
+    assert validated(tmp_path / "nowhere") == 1
+    said = capsys.readouterr().out
+    assert "hours: nothing could be probed without what is missing above" in said
+    assert "probing " not in said
+    fields = (f"model.weights={tmp_path / 'no_weights'}", "model.name=qwen25vl_7b")
+    assert validated(prepared_tiny, fields=fields) == 1
+    said = capsys.readouterr().out
+    assert "hours: nothing could be probed without what is missing above" in said
+    assert "weights: " in said
+
+
+def test_a_probe_that_does_not_fit_says_so(
+    prepared_tiny: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validate_hours, "this_machine", lambda: Devices(1, "Tiny", 0.001))
+    assert validated(prepared_tiny, "--devices", "1xA100-80GB") == 1
+    assert "hours: the probe runs in one process, which needs" in capsys.readouterr().out
+
+
+@pytest.mark.soak
+def test_a_signal_ends_the_probe_and_leaves_nothing(prepared_tiny: Path, tmp_path: Path) -> None:
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    fields = (f"data.root={prepared_tiny}", *QUICK)
+    arguments = ["validate", "nano_busi_lora", "--probe", "--probe-size", "500", "--set", *fields]
+    with subprocess.Popen(
+        [sys.executable, "-m", "medtune", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": str(scratch)},
+    ) as process:
+        until = time.monotonic() + 300
+        while not list(scratch.glob("medtune-probe-*/stage_1/checkpoints")) and time.monotonic() < until:
+            assert process.poll() is None, process.communicate()[0][-2000:]
+            time.sleep(0.1)
+        time.sleep(1)
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=300)
+    assert process.returncode == 130, output[-2000:]
+    assert not list(scratch.glob("medtune-probe-*"))
+
+
+EVERY = recipe_fields()
+
+
+@pytest.mark.parametrize("field", EVERY, ids=lambda field: field.name)
+def test_every_field_has_a_meaning_and_a_type_in_plain_words(field: FieldLine) -> None:
+    assert field.meaning.endswith("."), field.name
+    for word in ("Literal", "Optional", "Union", "NoneType", "typing", "tuple", "int", "str", "dict"):
+        assert word not in field.type.split()
+
+
+def test_every_key_of_a_resolved_recipe_is_listed() -> None:
+    names = {field.name for field in EVERY}
+    tree = recipe_tree(read_recipe("nano_busi_lora"))
+    assert {f"{block}.{key}" for block in ("model", "data", "train", "eval", "log") for key in tree[block]} <= names
+    assert {"train.stages.N.tuning.vision.lora.r", "data.mixture.N.root", "model.endpoint.base_url"} <= names
+
+
+def test_types_and_defaults_are_those_of_the_block_around() -> None:
+    found = {field.name: (field.type, field.default) for field in EVERY}
+    assert found["train.max_steps"] == ("whole number or none", "none")
+    assert found["model.answer_format"] == ("one of text, letter, text_letter", "text")
+    assert found["model.name"] == ("text", "required")
+    assert found["data.cache"] == ("true or false", "true")
+    assert found["data.root"] == ("path", "required")
+    assert found["eval.conditions"][1] == "[image, text_only]"
+    assert found["model.tuning.vision.mode"][1] == "frozen"
+    assert found["model.tuning.projector.mode"][1] == "full"
+    assert found["model.tuning.projector.lr"][1] == "0.001"
+
+
+def test_show_prints_all_fields_or_those_of_a_block(refused: Told, shown: Told) -> None:
+    assert "model.tuning.language.lora.alpha: number; default: 32\n" in shown(main(["show", "--fields"]))
+    said = shown(main(["show", "--fields", "train"]))
+    assert "train.batch_size: whole number; default: 8\n    Media groups per optimizer step" in said
+    assert "eval." not in [line.split(" ")[0] for line in said.splitlines()]
+    assert "no field 'trian'. Did you mean 'train'?" in refused(main(["show", "--fields", "trian"]))
+
+
+def test_show_takes_a_recipe_or_the_fields(refused: Told) -> None:
+    assert "show takes a RECIPE, or --fields" in refused(main(["show"]))
+    assert main(["show", "nano_busi_lora", "--fields", "train"]) == 1

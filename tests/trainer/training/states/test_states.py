@@ -1,0 +1,168 @@
+"""Tests that averages, early stopping, stages, mixtures and divided checkpoints survive a resume on other ranks."""
+
+import csv
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from medtune.data.prepared.read import open_prepared
+from medtune.models.weights.checkpoint import open_trained, read_about, read_trained
+from medtune.trainer.commands.cli import main
+from medtune.trainer.experiment.run_folder import RunFolder
+from tests.trainer.conftest import Capture
+from tests.trainer.training.states.ranks_that_train import FULL, losses, state_of, train
+
+STAGES = [
+    {"name": "first", "max_steps": 2, "tuning": {"language": {"mode": "frozen"}}},
+    {"name": "second", "max_steps": 4, "batch_size": 3, "tuning": {"language": {"lr": 1e-4}}},
+]
+# Adam's first steps turn the noise of another order of summation into whole steps of the learning rate: at 1e-3, losses
+# of 6 differ by up to 1.1e-6 from those on one device, at 1e-4 by a float32's last digit.
+REMEMBERING = (
+    "model.tuning.projector.lr=1e-4",
+    "train.max_steps=null",
+    f"train.stages={yaml.safe_dump(STAGES, default_flow_style=True)}",
+    "train.ema_decay=0.6",
+    "train.early_stopping={metric: loss, patience: 2}",
+    "eval.every_steps=1",
+)
+
+
+def _column(out: Path, name: str) -> list[float]:
+    with (out / "metrics.csv").open(newline="") as file:
+        return [float(row[name]) for row in csv.DictReader(file) if row.get(name)]
+
+
+def _mixed(root: Path, other: Path) -> str:
+    shutil.copytree(root, other)
+    parts = [{"benchmark": "busi", "root": str(part), "weight": weight} for part, weight in ((root, 2), (other, 1))]
+    return f"data.mixture={yaml.safe_dump(parts, default_flow_style=True)}"
+
+
+@pytest.mark.usefixtures("forked_readers")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param((2, "ddp"), (1, "auto"), marks=pytest.mark.soak),
+        pytest.param((2, "fsdp"), (2, "deepspeed_stage_3"), marks=pytest.mark.slow),
+        pytest.param((2, "deepspeed_stage_2"), (2, "fsdp"), marks=pytest.mark.soak),
+    ],
+)
+def test_the_average_and_the_stage_go_on(
+    prepared_tiny: Path, tmp_path: Path, before: tuple[int, str], after: tuple[int, str]
+) -> None:
+    whole, out = tmp_path / "whole", tmp_path / "run"
+    settings = (*REMEMBERING, _mixed(prepared_tiny, tmp_path / "other"))
+    train(whole, prepared_tiny, *settings, devices=1)
+    train(out, prepared_tiny, *settings, devices=before[0], strategy=before[1], stop_at=3)
+    assert state_of(out)["step"] == 3
+    train(out, prepared_tiny, *settings, devices=after[0], strategy=after[1], resume=True)
+    assert losses(out) == pytest.approx(losses(whole), abs=1e-6)
+    assert _column(out, "val/loss") == pytest.approx(_column(whole, "val/loss"), abs=1e-5)
+    mine, its = read_trained(RunFolder(out).last), read_trained(RunFolder(whole).last)
+    assert mine.keys() == its.keys()
+    assert max(float((mine[name] - its[name]).abs().max()) for name in its) < 1e-4
+    assert read_about(RunFolder(out).best)["step"] == read_about(RunFolder(whole).best)["step"]
+    mine_remembers, its_remembers = (state_of(run)["callbacks"] for run in (out, whole))
+    assert isinstance(mine_remembers, dict)
+    assert isinstance(its_remembers, dict)
+    assert mine_remembers["EarlyStop"]["wait_count"] == its_remembers["EarlyStop"]["wait_count"]
+
+
+@pytest.mark.usefixtures("forked_readers")
+@pytest.mark.slow
+def test_dropout_draws_the_same_on_the_same_number_of_ranks(prepared_tiny: Path, tmp_path: Path) -> None:
+    settings = ("model.tuning.language.lora.dropout=0.3",)
+    whole, out = tmp_path / "whole", tmp_path / "run"
+    train(whole, prepared_tiny, *settings, devices=2)
+    train(out, prepared_tiny, *settings, devices=2, stop_at=3)
+    train(out, prepared_tiny, *settings, devices=2, strategy="deepspeed_stage_2", resume=True)
+    assert losses(out) == pytest.approx(losses(whole), abs=1e-6)
+
+
+@pytest.mark.usefixtures("forked_readers")
+def test_states_are_saved_by_the_clock_of_rank_0(prepared_tiny: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(AssertionError):
+        train(out, prepared_tiny, "train.save_every_minutes=1e-9", devices=2, stop_at=3, by=signal.SIGKILL)
+    assert {path.name for path in (out / "checkpoints").glob("state_step_*")} == {"state_step_000002"}
+    assert state_of(out)["made_with"]["devices"] == 2  # type: ignore[index]
+
+
+@pytest.mark.usefixtures("forked_readers")
+@pytest.mark.slow
+def test_weights_trained_in_full_under_fsdp_are_a_folder_that_every_reader_takes(
+    prepared_tiny: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    out, alone = tmp_path / "run", tmp_path / "alone"
+    train(out, prepared_tiny, *FULL, devices=2, strategy="fsdp")
+    train(alone, prepared_tiny, *FULL, devices=1)
+    run = RunFolder(out)
+    assert run.best == out / "checkpoints" / "best"
+    assert run.last == out / "checkpoints" / "last"
+    assert not list(run.checkpoints.glob("*.safetensors"))
+    assert "divided among devices" in (run.adapter / "README.md").read_text()
+    mine, its = read_trained(run.best), read_trained(RunFolder(alone).best)
+    assert max(float((mine[name] - its[name]).abs().max()) for name in its) < 1e-5
+    assert open_trained(run.best).about["data_hash"] == open_prepared(prepared_tiny).data_hash
+    assert main(["export", str(out), "--out", str(tmp_path / "exported")]) == 0, capsys.readouterr().err
+    assert main(["export", str(alone), "--out", str(tmp_path / "exported_alone")]) == 0, capsys.readouterr().err
+    mine, its = (_exported(tmp_path / name) for name in ("exported", "exported_alone"))
+    assert mine.keys() == its.keys()
+    assert max(float((mine[name].float() - its[name].float()).abs().max()) for name in its) < 1e-4
+    evaluated = ["eval", str(out), "--out", str(tmp_path / "eval"), "--set", "train.devices=1", "train.strategy=auto"]
+    assert main(evaluated) == 0, capsys.readouterr().err
+    assert (tmp_path / "eval" / "final" / "predictions.jsonl").is_file()
+
+
+def _exported(folder: Path) -> dict[str, torch.Tensor]:
+    from safetensors.torch import load_file
+
+    found: dict[str, torch.Tensor] = {}
+    for path in sorted(folder.rglob("*.safetensors")):
+        found |= load_file(path)
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
+    """Returns the losses of runs that nobody stopped, on one device."""
+    folder = tmp_path_factory.mktemp("whole")
+    found = {}
+    for name, settings in (("lora", ()), ("full", FULL)):
+        train(folder / name, prepared_tiny, *settings, devices=1)
+        found[name] = losses(folder / name)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("tuning", "before", "after"),
+    [
+        ("lora", (1, "auto"), (1, "auto")),
+        ("lora", (2, "ddp"), (1, "auto")),
+        pytest.param("full", (2, "ddp"), (4, "ddp"), marks=pytest.mark.soak),
+        pytest.param("full", (2, "deepspeed_stage_2"), (4, "deepspeed_stage_2"), marks=pytest.mark.slow),
+        pytest.param("lora", (2, "deepspeed_stage_3"), (4, "deepspeed_stage_3"), marks=pytest.mark.soak),
+        pytest.param("full", (2, "deepspeed_stage_3"), (1, "auto"), marks=pytest.mark.soak),
+        pytest.param("full", (2, "ddp"), (2, "deepspeed_stage_3"), marks=pytest.mark.soak),
+        pytest.param("full", (2, "fsdp"), (4, "fsdp"), marks=pytest.mark.soak),
+        pytest.param("lora", (2, "fsdp"), (1, "auto"), marks=pytest.mark.soak),
+        pytest.param("full", (2, "ddp"), (2, "fsdp"), marks=pytest.mark.soak),
+        pytest.param("full", (2, "deepspeed_stage_3_offload"), (2, "fsdp"), marks=pytest.mark.slow),
+        pytest.param("full", (4, "deepspeed_stage_3"), (2, "deepspeed_stage_1"), marks=pytest.mark.soak),
+    ],
+)
+def test_the_next_losses_are_those_of_the_run_that_nobody_stopped(
+    prepared_tiny: Path, tmp_path: Path, whole: dict[str, list[float]], tuning: str,
+    before: tuple[int, str], after: tuple[int, str],
+) -> None:  # fmt: skip
+    out, settings = tmp_path / "run", FULL if tuning == "full" else ()
+    train(out, prepared_tiny, *settings, devices=before[0], strategy=before[1], stop_at=3)
+    assert state_of(out)["step"] == 3
+    train(out, prepared_tiny, *settings, devices=after[0], strategy=after[1], resume=True)
+    assert losses(out) == pytest.approx(whole[tuning], abs=1e-6)
+    assert state_of(out)["step"] == 6
