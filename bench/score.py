@@ -25,7 +25,7 @@ from medtune.eval.predictions.files import read_predictions
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.statistics.clusters import Floats, Numbers, cluster_codes, num_clusters
-from medtune.eval.statistics.statistic import Recomputed
+from medtune.eval.statistics.column_sums import Recomputed
 
 NUMBER = 400_000
 PER_PATIENT = 43

@@ -25,7 +25,7 @@ from medtune.eval.asking import ask
 from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.plan import prediction_key
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
-from medtune.eval.predictions.shards import stored_predictions
+from medtune.eval.predictions.files import stored_predictions
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, is_closed
 
 AnswerFunction = Callable[[list[PIL.Image.Image], str], str]

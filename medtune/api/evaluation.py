@@ -11,10 +11,8 @@ from medtune.data.types import Interval, MediaRef, Prediction, Question, Score, 
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.predictions.files import format_line, replace_file
-from medtune.eval.predictions.shards import MERGED
-from medtune.eval.results.build import scores_file
-from medtune.eval.results.gain_table import gain_table
+from medtune.eval.predictions.files import MERGED, format_line, replace_file
+from medtune.eval.results.build import gain_table, scores_file
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.parse_replies import is_closed, parse_all, write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_rows

@@ -21,7 +21,6 @@ def readable_question(question: Question, *, longest: int | None = None) -> str:
     r"""Returns the question, with the earlier turns of its conversation in front of it.
 
     Args:
-        question: The question.
         longest: The most characters of the earlier turns; the last ones are kept. None keeps all.
 
     Example:

@@ -19,7 +19,6 @@ class ParsedReply:
     and `later` holds the replies of the others. `passes` is what a score of the question has to count.
 
     Attributes:
-        question: The question.
         prediction: The reply; None if the question was not answered, which counts as wrong.
         parsed: The option or value that was read from the reply; None if none could be read.
         unscored: True if the reply, or another one to the same question, waits for a judge. The question is then
@@ -133,7 +132,6 @@ def passes_text(repeats: int, sd: float | None = None) -> str:
     """Returns "mean of R passes", with the standard deviation between passes if it is given; "" for a single pass.
 
     Args:
-        repeats: The number of times that each question was asked.
         sd: The standard deviation of the passes' values.
 
     Example:

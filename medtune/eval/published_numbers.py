@@ -9,8 +9,6 @@ class Reference:
     """One published number, in the unit of the benchmark's primary metric.
 
     Attributes:
-        model: Name of the model.
-        value: The number.
         facet: The facet of a partial score, e.g. "task"; None for the overall score.
         level: The level of that facet; None for the overall score.
     """
@@ -26,9 +24,6 @@ class Paper:
     """The paper of a benchmark.
 
     Attributes:
-        title: The benchmark's name as its paper writes it.
-        citation: The paper to be cited.
-        url: The address of the benchmark.
         printed: The source of our copy of the paper's numbers; None if we have none.
     """
 

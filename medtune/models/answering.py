@@ -34,7 +34,6 @@ class Asked(NamedTuple):
     """A request with the sequences that the model reads for it.
 
     Attributes:
-        request: The request.
         media: Number of the first media item that it shows, among those that are encoded together; None where it shows
             none.
         layouts: One sequence for each option; where a reply is generated, only the sequence of the prompt.
@@ -334,7 +333,6 @@ def budgeted(asked: Sequence[Asked], *, new_tokens: int, batch_tokens: int) -> I
     of its own.
 
     Args:
-        asked: The requests with their prompts.
         new_tokens: Largest length of a reply, in tokens.
         batch_tokens: Largest number of tokens of a batch.
     """

@@ -21,7 +21,6 @@ class Assemble(Protocol):
 
         Args:
             seed: Seed for the weights of parts that have no pretrained ones.
-            loading: The recipe's settings.
         """
         ...
 
@@ -67,7 +66,6 @@ class ZooEntry:
 
     Attributes:
         title: One line on the model, for `medtune list` and reports.
-        licence: Licence of the weights.
         assemble: Builds the model with its pretrained weights.
         skeleton: Builds the same modules without weights or network, on the meta device.
         hub: The repository with the weights; None where medtune downloads them itself or they are in a local folder.
@@ -137,7 +135,6 @@ def zoo_entry(name: str, weights: str | None = None) -> ZooEntry:
     """Returns the zoo entry of that name.
 
     Args:
-        name: The recipe's model.name.
         weights: The recipe's model.weights, which decides the entry where the name stands for any checkpoint.
     """
     found = any_entry(name)

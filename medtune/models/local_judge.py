@@ -21,10 +21,8 @@ class LocalJudge:
         """Loads the language model.
 
         Args:
-            weights: Hub id or local folder.
             dtype: Number format of the weights in memory.
             max_new_tokens: Largest length of a reply, in tokens.
-            device: The device that the model runs on.
 
         Raises:
             AssetError: There is no such folder, and the hub has no such model or cannot be reached.

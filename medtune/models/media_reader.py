@@ -102,11 +102,7 @@ def lost_readers_named() -> Iterator[None]:
 
 
 class Turns:
-    """Tells the loading processes of one device how far ahead they may load; the largest micro-batch so far decides.
-
-    Args:
-        workers: Number of processes that load.
-    """
+    """Tells the loading processes of one device how far ahead they may load; the largest micro-batch so far decides."""
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
@@ -176,8 +172,6 @@ def read_item(ref: MediaRef, transform: Transform, *, change: Callable[[Media], 
     """Returns one media item, decoded and prepared for the tower.
 
     Args:
-        ref: The files of the media item.
-        transform: The preparation for the tower.
         change: A change of the decoded item, which training makes before the preparation; it must keep the size.
     """
     if isinstance(transform, VolumeInput) and ref.kind == "volume":
@@ -199,7 +193,6 @@ class MediaReader:
     As a context it ends its processes.
 
     Args:
-        transform: The preparation for the tower.
         workers: Number of processes that read ahead; 0 reads each group when it is needed.
 
     Attributes:

@@ -14,7 +14,7 @@ import torch
 
 from medtune.data.prepared.read import Prepared
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.results.doctor_file import DoctorCheck, DoctorFile
+from medtune.eval.results.schema import DoctorCheck, DoctorFile
 from medtune.eval.results.typed_json import read_json, write_document
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.contract import Assembled, Model
@@ -70,9 +70,7 @@ class Candidate:
 
     Attributes:
         recipe: The recipe, with its precision resolved for the device.
-        prepared: The prepared folder that it evaluates on.
         benchmark: The benchmark with the prompts that the folder was prepared with.
-        device: The device of the model.
     """
 
     recipe: Recipe
@@ -181,9 +179,6 @@ def memory_finding(recipe: Recipe, model: Model, rows: Sequence[PartRow], took: 
     """Returns whether the bytes of a step on one device are those that `medtune validate` plans.
 
     Args:
-        recipe: The recipe.
-        model: The model with its adapters.
-        rows: The table of its parts.
         took: The bytes that a step took.
     """
     alone = replace(recipe, train=replace(recipe.train, strategy="auto", devices=1, optimizer="adamw"))
@@ -315,7 +310,6 @@ def proven_on_first_run(experiment: Experiment, *, resumed: bool) -> bool:
     Rank 0 makes the proof while the others wait.
 
     Args:
-        experiment: The run.
         resumed: Whether the run is continued; it is then asked only if its proof failed before.
     """
     done = resumed and not _failed_before(experiment)
@@ -347,7 +341,6 @@ def proof_of(candidate: Candidate, *, say: Callable[[str], None]) -> DoctorFile:
     """Returns the record of a checkpoint that was proven here before, or else of the proof that is made now.
 
     Args:
-        candidate: The recipe with its checkpoint.
         say: Prints what is done and found.
     """
     kept = kept_record(candidate)

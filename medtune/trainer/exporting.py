@@ -40,7 +40,6 @@ class Chosen(NamedTuple):
     """The samples of a proof.
 
     Attributes:
-        samples: The samples.
         origin: Where they come from, in words.
     """
 
@@ -84,7 +83,6 @@ class ExportOptions:
         as_adapter: Whether the adapter alone is written; otherwise the whole model with merged adapters.
         dtype: The number format of merged weights, or of the base model when an adapter is proven; "base" is that of
             the base model's checkpoint.
-        device: The device that the samples are computed on.
         samples: Number of samples of the proof; 0 for no proof.
     """
 
@@ -99,8 +97,6 @@ class Written:
     """What was written.
 
     Attributes:
-        recipe: The recipe of the run.
-        num_adapters: Number of adapted layers.
         dtype: The number format of the weights, in which the folder was read for the proof.
         proof: The proof; None where none was asked for.
         is_plain: Whether plain transformers, or plain peft, reads the folder.
@@ -127,10 +123,8 @@ class _Expected:
     """What the model said before it was written.
 
     Attributes:
-        samples: The samples.
         origin: Where they come from, in words.
         trained: What the trained model says, on the base model's own weights.
-        untrained: What the model said before the training.
         four_bits: What the trained model says with its language model in 4 bits; None where it never was.
     """
 

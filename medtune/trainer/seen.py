@@ -88,7 +88,6 @@ def learnt_from(groups: Iterable[MediaGroup], contents: Mapping[str, str]) -> Le
     """Returns what training on these media groups teaches.
 
     Args:
-        groups: The media groups.
         contents: The digest of what each media file shows, as `Prepared.contents` has it.
     """
     patients: set[str] = set()
@@ -110,8 +109,6 @@ def asked_again(learnt: Learnt, groups: Sequence[MediaGroup], contents: Mapping[
     A question was trained on if its patient was, or what it shows.
 
     Args:
-        learnt: What the model was trained on.
-        groups: The media groups that are asked about.
         contents: The digest of what each media file shows, as `Prepared.contents` has it.
     """
     seen = [g for g in groups if g.patient_id in learnt.patients or not learnt.media.isdisjoint(_shown(g, contents))]
@@ -146,8 +143,6 @@ def data_facts(
     differ where another user has prepared the same data.
 
     Args:
-        evaluated: The folder that is evaluated on.
-        learnt: The folders that are trained on.
         before: The facts that were recorded before; empty if there are none.
     """
     others = [each for each in learnt if each.root.resolve() != evaluated.root.resolve()]

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from medtune.data.types import Interval, Question
-from medtune.eval.comparing.seeds import MIN_SEEDS, SEEDS_METHOD, SeedsGain, seeds_gain
+from medtune.eval.comparing.gain import MIN_SEEDS, SEEDS_METHOD, SeedsGain, seeds_gain
 from medtune.eval.data_label import recorded_label
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.parsed_reply import ParsedReply, num_passes, passes_text, scored_everywhere
-from medtune.eval.predictions.shards import MERGED, stored_predictions
+from medtune.eval.predictions.files import MERGED, stored_predictions
 from medtune.eval.results.schema import ResultsFile
 from medtune.eval.results.typed_json import read_json
 from medtune.eval.scoring.parse_replies import parse_all
@@ -34,7 +34,6 @@ class SeedRun:
 
     Attributes:
         seed: The `train.seed` of the run.
-        folder: The run folder.
         phases: The parsed replies before training, and those after training.
     """
 
@@ -56,7 +55,6 @@ def run_seeds(
         arguments: The arguments of a run, without --out and --seeds; they may hold --resume.
         out: The folder that holds seed_0, seed_1, ...
         first_seed: `train.seed` of the first run; the others count up from it.
-        number: The number of runs.
     """
     if how_started().how != "alone":
         raise ValueError(
@@ -212,7 +210,6 @@ def run_grid(
     Args:
         start: Runs `medtune ARGUMENTS` and returns the exit status.
         arguments: The arguments of each run, without --out and --resume; those of runs that go on among them.
-        out: The folder that holds the runs.
         grid: For each dotted key of the recipe, the values that it takes.
         resume: Whether OUT may hold runs already.
     """

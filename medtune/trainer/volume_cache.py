@@ -41,8 +41,6 @@ class WantedVolumes(NamedTuple):
     """The volumes that the runs of a recipe read through the cache.
 
     Attributes:
-        input: How the model reads a volume.
-        cache: The cache.
         scans: For each scan, the entries that are made of it: one, or one for each organ that is looked at.
     """
 
@@ -123,8 +121,6 @@ class Task(NamedTuple):
     """The entries of one scan that are to be made.
 
     Attributes:
-        folder: The folder of the cache.
-        entry_of: Returns the entry of a volume.
         refs: The scan, once for each entry.
     """
 
@@ -180,8 +176,6 @@ class Filled(NamedTuple):
     """What came of filling a cache.
 
     Attributes:
-        made: The number of entries that were made.
-        there: The number of those that were there before.
         broken: The scans of which there is no entry, and why, in the order of the data.
     """
 
@@ -194,9 +188,6 @@ def fill(recipe: Recipe, wanted: WantedVolumes, *, processes: int, share: Share,
     """Makes the entries of one share of the scans that the cache does not have, one task for each scan.
 
     Args:
-        recipe: The recipe.
-        wanted: What its runs read.
-        processes: The number of processes.
         share: Which share of the scans.
         say: Prints what will be written, before anything is, and how far the work is.
     """

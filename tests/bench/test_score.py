@@ -5,7 +5,7 @@ import pytest
 from bench.score import made_up, measured
 from medtune.benchmarks import find_benchmark, names
 from medtune.eval.predictions.files import read_predictions
-from medtune.eval.statistics.statistic import Recomputed
+from medtune.eval.statistics.column_sums import Recomputed
 
 
 @pytest.mark.parametrize("name", names())

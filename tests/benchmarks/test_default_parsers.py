@@ -24,8 +24,8 @@ from medtune.benchmarks.u2_bench.official.labels import extract_number
 from medtune.benchmarks.u2_bench.tasks_and_sets import OPTIONS_SEEN
 from medtune.data.media.masks import LOCATIONS
 from medtune.data.types import Question
-from medtune.eval.scoring.parsers.answer_marks import without_thinking
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
+from medtune.eval.scoring.parsers.choice_statements import without_thinking
 from medtune.eval.scoring.parsers.number_parsers import read_number
 from tests.eval.golden import recorded
 

@@ -13,16 +13,14 @@ import pytest
 from medtune.data.types import AnswerFormat, Prediction, PredictionKey, Prompt, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.compare import About, Side, compare
-from medtune.eval.comparing.gain import Gain, gain_between
-from medtune.eval.comparing.seeds import seeds_gain
+from medtune.eval.comparing.gain import Gain, gain_between, seeds_gain
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metric import Metric, mean_of_rows, recomputed, sums_of_rows
 from medtune.eval.metrics.bleu4 import metric as bleu4
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.report.headline import headline
 from medtune.eval.report.run_data import read_run
-from medtune.eval.results.build import results_file
-from medtune.eval.results.gain_table import gain_table
+from medtune.eval.results.build import gain_table, results_file
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.score import PhaseScores, score_phase, score_rows
 from medtune.eval.statistics.clusters import Floats

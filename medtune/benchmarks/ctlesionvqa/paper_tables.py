@@ -21,7 +21,6 @@ class Repeated:
     Attributes:
         mean: The mean.
         ci95: Its 95 % confidence interval; None for a single experiment.
-        repeats: The number of experiments.
     """
 
     mean: float

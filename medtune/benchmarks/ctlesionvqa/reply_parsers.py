@@ -6,8 +6,8 @@ from collections.abc import Callable
 from decimal import Decimal
 
 from medtune.data.types import Question
-from medtune.eval.scoring.parsers.answer_marks import after_thoughts, without_thinking
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
+from medtune.eval.scoring.parsers.choice_statements import after_thoughts, without_thinking
 from medtune.eval.scoring.parsers.number_parsers import read_number
 from medtune.eval.scoring.parsers.number_words import first_number_in_words
 

@@ -9,7 +9,7 @@ from medtune.benchmarks.ctlesionvqa import yes_no_table
 from medtune.benchmarks.ctlesionvqa.reply_parsers import normalised, official_letter, official_number, official_yes_no
 from medtune.benchmarks.ctlesionvqa.scoring import v2_code
 from medtune.benchmarks.ctlesionvqa.subtypes import answer_type, subtype
-from medtune.eval.scoring.parsers.answer_marks import without_thinking
+from medtune.eval.scoring.parsers.choice_statements import without_thinking
 
 TOLERANCES = (0.05, 0.1, 0.2, 0.5)
 _PLACES = 4

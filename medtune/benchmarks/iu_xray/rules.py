@@ -12,7 +12,7 @@ A reply and the true report are compared after these steps:
 
 1. Of the reply, only the part that is asked for counts: a headed part that was not asked for is left out. Headings are
    left out of both.
-2. The texts are normalised (`medtune/eval/scoring/normalised_text.py`): no case, punctuation or articles.
+2. The texts are normalised (`medtune/eval/scoring/parse_replies.py`): no case, punctuation or articles.
 3. "XXXX" is left out. It stands for a word that the release has removed, which no model can know from an image.
 
 BLEU is counted over all reports together and ROUGE-L is the mean of the reports, both with the formulas of
@@ -38,8 +38,8 @@ from medtune.data.types import Question
 from medtune.eval.metric import Metric
 from medtune.eval.metrics.bleu4 import corpus_bleu
 from medtune.eval.metrics.rouge_l import mean_rouge_l
-from medtune.eval.scoring.normalised_text import normalised
-from medtune.eval.scoring.parsers.answer_marks import after_thoughts
+from medtune.eval.scoring.parse_replies import normalised
+from medtune.eval.scoring.parsers.choice_statements import after_thoughts
 from medtune.eval.scoring.reply_rules import ReplyRule
 
 R2GEN_COLUMNS = ("BLEU_1", "BLEU_2", "BLEU_3", "BLEU_4", "ROUGE_L")
@@ -152,7 +152,6 @@ def report_scores(truth: str, reply: str) -> dict[str, float]:
 
     Args:
         truth: The text that `reference` returns.
-        reply: The reply as it came.
 
     Example:
         >>> found = report_scores(reference("The heart is large.", "No change"), "The heart is large.")

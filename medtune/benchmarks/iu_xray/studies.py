@@ -30,7 +30,6 @@ class Study:
     """One study: its images and the parts of its report.
 
     Attributes:
-        id: The study's id in the files.
         patient: What its patient is named in the files, e.g. "CXR12".
         images: The image files, in the order of the files.
         findings: What the report describes; "" if it has no such part.
@@ -73,8 +72,6 @@ def study_table(
     """Returns the table of a release.
 
     Args:
-        studies: The studies that could be read.
-        folder: The folder of the raw files.
         release: The name of the release, which is a facet of every question.
         notes: What was left out on purpose.
         rejects: The studies that could not be read.

@@ -25,8 +25,8 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.judge.task import JudgeTask
 from medtune.eval.judge.verdicts import JUDGE_MARK, marked_verdicts
 from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.scoring.parsers.answer_marks import without_thinking
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
+from medtune.eval.scoring.parsers.choice_statements import without_thinking
 
 _WRONG = f"{JUDGE_MARK}wrong"
 _FENCE = re.compile(r"^```\w*\s*|\s*```$")

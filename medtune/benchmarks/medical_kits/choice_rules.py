@@ -148,7 +148,6 @@ def medxpertqa_letters(reply: str, num_options: int) -> list[str]:
 
     Args:
         reply: The reply, which may repeat the request "Therefore, among A through E, the answer is".
-        num_options: The number of options.
 
     Example:
         >>> [medxpertqa_letters(reply, 5) for reply in ("(B)", "A lung is seen, so C", "The answer is D.", "b")]

@@ -40,10 +40,6 @@ def letter(reply: str, options: Mapping[str, str]) -> str:
     Letters in brackets come first, then letters between blanks, then, in a reply of more than five words, the options'
     words. Of several that the reply holds, the last counts.
 
-    Args:
-        reply: The reply as the model gave it.
-        options: The options by their letters.
-
     Example:
         >>> options = {"A": "cyst", "B": "tumour"}
         >>> [letter(reply, options) for reply in ("A.", "The answer is (B).", "A or B", "b", "B) tumour", "tumour")]

@@ -39,8 +39,7 @@ from medtune.eval.asking.choice_prompt import letters_for
 from medtune.eval.asking.official_prompts import OfficialPrompts
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.predictions.tool_files import ToolRow, ToolRows, json_list, read_json_text
-from medtune.eval.predictions.tool_tables import cell_text
+from medtune.eval.predictions.tool_files import ToolRow, ToolRows, cell_text, json_list, read_json_text
 
 _FILE = "llava1.5.yaml"
 _KNOWN = "medtune reads https://github.com/MMMU-Benchmark/MMMU at bb0b95a: take that, or write the prompts yourself."

@@ -36,7 +36,6 @@ class Frame:
 
     Attributes:
         name: A name that is unique in the set.
-        path: The image file.
         patient: An identifier of the patient, or of the unit that stands for a patient (a film or a study); None if
             the release does not state it. The image then counts as a patient of its own.
         size: Width and height of the image in pixels.
@@ -63,7 +62,6 @@ class SetTable(NamedTuple):
     """All images that were read from a set's folder.
 
     Attributes:
-        frames: The images that could be read.
         notes: Sentences for the manifest that say which images were left out on purpose and how many, without file
             names.
         rejects: The images that could not be read, with their places relative to the set's folder. A broken file
@@ -80,8 +78,6 @@ class PublicSet:
     """One public image set and the functions that read it.
 
     Attributes:
-        title: The set's title for people.
-        licence: The licence under which the set was published.
         url: The address from which the set can be downloaded.
         patient_unit: The unit that stands for a patient, in words.
         stands_for_patient: What `Frame.patient` names, as a noun: "patient", or what stands for one, e.g. "film".
@@ -109,7 +105,6 @@ def read_set(name: str, folder: Path, scratch: Path) -> SetTable:
 
     Args:
         name: The set's name, for example "hc18".
-        folder: The folder with the set's release.
         scratch: An existing folder. A new folder with the set's name is made in it for extracted frames.
 
     Returns:
@@ -147,11 +142,9 @@ class Subject:
     """An image about which questions are asked.
 
     Attributes:
-        set_name: The name of the image's set.
         frame: The image. Its split is the set's own, "test" if the set is small or names no patients, and None if
             the patients are still to be split.
         place: The position of the image in its set, for error messages.
-        is_phantom: Whether the image shows a phantom.
         seed: The seed from which the order of options is drawn.
     """
 
@@ -221,8 +214,6 @@ def rebuilt_source(
     the other images.
 
     Args:
-        title: The source's title.
-        url: The benchmark's address.
         sets: Names of the sets from which the benchmark can be rebuilt.
         ask: Returns the questions about an image; none if no question fits the image.
         left_out: Returns the reason why an image gave no question, in words that do not name the image.

@@ -15,7 +15,7 @@ from medtune.data.types import Question
 from medtune.eval.judge.verdicts import JUDGE_MARK
 from medtune.eval.metric import Metric, mean_of_rows
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.scoring.parsers.answer_marks import without_thinking
+from medtune.eval.scoring.parsers.choice_statements import without_thinking
 
 WRONG_CONCLUSION, WRONG_EVIDENCE = "wrong_conclusion", "wrong_visual_evidence"
 SINGLE_ERRORS = (WRONG_CONCLUSION, WRONG_EVIDENCE)
@@ -32,7 +32,6 @@ class ScoredItem:
         is_mcq: Whether it is a multiple-choice question (at most 1 point) or a free response (at most 2 points).
         question_type: The type of question, as the function `question_type` returns it.
         duration: The bin of the clip's length, as the function `duration_bin` returns it.
-        score: The points.
         error_type: The type of error that the judge named; "unknown" if it named none, None for multiple choice.
     """
 

@@ -138,8 +138,6 @@ def medevalkit_rules(set_name: str, count: CountRow, file: str, errs: str) -> di
 
     Args:
         set_name: The kit's set, by its name in `JUDGE_COUNTINGS`.
-        count: How the kit counts a row of the set.
-        file: The kit's file.
         errs: The end of the sentence that says how the rule differs, for this set.
     """
     # The kit and its copies count the same rows alike, and differ in what they make of them.

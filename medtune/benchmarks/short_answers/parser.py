@@ -27,17 +27,16 @@ from dataclasses import replace
 from medtune.benchmarks.short_answers.released_answers import is_chinese, is_closed, is_open
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice
-from medtune.eval.judge.extra_verdicts import extra_judge_task
 from medtune.eval.judge.task import JudgeTask
+from medtune.eval.judge.verdicts import extra_judge_task
 from medtune.eval.metric import Metric
 from medtune.eval.metrics.closed_accuracy import metric as closed_accuracy
 from medtune.eval.metrics.exact_match import metric as exact_match
 from medtune.eval.metrics.open_recall import metric as open_recall
 from medtune.eval.metrics.token_f1 import metric as token_f1
-from medtune.eval.scoring.normalised_text import normalised
+from medtune.eval.scoring.parse_replies import normalised
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
-from medtune.eval.scoring.parsers.free_answer import read_answer
-from medtune.eval.scoring.parsers.yes_no_parser import parse_closed, parse_yes_no
+from medtune.eval.scoring.parsers.yes_no_parser import parse_closed, parse_yes_no, read_answer
 
 _SENTENCE_END = re.compile(r"\n|[.!?;](?=\s|$)|[。；]")
 _TAKEN_BACK = re.compile(r"\W*(?:no|not|actually|wait|sorry|rather|correction|or|but|however|不对|不是|或)\b", re.I)

@@ -18,7 +18,7 @@ from medtune.benchmarks.short_answers.released_answers import is_open
 from medtune.data.types import Question
 from medtune.eval.asking.official_prompts import OfficialPrompts
 from medtune.eval.benchmark import Evidence, Tables
-from medtune.eval.judge.extra_verdicts import verdict_table
+from medtune.eval.judge.verdicts import verdict_table
 from medtune.eval.scoring.reply_rules import ReplyRule
 from medtune.eval.scoring.tables import Cell, Table, beside_published
 
@@ -44,8 +44,6 @@ def printed_tables(benchmark: str, rules: Mapping[str, ReplyRule], *, facet: str
     "same_rule", the name of one of `rules`, our row is scored by that rule, and "our_columns" names the rule's columns.
 
     Args:
-        benchmark: Name of the benchmark.
-        rules: The rules by name.
         facet: The facet that names the release or language of a question. Ours then stands beside the numbers of a
             table if all questions are of the one in the table's field "release".
     """

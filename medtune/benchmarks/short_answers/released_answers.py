@@ -52,8 +52,6 @@ class ReleasedAnswer(NamedTuple):
     Attributes:
         text: The answer; "yes" or "no" in small letters.
         options: The two answers of a yes/no question; empty for a text.
-        task: One of the tasks of this module.
-        kind: The form of the answer.
     """
 
     text: str
@@ -76,10 +74,8 @@ def released_answer(cell: object, *, is_closed: bool | None, place: Place, field
     """Returns the answer of a table's cell.
 
     Args:
-        cell: The cell.
         is_closed: Whether the release calls the question closed; None where it does not say, so that yes and no alone
             are closed.
-        place: The place of the row.
         field: The name of the cell's column.
 
     Example:

@@ -30,8 +30,7 @@ from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.predictions.tool_files import ToolRow, ToolRows
-from medtune.eval.predictions.tool_tables import cell_text, utf8_text
+from medtune.eval.predictions.tool_files import ToolRow, ToolRows, cell_text, utf8_text
 
 _GREY: frozenset[Change] = frozenset({"grey"})
 _STILL: frozenset[Change] = frozenset({"mirror", "grey"})

@@ -29,8 +29,8 @@ from medtune.benchmarks.u2_bench.tasks_and_sets import (
     WEIGHTS,
 )
 from medtune.data.types import Question
-from medtune.eval.judge.extra_verdicts import extra_judge_task
 from medtune.eval.judge.task import JudgeTask
+from medtune.eval.judge.verdicts import extra_judge_task
 from medtune.eval.metric import Metric, OnRows, mean_of_rows
 from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
 from medtune.eval.metrics.bleu4 import metric as bleu4

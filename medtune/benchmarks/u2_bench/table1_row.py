@@ -39,7 +39,6 @@ def row(parsed: Sequence[ParsedReply], *, text_model: BertModel | None = None) -
     The score is None unless every task has questions.
 
     Args:
-        parsed: The parsed replies.
         text_model: The model that computes BERTScore. If it is None, BERTScore is None too, and no model is loaded.
     """
     of = {

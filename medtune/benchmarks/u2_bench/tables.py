@@ -19,7 +19,7 @@ from medtune.benchmarks.u2_bench.parsers import KINDS, VALID, family, reply_type
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, VALUE
 from medtune.data.types import Condition, Question
 from medtune.eval.benchmark import Evidence
-from medtune.eval.judge.extra_verdicts import verdict_table
+from medtune.eval.judge.verdicts import verdict_table
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.published_numbers import Reference
 from medtune.eval.scoring.bertscore import BertModel
@@ -82,7 +82,6 @@ def paired(questions: Sequence[Question], with_: Sequence[str | None], without: 
     """Returns the numbers of questions by outcome.
 
     Args:
-        questions: The questions.
         with_: The answer to each question with the organ in the prompt; None for no answer.
         without: The answer to each question without the organ in the prompt.
     """

@@ -26,7 +26,7 @@ from medtune.benchmarks.vqa.conversation import judge_task
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import MAX_LEVELS, Benchmark, Evidence
-from medtune.eval.judge.extra_verdicts import verdict_table
+from medtune.eval.judge.verdicts import verdict_table
 from medtune.eval.metric import Metric
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.bleu4 import corpus_bleu
@@ -38,12 +38,10 @@ from medtune.eval.metrics.rouge_l import mean_rouge_l
 from medtune.eval.metrics.token_f1 import metric as token_f1
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.bertscore import BertModel, bert_scores
-from medtune.eval.scoring.normalised_text import normalised
-from medtune.eval.scoring.parse_replies import MAX_SHORT_WORDS, is_open, is_short, num_words
+from medtune.eval.scoring.parse_replies import MAX_SHORT_WORDS, is_open, is_short, normalised, num_words
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice_strict
-from medtune.eval.scoring.parsers.free_answer import read_answer
 from medtune.eval.scoring.parsers.number_parsers import read_measure
-from medtune.eval.scoring.parsers.yes_no_parser import is_answer, parse_closed
+from medtune.eval.scoring.parsers.yes_no_parser import is_answer, parse_closed, read_answer
 from medtune.eval.scoring.tables import Cell, Table
 
 

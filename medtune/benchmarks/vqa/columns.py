@@ -41,7 +41,6 @@ class MediaReader:
     Attributes:
         folders: The folders to which paths may be relative, the first that holds the file counts.
         scratch: The folder for files that exist nowhere else: fetched ones, and those inside the table.
-        fetcher: Fetches files from the network.
         needs_files: Whether a row is an error if its file is missing.
     """
 
@@ -269,7 +268,6 @@ def columns_of(names: Sequence[str], said: Mapping[str, str], *, where: str) -> 
     """Returns which of the columns hold what.
 
     Args:
-        names: The names of the table's columns.
         said: What the user says: the column of a role; several are separated by commas, and "" stands for none.
         where: The name of the table, for messages.
     """

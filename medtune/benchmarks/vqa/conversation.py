@@ -10,8 +10,8 @@ from typing import NamedTuple
 from medtune.data.raw.lettered_options import LETTERS, find_option, split_options
 from medtune.data.raw.row_errors import Place
 from medtune.data.types import MEDIA_MARK, AnswerKind, MediaRef, Question, Turn
-from medtune.eval.judge.extra_verdicts import extra_judge_task
 from medtune.eval.judge.task import JudgeTask
+from medtune.eval.judge.verdicts import extra_judge_task
 
 PLACEHOLDER = re.compile(r"[ \t]*<(image|video)>[ \t]*\n?")
 _TAG = re.compile(r"<(image|video)>")
@@ -45,8 +45,6 @@ class AskedTurn(NamedTuple):
 
     Attributes:
         text: The question; where its media do not all stand at the beginning, with a `MEDIA_MARK` for each.
-        answer: The assistant's answer.
-        turns: The earlier questions and answers.
         media: The media items that were shown up to here.
         is_last: Whether the conversation ends with this answer.
     """
@@ -98,7 +96,6 @@ def said_in(value: object, place: Place, field: str, *, roles: Mapping[str, str]
     """Returns the turns in a cell: a list of objects with a role and a text or with two turns, or a JSON text of one.
 
     Args:
-        value: The cell.
         place: The row, for messages.
         field: The column, for messages.
         roles: What the cell's names of roles stand for; others stay as they are.
@@ -182,7 +179,6 @@ class Answer(NamedTuple):
         text: The question, without options that stood in it.
         options: The options in the order of the row; empty for a free answer.
         answer: The answer; one of `options` where there are any.
-        kind: The kind of the answer.
         unit: The unit of a number; None without one.
     """
 
@@ -235,7 +231,6 @@ def answered(
 
     Args:
         place: The row, for messages.
-        text: The question.
         answer: The answer of the row: an option or its letter, yes or no, a number, or words.
         options: The options; empty where the row has none.
         declared: What the row says about its kind of answer, e.g. "OPEN"; "" where it says nothing.

@@ -48,7 +48,6 @@ class ReadSet:
     Attributes:
         rows: Reads the rows; a row that is broken is an error of its own.
         split: The split that the file's name or the data set states; None without one.
-        reader: Turns a row into questions.
     """
 
     rows: Callable[[], Iterator[Row | RowError | LeftOut]]
@@ -254,7 +253,6 @@ def json_rows(path: Path, *, file: str) -> Iterator[Row | RowError]:
     A file of JSON lines is read line by line, a JSON list as a whole.
 
     Args:
-        path: The file.
         file: The name of the file in places, relative to the data set's folder.
     """
     if not path.is_file():

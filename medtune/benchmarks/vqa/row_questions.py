@@ -46,8 +46,6 @@ class RowReader:
     """Reads rows whose columns have the same meaning.
 
     Attributes:
-        columns: Which column holds what.
-        media: Finds the files.
         split_names: What names of splits stand for, where the user says so.
         question: The question that is asked of every row; None takes the row's own.
         classes: The classes among which every row's answer is one; empty where rows have questions of their own.
@@ -65,7 +63,6 @@ class RowReader:
         """Yields the questions of a row.
 
         Args:
-            row: The row.
             split: The split of its file; None where the file states none.
         """
         stated = self._split(row, split)

@@ -98,11 +98,6 @@ def augment_media(media: Media, changes: Collection[Change], *, rng: np.random.G
     """Returns a randomly changed copy of an image, of every frame of a video, or of a volume.
 
     Mirroring happens half of the time. Red rectangles that were drawn stay pure red under "grey".
-
-    Args:
-        media: The media item.
-        changes: The kinds of changes to make.
-        rng: The source of random numbers.
     """
     if isinstance(media, Volume):
         return augment_volume(media, changes, rng=rng)

@@ -35,9 +35,6 @@ _TOLD_IN = (b"eXIf", b"tEXt", b"zTXt", b"iTXt")
 def exif_of_png(path: Path) -> PIL.Image.Exif:
     """Returns the EXIF facts of a PNG file, those behind its pixels included; a cut file says what it still has.
 
-    Args:
-        path: A file that Pillow has opened as a PNG.
-
     Source:
         PNG specification (third edition), 5.3 Chunk layout; Pillow, PngImagePlugin.PngImageFile.getexif.
     """

@@ -39,7 +39,6 @@ def read_mask(path: Path, size: Size) -> Mask:
     """Returns the mask in an image file, (H, W): pixels above 127, or above 0 in a file whose highest value is 1.
 
     Args:
-        path: The mask file.
         size: The size of the image that the mask belongs to.
     """
     grey_HW = decode_image(path).pixels_HWC.max(axis=2)

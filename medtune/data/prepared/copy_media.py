@@ -44,7 +44,6 @@ class CopiedFile:
 
     Attributes:
         digest: The SHA-256 of its content, hex; for an image that of its shape and pixels.
-        file: Its name in the media folder.
         size: The width and height of an image or of a video's frames.
         look: The perceptual hash of an image, 64 bits; None for other media, and for a flat image.
         extent: The frame size, frame times and duration of a video.
@@ -150,8 +149,6 @@ def copy_media(
     """Copies media files into a prepared folder; items with broken files, or with boxes outside of them, are reported.
 
     Args:
-        media: The media items of each media id.
-        folder: The media folder.
         draws: How the files that are not there yet are drawn.
         work: Does the work of units; None does it here, one unit after another.
     """

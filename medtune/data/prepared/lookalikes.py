@@ -76,7 +76,6 @@ class LookalikeGroups(NamedTuple):
 
     Attributes:
         group_of: The name of each image's group, which is the smallest name of its images.
-        num_pairs: The number of pairs of look-alikes.
     """
 
     group_of: Mapping[str, str]
@@ -253,7 +252,6 @@ class Lookalikes:
         num_flat: The number of different images, videos and volumes that are too flat to have a hash.
         num_others: The number of different videos and volumes that were compared.
         num_groups: The number of groups, with those of a single item.
-        num_pairs: The number of pairs of look-alikes.
         largest: The number of items in the largest group.
         num_across: The number of pairs of look-alikes whose items are in two splits.
         num_twins: The number of val and test questions whose item has a look-alike in train.
@@ -318,8 +316,6 @@ def with_train_twins(
     If no question of val or test has one, the questions are returned as they are.
 
     Args:
-        questions: The questions with their splits.
-        media_digest: The digests of the images of every media id.
         group_of: The group of look-alikes of every image that was compared, by digest.
     """
     groups = {

@@ -41,7 +41,6 @@ def check_rejected_share(rejects: Sequence[Reject], *, num_taken: int, max_share
     """Checks that no more than a share of a source's questions is rejected.
 
     Args:
-        rejects: The rejected questions.
         num_taken: The number of questions that were not rejected.
         max_share: The highest share that may be rejected.
         keep: The file that lists the rejects if there are too many.
@@ -75,21 +74,14 @@ class Manifest:
     """The description that a prepared folder carries in manifest.json.
 
     Attributes:
-        format_version: The version of the folder's file formats.
-        medtune_version: The version of medtune that wrote the folder.
-        benchmark: The name of the benchmark.
-        source: The name of the source.
         title: The source's name for people.
         provenance: Whether the questions were released, reconstructed or simulated.
-        licence: The licence of the raw files.
         url: Where the raw files can be found.
         patient_unit: What stands for a patient, in the source's words.
         stands_for_patient: The same as a noun: "patient" if the files say whose images they are, else e.g. "image".
         seed: The seed that decided the splits and the order of options.
         limit: The highest number of patients that was taken; None for all.
         fractions: The shares of train, val and test.
-        counts: The number of questions by split and task.
-        num_patients: The number of patients in each split.
         num_media: The number of media items, each counted once for each set of items that are shown together.
         identical_media: The number of files whose content another file has too; their patients share a split.
         lookalikes: What was found out about images that look alike.

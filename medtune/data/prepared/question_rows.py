@@ -152,7 +152,6 @@ def without_media(table: SourceTable, broken: Mapping[str, Broken]) -> ReducedTa
     """Returns the source's table without the questions about broken media, and a reject for each of them.
 
     Args:
-        table: The table of the source.
         broken: For each media id whose files could not be copied, the item that could not be and why.
     """
     if not broken:
@@ -200,7 +199,6 @@ class Origins:
     """The raw rows that the questions of a prepared folder were.
 
     Attributes:
-        source: The name of the source.
         places: The number of each question in the order of the raw files, by question id.
     """
 

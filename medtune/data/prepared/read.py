@@ -34,7 +34,6 @@ class Prepared:
     """An open prepared folder; its rows become questions only when they are asked for.
 
     Attributes:
-        root: The folder.
         manifest: The folder's description of itself.
         looks: The look of each media item that was compared with the others, by the name of its file.
         contents: The digest of what each media file shows once it is decoded, by the name of the file.

@@ -10,9 +10,6 @@ class Leak(NamedTuple):
     """The patients, or the images, that are in two splits.
 
     Attributes:
-        num_names: Their number.
-        num_test: The number of test questions about one of them.
-        one: A question about the first of them.
         other: Another question about it, in another split.
         name: The patient's hash, or the image's digest.
     """
@@ -32,7 +29,6 @@ def split_leaks(
     A kind that does not occur is left out.
 
     Args:
-        questions: The questions with their splits.
         media_digest: The digests of the pixels of the items of every media id.
         keep: Whether leaks are kept and counted; else they are refused.
     """

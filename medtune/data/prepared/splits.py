@@ -24,10 +24,6 @@ def split_evenly(labels: Sequence[frozenset[str]], sizes: Sequence[int]) -> list
     at least one unit with it. A full split takes no more, so that the sizes are met exactly. Units are taken in the
     given order: shuffle them first.
 
-    Args:
-        labels: The labels that each unit carries.
-        sizes: The number of units in each split.
-
     Source: Sechidis et al., On the Stratification of Multi-Label Data, ECML PKDD 2011, algorithm 1; fixed sizes,
         the minimum of one and the order of ties are our own.
     """

@@ -112,7 +112,6 @@ def with_content_ids(
     """Returns the questions with `<task>-<media id>` as id; the second one of a task on a media item gets "-2".
 
     Args:
-        questions: The questions as the source gave them.
         ids: The content id of each of the source's media ids.
         patients: The hash of each of the source's patient ids.
     """
@@ -136,7 +135,6 @@ class Prompts:
     """Official prompts that are kept in a prepared folder.
 
     Attributes:
-        name: The name that outputs give to this wording.
         templates: The templates by scenario, verbatim.
         notes: Which questions these prompts cannot ask, and why.
     """
@@ -172,10 +170,8 @@ def prepare(
     manifest and listed in rejects.jsonl. If they are too many, they are listed in a file beside `out` instead.
 
     Args:
-        source: How the raw files are read.
         benchmark: The name of the benchmark that the questions belong to.
         root: The folder of raw files, or the file or hub data set for a source that reads one; None for a simulation.
-        out: The folder to write.
         seed: Decides the splits, the order of options and the patients that a limit takes.
         limit: The highest number of patients to take, chosen so that every task's answers stay present; None takes all.
         fractions: The shares of train, val and test. A source for evaluation only is all test, whatever they say.
@@ -269,7 +265,6 @@ class _Media(NamedTuple):
     Attributes:
         ids: The content id of each of the source's media ids.
         files: The copied files of the items of each content id.
-        rows: The rows of media.arrow.
         num_sources: The number of raw files; identical ones became one copied file.
         names: The name of what each file shows, by the file's digest: the same for files that show the same.
     """

@@ -24,7 +24,6 @@ class CsvLayout(NamedTuple):
         encoding: "utf-8-sig", or "utf-16" as Excel's "Unicode text".
         columns: The names of the columns as `pandas` spells them: an empty name is "Unnamed: 0" with its place.
         skipped_lines: The lines before the header: 1 where Excel wrote "sep=;" there.
-        header_lines: The number of lines of the header.
         row_bytes: The size of a row in bytes, judged by the beginning of the file.
     """
 
@@ -130,9 +129,6 @@ def csv_lines(table: Path, columns: Sequence[str], *, file: str, delimiter: str 
     """Returns the lines of a CSV table with a header, which may have more columns than those that are needed.
 
     Args:
-        table: The file to read.
-        columns: The columns that are needed.
-        file: The name that rejected lines state for the file.
         delimiter: The character between cells.
     """
     if not table.is_file():

@@ -24,7 +24,6 @@ def split_named(name: str, meant: Mapping[str, str]) -> Split | None:
 
     Args:
         name: The name, in any case, such as "validation".
-        meant: What the user says that names stand for.
 
     Example:
         >>> split_named("Validation", {}), split_named("mini", {"mini": "test"}), split_named("x", {"x": "none"})
@@ -168,7 +167,6 @@ def unread_note(folder: Path, names: Collection[str], meant: Mapping[str, str]) 
     """Returns a note with the number and the first names of data files that are not read; no note where there are none.
 
     Args:
-        folder: The user's folder.
         names: The files, relative to the folder.
         meant: What the user says that names of files stand for; those that he leaves out are not counted.
     """

@@ -99,7 +99,6 @@ class RowSet:
     Attributes:
         name: The name of the file relative to its folder, or of the split.
         split: The name that the data set gives to the split; None for a file.
-        columns: The names of the columns.
         rows: Reads the rows from the beginning, each time it is called.
         classes: The names of the classes of each column that holds class labels.
     """
@@ -112,12 +111,7 @@ class RowSet:
 
 
 def file_rows(path: Path, *, name: str) -> RowSet:
-    """Returns the rows of a CSV, TSV, Parquet or Arrow file; every cell of a CSV file is text.
-
-    Args:
-        path: The file.
-        name: The name of the file in places of rows.
-    """
+    """Returns the rows of a CSV, TSV, Parquet or Arrow file; every cell of a CSV file is text."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file. Check the path.")
     builder = BUILDERS.get(path.suffix.lower())
@@ -134,7 +128,6 @@ def hub_rows(origin: HubId | Path, *, stream: bool = False) -> list[RowSet]:
     saved data set. Without network a data set is taken from the cache of earlier downloads.
 
     Args:
-        origin: The data set.
         stream: Fetches rows only as they are read, in place of downloading the data set into the cache.
     """
     import datasets

@@ -104,12 +104,8 @@ def choice_question(
     """Makes a multiple-choice question of a raw label: answer and distractors, shuffled by (seed, question_id).
 
     Args:
-        question_id: The id of the question.
-        media_id: The media item that the question is about.
-        text: The question itself.
         answer: The true answer, one of `labels`.
         labels: All answers that the task has; distractors are drawn from them.
-        patient_id: The patient that the question is about.
         facets: The properties by which scores are broken down.
         seed: Decides the distractors and their order.
         num_options: The number of options including the answer; None, or more than there are labels, shows all labels.

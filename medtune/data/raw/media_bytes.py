@@ -151,7 +151,6 @@ class StoredFiles:
     """The media files of a release, which were unpacked or still lie in archives.
 
     Attributes:
-        root: The folder of the release.
         folders: The folders in it that may hold the files, relative to it, in the order in which they are searched.
         scratch: The folder into which a file of an archive is unpacked.
         members: The files in archives by their own names, without folders.
@@ -202,7 +201,6 @@ def stored_files(root: Path, folders: Sequence[str], archives: Sequence[str], sc
     """Returns the files of a release.
 
     Args:
-        root: The folder of the release.
         folders: The folders in it that may hold the files, relative to it, in the order in which they are searched.
         archives: The names of the zip archives in it that may hold the files; those that are missing are left out.
         scratch: The folder into which a file of an archive is unpacked.
@@ -229,7 +227,6 @@ def hub_folder(hub: HubId, files: Sequence[str]) -> Path:
     Where the id is the path of a folder, that folder is a copy of the repository and is returned.
 
     Args:
-        hub: The data set.
         files: The names of the files, or patterns such as "*.csv".
     """
     import huggingface_hub

@@ -25,8 +25,6 @@ class Reject:
             media file turned out to be broken only when it was copied.
         row: The line of the table, or a number from 1 among the file's rows, the folder's files or the questions.
         field: The field that is wrong, as the file spells it; None for the row as a whole.
-        reason: What was wanted and what was found.
-        media: The media file that is missing or broken.
     """
 
     file: str
@@ -105,7 +103,6 @@ def repeat_rejects(rejects: Iterable[Reject], *, made: int, of: int) -> tuple[Re
 
     Args:
         rejects: The images that could not be read.
-        made: The number of questions that were made.
         of: The number of images that they were made of.
 
     Example:

@@ -9,9 +9,9 @@ from medtune.eval.asking.answerer import Answerer, ToldAhead
 from medtune.eval.asking.conditions import CONDITIONS, READINGS
 from medtune.eval.asking.plan import ONCE, Visit, plan_visits, prediction_key, prompt_hash
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.predictions.files import describe_key
-from medtune.eval.predictions.shards import (
+from medtune.eval.predictions.files import (
     PredictionWriter,
+    describe_key,
     merge_shards,
     refuse_unasked,
     shard_path,
@@ -46,8 +46,6 @@ def evaluate(
     Args:
         answerer: The model; a `ToldAhead` one is told in advance what is still to be asked.
         groups: All media groups, the same on every rank.
-        benchmark: The benchmark whose prompts are used.
-        answer_format: How the options are listed and answered.
         out_dir: The folder for the answers, made if it is missing.
         readings: The readings; the first one is primary.
         conditions: The conditions; "other_image" is left out if there is only one patient.

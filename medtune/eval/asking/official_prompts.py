@@ -30,7 +30,6 @@ class ShownAs(NamedTuple):
         volumes: How a CT is shown; None for as a volume.
         videos_as_pictures: Whether the frames of a video are sent as pictures one by one.
         pictures_per_s: The number of frames of each second that are shown; None spreads them over the whole clip.
-        agent: Whether the model is an agent with tools.
     """
 
     volumes: VolumesAs | None = None
@@ -102,10 +101,7 @@ def wording_name(
     """Returns the name of prompts in outputs: whose they are, with the beginning of a SHA-256 over all templates.
 
     Args:
-        templates: The official templates by scenario.
         asked: The number of scenarios that are asked in official prompts; shown only if `ours` is not empty.
-        ours: The scenarios that are asked in our wording.
-        of: Whose prompts they are.
 
     Example:
         >>> wording_name({"DD 23": "What is it?"})

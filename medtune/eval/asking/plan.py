@@ -95,12 +95,7 @@ _OTHER_MEDIA: tuple[Condition, ...] = ("other_image", "blank_image", "shuffled_f
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One call of the answerer.
-
-    Attributes:
-        shown: The media group that is shown.
-        requests: The requests that are made about it.
-    """
+    """One call of the answerer."""
 
     shown: MediaGroup
     requests: tuple[Request, ...]

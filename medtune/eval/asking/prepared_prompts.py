@@ -52,7 +52,6 @@ class UsableTemplates(NamedTuple):
 
     Attributes:
         name: The name of the prompts in outputs, with the scenarios that are asked in our wording.
-        templates: The templates by scenario.
         notes: The reasons why scenarios are asked in our wording.
     """
 
@@ -111,7 +110,6 @@ def with_prepared_prompts(benchmark: Benchmark, prepared: Prepared, *, shown: Sh
     without media, if there is one.
 
     Args:
-        benchmark: The benchmark with our wording.
         prepared: The folder, which may hold official prompts.
         shown: How the model is shown media, and whether it is an agent.
     """

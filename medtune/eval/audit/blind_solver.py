@@ -28,8 +28,6 @@ class BlindAnswer:
     """The answer that the classifier gives to one question.
 
     Attributes:
-        question: The question.
-        answer: The likeliest of its options.
         share: The probability of that option among the question's options, 0 to 1.
     """
 
@@ -45,7 +43,6 @@ def blind_answers(questions: Sequence[Question], *, seed: int = 0) -> list[Blind
     `MAX_QUESTIONS` questions are answered, and none if there are fewer than two patients.
 
     Args:
-        questions: Questions that have options.
         seed: Decides which patients share a fold, and which patients are drawn if there are too many questions.
 
     Source:

@@ -8,7 +8,7 @@ from medtune.data.types import Interval, MediaGroup, Question
 from medtune.eval.audit.blind_solver import MAX_QUESTIONS, blind_answers
 from medtune.eval.audit.habits import CUE_MARGIN, longest_option
 from medtune.eval.audit.probes import Probe
-from medtune.eval.audit.subject import is_choice
+from medtune.eval.audit.row import is_choice
 from medtune.eval.scoring.tables import Table, table_text
 from medtune.eval.statistics import intervals
 
@@ -26,15 +26,11 @@ class Finding:
 
     Attributes:
         name: Name of the finding for programs, e.g. "longest_option".
-        title: Name of the finding for readers.
         metric: Name of the measure: "accuracy" or "questions".
         value: Accuracy, or number of questions concerned.
-        n: Number of questions that were looked at.
         ci95: 95 % interval of the accuracy, with patients as clusters; None if the value is a number of questions.
         chance: Accuracy of guessing; None if the value is a number of questions.
-        items: Ids of the questions concerned.
         flag: The reason to be suspicious; None if there is none.
-        note: Describes how the value was found.
     """
 
     name: str
@@ -60,11 +56,9 @@ def findings_of(
     """Returns all findings of a prepared benchmark.
 
     Args:
-        groups: The media groups by split.
         split: The split whose questions are searched for cues. Duplicates and leaks are searched in all splits.
         looks: The perceptual hash of each image that can be compared, by the name of its file.
         probes: The answers of simple classifiers to the questions of the split that have options.
-        seed: Seed of the folds of the classifier of words.
     """
     questions = [question for group in groups.get(split, ()) for question in group.questions]
     if not questions:

@@ -8,8 +8,17 @@ from itertools import chain
 import numpy as np
 
 from medtune.data.types import Question
-from medtune.eval.audit.row import AuditRow, Collapse, accuracy_row, flagged, flagged_if_level
-from medtune.eval.audit.subject import Answers, Subject, answers_in, rights_in
+from medtune.eval.audit.row import (
+    Answers,
+    AuditRow,
+    Collapse,
+    Subject,
+    accuracy_row,
+    answers_in,
+    flagged,
+    flagged_if_level,
+    rights_in,
+)
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
 from medtune.eval.statistics import intervals
 

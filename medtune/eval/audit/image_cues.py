@@ -15,7 +15,7 @@ from medtune.data.media.images import image_size
 from medtune.data.media.load import preview
 from medtune.data.types import Box, MediaGroup, MediaRef, Question
 from medtune.eval.audit.probes import Features, Probe, drawn, regression_answers
-from medtune.eval.audit.subject import is_choice
+from medtune.eval.audit.row import is_choice
 
 NUM_GREY_BINS = 32
 MAX_IMAGES = 5000
@@ -50,8 +50,6 @@ def cue_probes(
     """Returns the probes "red_box" and "grey_histogram"; one without questions to learn from or to answer is left out.
 
     Args:
-        train: Train questions that have options.
-        train_groups: The train media that the probes learn from.
         questions: The questions to be answered; they have options.
         groups: Their media. A question whose media item is not among them is not asked.
     """

@@ -33,8 +33,6 @@ class Probe:
     """The answers of a simple classifier of images, from which a row of the audit is made.
 
     Attributes:
-        name: Name of the row for programs.
-        title: Name of the row for readers.
         answers: The answer to each question that was asked; None where the classifier has none.
         note: Describes the classifier and the data that it was fitted on.
         asked: Numbers of the questions that were asked, in the order of `answers`; None if all were.
@@ -80,10 +78,7 @@ def regression_answers(
     rotation, so the answers are the same too.
 
     Args:
-        train: Train questions that have options.
-        train_features: The features of the train images by media id.
         questions: The questions to be answered; they have options.
-        features: The features of their images by media id.
 
     Returns:
         One of the shown options for each question; None if no shown option is an answer in the question's set, or its

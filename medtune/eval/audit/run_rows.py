@@ -12,8 +12,7 @@ from statistics import fmean
 from medtune.data.types import Condition, Question
 from medtune.eval.audit.habits import collapse_by_subtype, guessing_rows, most_frequent_answer_row, reading_rows
 from medtune.eval.audit.probes import Features, Probe, nearest_answers, regression_answers
-from medtune.eval.audit.row import Audit, AuditRow, accuracy_row, flagged, flagged_if_level
-from medtune.eval.audit.subject import Subject, rights_in
+from medtune.eval.audit.row import Audit, AuditRow, Subject, accuracy_row, flagged, flagged_if_level, rights_in
 from medtune.eval.parsed_reply import ParsedReply, passes_text
 from medtune.eval.statistics import intervals
 
@@ -93,9 +92,6 @@ def copying_row(
     The row is flagged if its whole interval is nearer to 1 than to guessing.
 
     Args:
-        subject: The answers that are audited.
-        name: Name of the row for programs.
-        title: Name of the row for readers.
         copied: The copied answer to each question; None for questions without one.
         note: Added to the row's note.
 

@@ -18,12 +18,8 @@ class About:
     """Describes a set of answers. Two sets can be compared if all fields but the name and the label are equal.
 
     Attributes:
-        name: Name of the set in tables.
         benchmark: Name and version of the benchmark, e.g. "my_questions 1.0".
         data_hash: SHA-256 of the prepared folder with the questions, in hex digits.
-        split: The split whose questions were asked.
-        parser: Name of the parser that read the answers.
-        label: The label of the data.
     """
 
     name: str
@@ -39,7 +35,6 @@ class Side:
     """One of the two sets of answers that are compared.
 
     Attributes:
-        about: Describes the set.
         rows: All questions of the split that the parser can read; those without a prediction were not answered.
         uncounted: Number of questions by task that the parser cannot read; they are not among the rows.
         other_answers: Number of answers by condition and reading that are not among the rows.
@@ -85,19 +80,12 @@ class Comparison:
     """The comparison of two sets of answers.
 
     Attributes:
-        names: Names of the sides.
-        labels: The label of each side's data.
-        benchmark: Name and version of the benchmark.
-        metric: Name of the benchmark's primary metric.
-        higher_is_better: Whether a higher value of it is better.
         parser: Name of the parser that read the answers of both sides.
         both: Number of questions that both sides answered, with a score on both; only these are compared.
         only_first: Number of questions that only the first side answered; they are left out.
         only_second: Number of questions that only the second side answered; they are left out.
         neither: Number of questions of the split that neither side answered.
         reworded: Number of compared questions whose prompts are known to differ, e.g. by the answer format.
-        overall: The difference on all compared questions.
-        by_task: The difference on the questions of each task.
         unscored: Number of questions that both sides answered, but with an answer that waits for a judge; they are left
             out.
         uncounted: Number of questions that the parser cannot read, by task; they are left out.

@@ -2,11 +2,21 @@
 
 A gain is judged by the test that swaps whole patients (`patient_swaps`). McNemar's test, which takes questions as
 independent, stands beside it. The p values of a facet's levels are adjusted by Holm's method, as one family.
+
+Computes the mean gain of several runs that differ only in their seed, with an interval for the recipe.
+
+The gain varies with the patients that were asked and with the seed of the run. All runs answer the same questions, so
+that its variance has two parts: that of the mean over the runs, by patients, and that of the runs' gains, by seeds. The
+interval is that of a gain with the sum of both. Because a handful of seeds says little about how much seeds vary, its t
+quantile is the mean of those of patients and of seeds, weighted by their variances. Chance in the answers counts in
+both parts, which makes the interval too wide rather than too narrow.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
+
+import numpy as np
 
 from medtune.data.types import Interval
 from medtune.eval.benchmark import Benchmark
@@ -16,8 +26,10 @@ from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
 from medtune.eval.scoring.answer_classes import is_closed, task_name
 from medtune.eval.scoring.score import PhaseScores, correctness, levels
-from medtune.eval.statistics.intervals import statistic_gain_interval
+from medtune.eval.statistics.clusters import Floats, cluster_codes
+from medtune.eval.statistics.intervals import METHOD, SecondPart, gain_limits, statistic_gain_interval
 from medtune.eval.statistics.patient_swaps import holm, mcnemar_exact, patient_p
+from medtune.eval.statistics.spread import Term, spread
 
 MIN_QUESTIONS = 5
 """The smallest number of questions with a true answer for which this answer is compared. The value is our own choice.
@@ -37,16 +49,13 @@ class LevelGain:
         before: Primary metric before, of the questions counted in `n`.
         after: Primary metric after, of the same questions.
         n: Number of questions whose answers have a score in both phases.
-        num_patients: Number of patients that these questions are about.
         ci95: 95 % interval of the value, paired by question, with patients as clusters.
         permutation_p: Two-sided p value of the primary metric's change, from swaps of before and after for whole
             patients.
         mcnemar_p: Two-sided p value of McNemar's exact test of right and wrong answers, which takes questions as
             independent.
-        both_right: Number of questions right before and after.
         only_before: Number of questions right before and wrong after.
         only_after: Number of questions wrong before and right after.
-        both_wrong: Number of questions wrong before and after.
         permutation_p_holm: `permutation_p` of a level after Holm's correction over the levels of its facet; None for
             all questions together.
         unscored: Number of questions left out because an answer, before or after, waits for a judge.
@@ -73,7 +82,6 @@ class Gain:
     """The gain between two phases.
 
     Attributes:
-        overall: The gain on all questions.
         by: The gain by facet and level, without levels that have no question with a score in both phases.
         readability: The part of replies that became readable in the gain; None if every reply could be read.
         answers: The change of the share of right ones by task and true answer: of each class how many were found.
@@ -179,3 +187,74 @@ def _both_correctness(
 ) -> tuple[list[float], list[float]] | None:
     earlier, later = correctness(before), correctness(after)
     return (earlier, later) if earlier is not None and later is not None else None
+
+
+MIN_SEEDS = 2
+SEEDS_METHOD = f"{METHOD}; over seeds and patients by Cochran's t"
+
+
+@dataclass(frozen=True, slots=True)
+class SeedsGain:
+    """The gain of a recipe over several seeds.
+
+    Attributes:
+        value: The mean of the runs' gains.
+        seed_sd: Standard deviation of the runs' gains.
+        ci95: 95 % interval of the mean over seeds and patients (`SEEDS_METHOD`); None if the metric has no limit and
+            there is only one patient or no answer changed.
+    """
+
+    value: float
+    per_seed: tuple[float, ...]
+    seed_sd: float
+    ci95: Interval | None
+    n: int
+    num_patients: int
+
+
+def seeds_gain(runs: Sequence[tuple[Sequence[ParsedReply], Sequence[ParsedReply]]], metric: Metric) -> SeedsGain:
+    """Returns the mean gain of runs that differ only in their seed, with an interval over seeds and patients.
+
+    Args:
+        runs: The scored rows of each run, before and after, about the same questions in the same order.
+
+    Source:
+        Two crossed sources of variance, their sum as a safe estimate: Owen 2007, doi:10.1214/07-AOAS122.
+    """
+    if len(runs) < MIN_SEEDS:
+        raise ValueError(f"the spread over seeds needs at least {MIN_SEEDS} runs, got {len(runs)}")
+    ids = {tuple(row.question.id for row in phase) for run in runs for phase in run}
+    if len(ids) > 1:
+        raise ValueError("the runs scored different questions; all seeds of a recipe have to answer the same ones")
+    patients = [row.question.patient_id for row in runs[0][0]]
+    codes = cluster_codes(patients)
+    measured = [(metric.on(before), metric.on(after)) for before, after in runs]
+    per_seed = [after.value() - before.value() for before, after in measured]
+    share = 1 / len(runs)
+    found = spread([term for before, after in measured for term in (Term(-share, before), Term(share, after))], codes)
+    seed_sd = float(np.std(per_seed, ddof=1))
+    interval = gain_limits(
+        found,
+        codes,
+        _changes(runs),
+        bounds=metric.bounds,
+        second=SecondPart(variance=seed_sd**2 * share, freedom=len(runs) - 1),
+    )
+    return SeedsGain(
+        value=float(np.mean(per_seed)),
+        per_seed=tuple(per_seed),
+        seed_sd=seed_sd,
+        ci95=interval if interval.low < interval.high else None,
+        n=len(patients),
+        num_patients=len(set(patients)),
+    )
+
+
+def _changes(runs: Sequence[tuple[Sequence[ParsedReply], Sequence[ParsedReply]]]) -> Floats | None:
+    found = []
+    for before, after in runs:
+        earlier, later = correctness(before), correctness(after)
+        if earlier is None or later is None:
+            return None
+        found.append(np.subtract(later, earlier))
+    return np.array(found, dtype=np.float64)

@@ -12,8 +12,8 @@ import numpy as np
 from medtune.data.types import Condition, Interval, PredictionKey
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.statistics.clusters import Numbers
+from medtune.eval.statistics.column_sums import Recomputed
 from medtune.eval.statistics.intervals import METHOD, statistic_interval
-from medtune.eval.statistics.statistic import Recomputed
 
 BOUNDS = Interval(-1.0, 1.0)
 _CONDITIONS: tuple[Condition, ...] = get_args(Condition)
@@ -87,9 +87,7 @@ def agreement(
 
     Args:
         human: The person's points by prediction.
-        judge: The judge's points by prediction.
         patients: The patient of each question id; answers about one patient may depend on each other.
-        levels: All possible points.
 
     Source:
         Cohen 1968, doi:10.1037/h0026256, as scikit-learn's `cohen_kappa_score` computes it.

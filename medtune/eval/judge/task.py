@@ -12,7 +12,6 @@ class OfficialWords(NamedTuple):
     """The words in which a benchmark's own evaluation script asks a judge.
 
     Attributes:
-        system: The instructions.
         user: A function of (question, reply) that returns the text that the judge is shown.
         user_words: That text with gaps, which tells it apart from others.
     """
@@ -30,7 +29,6 @@ class JudgeTask:
         covers: Says whether the answers to a question need a judge.
         system: Our own instructions for the judge; a user's file may replace them.
         user: A function of (question, reply) that returns the text that the judge is shown.
-        schema: The JSON schema of a verdict.
         is_usable: Says whether a judge's reply is a whole verdict; other replies are asked for again and never counted.
         applied: A function of (predictions, the judge's replies by key) that returns the predictions in the form that
             the benchmark's parsers read.
@@ -63,7 +61,6 @@ def with_official_words(task: JudgeTask, script: Path, *, is_strict: bool) -> Ju
     """Returns the task in the words of the benchmark's own evaluation script, which is read and never run.
 
     Args:
-        task: The task in our words.
         script: The user's copy of the script, or a folder that holds it.
         is_strict: Whether the script's block on strictness is appended to the instructions.
     """

@@ -2,8 +2,7 @@
 
 from medtune.eval.metric import Metric, mean_of_rows
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.scoring.normalised_text import same_text
-from medtune.eval.scoring.parse_replies import is_open
+from medtune.eval.scoring.parse_replies import is_open, same_text
 
 
 def metric() -> Metric:
@@ -19,7 +18,7 @@ def metric() -> Metric:
 
     Source:
         "EM" of SQuAD (Rajpurkar et al. 2016, https://arxiv.org/abs/1606.05250, section 6.1), with the normalisation of
-        `medtune.eval.scoring.normalised_text`.
+        `medtune.eval.scoring.parse_replies`.
     """
     return Metric(mean_of_rows(_is_same), covers=is_open)
 

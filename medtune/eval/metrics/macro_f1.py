@@ -49,7 +49,6 @@ def label_sums(true: Sequence[int], said: Sequence[int], num_labels: int, starts
     Args:
         true: The true label of each row, 0 to `num_labels` - 1.
         said: The label that was read from the reply of each row.
-        num_labels: The number of labels.
         starts: The first label of each group of labels; the statistic is the mean of the groups' macro F1.
     """
     hits = np.flatnonzero(np.equal(true, said))

@@ -3,8 +3,7 @@
 from collections import Counter
 
 from medtune.eval.metric import Metric, mean_of_rows
-from medtune.eval.scoring.normalised_text import normalised
-from medtune.eval.scoring.parse_replies import is_open
+from medtune.eval.scoring.parse_replies import is_open, normalised
 
 
 def metric() -> Metric:
@@ -22,7 +21,7 @@ def metric() -> Metric:
 
     Source:
         "F1" of SQuAD (Rajpurkar et al. 2016, https://arxiv.org/abs/1606.05250, section 6.1), with the normalisation of
-        `medtune.eval.scoring.normalised_text`.
+        `medtune.eval.scoring.parse_replies`.
     """
     return Metric(mean_of_rows(lambda row: token_f1(row.parsed or "", row.question.answer)), covers=is_open)
 

@@ -23,7 +23,6 @@ class MatrixCell:
     """A cell of a confusion matrix.
 
     Attributes:
-        count: Number of replies.
         shade: Share of the row's replies, from 0 for none to 5 for nearly all, which is shown as a colour too.
         is_right: True if the answer is the true one.
     """
@@ -46,7 +45,6 @@ class Matrix:
     """The confusion matrix of a task in one phase.
 
     Attributes:
-        caption: The caption.
         columns: (short, whole) name of each answer that was read; both are the same if there are few.
         rows: One row for each true answer, in the order of the columns.
     """
@@ -61,7 +59,6 @@ class TaskMatrices:
     """The confusion matrices of a task, one for each phase.
 
     Attributes:
-        title: Name of the task.
         matrices: The matrices in the order of the phases.
     """
 
@@ -81,8 +78,6 @@ class AnswerClasses:
     Attributes:
         table: Sensitivity, specificity and ROC area of each answer.
         brier: The Brier score of each task; it has no rows if there is no likelihood reading.
-        shown: The matrices of the first tasks.
-        folded: The matrices of the other tasks.
     """
 
     table: ReportTable

@@ -45,9 +45,7 @@ class Answered:
     """A question with its image and the answers of the phases.
 
     Attributes:
-        question: The question.
         media: The images, videos or volumes that are shown together; empty for none.
-        answers: Phase -> its answer.
     """
 
     question: Question
@@ -166,9 +164,7 @@ def answer_to(question: Question, said: str | None, waits: bool) -> Answer:
     """Returns the answer that a parser read, with its outcome.
 
     Args:
-        question: The question.
         said: The answer; None if none could be read.
-        waits: Whether the answer waits for a judge.
     """
     if said is None:
         return Answer(said, "unscored" if waits else "unreadable")

@@ -51,13 +51,7 @@ _UNSEEING = ("text_only", "blank_image", "other_image")
 
 @dataclass(frozen=True, slots=True)
 class Blind:
-    """The score of a baseline that does not see the image.
-
-    Attributes:
-        name: Name of the baseline for programs.
-        title: Name of the baseline for readers.
-        value: Its primary metric.
-    """
+    """The score of a baseline that does not see the image."""
 
     name: str
     title: str
@@ -78,8 +72,6 @@ class Strongest:
     """The strongest check that the model does not surely beat.
 
     Attributes:
-        title: Name of the check for readers.
-        value: Its value of the measure.
         is_better: True if it is surely better than the model.
         sentence: What it reaches, and how the model stands to it.
     """

@@ -31,13 +31,11 @@ class Bar:
     """A bar with its interval.
 
     Attributes:
-        kind: Name of the phase.
         y: Distance from the top in pixels.
         x: Left end in percent.
         width: Width in percent.
         low: Lower end of the interval in percent; None without an interval.
         high: Upper end of the interval in percent; None without an interval.
-        title: The value and its interval in words.
     """
 
     kind: str
@@ -55,9 +53,6 @@ class BarRow:
 
     Attributes:
         y: Distance from the top in pixels.
-        label: The label.
-        text: The values of the bars.
-        bars: One bar for each value.
         random: Position of the random baseline in percent; None if there is none.
         random_title: The random baseline in words; "" if there is none.
     """
@@ -75,11 +70,7 @@ class BarChart:
     """A chart of horizontal bars.
 
     Attributes:
-        id: Id in the page.
-        title: The title.
         desc: The chart in words, for readers who cannot see it.
-        rows: The rows from top to bottom.
-        ticks: The marks on the axis.
         height: Height in pixels without the axis.
         kinds: (name, title) of each phase.
         has_random: True if any row has a random baseline.
@@ -100,7 +91,6 @@ class Series:
     """A line of a chart.
 
     Attributes:
-        kind: Name of the style of the line.
         points: The points of the line in percent, as SVG writes them.
         band: The outline of the interval in percent, as SVG writes it; "" for none.
         dots: (x, y, text) of each dot on the line, in percent.
@@ -117,14 +107,10 @@ class LineChart:
     """A chart of lines over training steps.
 
     Attributes:
-        id: Id in the page.
-        title: The title.
         desc: The chart in words, for readers who cannot see it.
-        series: The lines.
         x_ticks: The marks on the horizontal axis, in steps.
         y_ticks: The marks on the vertical axis.
         reference: Horizontal lines, e.g. guessing.
-        points: The values for the table below the chart.
     """
 
     id: str
@@ -143,10 +129,7 @@ class ReliabilityBar:
 
     Attributes:
         x: Left end of the bin.
-        width: Width of the bin.
         top: Distance of the bar's end from the top, which stands for the share of right answers.
-        confidence: Mean confidence of the answers.
-        title: The bin in words.
     """
 
     x: float
@@ -161,11 +144,8 @@ class ReliabilityChart:
     """A chart of the share of right answers over confidence, for one phase.
 
     Attributes:
-        id: Id in the page.
-        title: Title of the phase.
         desc: The chart in words, for readers who cannot see it.
         ece: Expected calibration error as text.
-        bars: The bins that hold answers.
     """
 
     id: str
@@ -180,7 +160,6 @@ class Measure:
     """A value that a bar shows.
 
     Attributes:
-        kind: Name of the phase.
         value: The value; None for no bar.
         ci95: Its 95 % interval; None if there is none.
     """

@@ -59,7 +59,6 @@ class OptionRow:
     """An option of a question, with its probability in each phase and the phases that chose it.
 
     Attributes:
-        text: The option.
         is_true: True if it is the right answer.
         probabilities: (title of the phase, probability), 0 to 1; empty if replies were only generated.
         chosen_by: Titles of the phases whose answer it was.
@@ -76,7 +75,6 @@ class Reply:
     """The answer of a phase as text.
 
     Attributes:
-        phase: Title of the phase.
         said: The answer that the parser read; None if it could read none.
         outcome: "right", "wrong", "unreadable", "graded" or "unscored".
         reply: The generated text; None if there is none.
@@ -94,7 +92,6 @@ class Item:
 
     Attributes:
         number: Its place in the gallery, from 1.
-        question_id: Id of the question.
         task: Its task in words; "" if it has none.
         question: Its text, behind the earlier turns of its conversation.
         truth: The right answer with its unit.
@@ -102,8 +99,6 @@ class Item:
         change: The effect of training on the answer, in words; "" if there is none to tell.
         facets: (name, level) of its other facets.
         options: Its options in order.
-        replies: The answers of the phases.
-        picture: Its image.
     """
 
     number: int
@@ -124,8 +119,6 @@ class Gallery:
     """The questions that the report shows, and counts of all questions of the run.
 
     Attributes:
-        items: The questions that are shown.
-        num_questions: Number of all questions of the run.
         num_patients: Number of patients that they are about; None if the prepared folder is missing.
         counts: (outcome or change in words, number of questions of the run).
         passes: Number of times that each question was asked; the reply of the first pass is shown and counted.

@@ -3,8 +3,16 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from medtune.eval.comparing.falls import Fall, fall_sentences, falls
-from medtune.eval.comparing.verdict import VERDICTS, grounds, question_level, readability_text, verdict
+from medtune.eval.comparing.verdict import (
+    VERDICTS,
+    Fall,
+    fall_sentences,
+    falls,
+    grounds,
+    question_level,
+    readability_text,
+    verdict,
+)
 from medtune.eval.data_label import NOT_RECORDED, PATIENT, several
 from medtune.eval.parsed_reply import passes_text
 from medtune.eval.report.audit import Strongest, strongest_check
@@ -29,7 +37,6 @@ class Headline:
         gain: The gain with its sign as text; None without a gain.
         gain_interval: The 95 % interval of the gain as text; None if there is none.
         sentences: The result in words, most important sentence first.
-        warnings: The flags of the audit.
         banners: (name, meaning) of each reason why the numbers are not the benchmark's own.
     """
 

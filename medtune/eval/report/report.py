@@ -37,9 +37,7 @@ class Facet:
     """The scores by the levels of one facet.
 
     Attributes:
-        title: Name of the facet in words.
         chart: The scores as bars; None if there are more than `MAX_LEVELS` levels.
-        table: The scores as a table.
     """
 
     title: str
@@ -52,12 +50,10 @@ class Reproduction:
     """The facts with which the run can be reproduced.
 
     Attributes:
-        command: The command line as it was typed.
         facts: (name, value) of the recipe, the seed, the benchmark, the data and the training.
         versions: (name, version) of medtune, Python and the packages, and the devices.
         weights: (part of the model, origin of its weights).
         weight_notes: The consequences of these origins for the scores, as sentences.
-        recipe: The resolved recipe as YAML.
     """
 
     command: str
@@ -73,21 +69,14 @@ class Report:
     """All parts of the report of one run.
 
     Attributes:
-        run: The content of the run folder.
-        source: The paper of the benchmark.
-        headline: The first lines.
         gain: The phases, the gain and the baselines.
         facets: The scores by each facet that has several levels.
         answers: The change by true answer; None if there is none.
         classes: The scores of single answers and the confusion matrices; None if no task has answer classes.
         curves: The charts of loss and validation, as far as they were logged.
-        audit: The rows of the audit.
         collapse: The most frequent answer of each subtype; None without an audit.
         metrics: Every metric of every parser under every condition.
         reliability: One reliability chart for each phase that has a calibration.
-        calibration: The bins of these charts.
-        gallery: Questions with their images and answers.
-        papers: The tables in the form of the benchmark's paper.
         reproduction: The facts with which the run can be reproduced.
     """
 

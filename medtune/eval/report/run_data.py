@@ -12,9 +12,8 @@ from pydantic import with_config
 
 from medtune.data.types import Interval
 from medtune.eval.data_label import DataLabel
-from medtune.eval.results.doctor_file import DoctorFile
 from medtune.eval.results.phase_schema import Phase
-from medtune.eval.results.schema import DOCUMENT, AuditFile, Gain, ResultsFile
+from medtune.eval.results.schema import DOCUMENT, AuditFile, DoctorFile, Gain, ResultsFile
 from medtune.eval.results.typed_json import AGAIN, read_json
 
 
@@ -23,8 +22,6 @@ class CurvePoint:
     """A value that was logged after a training step.
 
     Attributes:
-        step: Number of the step.
-        value: The value.
         ci95: Its 95 % interval; None if none was logged.
     """
 
@@ -39,12 +36,10 @@ class Environment:
     """The fields of environment.json that the report shows.
 
     Attributes:
-        command: The words of the command line.
         medtune: Version of medtune; None if it is not recorded.
         git_commit: Commit of the medtune repository; None for an installed wheel.
         python: Version of Python; None if it is not recorded.
         platform: Operating system and processor; None if it is not recorded.
-        devices: Names of the devices.
         packages: Name of a package -> its version; None if it is not installed.
     """
 
@@ -62,12 +57,8 @@ class RunData:
     """The content of a run folder.
 
     Attributes:
-        folder: The run folder.
-        results: The content of results.json.
         written: The day on which results.json was written, in UTC.
-        recipe: The resolved recipe as YAML.
         recipe_tree: The resolved recipe as blocks and fields.
-        environment: The content of environment.json.
         weights: Part of the model -> the origin of its weights.
         audit: The content of audit.json; None if no audit was made.
         doctor: The content of doctor.json; None if the checkpoint was not proven.

@@ -56,7 +56,6 @@ class Several:
 
     Attributes:
         groups: Runs that can be compared, group by group.
-        names: Names of all runs.
     """
 
     groups: tuple[Group, ...]

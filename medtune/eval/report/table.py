@@ -19,7 +19,6 @@ class Cell:
     """A cell of a table.
 
     Attributes:
-        text: The text that is shown.
         sort: The number or text by which the column is sorted; None sorts last.
         tone: The way in which the cell is marked, never by colour alone; "" for no mark.
     """
@@ -39,10 +38,7 @@ class ReportTable:
     """A table of the report.
 
     Attributes:
-        caption: The caption.
-        columns: Names of the columns.
         rows: The rows; the first cell of each is its header.
-        notes: Sentences below the table.
         sortable: True if the reader can sort the table.
     """
 

@@ -15,8 +15,7 @@ from pydantic_core.core_schema import DataclassSchema
 
 from medtune.eval.audit.findings_file import FindingsFile
 from medtune.eval.comparing.compare_file import CompareFile
-from medtune.eval.results.doctor_file import DoctorFile
-from medtune.eval.results.schema import AuditFile, ResultsFile, ScoresFile
+from medtune.eval.results.schema import AuditFile, DoctorFile, ResultsFile, ScoresFile
 
 FILES: Mapping[str, type[object]] = {
     "results.schema.json": ResultsFile,

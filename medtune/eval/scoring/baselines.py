@@ -15,7 +15,7 @@ from functools import cached_property
 from medtune.data.types import Question
 from medtune.eval.metric import Metric
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.statistics.statistic import Statistic
+from medtune.eval.statistics.column_sums import Statistic
 
 BASELINES = ("random", "majority", "constant_letter", "question_prior", "text_only", "other_image")
 
@@ -25,7 +25,6 @@ class TrainAnswers:
     """The most frequent answers in the train split.
 
     Attributes:
-        by_task: The most frequent answer of each task.
         by_prompts: The most frequent answer to each question text with its set of options.
     """
 
@@ -54,9 +53,6 @@ class TrainSplit(Iterable[Question]):
     """The questions of a train split, read anew by each who goes through them; their answers are counted once.
 
     The 712,000 questions of a large split take 8 seconds and 1.8 GB, which each validation of a run would spend.
-
-    Args:
-        read: Yields the questions.
     """
 
     def __init__(self, read: Callable[[], Iterable[Question]]) -> None:
@@ -79,7 +75,6 @@ class Blind:
     """The baselines of some questions, from which those of any part of them are computed.
 
     Attributes:
-        metric: The benchmark's primary metric.
         measured: The metric of each way to answer, by the baseline's name; of several ways the best one counts.
     """
 
@@ -107,7 +102,6 @@ def blind(questions: Sequence[Question], train: TrainAnswers | None, metric: Met
     Args:
         questions: The evaluated questions, at least one.
         train: The answers of the same benchmark's train split; None where there is none.
-        metric: The benchmark's primary metric.
     """
 
     def answered(answer: Callable[[Question], str | None]) -> Statistic:

@@ -20,7 +20,6 @@ class ReplyRule:
     """The rule by which another tool turns replies into numbers.
 
     Attributes:
-        title: Name of the tool and of its rule.
         source: Repository, commit and file of the rule.
         differs: A sentence that says how the rule differs from medtune's scores, or where it errs.
         score: Returns the numbers by column name, for pairs of a question and the text of its reply; the text of an
@@ -45,7 +44,6 @@ def rules_table(
     leave out answers that wait for a judge; the rules know no judge and count them as they are.
 
     Args:
-        rules: The rules by name.
         own: One reply to each question, by the names of medtune's parsers of generated replies.
         metrics: The benchmark's metrics by name, the primary one first.
     """

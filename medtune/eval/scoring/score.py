@@ -17,9 +17,8 @@ from medtune.eval.scoring.parse_replies import LIKELIHOOD, Refusals, count_refus
 from medtune.eval.scoring.reply_rules import rules_table
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.statistics.calibration import Calibration, calibrated, true_place
-from medtune.eval.statistics.column_sums import mean_over_passes, sd_of_passes
+from medtune.eval.statistics.column_sums import Statistic, mean_over_passes, sd_of_passes
 from medtune.eval.statistics.intervals import statistic_interval
-from medtune.eval.statistics.statistic import Statistic
 
 
 def mean_tables(passes: Sequence[Sequence[Table]]) -> list[Table]:
@@ -104,7 +103,6 @@ class LevelScore:
     """The primary metric on some of the questions.
 
     Attributes:
-        score: The primary metric.
         unanswered: Number of missing replies, in all passes; they count as wrong.
         partly_answered: Number of questions that were answered in some passes and not in others.
         baselines: The primary metric of answers that do not see the image, by name; None if a baseline does not apply,
@@ -132,7 +130,6 @@ class PhaseScores:
         refusals: The refusals among the generations; None where there are no generations.
         unscored: Number of questions with an answer that waits for a judge, whatever the primary metric is about.
         uncounted: Number of questions that the primary metric is about and `parser` cannot read, by task.
-        classes: The answer classes of each task with closed questions.
         likelihoods: The likelihood readings under condition "image", one for each question that has options.
         other_answers: Number of answers that `overall` and `by` do not count, by condition and reading; `metrics` has
             their scores.
@@ -168,7 +165,6 @@ def score_phase(
     Args:
         questions: The questions that were to be answered; one without a prediction counts as wrong.
         predictions: The predictions, in any order and from any tool.
-        benchmark: The benchmark whose parsers and metrics are used.
         train: The train split, for the baselines that learn from it; empty where there is none. A `TrainSplit` that is
             scored with repeatedly is counted once.
         parser: Name of the primary parser; by default "likelihood" where the predictions have one under
@@ -307,7 +303,6 @@ def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[
 
     Args:
         rows: The parsed replies, at least one.
-        metric: The metric to compute.
         passes: The metric's statistic of each pass on all these rows, if they are known already.
     """
     parsed = [number for number, row in enumerate(rows) if not row.unscored]

@@ -19,8 +19,6 @@ class ScoredPredictions(NamedTuple):
     """The scores of predictions about a prepared folder.
 
     Attributes:
-        scores: The scores.
-        label: The label of the data.
         benchmark: The benchmark; where the prompts of the predictions are not known, its wording says so.
     """
 
@@ -41,8 +39,6 @@ def score_prepared(
     """Returns the scores of predictions, with the train split's answers as baselines.
 
     Args:
-        prepared: The prepared folder that the questions are from.
-        asked: The questions that were to be answered.
         predictions: The predictions, from any tool.
         benchmark: The folder's benchmark with its prepared prompts, for these questions.
         parser: The parser that reads the replies; None takes the benchmark's first.

@@ -13,11 +13,9 @@ class Table:
     """A table of results.
 
     Attributes:
-        title: The line above the table.
         columns: Names of the columns; in the table of a paper, in the order of the paper.
         rows: The rows, with one cell per column; None if there is no value.
         notes: Sentences below the table, for instance about contradictions in the paper.
-        digits: Number of decimals.
     """
 
     title: str
@@ -97,7 +95,6 @@ def beside_published_columns(table: Table, *, ours: str, labels: int, unlike_pub
 
     Args:
         table: The table; its last two columns are `ours` and "rank".
-        ours: Name of our column.
         labels: Number of columns at the left that name a row.
         unlike_published: Why our column must not stand beside the published ones; "" if it may.
     """

@@ -24,7 +24,6 @@ class ReliabilityBin:
 
     Attributes:
         index: Number of the bin from 0, which has the lowest confidences; empty bins are left out.
-        n: Number of answers.
         confidence: Their mean confidence, 0 to 1.
         accuracy: The share of right ones among them, 0 to 1.
     """
@@ -43,7 +42,6 @@ class Calibration:
         ece: Expected calibration error, 0 to 1.
         brier: Brier score, 0 to 1.
         num_bins: Number of bins with and without answers; each has the width 1 / `num_bins`.
-        bins: The bins that hold answers.
     """
 
     ece: float

@@ -18,7 +18,6 @@ def cluster_codes(clusters: Sequence[str], *columns: Sequence[float] | None) -> 
     """Returns for each question the number of its cluster, counted from 0 in order of appearance.
 
     Args:
-        clusters: Patient of each question.
         columns: Lists of one value per question, which are checked to lie within [0, 1]; None is skipped.
     """
     if not clusters:

@@ -35,9 +35,8 @@ from numpy.typing import ArrayLike
 
 from medtune.data.types import Interval
 from medtune.eval.statistics.clusters import Floats, Numbers, cluster_codes
-from medtune.eval.statistics.column_sums import mean_of
+from medtune.eval.statistics.column_sums import Statistic, mean_of
 from medtune.eval.statistics.spread import Spread, Term, spread
-from medtune.eval.statistics.statistic import Statistic
 
 CONFIDENCE = 0.95
 _BESIDE = 1e-9
@@ -84,7 +83,6 @@ def difference_of_two(first: tuple[float, Interval], second: tuple[float, Interv
     """Returns the interval of second - first that follows from the intervals of the two.
 
     Args:
-        first: The first value and its interval.
         second: The second value and its interval.
         correlation: Correlation of the two values, 0 to 1.
 
@@ -165,12 +163,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class SecondPart:
-    """A second source of variance, such as the seeds of several runs.
-
-    Attributes:
-        variance: What it adds to the variance of the statistic.
-        freedom: Degrees of freedom of this variance.
-    """
+    """A second source of variance, such as the seeds of several runs."""
 
     variance: float
     freedom: float
@@ -181,7 +174,6 @@ def mean_interval(values: Sequence[float], clusters: Sequence[str]) -> Interval:
 
     Args:
         values: One per question, each within [0, 1]: 1 right, 0 wrong.
-        clusters: Patient of each question.
 
     Example:
         >>> low, high = mean_interval([1, 1, 0, 1], ["a", "b", "c", "d"])
@@ -202,7 +194,6 @@ def statistic_interval(
 
     Args:
         statistic: The statistic, with one row per question.
-        clusters: Patient of each question.
         right: Correctness of each answer, 0 to 1, which tells how many patients have wrong and right answers; None if
             answers are not simply right or wrong.
         bounds: Lowest and highest possible value, which may be infinite.
@@ -232,7 +223,6 @@ def gain_interval(before: Sequence[float], after: Sequence[float], clusters: Seq
     Args:
         before: One value per question, each within [0, 1]: 1 right, 0 wrong.
         after: The values of the same questions in the other phase.
-        clusters: Patient of each question.
     """
     return statistic_gain_interval(mean_of(before), mean_of(after), clusters, right=(before, after))
 
@@ -279,8 +269,6 @@ def gain_limits(
     """Returns the 95 % interval of a gain whose spread is known.
 
     Args:
-        found: The spread of the gain.
-        codes: Cluster of each row.
         changes: Correctness after minus before, a line for each run and a column for each row; None if answers are not
             simply right or wrong.
         bounds: Lowest and highest possible value of each phase.
@@ -313,9 +301,7 @@ def _effective(found: Spread, variance_of_one: float, freedom: float, freedom_of
     """Returns the number of independent questions that gives the interval by normal quantiles.
 
     Args:
-        found: The spread of the statistic.
         variance_of_one: Variance of one independent question in the score interval.
-        freedom: Degrees of freedom of the variance.
         freedom_of_patients: Degrees of freedom if all answers about a patient were equal, which is the least that the
             answers can tell.
     """

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medtune.eval.statistics.clusters import Floats, Numbers, cluster_codes, num_clusters
-from medtune.eval.statistics.column_sums import Sums
-from medtune.eval.statistics.statistic import Statistic
+from medtune.eval.statistics.column_sums import Statistic, Sums
 
 MAX_ARRANGEMENTS = 2**16
 _MIN_DRAWS = 1_000

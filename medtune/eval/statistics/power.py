@@ -18,7 +18,6 @@ class Plan:
 
     Attributes:
         baseline: Accuracy before, 0 to 1.
-        gain: The gain in accuracy that is to be detected.
         questions_per_patient: Mean number of questions about one patient, at least 1.
         icc: Intra-patient correlation of the change, 0 to 1.
         discordant: Share of questions that are right in only one of the phases. None means that the two phases are
@@ -56,10 +55,7 @@ class Needed:
     """The number of patients that a plan needs.
 
     Attributes:
-        patients: The number of patients.
-        questions: The expected number of questions about them.
         power: The power with this number of patients, 0 to 1.
-        design_effect: The design effect of the plan.
     """
 
     patients: int
@@ -143,8 +139,6 @@ def plan_from(before: Sequence[float], after: Sequence[float], clusters: Sequenc
     Args:
         before: Correctness of each answer in the first phase, 0 to 1.
         after: Correctness of each answer in the second phase, 0 to 1.
-        clusters: Patient of each question.
-        gain: The gain that is to be detected.
     """
     if not len(before) == len(after) == len(clusters) or not len(clusters):
         raise ValueError(f"wanted two scores and a cluster per question, got {len(before)}, {len(after)}")

@@ -18,7 +18,7 @@ from functools import reduce
 import numpy as np
 
 from medtune.eval.statistics.clusters import Floats, Numbers, merged, num_clusters, some_rows
-from medtune.eval.statistics.statistic import Statistic
+from medtune.eval.statistics.column_sums import Statistic
 
 # Answers about one patient are never taken to balance each other so well that the variance is less than half of that
 # of independent answers: with two or three patients, equal scores are mostly luck.
@@ -39,13 +39,10 @@ class Spread:
     """How much a statistic varies.
 
     Attributes:
-        value: The statistic of all rows.
         rows: What each row, or each of a sample of them, contributes: the value and its influence (pseudo-values).
         row_variance: Variance of the contributions of single rows; 0 if all are equal.
         design_effect: The variance of the statistic divided by that of as many independent rows.
         variance: Variance of the statistic; 0 if there is only one cluster, which tells nothing about it.
-        num_rows: Number of rows.
-        clusters: Number of clusters.
         equal_clusters: Number of clusters of equal size that would tell as much if each gave only equal rows.
         freedom: Degrees of freedom of the variance, from the kurtosis of the clusters' influences.
     """

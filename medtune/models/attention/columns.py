@@ -31,7 +31,6 @@ def sees(query_BCQ: Tensor, key_BCK: Tensor, *, window: int | None) -> Tensor:
 
     Args:
         query_BCQ: The columns of the queries; tokens of a block see one another where there is a column of blocks.
-        key_BCK: The columns of the keys.
         window: The number of places over which a layer's attention slides, the token's own included; None for all.
 
     Source:
@@ -85,8 +84,6 @@ def chunked(
 
     Args:
         q_BHQD: The queries, one for each token.
-        k_BGKD: The keys.
-        v_BGKD: The values.
         columns_B1CK: The columns of the tokens, in the order of their ranks; the same tensor for all layers of a pass.
         scale: The factor of the scores; None takes one over the square root of D.
         dropout: The share of the weights that are dropped.

@@ -150,12 +150,7 @@ def carried(config: Any, columns_BCK: Tensor, *, is_plain: bool, is_whole: bool,
 
 
 def kernel_masks(config: Any, columns_BCK: Tensor) -> Carried:
-    """Returns the masks of flex_attention for whole rows, one for each type of layer.
-
-    Args:
-        config: The configuration of the decoder.
-        columns_BCK: The columns that the decoder reads.
-    """
+    """Returns the masks of flex_attention for whole rows, one for each type of layer."""
     window = getattr(config, "sliding_window", None)
     kinds = set(getattr(config, "layer_types", None) or ())
     if len(kinds) < 2 and columns_BCK.shape[1] <= BLOCK:

@@ -33,8 +33,6 @@ def leaked(reply: str, prompt: str, control: Iterable[str] = ()) -> str | None:
     r"""Returns what of the template stands in a reply, in words; None where nothing does.
 
     Args:
-        reply: The reply as it is written down.
-        prompt: The text of the question.
         control: Further control tokens of the tokenizer, as text.
 
     Example:
@@ -71,11 +69,8 @@ class Asking:
     """How the questions of a proof are asked, on medtune's side.
 
     Attributes:
-        device: The device of the model.
-        precise: The precision in which it answers.
         tolerance: The largest difference between two log-probabilities of a token that is put down to rounding.
         batch_tokens: Largest number of tokens in a forward pass.
-        batch_size: Media groups that are answered together.
         max_new_tokens: Largest number of tokens of a reply.
         moves: How far another media item has to move a log-probability at least.
     """

@@ -46,7 +46,6 @@ class ProcessorReference:
             where the processor does not write videos, its layout and its pixels of them too.
         processor: The processor as the checkpoint's folder has it, read anew.
         frames: How frames are shown; None where the processor does not write videos as the model reads them.
-        precise: The precision in which the model answers.
         writes_answers: Whether the processor writes the whole conversation with the answer, as for any architecture.
             The tokens of an answer are then those that the template marks as generated, or else all behind the prompt
             from which a reply is generated, up to the end of the turn. Otherwise the tokenizer writes the answer behind
@@ -331,11 +330,8 @@ def reference_of(
     """Returns the reference of a model.
 
     Args:
-        assembled: The model.
         family: The family of a model of transformers; None for a model in three parts.
         folder: The folder of the checkpoint, whose processor is read anew; None copies the processor in memory.
-        loading: The recipe's settings.
-        precise: The precision in which the model answers.
     """
     transform = assembled.transform
     if isinstance(assembled.model, VisionLanguageModel):

@@ -41,7 +41,6 @@ class StepBytes:
     """The memory that a training step took.
 
     Attributes:
-        weights: Bytes of all weights.
         learning: Bytes of the gradients and of AdamW's moments.
         peak: Largest number of bytes that were allocated on a GPU during the step; None on a CPU.
         tokens: Number of tokens of the batch.
@@ -62,7 +61,6 @@ class Learnt:
         gradients: Their gradients; None where a parameter got none.
         stepped: The parameters after one step.
         scales: The scale of each adapter by the name of its layer.
-        took: The memory that the step took.
     """
 
     start: Mapping[str, Tensor]
@@ -86,9 +84,6 @@ def learn(assembled: Assembled, questions: Sequence[AskedQuestion], tuning: Tuni
 
     Args:
         assembled: The model with its adapters; the parameters of the tuning require gradients.
-        questions: The questions of the batch.
-        tuning: How the parts learn.
-        asking: Device and precision.
     """
     model = assembled.model
     model.eval()
@@ -146,8 +141,6 @@ def learning_checks(
     Args:
         assembled: The model, whose adapters have been taken out and whose weights are those before the step.
         reference: Plain transformers over the same modules.
-        questions: The questions of the batch.
-        tuning: How the parts learn.
         mine: The step that medtune made.
         tolerance: The largest relative difference of a gradient.
         num_targets: The number of tokens of the answers, as plain transformers counts them.

@@ -31,8 +31,6 @@ class Saving:
     """The trained model that is saved and merged.
 
     Attributes:
-        name: Name of the zoo entry.
-        tuning: How the parts learn.
         seed: Seed for the values that are overwritten when the checkpoint is read.
         tolerance: The largest difference between two log-probabilities of a token that is put down to rounding.
         scratch: A folder in which the checkpoint and the export are written for a while.
@@ -64,7 +62,6 @@ def saving_checks(
     Args:
         assembled: The model without adapters, with the weights that it had before training.
         reference: Plain transformers over the same modules.
-        questions: The questions whose answers are compared.
         saving: What is saved, and where.
         trained: The weights that were trained, by name.
         before: What plain transformers said about the questions with the trained weights in memory.
@@ -147,7 +144,6 @@ def proof(
         assembled: The model, on its device.
         reference: Plain transformers, from `reference_of`.
         questions: The questions, about ten.
-        asking: How medtune asks them.
     """
     assembled.model.eval()
     return (
@@ -175,10 +171,7 @@ def training_proof(
     Args:
         assembled: The model with its adapters, its parameters set to learn as the tuning says, on its device.
         reference: Plain transformers over the same modules.
-        questions: A few questions for the batch.
-        asking: Device and precision.
         saving: The tuning, and where files may be written.
-        precision: The precision in which the model computes.
         gradient_tolerance: The largest relative difference of a gradient that is put down to rounding.
         planned: Compares the memory that the step took with the plan.
     """

@@ -21,13 +21,7 @@ from medtune.models.transformers_vlm.media import ProcessorTransform
 
 @dataclass(frozen=True, slots=True)
 class AskedQuestion:
-    """One question of a proof.
-
-    Attributes:
-        question: The question.
-        media: The media items that it shows.
-        prompt: The words in which a benchmark asks it.
-    """
+    """One question of a proof."""
 
     question: Question
     media: tuple[MediaRef, ...]
@@ -193,7 +187,6 @@ def computing_type(model: nn.Module, narrowed_to: torch.dtype | None) -> torch.d
     """Returns the number format that decides how exact a model's answers are.
 
     Args:
-        model: The model.
         narrowed_to: The number format of autocast; None where the model runs without it.
     """
     held = {p.dtype for p in model.parameters() if p.dtype in TOLERANCE} | ({narrowed_to} if narrowed_to else set())

@@ -21,13 +21,7 @@ from medtune.models.weights.export import is_exported
 
 
 class Held(NamedTuple):
-    """A tensor of a file.
-
-    Attributes:
-        name: Name under which the model holds it.
-        tensor: Its values.
-        source: Its name in the file.
-    """
+    """A tensor of a file."""
 
     name: str
     tensor: Tensor
@@ -48,7 +42,6 @@ def weights_check(
     Args:
         model: The model, without adapters.
         folder: The folder with the files; None where the weights come from no folder.
-        read_as: The number format in which the files are read.
         published: Reads a release whose names transformers does not know; None for checkpoints of transformers.
     """
     return checked("weights", lambda: _compared(model, folder, read_as, published))
@@ -176,7 +169,6 @@ def format_check(model: Model, *, precision: Precision) -> Check:
 
     Args:
         model: The model, with its adapters and with the parameters that learn set to learn.
-        precision: The precision in which the model computes.
     """
     return checked("number format", lambda: _formats(model, frozen_type(precision)))
 

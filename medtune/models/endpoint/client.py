@@ -64,7 +64,6 @@ class ChatClient:
     """A client of one server, which several threads may use at once. Leaving its context closes the connections.
 
     Attributes:
-        budget: The account of the costs.
         from_cache: Number of replies that were read from the cache and cost nothing.
         sent: Number of requests that were sent, repetitions included.
     """
@@ -129,7 +128,6 @@ class ChatClient:
         """Returns the reply to a request, from the cache where the same request was answered before.
 
         Args:
-            body: The body of the request.
             estimate: The estimated tokens of the request, which are held against the cap.
             what: A name of the request for messages, e.g. with the question's id.
             repeat: Number of the repetition; the same body with another number is answered anew.

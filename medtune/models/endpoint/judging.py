@@ -19,8 +19,6 @@ class EndpointJudge:
     """A judge that asks a language model on a server for verdicts.
 
     Attributes:
-        endpoint: The settings of the server.
-        client: The client that sends the requests.
         max_new_tokens: Largest length of a reply, in tokens.
         strict: Whether the server is asked to follow the JSON schema of a verdict.
         say: Prints a line for the user.
@@ -44,7 +42,6 @@ class EndpointJudge:
         The reply is None where no try gave a usable one.
 
         Args:
-            asked: The requests.
             is_usable: Whether a reply holds a verdict; a reply without one is asked for again.
 
         Raises:

@@ -40,12 +40,7 @@ MESSAGE_TOKENS = 50
 
 
 class Tokens(NamedTuple):
-    """Numbers of tokens.
-
-    Attributes:
-        input: Tokens that the model reads.
-        output: Tokens that the model writes.
-    """
+    """Numbers of tokens."""
 
     input: int
     output: int
@@ -67,7 +62,6 @@ def request_body(
         endpoint: The settings; the model, the sampling and the image detail are taken from them.
         prompt: The texts of the system turn and the last user turn.
         media: The pictures of each media item as data URLs, in the order in which they are shown.
-        turns: The turns before the last one.
         max_new_tokens: Largest length of the reply, in tokens.
     """
     user = prompt.user
@@ -105,7 +99,6 @@ def judge_body(
 
     Args:
         endpoint: The settings; the model and the sampling are taken from them.
-        system: The instructions for the judge.
         user: The question with the answer that is to be judged.
         schema: JSON schema that the server is asked to follow in its reply; None leaves the form of the reply open.
         max_new_tokens: Largest length of the reply, in tokens.
@@ -136,7 +129,6 @@ def estimated_tokens(text: str, sizes: Sequence[Size], *, max_new_tokens: int) -
     The reply is counted with its full length limit.
 
     Args:
-        text: All text of the request.
         sizes: The size of each picture that is sent, in pixels.
         max_new_tokens: Largest length of the reply, in tokens.
 
@@ -154,7 +146,6 @@ def cost_text(endpoint: Endpoint, tokens: Tokens, *, number: int, ratio: float =
     Args:
         endpoint: The settings; the model, the prices and the cap are taken from them.
         tokens: The estimated tokens of all requests.
-        number: Number of requests.
         ratio: Factor by which earlier replies charged more input tokens than estimated; the estimate is raised by it.
         spent_usd: US dollars that were spent before in the same run folder.
     """

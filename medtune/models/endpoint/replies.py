@@ -170,9 +170,7 @@ def request_hash(base_url: str, body: Body, *, repeat: int) -> str:
     """Returns the SHA-256 of a request in hex digits.
 
     Args:
-        base_url: Address of the server.
         body: The body, which holds the model, the sampling, the text and the bytes of the images.
-        repeat: Number of the repetition.
     """
     asked = json.dumps([base_url.rstrip("/"), body, repeat], sort_keys=True)
     return hashlib.sha256(asked.encode("ascii")).hexdigest()

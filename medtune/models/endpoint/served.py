@@ -57,7 +57,6 @@ def option_bodies(asked: Body, options: Sequence[str]) -> list[Body]:
 
     Args:
         asked: The body of the request for a reply of one token.
-        options: The texts of the options.
     """
     asked = {**asked, "prompt_logprobs": 0}
 
@@ -264,7 +263,6 @@ class Served:
     """A model on a server.
 
     Attributes:
-        endpoint: The settings.
         ledger: File with a line for each reply that was charged.
         where: The recipe's block with the settings, for messages.
     """

@@ -23,7 +23,6 @@ class Endpoint:
 
     Attributes:
         base_url: Address of the server, version included, e.g. http://localhost:8000/v1.
-        model: Name of the model on the server.
         key_env: Name of the environment variable that holds the key; None sends no key. The key is never written.
         concurrency: Number of requests that are under way at the same time, at least 1.
         timeout_s: Seconds without a sign of the server after which a request is given up and sent again.
@@ -100,7 +99,6 @@ def check_endpoint(endpoint: Endpoint, *, where: str) -> None:
     """Refuses settings with which no request could be sent. The messages repeat no value that could be a key.
 
     Args:
-        endpoint: The settings.
         where: Their place in the recipe, e.g. "model.endpoint".
     """
     _check_url(endpoint.base_url, where)

@@ -35,9 +35,7 @@ def nano_entry(
     """Returns the entry of a tiny twin with random weights that reads a media item as `NUM_TOKENS` tokens.
 
     Args:
-        title: One line on the model.
         vision: Returns the model's tower, given that of a single image.
-        projector: Returns the projector.
         transform: Turns a media item into the tower's input.
     """
 

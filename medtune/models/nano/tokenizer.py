@@ -15,7 +15,6 @@ def byte_tokenizer(
         special: The control tokens.
         bos: The token that opens a sequence; None for none.
         eos: The token that ends a sequence.
-        pad: The padding token.
         **more: Further named tokens, e.g. the image token.
     """
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())

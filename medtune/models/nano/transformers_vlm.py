@@ -36,7 +36,6 @@ class Nano(NamedTuple):
 
     Attributes:
         config: The configuration of the twin's model.
-        processor: The processor.
     """
 
     config: PreTrainedConfig
@@ -47,8 +46,6 @@ def nano_entry(title: str, family: str, build: Callable[[], Nano]) -> ZooEntry:
     """Returns the zoo entry of a tiny twin.
 
     Args:
-        title: One line on the model.
-        family: Name of the family.
         build: Returns the twin's configuration and processor.
     """
 
@@ -101,7 +98,6 @@ def shrunk(
 
     Args:
         config: The class of the model's configuration.
-        tokenizer: The twin's tokenizer.
         text: Settings of the language model, beside the small sizes or in their place.
         vision: Settings of the tower, likewise. Of the small sizes it gets those that its class has.
         tokens: The control token of each field of the configuration that holds the id of one.

@@ -49,8 +49,6 @@ def nano_entry(title: str, parts: VolumeParts, variants: Mapping[str, VolumePart
     """Returns the zoo entry of a tiny twin with random weights.
 
     Args:
-        title: One line on the model.
-        parts: The parts of the model.
         variants: The parts by the name of the preparation, `parts` first; None where the model has only one.
     """
 

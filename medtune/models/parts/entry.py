@@ -62,8 +62,6 @@ class OwnParts:
     """The parts of a model where the recipe names none.
 
     Attributes:
-        vision: Name of the tower.
-        projector: Name of the projector.
         language: Returns the language model, which reads ChatML; random weights are drawn from torch's generator.
         architecture: Returns the configuration of that language model, for building it without weights.
         crops_organs: Whether the model sees only a crop around the organ that a question is about.
@@ -92,7 +90,6 @@ def parts_entry(name: str, title: str, own: OwnParts, *, twin: bool = False) -> 
 
     Args:
         name: Name of the model, for messages.
-        title: One line on the model.
         own: The parts where the recipe names none.
         twin: Whether its language model is tiny and random, for tests.
     """

@@ -23,7 +23,6 @@ class PictureInput:
         picture: Turns one picture into the pixels (3, H, W) that the tower reads.
         num_pictures: Number of pictures. A clip or volume with more gives so many, spread evenly with the first and the
             last; one with fewer repeats some of its own. An image is shown as a clip that stands still.
-        takes_videos: Whether clips are taken.
         volumes: Turns a volume into pictures; None refuses volumes.
     """
 

@@ -24,8 +24,6 @@ class LanguageModel(NamedTuple):
     """A causal language model with its tokenizer.
 
     Attributes:
-        model: The model with its weights.
-        tokenizer: Its tokenizer.
         provenance: The origin of the weights, in words.
     """
 

@@ -20,10 +20,7 @@ class CoCaConfig:
     """The sizes of the projector; the defaults are CT-CHAT's.
 
     Attributes:
-        width: Width of the features.
-        heads: Number of attention heads.
         queries: Number of learned queries, which is the number of tokens.
-        mlp_layers: Number of linear layers of the MLP.
     """
 
     width: int = 512

@@ -24,10 +24,6 @@ class PerceiverConfig:
     """The sizes of the projector; the defaults are RadFM's.
 
     Attributes:
-        width: Width of the features.
-        depth: Number of layers of the resampler.
-        heads: Number of attention heads.
-        head_width: Width of a head.
         latents: Number of learned latents, which is the number of tokens without tags.
         tags: Whether each scan's tokens stand between two learned tags, RadFM's `<image>` and `</image>`.
     """

@@ -105,7 +105,6 @@ class Wanted(NamedTuple):
         leaf: The place in the row of the last token of its prompt.
         max_new_tokens: Its largest length in tokens, at least 1.
         stop_ids: The tokens that end it.
-        seed: Seed of its draws.
         temperature: Temperature at which it is drawn; 0 is the greedy choice, which needs no seed.
     """
 
@@ -145,7 +144,6 @@ def grown(
     Args:
         rows: One row, with the trees of all prompts.
         wanted: The replies; those to one prompt share its leaf.
-        read: Reads the row and its continuation.
         output_layer: Turns hidden states into logits.
     """
     if len(rows.ids_BL) != 1:
@@ -225,7 +223,6 @@ class ReplyRow(NamedTuple):
     """A row of prompts.
 
     Attributes:
-        trees: The trees of the row.
         numbers: The numbers of its prompts among all that were given.
         leaves: The place in the row at which each of them ends.
     """
@@ -242,7 +239,6 @@ def reply_rows(prompts: Sequence[Prompted], *, new_tokens: int, batch_tokens: in
     of the replies.
 
     Args:
-        prompts: The prompts.
         new_tokens: Largest length of a reply, in tokens.
         batch_tokens: Largest number of tokens of a row; a tree may have more by what its prompts share
             (`grow_within`), and then has the row for itself.

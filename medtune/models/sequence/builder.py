@@ -23,7 +23,6 @@ class Span(NamedTuple):
     """A half-open range of places in a sequence.
 
     Attributes:
-        start: First place.
         stop: Place behind the last.
         item: Number of the media item, among those that are shown together, whose visual tokens stand here.
     """
@@ -40,7 +39,6 @@ class Sequence:
     Attributes:
         ids: Token ids; the media spans hold a placeholder that is never embedded.
         labels: For each token of the answer its own id, which is learnt; `IGNORED` for all other tokens.
-        positions: Position id of each token.
         media_spans: The places of the visual tokens, one span for each run of them; an item may have several.
     """
 
@@ -124,7 +122,6 @@ class Laid(NamedTuple):
 
     Attributes:
         ids: Token ids; visual tokens have their placeholder.
-        positions: Position of each token.
         spans: The places of the runs of visual tokens.
         next_position: Position of the token behind the context.
     """
@@ -212,9 +209,6 @@ def user_turns(prompt: str, turns: Many[Turn], *, num_items: int, between: str =
     item is shown, marks are left out, with the white space behind them.
 
     Args:
-        prompt: The text of the last user's turn.
-        turns: The earlier turns.
-        num_items: The number of media items that are shown.
         between: The text that is written behind each item where there are no marks.
 
     Example:

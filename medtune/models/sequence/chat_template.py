@@ -177,7 +177,6 @@ def _told(tokenizer: PreTrainedTokenizerFast, asked: str) -> _Told | None:
     """Returns the ids around the answer of an earlier turn; None where the template does not keep such turns apart.
 
     Args:
-        tokenizer: The tokenizer with the template.
         asked: A single question, as the template writes it.
     """
     names = [f"\ue000{number}\ue000" for number in range(5)]

@@ -19,7 +19,6 @@ def ended_by(
     Args:
         family: The family, whose own token is the one that is learnt and stays the first.
         generation: The checkpoint's generation configuration; None where it has none.
-        tokenizer: The checkpoint's tokenizer.
     """
     stop_ids = tuple(dict.fromkeys((*family.stop_ids, *end_ids(generation, tokenizer))))
     return family if stop_ids == family.stop_ids else EndedBy(family, stop_ids)
@@ -65,7 +64,6 @@ class EndedBy:
     """A sequence family that lays out as another family does, and whose replies several tokens end.
 
     Attributes:
-        family: The other family.
         stop_ids: The tokens that end a reply, the one that is learnt first; None for the other family's.
     """
 

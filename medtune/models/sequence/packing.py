@@ -23,7 +23,6 @@ class Shown(NamedTuple):
     """A tree with the media items that it shows.
 
     Attributes:
-        tree: The tree.
         media: Number of the first media item that its media spans show, behind which the others follow in the batch;
             None where it shows none.
     """

@@ -68,7 +68,6 @@ class Writing:
     """The way in which a family writes images and videos.
 
     Attributes:
-        image: The way in which images are written.
         video: The way in which videos are written; None where a family takes no videos.
         axes: Number of axes of a position: 1, or 3 for M-RoPE.
         alone: Whether the processor writes an item otherwise where others are shown with it, so that several are

@@ -42,7 +42,6 @@ class RadFM(TextFamily):
         a scan inside the answer are not learnt.
 
         Args:
-            question: The text of the question.
             answer: The text of the answer; None where it is to be generated.
             positions: Position of each scan in the question, from 0 to the number of its characters; see `cut`.
             answer_positions: Position of each scan in the answer, likewise.

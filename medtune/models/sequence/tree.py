@@ -25,8 +25,6 @@ class Target(NamedTuple):
 
     Attributes:
         node: Node at which the token is predicted, i.e. the node before it; `ROOT` where there is none.
-        id: Id of the token.
-        sequence: Number of the sequence to which the token belongs.
     """
 
     node: int
@@ -40,7 +38,6 @@ class Tree:
 
     Attributes:
         ids: Token id of each node; nodes are numbered depth first, so that parents come before their children.
-        positions: Position id of each node.
         parents: Parent of each node, `ROOT` for nodes without one.
         ends: For each node the number behind its last descendant's, or behind its own if it has none.
         targets: The learnt tokens of all sequences. The last token of a sequence has no node if it is learnt, because
@@ -80,7 +77,6 @@ def grow_within(sequences: Many[Sequence], numbers: Many[int], *, max_tokens: in
     as its sequences share.
 
     Args:
-        sequences: The sequences.
         numbers: The number of each sequence, by which the targets refer to it.
         max_tokens: Largest number of nodes of a tree that shares no more than half of them.
         room: Number of tokens that each sequence takes beside its nodes, for instance those of its reply.

@@ -54,8 +54,6 @@ def llava_video(
     (`add_time_instruction`).
 
     Args:
-        processor: The processor.
-        config: The model's configuration.
         max_tokens: Number of tokens that the language model can read.
         time_sentence: That sentence, with {seconds}, {frames} and {times} in place of the facts.
     """
@@ -138,10 +136,8 @@ def _frames(shape: Frames, count: int, written: Callable[[int], str], between: s
     """Returns the text of a video whose frames are written as images, one after another.
 
     Args:
-        shape: The frames.
         count: Number of visual tokens of a frame.
         written: Returns the text of a frame, given its number from 0 on.
-        between: Text between two frames.
     """
     number = len(shape.times_s)
     return Written(between.join(map(written, range(number))), (_row(count),) * number)

@@ -106,7 +106,6 @@ def read_weight(parameter: nn.Parameter, name: str, dtype: torch.dtype | None) -
     """Reads a parameter that is not divided yet, in the type in which it is stored, in place.
 
     Args:
-        parameter: The parameter.
         name: Its name, for the message.
         dtype: Its type; None keeps it, as for whole numbers.
     """
@@ -215,7 +214,6 @@ class FsdpPart:
     Args:
         group: FSDP2's group of parameters.
         number: The number of this part among those of the model.
-        turns: The agreement of the ranks.
     """
 
     def __init__(self, group: Any, number: int, turns: Turns) -> None:
@@ -303,7 +301,6 @@ def lock_step(
     all do. Where the model is whole on each rank, nothing happens, and None is given.
 
     Args:
-        model: The model.
         timeout: How long a rank waits for another one, which may be reading media; None takes that of the process
             group that was joined.
         stopping: Returns whether this rank was asked to stop; all ranks then stop together.

@@ -20,10 +20,6 @@ def loaded_type(folder: Path, wanted: str) -> torch.dtype:
     """Returns the type in which `from_pretrained` is to load a checkpoint.
 
     It is the wanted type, or that of most numbers in the files where weights stay unread.
-
-    Args:
-        folder: The folder of the checkpoint.
-        wanted: The recipe's model.dtype.
     """
     files = sorted(folder.glob("*.safetensors"))
     if not weights_stay_unread() or not files:
@@ -44,8 +40,6 @@ def as_if_loaded(model: PreTrainedModel, wanted: torch.dtype, kind: Any) -> None
     model's type (the scale of Gemma's embeddings), so they are taken from a model that is built in the wanted type.
 
     Args:
-        model: The model.
-        wanted: The type.
         kind: The class of transformers' automatic classes that builds the model from its configuration.
     """
     for parameter in model.parameters():

@@ -27,7 +27,6 @@ class Tower:
     Attributes:
         build: Returns the tower with random weights, a module that maps its input to features (B, *grid, width). The
             input is a batch of volumes (B, 1, *size), or of pictures (B, pictures, 3, height, width).
-        width: Width of the features.
         grid: Number of features along each axis; the first axis counts pictures where the input is pictures.
         load: Returns the tower with pretrained weights, and their origin in words; None where there are none.
     """

@@ -54,13 +54,9 @@ class CTViTConfig:
 
     Attributes:
         patch: Depth, height and width of a patch, in voxels.
-        width: Width of the features.
         spatial_depth: Number of layers with attention within a slab.
         temporal_depth: Number of layers with attention over depth.
-        heads: Number of attention heads.
-        head_width: Width of a head.
         mlp_width: Hidden width of the gated feed-forward network; in the release two thirds of 4 * width.
-        codes: Number of codes in the codebook.
     """
 
     patch: tuple[int, int, int] = (10, 20, 20)

@@ -80,8 +80,6 @@ def load_by_name(tower: GridTower, tensors: dict[str, Tensor], *, left_out: tupl
     """Fills the backbone from tensors that have the same names.
 
     Args:
-        tower: The tower that is filled.
-        tensors: The tensors by name.
         left_out: Beginnings of names that are not loaded.
         where: The file, for messages.
     """
@@ -100,7 +98,6 @@ def load_by_order(backbone: nn.Module, tensors: dict[str, Tensor], *, where: str
     Further tensors behind the network's (a classification head) are left out.
 
     Args:
-        backbone: The network that is filled.
         tensors: The tensors, in the order of the file.
         where: The file, for messages.
     """

@@ -21,10 +21,7 @@ class M3DViTConfig:
     Attributes:
         image_size: Depth, height and width of a volume, in voxels; the position table fits only this size.
         patch: Depth, height and width of a patch, in voxels.
-        width: Width of the features.
         mlp_width: Hidden width of the feed-forward networks.
-        depth: Number of layers.
-        heads: Number of attention heads.
     """
 
     image_size: tuple[int, int, int] = (32, 256, 256)

@@ -20,12 +20,8 @@ class RadFMViTConfig:
     """The sizes of the tower; the defaults are the release's.
 
     Attributes:
-        channels: Number of channels of a volume.
         patch: Height, width and depth of a patch, in voxels.
         width: Width of the residual stream, a multiple of 3, because each of three position tables fills a third of it.
-        depth: Number of blocks.
-        heads: Number of attention heads.
-        head_width: Width of a head.
         mlp_width: Hidden width of the feed-forward networks.
         position_rows: Number of entries of the position tables for height, width and depth.
         dropout: Probability of dropout in the blocks, from 0 to 1.

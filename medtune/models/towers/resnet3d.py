@@ -20,8 +20,6 @@ class ResNet3DConfig:
         size: Number of voxels along X, Y and Z; the dense layers fit only this size.
         patch: Number of voxels along each side of a cell of the convolutions.
         channels: Number of channels of the convolutions, a multiple of 4.
-        blocks: Number of residual blocks.
-        width: Width of the features.
         grid: Number of features along each axis. Each feature depends on the whole volume; the grid only gives
             projectors the shape that they expect.
     """

@@ -52,7 +52,6 @@ class Encoder(NamedTuple):
     """An image encoder, ready to be built.
 
     Attributes:
-        tower: The tower.
         picture: Turns a picture into the pixels (3, H, W) that the encoder reads, float32.
     """
 
@@ -62,12 +61,7 @@ class Encoder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """An encoder's name in a recipe.
-
-    Attributes:
-        name: The name as timm knows it.
-        pictures: Number of pictures of a media item.
-    """
+    """An encoder's name in a recipe."""
 
     name: str
     pictures: int
@@ -83,7 +77,6 @@ def find_encoder(name: str, *, pictures: int) -> Encoder:
     """Returns the encoder of a name in the recipe, "timm:ENCODER".
 
     Args:
-        name: The value of model.vision.
         pictures: Number of pictures of a media item, 1 for images.
 
     Raises:

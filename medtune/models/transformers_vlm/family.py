@@ -85,7 +85,6 @@ class Step(NamedTuple):
         """Returns `seen` as a decoder takes it.
 
         Args:
-            decoder: The module of transformers that takes the mask.
             blocks: Whether the tokens of an image see one another both ways; for columns alone.
         """
         if not self.has_columns:
@@ -159,7 +158,6 @@ class SequenceOf(Protocol):
         """Returns the sequence family.
 
         Args:
-            processor: The checkpoint's processor.
             config: The checkpoint's configuration.
             max_tokens: Number of tokens that the language model can read.
         """
@@ -173,7 +171,6 @@ class Family:
     Attributes:
         model_types: Values of `model_type` in config.json by which a checkpoint of the family is recognised.
         wiring: The parts of the model and the functions that run them.
-        sequence: Makes the sequence family.
         pixels: Names of the processor's outputs for an image that the tower takes.
         video: Turns a video into the tower's arguments; None where the family takes no videos.
         any_size: Whether images keep their shape and are only scaled down above a number of pixels

@@ -34,8 +34,6 @@ def hub_entry(
 
     Args:
         title: One line on the model, for `medtune list` and reports.
-        licence: Licence of the weights.
-        family: Name of the family.
         hub: The repository with the weights; a recipe's model.weights takes its place.
         config: Returns the configuration at full size, from which the model is built without weights where no
             config.json of a recipe's model.weights is on this machine.
@@ -107,10 +105,6 @@ def put_together(whole: PreTrainedModel, processor: Any, family: Family, loading
     """Returns the assembled model of a transformers model and its processor.
 
     Args:
-        whole: The model with its weights.
-        processor: The processor that belongs to it.
-        family: The family of the model.
-        loading: The recipe's settings.
         where: Folder, or hub id and commit, from which the weights come, for reports.
     """
     config: Any = whole.config
@@ -178,7 +172,6 @@ def read_processor(folder: Path, said: str) -> Any:
     """Returns the checkpoint's processor.
 
     Args:
-        folder: The folder with the checkpoint's files.
         said: The checkpoint in words, for messages.
     """
     processor = _read(AutoProcessor, folder, said, what="processor (preprocessor_config.json, tokenizer.json)")
@@ -191,9 +184,6 @@ def read_weights(folder: Path, said: str, loading: Loading, *, attention: str | 
     """Returns the model of transformers with its weights.
 
     Args:
-        folder: The folder with the checkpoint's files.
-        said: The checkpoint as messages name it.
-        loading: The recipe's settings.
         attention: Name of the attention's implementation; None takes the one that transformers chooses.
     """
     model, report = _read(

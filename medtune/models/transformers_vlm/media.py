@@ -52,7 +52,6 @@ class ProcessorTransform(PicturesOrVideo):
     """Prepares media with a processor of transformers, in the sizes and with the normalisation of its checkpoint.
 
     Attributes:
-        processor: The checkpoint's processor.
         names: Names of the processor's outputs for an image that the tower takes; the others are left out.
         settings: Arguments that the processor passes to its image processor; InternVL's needs them to cut tiles.
         video: Turns a video into the tower's arguments; None where the model takes no videos.

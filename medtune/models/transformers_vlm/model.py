@@ -150,7 +150,6 @@ class TransformersVlm(Model):
         positions.
 
         Args:
-            rows: The prompts.
             encoded: The encoded media; None where no row shows any.
             max_new_tokens: Largest number of tokens of a reply.
             stop_ids: Ids of the tokens that end a reply.

@@ -56,13 +56,9 @@ def attend(
     """Returns the output (1, S, H, D) of each patch's attention to its segment, as transformers' functions do.
 
     Args:
-        module: The layer.
         query_1HSD: Queries of all segments, one behind another.
-        key_1HSD: Keys.
-        value_1HSD: Values.
         attention_mask: Always None.
         cu_seq_lens_q: Where each segment begins, and where the last one ends.
-        scaling: Factor of the scores.
         dropout: Share of the scores that is left out.
     """
     runs = _runs(cu_seq_lens_q.tolist())

@@ -58,7 +58,6 @@ def from_grids(whole: PreTrainedModel, grid_M3: Tensor) -> dict[str, Any]:
     The boundaries of segments stay on the host, where the attention reads them.
 
     Args:
-        whole: The model.
         grid_M3: Numbers of frames, rows and columns of patches of each picture, on the host.
     """
     if not _takes_facts(whole):

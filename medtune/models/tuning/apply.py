@@ -36,13 +36,9 @@ class PartRow:
     """One line of the table of trainable parts.
 
     Attributes:
-        part: Name of the part.
-        mode: How the part learns.
         lr: Peak learning rate; None where the part is frozen.
         parameters: Number of parameters of the part, without adapters.
         trainable: Number of parameters that learn, adapters included.
-        adapters: Number of those that are adapters.
-        adapted_modules: Number of layers that have an adapter.
         quantized: Number of parameters that are held in 4 bits.
         stored: Number type of the parameters that do not learn, that of most of them where they differ, e.g.
             "bfloat16"; None where all learn.
@@ -68,7 +64,6 @@ def apply_tuning(model: Model, tuning: Tuning, *, seed: int) -> tuple[PartRow, .
 
     Args:
         model: The model, without adapters.
-        tuning: How each part learns.
         seed: Seed for the random weights of the adapters.
     """
     adapt(model, [tuning], seed=seed)
@@ -107,7 +102,6 @@ def set_learning(
 
     Args:
         model: The model, with the adapters of all stages.
-        tuning: How each part learns.
         types: The type that each parameter will be stored in, for a model whose weights are still in their files; None
             for a model that has its weights.
     """
@@ -366,10 +360,7 @@ def share_of_peak(step: int, *, schedule: ScheduleName, max_steps: int, warmup_s
     not lost with a rate of zero. It would reach the floor at the step after the last one.
 
     Args:
-        step: The number of optimizer steps before this one.
         schedule: The form of the curve after the warm-up.
-        max_steps: The number of optimizer steps of the stage.
-        warmup_steps: The number of steps in which the rate rises.
         floor: The share of the peak to which the rate falls, from 0 to 1; a constant rate does not fall.
 
     Example:

@@ -94,7 +94,6 @@ def set_types(model: nn.Module, precision: Precision) -> None:
 
     Args:
         model: The model; its adapters are there, and `requires_grad` says which parameters learn in any stage.
-        precision: The precision that the model computes in.
     """
     types = stored_types(model, precision)
     for name, parameter in model.named_parameters():
@@ -108,7 +107,6 @@ def stored_types(model: nn.Module, precision: Precision) -> dict[str, torch.dtyp
 
     Args:
         model: The model, as `set_types` takes it.
-        precision: The precision that the model computes in.
     """
     frozen = frozen_type(precision)
     norms = {id(p) for module in model.modules() if isinstance(module, _NORMS) for p in module.parameters()}
@@ -177,8 +175,6 @@ def linear_names(model: Model, part: PartName, root: str) -> list[str]:
     directly, so that an adapter would have no effect.
 
     Args:
-        model: The model.
-        part: The part.
         root: One of the part's roots; the names that are returned begin behind it.
     """
     roots, modules = model.part_roots, dict(model.named_modules())
@@ -206,7 +202,6 @@ def quantize_language(model: Model, *, precision: Precision, device: torch.devic
     Args:
         model: The model, without adapters.
         precision: The number format that the layers compute in.
-        device: The device that the model will run on.
     """
     try:
         import bitsandbytes as bnb

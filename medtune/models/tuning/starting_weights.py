@@ -92,7 +92,6 @@ def start_eva(model: Model, parts: set[PartName], batches: Iterator[EvaBatch]) -
 
     Args:
         model: The model, with adapters that change nothing yet, on the device that it will learn on.
-        parts: The parts whose adapters begin with EVA.
         batches: Training batches, without an end; each is asked for when it is needed.
     """
     from peft import EvaConfig, LoraConfig
@@ -116,7 +115,6 @@ class EvaBatch(NamedTuple):
     """A batch that EVA shows the model.
 
     Attributes:
-        rows: The sequences.
         media: The media items; None if the batch shows none.
     """
 

@@ -50,7 +50,6 @@ class Coder:
     for later runs.
 
     Attributes:
-        tower: The tower.
         digest: Hash of the tower's sizes and weights, 16 hex digits.
     """
 
@@ -105,7 +104,6 @@ class CodesInput(VolumeInput):
     """A preparation of volumes that ends with the tower's code ids.
 
     Attributes:
-        coder: The model's tower.
         saved_from: The preparation from which saved encodings were made. Where volumes are prepared in another way, for
             instance as crops around an organ, saved encodings are not used.
     """

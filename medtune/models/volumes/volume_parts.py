@@ -37,7 +37,6 @@ class VolumeInput:
     """Prepares volumes with one of `data`'s transforms; runs in the processes that load data.
 
     Attributes:
-        prepare: The transform.
         cache: Folder that keeps prepared volumes; None prepares them every time.
     """
 
@@ -100,9 +99,6 @@ class VolumeParts:
     Attributes:
         vision: Returns the tower, which maps volumes to a grid of features (B, ..., D).
         projector: Returns the projector for an embedding width, which maps that grid to tokens.
-        language: Configuration of a language model of transformers.
-        family: Returns the sequence family for a tokenizer.
-        transform: The preparation of a volume.
         seen_as: Returns the model's transform, given the preparation and the tower, which is asked for only where the
             transform depends on its weights.
     """

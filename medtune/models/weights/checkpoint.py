@@ -57,8 +57,6 @@ def write_trained(
     """Writes a checkpoint under a temporary name and renames it at the end, so that nobody reads half a file.
 
     Args:
-        path: The file.
-        tensors: The trained weights by name.
         about: Facts about the checkpoint, which `read_about` returns.
         starts: The beginnings of PiSSA adapters, which `read_starts` returns.
     """
@@ -97,7 +95,6 @@ def fitting_facts(path: Path, wanted: Mapping[str, str]) -> dict[str, str]:
     """Returns the facts about a checkpoint of trained weights, which have to be those of a recipe.
 
     Args:
-        path: The checkpoint.
         wanted: The recipe's own facts: the model's name, the adapters and the adapter that was merged before.
     """
     found = read_about(path)

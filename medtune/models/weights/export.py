@@ -63,8 +63,6 @@ def write_exported(
 
     Args:
         assembled: The model, its sequence family and the provenance of its weights.
-        folder: The folder to write into.
-        name: Name of the zoo entry.
         base_weights: The recipe's model.weights; None for the weights of the zoo entry.
         about: Further facts about the model, which `read_exported` returns; None for none.
     """
@@ -86,9 +84,7 @@ def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assemble
     medtune's own form, are read at once, also where weights are to stay unread.
 
     Args:
-        name: Name of the zoo entry.
         seed: Seed of weights that are drawn at random.
-        loading: The recipe's settings.
 
     Raises:
         AssetError: The weights or the adapter cannot be downloaded.
@@ -147,13 +143,7 @@ def _without_adapter(name: str, seed: int, loading: Loading) -> Assembled:
 
 
 def check_loading(name: str, entry: ZooEntry, loading: Loading) -> None:
-    """Refuses settings of a recipe that a model does not take. Nothing is read for that.
-
-    Args:
-        name: Name of the zoo entry.
-        entry: The zoo entry.
-        loading: The recipe's settings.
-    """
+    """Refuses settings of a recipe that a model does not take. Nothing is read for that."""
     # Every model can be read from an exported folder; whether an adapter fits is known when it is read.
     exported = loading.weights is not None and is_exported(loading.weights)
     refuse_loading(
@@ -217,9 +207,7 @@ def volume_input(name: str, seed: int, loading: Loading = DEFAULT) -> VolumeInpu
     where the tower lies in an exported folder or has an adapter.
 
     Args:
-        name: Name of the zoo entry.
         seed: Seed of weights that are drawn at random.
-        loading: The recipe's settings.
 
     Raises:
         AssetError: The weights of the tower cannot be downloaded.

@@ -96,7 +96,6 @@ def refuse_loading(loading: Loading, *, takes: Collection[str], name: str) -> No
     """Refuses the settings that a model does not take; no weights are needed to know that.
 
     Args:
-        loading: The recipe's settings.
         takes: Names of the fields of `Loading` that the model takes.
         name: Name of the model, for the message.
     """

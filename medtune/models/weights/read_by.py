@@ -53,9 +53,7 @@ def adapter_read_by(model_type: str | None, *, ranks: Sequence[int], copies_modu
 
     Args:
         model_type: The `model_type` of the base model; None for models that only medtune can put together.
-        ranks: The ranks of its layers.
         copies_modules: Whether it holds whole modules (`modules_to_save`).
-        dora: Whether it has DoRA.
     """
     if model_type is None:
         return ["PEFT reads the adapters of the language model; only medtune puts the whole model together."]

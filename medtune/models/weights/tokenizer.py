@@ -19,7 +19,6 @@ def refuse_own_code(folder: Path, said: str, error: Exception) -> None:
     """Explains an error of transformers if it came from a checkpoint's wish to run code; otherwise does nothing.
 
     Args:
-        folder: The folder with the checkpoint's files.
         said: The checkpoint in words, for the message.
         error: The error that transformers raised under trust_remote_code=False.
     """
@@ -52,7 +51,6 @@ def tokenizer_folder(folders: list[Path], *, of: str, hint: str = "") -> Path:
     """Returns the first folder that holds a tokenizer.
 
     Args:
-        folders: The folders in which it may lie.
         of: Name of the model, for the message.
         hint: What else to do, for the message.
     """

@@ -35,7 +35,6 @@ class ClipTransform:
     """Turns a clip into the input of a tower.
 
     Attributes:
-        image: The transform of each frame.
         num_frames: Number of frames, which are sampled evenly and include the first and the last.
     """
 
@@ -150,7 +149,6 @@ def pocket_entry(
 
     Args:
         name: Name of the model, for messages.
-        title: One line on the model.
         grid: Number of features along each side of an image.
         num_tokens: Number of visual tokens of a media item.
         vision: Returns the model's tower, given that of a single image; for videos, one that is applied to each frame.

@@ -64,7 +64,6 @@ def merged(tensors: Deferred, *, scale: float = LORA_SCALE) -> Deferred:
     """Returns the report model's tensors without adapters: each adapted weight W is replaced by W + scale * B A.
 
     Args:
-        tensors: The tensors of the published file.
         scale: Scale of the adapters, alpha / r.
     """
     halves = re.compile(r"(.+)\.lora_([AB])\.default\.weight")

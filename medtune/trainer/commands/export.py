@@ -36,11 +36,7 @@ def model_card(written: Written, results: RunData | None, *, label: DataLabel, f
     """Returns the model card in Markdown. Of paths on this machine it has the last name only.
 
     Args:
-        written: What was exported.
         results: The results of the run; None where it was not evaluated.
-        label: The label of the run's data.
-        folder: The folder as it is written.
-        name: The name that the folder will have.
     """
     recipe = written.recipe
     benchmark, entry = find_benchmark(recipe.data.benchmark), zoo_entry(recipe.model.name, recipe.model.weights)

@@ -15,14 +15,18 @@ from medtune.data.types import PredictionKey, Question, Split
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.judge.agreement import agreement, agreement_tables, read_human_scores
-from medtune.eval.judge.extra_verdicts import Judging, judge_predictions
 from medtune.eval.judge.task import Judge, JudgeTask, with_official_words
-from medtune.eval.judge.verdicts import judge_replies, read_verdicts, verdicts_path, with_verdicts
-from medtune.eval.predictions.files import read_predictions
-from medtune.eval.predictions.shards import MERGED, stored_predictions
+from medtune.eval.judge.verdicts import (
+    Judging,
+    judge_predictions,
+    judge_replies,
+    read_verdicts,
+    verdicts_path,
+    with_verdicts,
+)
+from medtune.eval.predictions.files import MERGED, read_predictions, stored_predictions
 from medtune.eval.report.write import write_report
-from medtune.eval.results.build import rescored, scores_file
-from medtune.eval.results.gain_table import gain_table
+from medtune.eval.results.build import gain_table, rescored, scores_file
 from medtune.eval.results.schema import ResultsFile
 from medtune.eval.results.typed_json import read_json, write_document
 from medtune.eval.scoring.parse_replies import write_parsed
@@ -95,8 +99,6 @@ class JudgeSettings:
     """A judge, which is either served (`endpoint`) or a model in this process (`local`).
 
     Attributes:
-        endpoint: The served model that judges.
-        local: The model in this process that judges.
         prompt: Files whose texts are sent verbatim, one after the other, instead of the benchmark's instructions; for
             users who have the official ones as text.
         official: The benchmark's own evaluation script, or the folder that holds it, from which the instructions and

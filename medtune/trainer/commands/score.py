@@ -16,8 +16,7 @@ from medtune.eval.judge.verdicts import StoredVerdict, VerdictWriter, reply_hash
 from medtune.eval.predictions.files import format_line, read_predictions, replace_file
 from medtune.eval.predictions.tool_files import ToolRow, ToolRows, read_tool_rows, safe_twin
 from medtune.eval.predictions.tool_matching import match_rows
-from medtune.eval.results.build import scores_file
-from medtune.eval.results.gain_table import gain_table
+from medtune.eval.results.build import gain_table, scores_file
 from medtune.eval.results.schema import FileRows
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.bertscore import named_model

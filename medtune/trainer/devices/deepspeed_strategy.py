@@ -42,9 +42,7 @@ class AutocastDeepSpeedStrategy(DeepSpeedStrategy):
 
     Args:
         stage: The stage of ZeRO, from 1 to 3.
-        precision: The precision that the model computes in.
         offloads: Whether the optimizer is kept in the host's memory, and under ZeRO-3 the weights too.
-        device: The device of this rank.
     """
 
     def __init__(self, stage: int, *, precision: Precision, offloads: bool, device: torch.device) -> None:
@@ -193,11 +191,7 @@ def _scale_loss(optimizer: Any) -> None:
 
 
 class ZeroPart:
-    """Parameters that ZeRO-3 gathers at once: those that a module holds itself, or a single one.
-
-    Args:
-        parameters: The parameters.
-    """
+    """Parameters that ZeRO-3 gathers at once: those that a module holds itself, or a single one."""
 
     def __init__(self, parameters: Sequence[Any]) -> None:
         self._parameters = sorted(parameters, key=lambda p: int(p.ds_id))
@@ -288,8 +282,6 @@ def zero_in_turns(engine: Any, model: nn.Module, turns: Turns) -> Iterator[None]
 
     Args:
         engine: DeepSpeed's engine, which trains the model.
-        model: The model.
-        turns: The agreement of the ranks.
     """
     offload = getattr(engine.optimizer, "parameter_offload", engine.optimizer)
     own = offload.param_coordinator

@@ -44,7 +44,6 @@ def prefer_one_order(device: torch.device, *, wanted: bool = True) -> None:
     """Asks PyTorch for deterministic algorithms on a GPU where they exist; call it before any computation.
 
     Args:
-        device: The device of this process.
         wanted: Whether the recipe asks for them (`train.deterministic`).
 
     Source: https://docs.pytorch.org/docs/stable/notes/randomness.html
@@ -65,8 +64,6 @@ def join_ranks(
     What divides the weights needs a process group also where there is one process.
 
     Args:
-        world_size: The number of processes of the run.
-        device: The device of this process.
         timeout_minutes: Minutes after which a rank that waits for the others in a step ends with an error.
         divides_weights: Whether the strategy of the run divides the weights among the processes.
     """

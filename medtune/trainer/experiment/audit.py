@@ -12,10 +12,9 @@ from medtune.data.types import MediaGroup, Prediction, Reading
 from medtune.eval.asking.conditions import audit_conditions
 from medtune.eval.audit.image_cues import MAX_IMAGES, cue_probes
 from medtune.eval.audit.probes import drawn, thumbnails
-from medtune.eval.audit.row import Audit, audit_text
+from medtune.eval.audit.row import Audit, audit_text, is_choice, subject_of
 from medtune.eval.audit.run_rows import LINEAR_PROBE, audit_of, feature_probe, thumbnail_probes
-from medtune.eval.audit.subject import is_choice, subject_of
-from medtune.eval.predictions.shards import MERGED, stored_predictions
+from medtune.eval.predictions.files import MERGED, stored_predictions
 from medtune.eval.results.build import audit_file
 from medtune.eval.results.schema import AuditFile
 from medtune.eval.results.typed_json import read_json, write_document
@@ -134,12 +133,7 @@ class AuditedMedia(NamedTuple):
 
 
 def audited_media(experiment: Experiment, groups: Sequence[MediaGroup]) -> AuditedMedia:
-    """Returns the media that the probes of an audit read.
-
-    Args:
-        experiment: The experiment.
-        groups: The media groups of the audited phase.
-    """
+    """Returns the media that the probes of an audit read."""
     train = [group for group in experiment.prepared.groups("train") if any(map(is_choice, group.questions))]
     seed = experiment.recipe.train.seed
     return AuditedMedia(

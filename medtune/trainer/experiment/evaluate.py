@@ -19,7 +19,7 @@ from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.plan import ONCE
 from medtune.eval.judge.verdicts import with_verdicts
-from medtune.eval.predictions.shards import MERGED
+from medtune.eval.predictions.files import MERGED
 from medtune.eval.published_protocol import why_unlike_published
 from medtune.eval.results.build import scores_file
 from medtune.eval.results.typed_json import write_document
@@ -45,7 +45,6 @@ class LoadedModel:
     """A model whose weights are in this process.
 
     Attributes:
-        experiment: The experiment that asks the model.
         assembled: The model with its layout of sequences and its transform of media.
     """
 
@@ -117,7 +116,6 @@ class ServedModel:
     """A model behind an endpoint; every question is sent there.
 
     Attributes:
-        experiment: The experiment that asks the model.
         served: The endpoint's settings and the file that records what it charged.
     """
 
@@ -155,7 +153,6 @@ class Waiting:
     """Watches the groups that are done, and passes them on.
 
     Args:
-        answerer: The model that answers.
         on_group: Called with (groups done, groups of this rank).
     """
 
@@ -200,14 +197,7 @@ def waiting_text(share: float, *, workers: int) -> str:
 def score_answers(
     experiment: Experiment, questions: Sequence[Question], predictions: Sequence[Prediction], *, out_dir: Path
 ) -> PhaseScores:
-    """Scores the answers in `out_dir` and writes the scores beside them; all ranks take part, and each gets them.
-
-    Args:
-        experiment: The experiment that is evaluated.
-        questions: The questions that were asked.
-        predictions: The answers to them.
-        out_dir: The folder of the answers.
-    """
+    """Scores the answers in `out_dir` and writes the scores beside them; all ranks take part, and each gets them."""
     # If a judge has given verdicts in an earlier run of this phase, they are kept.
     predictions = with_verdicts(predictions, out_dir / MERGED, experiment.benchmark)
     scores = score_phase(
@@ -250,10 +240,6 @@ def answer_groups(
     long answers waited for media is printed.
 
     Args:
-        experiment: The experiment that is evaluated.
-        model: The model that is asked.
-        groups: The media groups whose questions are asked.
-        out_dir: The folder for the answers.
         readings: How a question is answered: by generating text, by the likelihood of the options, or both.
         conditions: The conditions to ask under, for instance "image".
         title: The label of the progress bar.

@@ -74,13 +74,9 @@ class Experiment:
     """A recipe opened with its data and benchmark: what every phase and every stage of a run works on.
 
     Attributes:
-        name: The recipe's name.
         recipe: The recipe with everything resolved: precision, published protocol, and lengths in optimizer steps.
-        prepared: The prepared folder that is evaluated on.
         benchmark: The benchmark with the prompts that the folder was prepared with.
         training_sets: The prepared folders that the model is trained on; empty if nothing is trained.
-        folder: The run folder.
-        device: The device of this process.
         started: The place of this process among those of the run.
         limit: About how many questions of each split are used; None uses all.
         unofficial_training: The evaluation-only data sets that the model is trained on, in the form of
@@ -168,10 +164,6 @@ def open_experiment(
     """Opens a recipe to train or evaluate with, on every process of the run, and begins or resumes its run folder.
 
     Args:
-        recipe: The recipe as it was read from its file.
-        folder: The run folder to write to.
-        name: The recipe's name.
-        training: Whether the run trains.
         resume: Whether `folder` holds a run to continue.
         limit: About how many questions of each split are used; None uses all.
         command: The command line, for the record.
@@ -246,7 +238,6 @@ def open_run(root: Path, *, questions: Path | None = None) -> Experiment:
     """Opens a run that was started before, in this process only and without its training sets.
 
     Args:
-        root: The run folder.
         questions: The prepared folder of the run, if it has been moved from `data.root`. With None, `data.root` is
             used; if it is relative, it is looked for in the working directory and then in every folder above the run.
     """

@@ -18,10 +18,7 @@ class FinishedRun:
     """What a run asked, and where its answers are.
 
     Attributes:
-        recipe: The recipe with everything resolved.
-        prepared: The prepared folder that the run was evaluated on.
         benchmark: The benchmark with the prompts that the folder was prepared with.
-        folder: The run folder.
     """
 
     recipe: Recipe
@@ -52,7 +49,6 @@ def open_finished(root: Path, *, questions: Path | None = None) -> FinishedRun:
     """Opens a run that was started before; whether its recipe fits its data was checked when it began.
 
     Args:
-        root: The run folder.
         questions: The prepared folder of the run, if it has been moved from `data.root`. With None, `data.root` is
             used; if it is relative, it is looked for in the working directory and then in every folder above the run.
     """

@@ -19,7 +19,6 @@ def open_for_model(
     For a model that looks at one organ at a time, each organ of a volume becomes a media group of its own.
 
     Args:
-        root: The prepared folder.
         benchmark_name: The benchmark for which the folder must have been prepared.
         model: The block `model` of the recipe.
         named_by: The words before the benchmark's name in an error message, which tell the field that names it.

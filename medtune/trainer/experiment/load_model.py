@@ -50,7 +50,6 @@ def load_model(experiment: Experiment, checkpoint: Path | None) -> AskedModel:
     """Returns the recipe's model, ready to answer questions.
 
     Args:
-        experiment: The experiment whose model is loaded.
         checkpoint: The file of trained weights to read; None keeps the pretrained weights. It has no effect on a model
             behind an endpoint, whose weights are not on this machine.
     """
@@ -99,8 +98,6 @@ def load_trainable(experiment: Experiment, stage: Stage, start: Path | None) -> 
     each rank's share.
 
     Args:
-        experiment: The experiment that the stage belongs to.
-        stage: The stage that begins.
         start: The file of trained weights to begin from; None begins from the pretrained weights.
     """
     with leaving_weights_unread(experiment.recipe.train.divides_weights):
@@ -130,8 +127,6 @@ def load_as_left(
     gradients.
 
     Args:
-        folder: The run folder.
-        device: The device that the model will run on.
         in_4_bits: Whether a language model that the run held in 4 bits is held so again; otherwise it keeps the weights
             of its checkpoint.
         before_training: Called with the model before the trained weights are read; None for nothing.
@@ -166,7 +161,6 @@ def place(model: Model, precision: Precision, device: torch.device) -> None:
     Args:
         model: The model; the parameters that any stage trains require gradients.
         precision: The precision that the model computes in, resolved for the device.
-        device: The device of the model.
     """
     set_types(model, precision)
     model.to(device)
@@ -201,7 +195,6 @@ def adapted(experiment: Experiment, checkpoint: Path | None) -> Assembled:
     """Returns the model with the adapters of all stages, in the host's memory and in the types of its files.
 
     Args:
-        experiment: The experiment whose model is loaded.
         checkpoint: The file of trained weights to read; None leaves the weights as they are before training.
     """
     assembled = _fetched(experiment)

@@ -44,7 +44,6 @@ def check_scored(
     Args:
         recipe: The recipe, with the readings that it asks for.
         prepared: The folder with the questions; no split that is needed is empty.
-        benchmark: The benchmark for the questions of the evaluated split.
         parser: The parser whose answers the primary score counts.
         training: Whether the model is trained, and therefore validated.
         limit: About how many questions of each split are used; None uses all.
@@ -112,7 +111,6 @@ class OpenedData(NamedTuple):
     Attributes:
         recipe: The recipe, with the benchmark's published protocol filled in if it asks for that, and with readings
             that fit the questions.
-        prepared: The prepared folder that is evaluated on.
         benchmark: The benchmark with the prompts that the folder was prepared with.
         training_sets: The prepared folders that the model is trained on; empty if nothing is trained.
     """
@@ -129,8 +127,6 @@ def open_data(recipe: Recipe, *, training: bool, limit: int | None = None) -> Op
     No model is loaded.
 
     Args:
-        recipe: The recipe.
-        training: Whether the model is trained.
         limit: About how many questions of each split are used; None uses all.
     """
     prepared, benchmark = open_for_model(recipe.data.root, recipe.data.benchmark, recipe.model)

@@ -20,7 +20,6 @@ def open_with_prompts(
     """Returns the opened folder, and the benchmark with the prompts that the folder was prepared with.
 
     Args:
-        root: The prepared folder.
         benchmark_name: The benchmark for which the folder must have been prepared.
         model: The block `model` of the recipe, which says how the model is shown media.
         named_by: The words before the benchmark's name in an error message, which tell the field that names it.

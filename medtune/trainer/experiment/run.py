@@ -15,8 +15,7 @@ from medtune.benchmarks import paper_of
 from medtune.data.types import Condition, Reading
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.report.write import write_report
-from medtune.eval.results.build import RunFacts, results_file
-from medtune.eval.results.gain_table import gain_table
+from medtune.eval.results.build import RunFacts, gain_table, results_file
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.score import PhaseScores
 from medtune.models.contract import Assembled

@@ -230,7 +230,6 @@ class RunFolder:
 
         Args:
             root: The evaluated prepared folder, for the message.
-            now: The facts about the data that are there now.
         """
         if changed := self.changed_data(now):
             raise ValueError(
@@ -245,7 +244,6 @@ class RunFolder:
         """Records that the run goes on with other data, and puts aside the answers to questions that have changed.
 
         Args:
-            now: The facts about the data that are there now.
             about: Facts about the recipe and its data, which replace those recorded.
             asked: The media groups that are evaluated now, some of which the run may have been trained on.
             contents: The digest of what each of their media files shows.
@@ -281,9 +279,7 @@ def begin_or_resume(
     """Makes the folder of a new run, or checks and continues that of an interrupted one.
 
     Args:
-        folder: The run folder.
         recipe: The resolved recipe, which is written into the folder.
-        resume: Whether the folder holds a run to continue.
         command: The command line, for the record.
         about: Facts about the recipe and its data, for the record.
         data: Facts about the prepared folders, which are compared when the run goes on.

@@ -25,7 +25,6 @@ class AnsweringTimes:
     """What it took to answer some questions.
 
     Attributes:
-        groups: The measured media groups.
         texts: The measured texts that are read without media.
         num_answers: The number of answers to requests that were measured.
     """
@@ -51,8 +50,6 @@ def measured_answers(
     """Returns what it takes to answer the questions of the chosen groups.
 
     Args:
-        model: The model.
-        asking: What the evaluation asks.
         chosen: The chosen groups, by their places in `asking.mine`.
         clock: Returns the seconds.
         again: Whether the run has read all media before, so that those that a cache keeps come from the cache.
@@ -120,8 +117,6 @@ class Audited:
     Attributes:
         num_read: The number of media groups from which cues and thumbnails are read.
         num_encoded: The number of media groups that the vision tower encodes.
-        reading: The measured reading.
-        encoding: The measured encoding.
     """
 
     num_read: int
@@ -143,9 +138,6 @@ def measured_audit(model: LoadedModel, groups: Sequence[MediaGroup], *, pieces: 
     """Returns what the audit of a phase takes; fitting its classifiers is not measured.
 
     Args:
-        model: The model.
-        groups: The media groups of the phase.
-        pieces: Number of measured pieces.
         clock: Returns the seconds.
     """
     media = audited_media(model.experiment, groups)

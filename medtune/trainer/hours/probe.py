@@ -21,7 +21,7 @@ import torch
 
 from medtune.data.types import Condition, MediaGroup, Prediction, Question
 from medtune.eval.asking.plan import prediction_key
-from medtune.eval.predictions.shards import PredictionWriter, merge_shards, shard_path, stored_predictions
+from medtune.eval.predictions.files import PredictionWriter, merge_shards, shard_path, stored_predictions
 from medtune.models.contract import Model
 from medtune.models.tuning.quantize import resolved
 from medtune.trainer.devices.ranks import left_as_found
@@ -81,8 +81,6 @@ def planned_and_scored(experiment: Experiment, plan: Callable[[], Asking], out_d
     The answers stand for those of a model, which take as long to score.
 
     Args:
-        experiment: The experiment.
-        plan: Plans what the phase asks.
         out_dir: An empty folder for the answers and scores.
         clock: Returns the seconds.
     """
@@ -144,7 +142,6 @@ class Hours:
 
     Attributes:
         recipe: The recipe whose run was counted, its lengths in steps and its precision resolved.
-        rows: The phases.
         not_counted: What makes the run longer or shorter than that, in words.
     """
 
@@ -197,9 +194,6 @@ class _Probe:
 
     Args:
         experiment: The experiment of one process, whose recipe differs from that of the run in the number of devices.
-        recipe: The recipe of the run.
-        folder: The folder for all that is written.
-        size: The size of the probe.
         clock: Returns the seconds.
     """
 

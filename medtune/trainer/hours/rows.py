@@ -17,7 +17,6 @@ class Row:
     """What a phase of a run takes.
 
     Attributes:
-        name: The phase.
         cost: Its seconds.
         counts: What the run does in it, and one device of several.
         measured: How much of it was measured, with the middle and the slowest.
@@ -42,13 +41,7 @@ def phase_row(
     """Returns the row of an evaluation before or after training.
 
     Args:
-        name: The phase.
-        asked: What it asks.
-        answered: What its measured questions took.
-        chosen: The media groups that were measured.
         loading_s: Seconds in which the model was loaded, and freed where the run frees it.
-        scoring_s: Seconds in which all questions are planned and scored.
-        devices: The number of devices of the run.
     """
     which = "all of them" if chosen.is_all else f"behind {len(chosen.warm_up)} others"
     texts = f"; {sum(answered.texts.units)} texts without media" if answered.texts.units else ""
@@ -67,11 +60,8 @@ def training_row(
     """Returns the row of the steps of a stage, with the states that are saved beside those of validations.
 
     Args:
-        recipe: The recipe of the run.
-        planned: The stage.
         times: What the measured steps took.
         from_files: The number of volumes that one device reads from their files.
-        freeing_s: Seconds in which the model is freed afterwards.
     """
     train, stage = recipe.train, planned.stage
     steps = times.all(stage.steps, from_files=from_files)
@@ -93,10 +83,7 @@ def validation_row(recipe: Recipe, planned: PlannedStage, times: StageTimes, ask
     """Returns the row of the validations of a stage: the first, and the others, which are like the second.
 
     Args:
-        recipe: The recipe of the run.
-        planned: The stage.
         times: What the measured validations took.
-        asked: What a validation asks.
         scoring_s: Seconds in which all questions of a validation are scored.
     """
     devices = recipe.train.world_size

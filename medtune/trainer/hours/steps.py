@@ -33,9 +33,6 @@ class Validated:
     """The seconds of a validation.
 
     Attributes:
-        answering: Of each batch.
-        groups: The number of media groups of each batch.
-        before: Before the first batch.
         scoring: From the last batch until the scores are written.
         saving: From there until the weights and a state are written.
     """
@@ -118,7 +115,6 @@ class StageTimes:
 
     Attributes:
         loading_s: Seconds until the first step.
-        first: Steps that read their volumes from the files.
         again: Steps whose volumes a cache holds; steps like the first where there is no cache.
         from_files: The number of volumes that the two read from the files.
         validations: The first validation and the second.
@@ -138,7 +134,6 @@ class StageTimes:
         """Returns the cost of all steps of a stage.
 
         Args:
-            steps: The number of steps.
             from_files: The number of volumes that this device reads from the files.
         """
         more = self.from_files[0] - self.from_files[1] * len(self.first.seconds) / len(self.again.seconds)

@@ -139,7 +139,6 @@ class Chosen:
     Attributes:
         warm_up: Those that are done first and not counted.
         pieces: Those that are measured, piece by piece.
-        is_all: Whether every item is measured.
     """
 
     warm_up: tuple[int, ...]
@@ -159,7 +158,6 @@ def choose(sizes: Sequence[int], *, in_piece: int, pieces: int, seed: int) -> Ch
         sizes: The size of each item, e.g. its number of requests.
         in_piece: Number of items in a piece, at least 1.
         pieces: Number of measured pieces, at least 2; one more is the warm-up.
-        seed: Seed of the start and of the dealing.
 
     Example:
         >>> choose([1] * 5, in_piece=2, pieces=3, seed=0)
@@ -189,7 +187,6 @@ class Cost:
     """Seconds of some work.
 
     Attributes:
-        seconds: The estimate.
         half_s: Half the width of its 95 % interval; 0 where all of the work was measured.
     """
 

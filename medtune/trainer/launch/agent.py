@@ -41,8 +41,6 @@ def run_agent(
     30 seconds and on other machines as soon as their launchers notice; which rank failed and why is printed.
 
     Args:
-        arguments: The arguments of the command.
-        root: The run folder.
         counts: The numbers of machines and devices.
         meeting: Where the launchers of several machines meet.
         restarts: How often failed ranks are started again, which then go on with the run.

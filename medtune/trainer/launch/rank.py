@@ -43,7 +43,6 @@ def join(train: TrainBlock, started: Started | None = None) -> tuple[Started, to
     """Joins this process to the others of its run, and returns how it was started and its device; it may be repeated.
 
     Args:
-        train: The block of the recipe.
         started: How this process was started; None takes what the variables of the environment say.
     """
     started = started or how_started()
@@ -84,8 +83,6 @@ def run_rank(work: Callable[[], int], started: Started, *, root: Callable[[], Pa
     Under torchrun, a rank that stopped on request ends with status 0 and a note in the run folder; otherwise with 130.
 
     Args:
-        work: Does the work and returns the exit status.
-        started: How this process was started.
         root: Returns the run folder; None before it is known.
         requeue: Whether SLURM is asked to queue the job again after a signal that says that its time is nearly over.
     """
@@ -172,8 +169,6 @@ def one_folder(mine: Path, train: TrainBlock, *, resume: bool, is_named: bool) -
     Args:
         mine: The run folder by this rank's arguments and clock.
         train: The settings that say how many ranks there are.
-        resume: Whether --resume was given.
-        is_named: Whether --out was given.
     """
     if not is_named and int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0:
         raise ValueError("torchrun started this run again, which needs --out: the folder whose run goes on")

@@ -211,7 +211,6 @@ class SlurmOptions:
     """What --slurm asks for.
 
     Attributes:
-        nodes: The number of machines.
         devices: The number of processes on each machine; None leaves it to the recipe.
         gpus: The number of GPUs on each machine; None asks for none.
         warning_s: Seconds before the time limit at which the run saves and is queued again.

@@ -31,8 +31,6 @@ class Started:
     Attributes:
         rank: The number of this process among all, from 0.
         local_rank: Its number among those of its machine, from 0.
-        world_size: The number of processes on all machines.
-        local_world_size: The number of processes on each machine.
         node_rank: The number of the machine, from 0.
         how: What started it. `torchrun` stands for everything that sets RANK and WORLD_SIZE.
     """
@@ -152,7 +150,6 @@ class Meeting:
     """Where the launchers of a run meet.
 
     Attributes:
-        endpoint: The host and the port.
         name: A name that all launchers of the run know, and those of other runs do not have.
         is_host: Whether this machine keeps the meeting; None lets PyTorch compare the names of host and machine.
         local_address: The address under which the others reach this machine; None takes its full name.
@@ -170,7 +167,6 @@ def meeting(
     """Returns where the launchers meet: at `rendezvous`, else at MASTER_ADDR, else on the first node of a SLURM job.
 
     Args:
-        nodes: The number of machines.
         rendezvous: The argument --rendezvous, HOST or HOST:PORT.
         node_rank: The number of this machine; None if it was not given.
         variables: The environment variables; None takes those of this process.
@@ -207,8 +203,6 @@ class Counts:
     """How many processes a run has, and whether this process has to start some of them.
 
     Attributes:
-        nodes: The number of machines.
-        devices: The number of processes on each machine.
         starts_ranks: Whether this process starts the processes of its machine; otherwise it is one of them.
         node_rank: The number of this machine; None if the meeting of the machines decides.
     """
@@ -234,11 +228,6 @@ def count(
     each: every task then starts the ranks of its node.
 
     Args:
-        started: How this process was started.
-        recipe: The recipe as it was read.
-        nodes: The argument --nodes.
-        devices: The argument --devices.
-        node_rank: The argument --node-rank.
         variables: The environment variables; None takes those of this process.
     """
     given = os.environ if variables is None else variables

@@ -23,7 +23,6 @@ class Stopped(KeyboardInterrupt):
     It is no `Exception`, so that code that goes on after errors does not go on after it.
 
     Attributes:
-        number: The signal.
         together: Whether all ranks stop at this place; otherwise the others may wait for this one.
     """
 

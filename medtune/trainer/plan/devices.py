@@ -20,7 +20,6 @@ class Devices:
         name: The name of the device, for messages.
         memory_gb: Memory of one device, in GB.
         is_gpu: False if the only device is the CPU.
-        nodes: The number of machines.
     """
 
     count: int
@@ -72,9 +71,7 @@ def on_disk(recipe: Recipe, learnt: int, adapters: int, *, cached: float) -> dic
     """Returns the bytes that a run writes, by what they are for.
 
     Args:
-        recipe: The recipe.
         learnt: The number of weights that any stage trains, which every file of trained weights holds.
-        adapters: The number of those that are adapters.
         cached: Bytes of the volumes that are kept prepared.
     """
     trained = float(_WIDE_BYTES * learnt)
@@ -96,7 +93,6 @@ def exported(recipe: Recipe, parameters: int, learnt: int) -> dict[str, float]:
     """Returns the bytes that `medtune export` writes after the run, by how it is asked.
 
     Args:
-        recipe: The recipe.
         parameters: The number of weights of the model without adapters.
         learnt: The number of weights that any stage trains.
     """

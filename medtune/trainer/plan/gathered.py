@@ -41,14 +41,7 @@ REST = "the rest"
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A module whose weights are gathered together.
-
-    Attributes:
-        name: Its name.
-        stored: Bytes of its weights.
-        elements: The number of its weights.
-        learning: The number of those that learn.
-    """
+    """A module whose weights are gathered together."""
 
     name: str
     stored: float
@@ -161,10 +154,8 @@ class PassSize:
     """The size of a pass.
 
     Attributes:
-        rows: Number of rows.
         tokens: Number of tokens of each row, visual tokens included.
         targets: Number of target tokens of each row.
-        media: Number of media items.
     """
 
     rows: int
@@ -177,7 +168,6 @@ def rows_of(size: PassSize, *, visual_tokens: int, axes: tuple[int, ...] = ()) -
     """Returns rows of that size, each of which sees all that stands before a token and shows media of its own.
 
     Args:
-        size: The size of the pass.
         visual_tokens: Number of tokens with which a media item stands in a row; 0 for rows of text alone.
         axes: Further axes of the position ids, (3,) for M-RoPE.
     """
@@ -206,10 +196,7 @@ def media_without_files(entry: ZooEntry, model: Model, loading: Loading, *, numb
     """Returns empty media in the shape that the model reads; None where only files on the hub say what it is.
 
     Args:
-        entry: The model's entry.
         model: The model, which may be on the meta device.
-        loading: The recipe's settings.
-        number: Number of media items.
     """
     if entry.variants and not entry.by_organ:
         prepare = chosen(entry.variants, loading.variant).transform

@@ -37,11 +37,8 @@ class Held:
     """Bytes that are held in a stage of training.
 
     Attributes:
-        weights: Weights on a device.
         masters: Copies of the weights that learn, which DeepSpeed's optimizer updates, on a device.
-        gradients: Gradients on a device.
         moments: AdamW's two moments on a device.
-        average: The moving average on a device.
         buffers: Buffers in which gradients are collected before they are sent, on a device.
         gathered: Most bytes of whole weights, and of their gradients, that a device holds at once of what is divided.
         sent: Copies that are made while gradients are sent, on a device.
@@ -148,7 +145,6 @@ class LiveBytes(TorchDispatchMode):
     """Follows every tensor that is made while the mode is on, until it is freed.
 
     Args:
-        fake: The mode that the weights belong to.
         vocabulary: Number of tokens that the output layer knows, by which logits are told from other tensors.
 
     Attributes:

@@ -96,10 +96,7 @@ def missing_memory(plan: Plan, recipe: Recipe, entry: ZooEntry, devices: Devices
     """Returns a message that says how much memory is missing and what makes the run fit; None if it fits.
 
     Args:
-        plan: The plan of the recipe.
         recipe: The recipe, with the numbers of machines and devices that were planned.
-        entry: The model's entry.
-        devices: The devices of the run.
         planner: Plans the changes that are tried.
     """
     peak = plan.peak

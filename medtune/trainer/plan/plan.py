@@ -60,12 +60,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What a device holds in a phase, at most.
-
-    Attributes:
-        name: The phase.
-        terms: Bytes by what they are for.
-    """
+    """What a device holds in a phase, at most."""
 
     name: str
     terms: Mapping[str, float]
@@ -86,11 +81,9 @@ class Plan:
     """What a run needs.
 
     Attributes:
-        phases: What a device holds in each phase.
         host: Bytes that the processes of one machine hold in its memory, by what they are for.
         disk: Bytes in the run folder and in the cache, by what they are for.
         export: Bytes that `medtune export` writes after the run, by how it is asked.
-        parameters: The number of parameters of the model.
         unknown: What could not be counted, in words.
     """
 
@@ -114,8 +107,6 @@ class Planner:
     """Plans variants of a recipe; a pass that two of them share is rehearsed once.
 
     Args:
-        entry: The model's entry.
-        sizes: What the data say.
         item: A prepared media item of the data; None takes an empty one where the entry says what it looks like.
     """
 

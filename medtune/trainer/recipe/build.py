@@ -226,7 +226,6 @@ def build(kind: type[_T], tree: Mapping[str, object], layers: Sequence[Layer]) -
     """Returns the settings as an instance of the dataclass `kind`.
 
     Args:
-        kind: The dataclass to build.
         tree: The merged settings, as nested mappings.
         layers: The layers that they were merged from, for the messages.
     """

@@ -320,10 +320,6 @@ def with_readings(recipe: Recipe, asked: Sequence[Question]) -> Recipe:
     Without named readings, questions with options are read by likelihood and by generation, and free ones by generation
     alone, as are all questions to a served model without `prompt_logprobs`. If no question has options, a likelihood
     that is named beside generation is left out, because there is nothing to compute it of.
-
-    Args:
-        recipe: The recipe.
-        asked: The questions of the split that is evaluated.
     """
     named = recipe.eval.readings
     has_options = any(question.options for question in asked)

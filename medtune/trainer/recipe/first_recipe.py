@@ -19,11 +19,9 @@ class DataFacts:
     """What a first recipe for data has to know.
 
     Attributes:
-        questions: The number of questions in each split.
         train_groups: The number of media groups to learn from: items that are shown together, with their questions.
         closed: The number of questions with listed answers (options, yes or no).
         open: The number of questions without listed answers.
-        kinds: The kinds of media.
         most_items: The largest number of items that are shown together; 0 where there are no media.
         longest_answer: The largest number of characters of an answer to a question without listed answers.
         about_splits: Where the numbers by split come from, in words.
@@ -116,10 +114,8 @@ class Field:
     """A line of the recipe.
 
     Attributes:
-        key: The name of the field.
         value: Its value as YAML; "" where lines that are further to the right follow.
         why: The comment: what the field does, and why it has this value.
-        depth: How far to the right it stands.
     """
 
     key: str
@@ -132,10 +128,7 @@ def first_recipe(facts: DataFacts, *, benchmark: str, root: Path, on_gpu: bool, 
     """Returns a recipe as YAML with a header and a comment on every field.
 
     Args:
-        facts: What is known about the data.
-        benchmark: The benchmark that scores them.
         root: The prepared folder, as an absolute path.
-        on_gpu: Whether this machine has a GPU.
         commands: The commands to type, for the header.
     """
     blocks = {

@@ -31,7 +31,6 @@ def use_plugins(tree: Mapping[str, object], path: Path) -> tuple[Path, ...]:
     """Takes the plugin folders of a recipe into use and returns their absolute paths.
 
     Args:
-        tree: The recipe's keys and values.
         path: The recipe's file; relative folders are looked for beside it.
     """
     listed = tree.get("plugins") or []
@@ -114,7 +113,6 @@ def recipe_from_tree(tree: Mapping[str, Any], *, where: str) -> Recipe:
     """Returns the typed and checked recipe.
 
     Args:
-        tree: All keys and values of the recipe.
         where: Where they come from, for messages.
     """
     return _recipe(tree, [Layer(where, tree)])
@@ -124,7 +122,6 @@ def read_settings(kind: type[_T], file: Path | None, overrides: Sequence[str]) -
     """Returns settings other than a recipe, from a YAML file with `overrides` applied.
 
     Args:
-        kind: The dataclass of the settings.
         file: The YAML file; None starts from the defaults of `kind`.
         overrides: KEY=VALUE, applied in their order.
     """

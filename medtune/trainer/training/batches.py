@@ -27,8 +27,6 @@ class GroupSequences:
 
     Args:
         mixture: The training data of the stage.
-        family: The layout of the model's sequences.
-        transform: The transform from media to the model's input.
         share_prefix: Whether the questions of a group share one tree; otherwise each question is a tree of its own.
     """
 
@@ -123,8 +121,6 @@ class MicroBatches(Dataset[MicroBatch]):
         mixture: The training data of the stage.
         order: The media groups of each step and forward pass.
         rank: The number of this device, from 0.
-        family: The layout of the model's sequences.
-        transform: The transform from media to the model's input.
         share_prefix: Whether the questions of an image share one tree; otherwise each question has a row of its own.
         row_tokens: The number of tokens, about, up to which trees are packed into one row; 0 gives each tree a row of
             its own.

@@ -47,7 +47,6 @@ class TokenBudget:
         there are fewer groups, and the most costly one computes about as little as that number allows.
 
         Args:
-            groups: The lengths of each group's trees.
             count: The number of micro-batches, at least `fewest(groups)`.
         """
         order = _by_length(groups)
@@ -95,7 +94,6 @@ def dealt(micro_batches: Sequence[_T], *, number: int, rank: int, world_size: in
         micro_batches: The micro-batches of a step, the most costly first.
         number: The number of the forward pass in the step, from 0.
         rank: The number of the device, from 0.
-        world_size: The number of devices.
     """
     place = number * world_size + (rank if number % 2 == 0 else world_size - 1 - rank)
     return micro_batches[place] if place < len(micro_batches) else None
@@ -160,9 +158,7 @@ class TokenOrder:
 
     Args:
         plain: The order of the groups.
-        budget: The budget.
         lengths: Returns the tokens of each tree of a drawn group.
-        steps: The number of optimizer steps of the stage.
     """
 
     def __init__(

@@ -90,9 +90,7 @@ def is_validated(step: int, *, every_steps: int, last: int) -> bool:
     """Returns whether a validation follows a step of a stage, whose steps are counted from 1.
 
     Args:
-        step: The step.
         every_steps: Optimizer steps between two validations.
-        last: The last step of the stage.
     """
     return step % every_steps == 0 or step == last
 
@@ -198,7 +196,6 @@ class Continued(Callback):
     """Continues the training at a saved state, before its first step.
 
     Args:
-        state: The folder of the state.
         facts: Facts about the run; only its first step is read.
     """
 
@@ -217,12 +214,6 @@ class SavedState(Callback):
 
     A state that was saved in the middle of a validation is continued with this validation. The callback has to be the
     last one, because it saves the states of the others.
-
-    Args:
-        folder: The run folder.
-        facts: Facts about the run that the state records.
-        train: The recipe's block with the intervals.
-        stop: Says whether a stop was asked for.
     """
 
     def __init__(self, folder: RunFolder, facts: SavedFacts, train: TrainBlock, stop: StopRequest) -> None:

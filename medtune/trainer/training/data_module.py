@@ -35,7 +35,6 @@ class QuestionData(pl.LightningDataModule):
     those of the split that the recipe evaluates on. Each rank gets a share of its own, whatever the number of ranks.
 
     Args:
-        opened: The opened data with their recipe.
         module: The module that is trained with them, whose model says how questions become tokens.
         stage: Which questions are learnt, and the number of groups of a step. With `max_steps`, all steps together are
             one epoch, and accumulation has to follow from the stage. Without, an epoch is one pass over the train
@@ -60,9 +59,7 @@ class QuestionData(pl.LightningDataModule):
         """Returns the data of a recipe; the trainer counts epochs and accumulates gradients.
 
         Args:
-            name: The recipe's name or file.
             overrides: Changes of it, for instance "data.root=prepared/busi".
-            model: The module that is trained.
         """
         return cls._of(read_recipe(name, overrides), model)
 
@@ -82,9 +79,7 @@ class QuestionData(pl.LightningDataModule):
 
         Args:
             folder: The folder that `medtune prepare` wrote.
-            model: The module that is trained.
             batch_size: Media groups in a forward pass of one device.
-            workers: Number of processes that read media.
             seed: Seed of the order of the groups, and of the choice of validation questions.
             readings: How questions with options are answered; free answers are generated. None compares the
                 likelihoods of the options, which is fast.

@@ -66,10 +66,6 @@ class GradientCheck(Callback):
 
     In a step without media, the vision tower and the projector get no gradient. The check is therefore made at the
     first step with media, or at the first step if the stage never shows media.
-
-    Args:
-        tuning: How each part of the model is trained.
-        shows_media: Whether any step of the stage shows media.
     """
 
     def __init__(self, tuning: Tuning, *, shows_media: bool) -> None:
@@ -105,11 +101,7 @@ class GradientCheck(Callback):
 
 
 class StartedEnvironment(ClusterEnvironment):
-    """The place of this process among those of the run, as `how_started` found it.
-
-    Args:
-        started: How the process was started.
-    """
+    """The place of this process among those of the run, as `how_started` found it."""
 
     def __init__(self, started: Started) -> None:
         super().__init__()
@@ -190,9 +182,6 @@ def fit(
     """Trains the model in place; continues from the run folder's saved state if the state belongs to this stage.
 
     Args:
-        experiment: The experiment that the stage belongs to.
-        planned: The stage.
-        model: The model at the beginning of the stage.
         loggers: The loggers of the run.
         watching: Callbacks that are called after all others, in place of the progress bar; None shows the bar.
 

@@ -52,7 +52,6 @@ class FineTuning(pl.LightningModule):
         stage: How each part learns, and the schedule. Without `max_steps`, the trainer says how many steps there are.
         train: The optimizer, its settings and the seed.
         answers: The limits within which validations answer questions.
-        chosen: The model's name and how its weights are read.
 
     Attributes:
         lr: One peak learning rate for all parts that learn, which Lightning's Tuner sets; None takes those of the
@@ -87,7 +86,6 @@ class FineTuning(pl.LightningModule):
         The trainer says how many steps there are, whatever the recipe says, and the learning rate falls over these.
 
         Args:
-            name: The recipe's name or file.
             overrides: Changes of it, for instance "train.seed=1".
         """
         recipe = read_recipe(name, overrides)
@@ -106,7 +104,6 @@ class FineTuning(pl.LightningModule):
             name: The model: a name of `medtune list models`, or "auto" for any checkpoint of transformers.
             weights: The hub id or folder of other weights.
             tuning: How each part learns; None trains adapters of the language model, and the projector in full.
-            seed: Seed of the adapters and of dropout.
         """
         block = ModelBlock(name=name, weights=weights, tuning=tuning or Tuning())
         stage = Stage(name="training", tuning=block.tuning)

@@ -123,12 +123,9 @@ def log_phase(
     """Logs the scores of a phase, and shows its answers on the dashboard.
 
     Args:
-        experiment: The experiment that was evaluated.
         loggers: The loggers of the run.
         name: The phase, "zero_shot" or "final".
-        scores: The scores of the phase.
         groups: The media groups that were asked about.
-        out_dir: The folder with the answers.
         step: The number of optimizer steps of the run so far.
         also: Further metrics of the phase, by their whole names.
     """
@@ -176,13 +173,10 @@ def build_loggers(
     """Returns the loggers of a run, with the settings of the recipe's block `log`.
 
     Args:
-        root: The run folder.
         block: The recipe's block `log`.
         benchmark: The benchmark whose metrics are logged.
         provenance: Whether the data are simulated or real; it decides whether pictures may be logged.
-        recipe_name: The recipe's name.
         config: The settings that W&B shows with the run.
-        tags: The tags of the run on W&B.
         resume_step: The saved step of an interrupted run, or 0. Rows of metrics.csv after it are dropped, because the
             resumed run writes them again.
     """

@@ -92,8 +92,6 @@ class TrainingSet:
 
     Attributes:
         named: The folder as the recipe names it, with its weight in the mixture.
-        prepared: The opened folder.
-        benchmark: The benchmark that renders the folder's questions.
         lookalikes: Says how many evaluated images look like images of its train split; "" if none does.
     """
 
@@ -109,7 +107,6 @@ def open_training_sets(recipe: Recipe, prepared: Prepared, benchmark: Benchmark)
     Args:
         recipe: The recipe, whose block `data` names the folders.
         prepared: The folder at `data.root`, which the run is evaluated on.
-        benchmark: The benchmark of that folder.
     """
     found = []
     for named in folders_of(recipe.data):
@@ -137,7 +134,6 @@ class Member:
 
     Attributes:
         groups: The media groups of the train split that the stage learns from.
-        render: Returns the prompt and the target of a question.
         balanced: Chooses the questions of an epoch; None asks all of them.
         allowed_changes: Returns the changes of an image that its benchmark allows for a question.
         unofficial_split: The unit by which an evaluation-only data set was divided, for instance patients; None if it

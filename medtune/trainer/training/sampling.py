@@ -39,11 +39,7 @@ class Draw(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AllGroups:
-    """Goes through all groups of a member in every epoch.
-
-    Attributes:
-        num_groups: The number of groups of the member.
-    """
+    """Goes through all groups of a member in every epoch."""
 
     num_groups: int
 
@@ -55,7 +51,6 @@ class _Block(NamedTuple):
     """A block of consecutive places in the row.
 
     Attributes:
-        member: The index of the member at each place.
         number: For each place, the number of earlier draws of the same member in this block.
     """
 
@@ -72,7 +67,6 @@ class EndlessRow:
     Args:
         members: The members of the mixture, at least one.
         shares: For each member, its share of the draws, above 0, in any unit.
-        seed: Seed of all shuffles.
     """
 
     def __init__(self, members: "Sequence[Epochs]", *, shares: Sequence[float] = (1.0,), seed: int) -> None:
@@ -141,9 +135,7 @@ class StepOrder:
 
     Attributes:
         row: The order of all draws.
-        batch_size: Media groups per optimizer step.
         micro_batch_size: Media groups per forward pass of one device.
-        world_size: The number of devices.
         epoch_groups: The number of groups after which the last step of an epoch ends, however few groups it has; None
             fills every step.
     """
@@ -234,7 +226,6 @@ class Balanced:
     are fewer. A cell of sentences is therefore never reduced to one question for each answer.
 
     Args:
-        groups: The media groups with all their questions.
         strength: How far frequent answers are reduced, from 0 (not at all) to 1.
         seed: Decides the order in which the questions of a frequent answer take turns.
     """

@@ -21,10 +21,8 @@ class PlannedStage:
     """A stage and its place in the run.
 
     Attributes:
-        stage: The stage as the recipe describes it.
         number: The place of the stage among all stages, from 1.
         first_step: The number of optimizer steps of the run before the stage begins.
-        is_last: Whether it is the last stage of the run.
     """
 
     stage: Stage

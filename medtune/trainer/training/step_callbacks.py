@@ -21,7 +21,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from medtune.eval.asking.plan import prediction_key
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.predictions.shards import PredictionWriter, merge_shards, shard_path, stored_predictions
+from medtune.eval.predictions.files import PredictionWriter, merge_shards, shard_path, stored_predictions
 from medtune.eval.scoring.score import PhaseScores
 from medtune.models.weights.divided.pieces import Piece, held_piece, local_part
 from medtune.trainer.devices.ranks import barrier, state_timeout, stopping_signal
@@ -69,7 +69,6 @@ class StepLog(Callback):
     It stops after a step, or before a batch of a validation, which is then done anew when the run goes on.
 
     Args:
-        planned: The stage that is trained.
         loggers: The loggers of the run, which count the steps of all stages.
         recipe: The recipe, which says how often to log, and how long a rank waits for the others in a step.
         stop: Shared with `SavedState`, which saves a state when a stop is asked for.
@@ -207,7 +206,6 @@ class EarlyStop(EarlyStopping):
     Args:
         settings: The recipe's block train.early_stopping.
         benchmark: The benchmark whose metrics may be named.
-        planned: The stage that may end early.
     """
 
     def __init__(self, settings: schema.EarlyStopping, benchmark: Benchmark, planned: PlannedStage) -> None:
@@ -244,9 +242,7 @@ class ValidationRecord(Callback):
     """Writes the answers of every validation and scores them as the phases before and after training are scored.
 
     Args:
-        experiment: The experiment.
         planned: The stage that is trained; folders and the log count the steps of the whole run.
-        asked: The questions of every validation.
         loggers: The loggers of the run.
     """
 

@@ -21,7 +21,7 @@ from medtune.benchmarks.ctlesionvqa.v2_scoring import (
     score_binary,
     score_numeric,
 )
-from medtune.eval.scoring.parsers.answer_marks import without_thinking
+from medtune.eval.scoring.parsers.choice_statements import without_thinking
 from tests.benchmarks.ctlesionvqa.vsi_scoring import vsi_score
 from tests.eval.golden import near, recorded, rows
 

@@ -1,6 +1,6 @@
 from medtune.data.types import Condition, Question
 from medtune.eval.audit.habits import collapse_by_subtype, most_frequent_answer_row
-from medtune.eval.audit.subject import Subject
+from medtune.eval.audit.row import Subject
 from medtune.eval.parsed_reply import ParsedReply
 
 NUMBERS = ("one", "two", "three", "four")

@@ -10,7 +10,7 @@ from medtune.data.types import Box, MediaGroup, MediaRef, Question
 from medtune.eval.audit import image_cues
 from medtune.eval.audit.findings import Finding, findings_of
 from medtune.eval.audit.image_cues import box_places, cue_probes, grey_histograms, split_probes
-from medtune.eval.audit.subject import Subject
+from medtune.eval.audit.row import Subject
 from medtune.eval.parsed_reply import ParsedReply
 from tests.eval.audit.world import World
 

@@ -17,9 +17,8 @@ from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.conditions import audit_conditions
 from medtune.eval.audit.probes import thumbnails
-from medtune.eval.audit.row import Audit, AuditRow
+from medtune.eval.audit.row import Audit, AuditRow, Subject, subject_of
 from medtune.eval.audit.run_rows import audit_of, thumbnail_probes
-from medtune.eval.audit.subject import Subject, subject_of
 from tests.eval.answerers import reply
 
 JUDGE = find_benchmark("fetal_gauge")

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from medtune.data.types import Interval
-from medtune.eval.comparing.falls import falls
 from medtune.eval.comparing.gain import LevelGain, adjusted_by_holm
-from medtune.eval.comparing.verdict import verdict
+from medtune.eval.comparing.verdict import falls, verdict
 from medtune.eval.statistics import patient_swaps
 from medtune.eval.statistics.clusters import Floats, Numbers
 from medtune.eval.statistics.column_sums import mean_of

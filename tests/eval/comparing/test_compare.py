@@ -14,8 +14,13 @@ from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.comparing.compare import About, Comparison, Side, compare
 from medtune.eval.comparing.compare_file import compare_file
-from medtune.eval.comparing.compare_text import comparison_markdown, comparison_plot, comparison_table
-from medtune.eval.comparing.forest_plot import ForestRow, forest_svg
+from medtune.eval.comparing.compare_text import (
+    ForestRow,
+    comparison_markdown,
+    comparison_plot,
+    comparison_table,
+    forest_svg,
+)
 from medtune.eval.data_label import DataLabel
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.results.typed_json import json_bytes

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 from playwright.sync_api import Browser
 
-from medtune.eval.comparing.forest_plot import ForestRow, forest_svg, shortened
+from medtune.eval.comparing.compare_text import ForestRow, forest_svg, shortened
 
 LONG = "a_very_long_run_name_of_somebody_2026-11-22 (zero-shot)"
 ROWS = [

@@ -11,8 +11,7 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import LevelGain, gain_between
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
-from medtune.eval.results.build import results_file
-from medtune.eval.results.gain_table import gain_table
+from medtune.eval.results.build import gain_table, results_file
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.statistics.intervals import METHOD

@@ -12,8 +12,7 @@ from medtune.eval.comparing.verdict import Readability, readability_text
 from medtune.eval.data_label import DataLabel
 from medtune.eval.report.report import run_report
 from medtune.eval.report.run_data import read_run
-from medtune.eval.results.build import results_file
-from medtune.eval.results.gain_table import gain_table
+from medtune.eval.results.build import gain_table, results_file
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from tests.eval.answerers import groups, questions

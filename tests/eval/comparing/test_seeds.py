@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from medtune.data.types import Interval, Question
-from medtune.eval.comparing.seeds import seeds_gain
+from medtune.eval.comparing.gain import seeds_gain
 from medtune.eval.metric import Metric, recomputed
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1

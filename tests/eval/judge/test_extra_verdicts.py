@@ -9,8 +9,7 @@ import pytest
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import JudgeRequest, Prediction, PredictionKey, Question
-from medtune.eval.judge.extra_verdicts import judge_predictions
-from medtune.eval.judge.verdicts import with_verdicts
+from medtune.eval.judge.verdicts import judge_predictions, with_verdicts
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import Table
 from medtune.eval.statistics.intervals import METHOD

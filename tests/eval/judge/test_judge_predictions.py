@@ -9,8 +9,7 @@ import pytest
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import JudgeRequest, Prediction, PredictionKey, Question
-from medtune.eval.judge.extra_verdicts import Judging, judge_predictions
-from medtune.eval.judge.verdicts import read_verdicts, verdicts_path, with_verdicts
+from medtune.eval.judge.verdicts import Judging, judge_predictions, read_verdicts, verdicts_path, with_verdicts
 from medtune.eval.scoring.score import score_phase
 
 REX = find_benchmark("rexsonovqa")

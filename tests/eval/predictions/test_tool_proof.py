@@ -3,9 +3,8 @@
 import pytest
 
 from medtune.data.types import Question
-from medtune.eval.predictions.question_texts import QuestionTexts
 from medtune.eval.predictions.tool_files import ToolRow
-from medtune.eval.predictions.tool_proof import Proof, shown
+from medtune.eval.predictions.tool_matching import Proof, QuestionTexts, shown
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,15 @@ from dataclasses import replace
 import pytest
 
 from medtune.data.types import Prediction
+from medtune.eval.audit.row import Subject, subject_of
 from medtune.eval.audit.run_rows import audit_of
-from medtune.eval.audit.subject import Subject, subject_of
 from medtune.eval.comparing.compare import About, Side, compare
 from medtune.eval.comparing.compare_file import compare_file
 from medtune.eval.comparing.compare_text import comparison_plot, comparison_table
-from medtune.eval.comparing.gain import gain_between
-from medtune.eval.comparing.seeds import seeds_gain
+from medtune.eval.comparing.gain import gain_between, seeds_gain
 from medtune.eval.data_label import DataLabel
 from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.results.build import scores_file
-from medtune.eval.results.gain_table import gain_table
+from medtune.eval.results.build import gain_table, scores_file
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.parse_replies import parse_replies
 from medtune.eval.scoring.score import score_phase

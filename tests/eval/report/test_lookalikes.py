@@ -15,7 +15,7 @@ from medtune.eval.data_label import DataLabel, label_of
 from medtune.eval.report.report import run_report
 from medtune.eval.report.run_data import read_run
 from medtune.eval.report.write import write_report
-from medtune.eval.results.gain_table import gain_table
+from medtune.eval.results.build import gain_table
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from tests.eval.report.folders import change_json, likelihood, write_run, wrong
 from tests.twins import prepared_twins

@@ -13,8 +13,7 @@ from medtune.eval.data_label import DataLabel
 from medtune.eval.report.headline import headline
 from medtune.eval.report.run_data import read_run
 from medtune.eval.report.write import write_runs
-from medtune.eval.results.build import scores_file
-from medtune.eval.results.gain_table import gain_table
+from medtune.eval.results.build import gain_table, scores_file
 from medtune.eval.scoring import baselines
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from tests.eval.report.folders import change_json, write_run

@@ -15,8 +15,7 @@ from medtune.eval.comparing.compare_text import comparison_table, notes
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.data_label import DataLabel
 from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
-from medtune.eval.results.build import results_file
-from medtune.eval.results.gain_table import gain_table
+from medtune.eval.results.build import gain_table, results_file
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase

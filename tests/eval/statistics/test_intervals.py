@@ -8,6 +8,7 @@ from scipy.stats import binomtest
 from statsmodels.stats.proportion import proportion_confint
 
 from medtune.eval.statistics.clusters import Numbers
+from medtune.eval.statistics.column_sums import Recomputed
 from medtune.eval.statistics.intervals import (
     gain_interval,
     mean_interval,
@@ -16,7 +17,6 @@ from medtune.eval.statistics.intervals import (
     wilson,
 )
 from medtune.eval.statistics.patient_swaps import mcnemar_exact
-from medtune.eval.statistics.statistic import Recomputed
 
 
 def clustered(num_clusters: int, per_cluster: int, seed: int = 0) -> tuple[list[float], list[str]]:

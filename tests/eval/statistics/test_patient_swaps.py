@@ -13,9 +13,8 @@ from medtune.eval.metric import Metric, mean_of_rows, recomputed, sums_of_rows
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.statistics import patient_swaps
-from medtune.eval.statistics.column_sums import mean_of
+from medtune.eval.statistics.column_sums import Recomputed, Statistic, mean_of
 from medtune.eval.statistics.patient_swaps import mcnemar_exact, patient_p
-from medtune.eval.statistics.statistic import Recomputed, Statistic
 from tests.eval.statistics.other_definitions import paired_permutation
 
 Rows = list[ParsedReply]

@@ -9,9 +9,9 @@ from statsmodels.stats import contingency_tables
 
 from medtune.eval.statistics import patient_swaps
 from medtune.eval.statistics.clusters import Numbers
+from medtune.eval.statistics.column_sums import Recomputed
 from medtune.eval.statistics.intervals import mean_interval, statistic_interval, wilson
 from medtune.eval.statistics.patient_swaps import holm, mcnemar_exact, p_equals, p_text
-from medtune.eval.statistics.statistic import Recomputed
 from tests.eval.golden import near, recorded
 from tests.eval.statistics.other_definitions import (
     McNemar,

@@ -2,10 +2,9 @@ import numpy as np
 import pytest
 
 from medtune.eval.statistics.clusters import Numbers
-from medtune.eval.statistics.column_sums import dense_sums, mean_of
+from medtune.eval.statistics.column_sums import MOST_LEFT_OUT, Recomputed, dense_sums, mean_of
 from medtune.eval.statistics.power import estimated_icc
 from medtune.eval.statistics.spread import Term, spread
-from medtune.eval.statistics.statistic import MOST_LEFT_OUT, Recomputed
 
 
 def clustered(sizes: list[int], icc: float, seed: int = 0) -> tuple[np.ndarray, Numbers]:

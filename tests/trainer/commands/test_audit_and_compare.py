@@ -14,7 +14,7 @@ import pytest
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import Question
 from medtune.eval.comparing.compare_file import CompareFile
-from medtune.eval.comparing.seeds import SEEDS_METHOD
+from medtune.eval.comparing.gain import SEEDS_METHOD
 from medtune.eval.results.phase_schema import Level, Phase
 from medtune.eval.results.schema import Primary, ResultsFile
 from medtune.eval.results.typed_json import json_bytes, read_json, write_document

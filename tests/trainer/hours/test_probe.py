@@ -17,7 +17,7 @@ import torch.distributed as dist
 from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.types import MediaGroup, Prediction, PredictionKey, Prompt, Question, Request
 from medtune.eval.asking.plan import Visit, prediction_key
-from medtune.eval.predictions.shards import stored_predictions
+from medtune.eval.predictions.files import stored_predictions
 from medtune.models.answering import LocalAnswerer
 from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.export import assemble_model

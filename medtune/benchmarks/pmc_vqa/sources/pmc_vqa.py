@@ -45,10 +45,8 @@ class Version(NamedTuple):
     Attributes:
         release: The level of the facet "release".
         train: The file of the training rows; it may be missing.
-        test: The file of the test rows.
         archives: The archives that may hold the images; on the hub the first one does. MedEvalKit's script renames
             images_2.zip to images.zip.
-        letter_in: The column that holds the letter of the answer.
         text_in: The column that holds the text of the answer; "" where there is none.
     """
 

@@ -37,7 +37,6 @@ class Case:
 
     Attributes:
         stem: The file name without its ending, for example "benign (2)".
-        path: The image file.
         lesion_class: "benign", "malignant" or "normal".
         size: Width and height of the image in pixels.
         around: The smallest box around all lesions, in pixels; None for a normal breast.
@@ -86,7 +85,6 @@ class BusiCases(NamedTuple):
     """The images of BUSI.
 
     Attributes:
-        cases: The images that can be used.
         notes: Sentences for the manifest that say what was left out and how much.
         rejects: The images that cannot be used, with the reasons.
     """

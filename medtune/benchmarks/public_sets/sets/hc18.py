@@ -36,8 +36,6 @@ class Pair(NamedTuple):
     """An image and the outline of its head.
 
     Attributes:
-        image: The image file.
-        mask: The file with the outline.
         patient: The number before the first underscore of the file name, which HC18 assigns to a pregnancy.
         place: The position of the image in the set's folder, for error messages.
     """
@@ -52,10 +50,8 @@ class HeadFiles(NamedTuple):
     """The files of HC18 in a folder.
 
     Attributes:
-        pairs: Images that have an outline.
         notes: Sentences for the manifest that say what was left out and how much.
         rejects: Images without an outline, outlines without an image, and files that do not belong to the set.
-        num_tables: The number of tables in the folder.
     """
 
     pairs: list[Pair]

@@ -72,7 +72,6 @@ class Segment:
     """A part of a YouTube video.
 
     Attributes:
-        url: The address of the video.
         video: YouTube's id of the video.
         start_s: The start of the part in seconds.
         end_s: The end of the part in seconds; None if it is the end of the video.
@@ -183,7 +182,6 @@ class _Row:
         file: The question file by its number, for example "mcq, file 3". Its own name is that of a video, which
             messages should not show.
         number: The number of the question in its file, from 1.
-        values: The fields of the question.
     """
 
     file: str

@@ -62,11 +62,9 @@ class ClassScores:
 
     Attributes:
         parser_rate: The share of rows with a label.
-        acc: The accuracy.
         precision: The mean precision over all labels that are true or predicted.
         recall: The mean recall over the same labels.
         f1: The mean F1 over the same labels.
-        n_rows: The number of rows.
     """
 
     parser_rate: float

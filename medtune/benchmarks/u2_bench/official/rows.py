@@ -50,7 +50,6 @@ class SetTables:
 
     Attributes:
         classification: The id of the data set, the accuracy and F1.
-        detection: The id and the accuracy.
         values: The id, the RMSE and the percentage within the tolerance; nan and inf are allowed.
         text: The id and BLEU-4 x 100.
     """
@@ -126,7 +125,6 @@ def official_means(tables: SetTables, *, ids: Ids) -> TaskMeans:
     """Returns the task means of the official aggregator.
 
     Args:
-        tables: The result tables of one model.
         ids: "numbers" reads ids as the published script does: if all ids of a result file are numeric, they become
             numbers, so that '04' and '09' are not found in LL and OD. "text" keeps ids as text, as was intended.
     """
@@ -194,9 +192,6 @@ class Scored:
     """The results by the id of the data set; a data set on which the official script fails is missing.
 
     Attributes:
-        classification: The scores of classifications.
-        detection: The accuracy of positions.
-        values: The scores of clinical values.
         text: BLEU-4 and ROUGE-L of texts, both x 100.
         lost: The number of replies that are dropped or belong to a missing data set.
         failures: The reason why the script fails, for each missing data set, e.g. "DD 44".
@@ -224,10 +219,6 @@ def row(parsed: Sequence[ParsedReply], parser: str) -> Row:
     """Returns the cells of Table 1 by column, with the score that the official aggregator would print.
 
     The score is None unless every task has questions.
-
-    Args:
-        parsed: The questions with their replies.
-        parser: The name of one of the official parsers.
     """
     scored = set_tables(parsed, parser)
     means = official_means(scored.tables, ids="numbers")

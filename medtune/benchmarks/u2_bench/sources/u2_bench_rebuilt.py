@@ -39,9 +39,7 @@ class Choice(NamedTuple):
 
     Attributes:
         task: The task, for example "VRA".
-        text: The question.
         terms: The option by the set's label; None for a label about which no question is asked.
-        labels: All options.
     """
 
     task: str

@@ -52,7 +52,6 @@ def chosen_frames(times_s: Sequence[float], sampling: Sampling) -> list[int]:
 
     Args:
         times_s: The second at which each frame of the clip is shown, ascending, at least one.
-        sampling: The rule that chooses the frames.
 
     Example:
         >>> chosen_frames([0.0, 0.1, 0.2, 0.3, 0.4], Sampling(3)), chosen_frames([0.0, 0.1], Sampling(3))
@@ -230,7 +229,6 @@ def write_video(path: Path, frames_THWC: NDArray[np.uint8], times_s: Sequence[fl
     """Writes RGB frames to a video file, as one channel if all three are equal; the same frames give the same bytes.
 
     Args:
-        path: The file to write.
         frames_THWC: The frames, uint8.
         times_s: The second at which each frame is shown, ascending.
         duration_s: The second at which the last frame ends.

@@ -163,9 +163,7 @@ def augment_volume(volume: Volume, changes: Collection[str], *, rng: np.random.G
     The shape, spacing, orientation and type of the voxels stay the same.
 
     Args:
-        volume: The volume with its masks.
         changes: Those of "mirror", "move" and "grey" that are wanted.
-        rng: The source of random numbers.
     """
     # All numbers are drawn in any case, so that asking for one more change does not alter the others.
     is_mirrored = rng.random() < 0.5

@@ -35,12 +35,7 @@ WHOLE = "whole"
 
 
 class Work(NamedTuple):
-    """The words about a kind of work, for messages.
-
-    Attributes:
-        does: What the other process does with the folder.
-        instead: What the user can do.
-    """
+    """The words about a kind of work, for messages."""
 
     does: str
     instead: str
@@ -53,12 +48,7 @@ PREPARING = Work(
 
 
 class Claim:
-    """A claim that this process holds.
-
-    Args:
-        path: The claim's file.
-        mark: What tells it from the claims of others.
-    """
+    """A claim that this process holds."""
 
     def __init__(self, path: Path, mark: str) -> None:
         self._path = path
@@ -80,7 +70,6 @@ def claimed(folder: Path, name: str = WHOLE, work: Work = PREPARING) -> Iterator
     Args:
         folder: The folder of the claims, in the folder that is worked on.
         name: The share, or WHOLE.
-        work: The words about the work.
     """
     folder.mkdir(parents=True, exist_ok=True)
     mark = unique_mark()
@@ -202,7 +191,6 @@ class Journal:
     """The entries of all processes, and the file to which this one appends.
 
     Args:
-        folder: The folder of the journal's files.
         media: The media folder, which holds the finished files.
 
     Attributes:

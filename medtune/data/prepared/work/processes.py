@@ -24,7 +24,6 @@ class Done(NamedTuple, Generic[Result]):
     """A task that was done.
 
     Attributes:
-        number: The number of the task.
         result: What it returned; None if its process died, tried alone as well.
     """
 
@@ -115,9 +114,6 @@ def start_server(modules: Sequence[str]) -> None:
 
     A fork of this process would copy locks that its threads hold, and processes that are started anew would each import
     everything again, half a second of work. A server that runs already stays as it is.
-
-    Args:
-        modules: The modules that the processes need.
     """
     multiprocessing.get_context("forkserver").set_forkserver_preload(list(modules))
     # The processes share the cores already. Libraries read the variables when they are imported.

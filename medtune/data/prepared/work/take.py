@@ -22,7 +22,6 @@ def read_source(source: Source, root: Origin, seed: int, scratch: Path, *, witho
     """Returns the table that a source reads from a folder, a file or a data set of the hub.
 
     Args:
-        source: The source.
         root: Where the data are; None for a simulation.
         seed: Decides the order of options, and a simulation.
         scratch: An empty folder.
@@ -112,13 +111,11 @@ def prepare_share(
     The shares may be done at the same time, on several machines that see one disk.
 
     Args:
-        source: How the raw files are read.
         root: As for `prepare`.
         out: The folder that `prepare` will write.
         share: Which share.
         seed: As for `prepare`.
         limit: As for `prepare`.
-        processes: The number of processes.
     """
     check_folders(source, root, out)
     with work_folder(out, source, processes=processes, share=share) as work:

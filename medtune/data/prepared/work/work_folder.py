@@ -72,10 +72,7 @@ class WorkFolder:
     """The folder that a preparation works in.
 
     Attributes:
-        root: The folder.
         scratch: A folder for the files that the source makes, of this process alone.
-        claim: This process's claim.
-        journal: What is finished.
         processes: The number of processes that copy files; 1 copies them in this one.
     """
 

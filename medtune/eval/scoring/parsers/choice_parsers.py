@@ -32,8 +32,13 @@ from string import ascii_uppercase
 
 from medtune.data.types import Question
 from medtune.eval.scoring.parsers import choice_statements as statements
-from medtune.eval.scoring.parsers.answer_marks import after_thoughts, marked_answers, plain_characters, without_emphasis
-from medtune.eval.scoring.parsers.choice_statements import NEGATION
+from medtune.eval.scoring.parsers.choice_statements import (
+    NEGATION,
+    after_thoughts,
+    marked_answers,
+    plain_characters,
+    without_emphasis,
+)
 
 _EDGE = " …\t\r\n\"'`´‘’“”«»*_#.,:;!?()[]{}<>|~$\\"
 _SENTENCE = re.compile(r"(?:[^\n.!?\u3002]|[.!?](?!\s|\Z))+[.!?\u3002]*")

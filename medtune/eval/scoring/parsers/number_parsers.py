@@ -21,10 +21,10 @@ import math
 import re
 import unicodedata
 
-from medtune.eval.scoring.normalised_text import normalised
-from medtune.eval.scoring.parsers.answer_marks import after_thoughts, marked_answers, without_emphasis
-from medtune.eval.scoring.parsers.free_answer import read_answer
+from medtune.eval.scoring.parse_replies import normalised
+from medtune.eval.scoring.parsers.choice_statements import after_thoughts, marked_answers, without_emphasis
 from medtune.eval.scoring.parsers.number_words import first_number_in_words
+from medtune.eval.scoring.parsers.yes_no_parser import read_answer
 
 _PLAIN = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
@@ -56,7 +56,6 @@ def read_number(reply: str, unit: str | None = None) -> float | None:
     """Returns the one number that the reply states by the rules of this module; None if it is not clear which it means.
 
     Args:
-        reply: The reply.
         unit: The unit of the true answer, for example "cm"; None if it has none.
 
     Example:

@@ -43,8 +43,6 @@ class Asked(NamedTuple):
     Attributes:
         prompt: The text of the last user's turn; it and those of the earlier turns may mark the places of the media.
         answer: The text of the assistant's turn; None where the conversation ends with the prompt for generation.
-        media: The images or videos that are shown.
-        turns: The turns before the prompt.
     """
 
     prompt: str
@@ -113,7 +111,6 @@ class Conversations:
         Control tokens that the prompt or the answer spell out are encoded as plain text.
 
         Args:
-            asked: The conversation.
             with_mask: Whether the span that the template marks as generated is returned too.
             times: The number of rows of the batch, which all are this conversation.
         """

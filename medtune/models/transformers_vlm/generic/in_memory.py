@@ -45,7 +45,6 @@ class Vlm:
             batch_size: The number of images, with their questions, that are answered together.
             batch_tokens: The largest number of tokens, padding included, in one forward pass.
             temperature: The temperature at which replies are drawn; 0 is greedy.
-            seed: The seed of drawn replies.
             video_frames: The number of frames of a video; None takes 16.
             volumes_as: How a CT volume is shown to a model of videos: "slices", "video" or "slice"; None refuses
                 volumes.

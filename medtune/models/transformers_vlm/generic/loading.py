@@ -63,7 +63,6 @@ def generic_entry(title: str, licence: str, *, hub: HubWeights, config: Callable
 
     Args:
         title: One line on the model, for `medtune list` and reports.
-        licence: Licence of the weights.
         hub: The repository with the weights; a recipe's model.weights takes its place.
         config: Returns the configuration at full size, from which the model is built without weights.
     """
@@ -139,7 +138,6 @@ class GenericReader:
     Attributes:
         outputs: The kinds of the processor's outputs.
         template: Lays out a question as a sequence.
-        transform: Prepares media.
     """
 
     outputs: Outputs
@@ -150,7 +148,6 @@ class GenericReader:
         """Returns the model with its reader.
 
         Args:
-            whole: The model with its weights.
             provenance: Where the weights of each part come from.
         """
         model = GenericVlm(whole, self.outputs.by_token, self.outputs.joins, self.outputs.axes)

@@ -58,7 +58,6 @@ def present_name(whole: PreTrainedModel, name: str) -> str:
 
     Args:
         whole: The model of transformers that the adapter belongs to.
-        name: The tensor's name in the file.
     """
     plain = name.replace(".modules_to_save.", ".") if ".modules_to_save." in name else name
     local = plain.removeprefix(PREFIX)

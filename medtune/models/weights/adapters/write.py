@@ -101,7 +101,6 @@ def write_adapter(
         folder: The folder; what was in it is replaced.
         model: The model with its adapters. Only its structure is read, not its weights.
         trained: The trained weights by their names in the model, whole.
-        base: The model that the adapter belongs to.
         about: Facts about the run, which `read_about_adapter` returns.
         starts: The beginnings of PiSSA adapters.
     """
@@ -324,7 +323,6 @@ def merged_layer(layer: BaseTunerLayer, dtype: torch.dtype | None = None) -> nn.
     two matrices would be rounded as well.
 
     Args:
-        layer: The adapted layer.
         dtype: The type of the merged weights; None keeps that of the layer's own weights.
     """
     adapted: Any = layer

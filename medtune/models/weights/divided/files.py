@@ -70,9 +70,6 @@ def read_range(folder: Path, name: str, first: int = 0, count: int | None = None
     """Returns some of the flattened values of a tensor, in the type in which they were saved.
 
     Args:
-        folder: The folder.
-        name: The name of the tensor.
-        first: The place of the first value.
         count: The number of values; None reads to the end.
     """
     found = _listed(folder).state_dict_metadata.get(name)

@@ -24,8 +24,6 @@ class Piece:
     Attributes:
         values_N: The values, of one dimension; a view of the memory in which the rank holds them.
         first: The place of the first value in the whole tensor.
-        whole: The number of values of the whole tensor.
-        everywhere: Whether every rank holds the same piece.
     """
 
     values_N: Tensor

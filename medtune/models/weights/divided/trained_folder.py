@@ -23,11 +23,7 @@ START = "start."
 
 
 class TrainedFolder:
-    """An opened checkpoint that is a folder.
-
-    Args:
-        path: The folder.
-    """
+    """An opened checkpoint that is a folder."""
 
     def __init__(self, path: Path) -> None:
         if not is_whole(path):
@@ -73,7 +69,6 @@ def write_trained_folder(
     Args:
         path: The folder; what is there is replaced when the new one is whole.
         model: The model, divided among the ranks or not.
-        names: The names of the parameters that the checkpoint holds.
         about: Facts about the checkpoint, which `read_about` returns.
         starts: The beginnings of PiSSA adapters, the same on all ranks.
     """

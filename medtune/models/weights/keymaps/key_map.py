@@ -154,8 +154,6 @@ def translate(tensors: Deferred, key_map: KeyMap, *, where: str) -> dict[str, Ca
     """Returns the tensors under medtune's names, cut and joined by the rules when they are asked for.
 
     Args:
-        tensors: The tensors under their published names.
-        key_map: The rules.
         where: The file, for messages.
     """
     parts: dict[str, dict[int, Callable[[], Tensor]]] = {}
@@ -198,7 +196,6 @@ def check_published(module: nn.Module, outline: Mapping[str, Tensor], key_map: K
     Args:
         module: The module, which may be on the meta device.
         outline: The tensors under their published names, which may be on the meta device.
-        key_map: The rules.
         where: The file, for messages.
     """
     for _ in _fitting(module, at_hand(outline), key_map, where=where):
@@ -220,9 +217,6 @@ def load_published(
     (`models.sharding.unread`), the module takes over the tensors of the file, to be converted when they are read.
 
     Args:
-        module: The module that is filled.
-        tensors: The tensors under their published names.
-        key_map: The rules.
         where: The file, for messages.
         dtypes: Type of the floating-point numbers in each of the module's children that is named; the others keep the
             type of the file. None names no child.

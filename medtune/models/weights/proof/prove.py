@@ -50,12 +50,9 @@ class Proof:
     """The result of a proof.
 
     Attributes:
-        samples: Number of samples.
         origin: Where the samples come from, in words.
         reader: The program that read the export, with versions.
-        dtype: The number format of the export.
         difference: How far the export lies from the trained model.
-        tolerance: How far it may lie.
         training_moved: How far training has moved the same answers. Where this is hardly more than the tolerance, the
             proof could not tell the trained model from the untrained one.
         four_bits_gap: How far the model with its language part in 4 bits, which was trained and evaluated, lies from
@@ -142,8 +139,6 @@ def told_by(reader: Sequence[str], task: Mapping[str, Any], scratch: Path) -> To
 
     Args:
         reader: The command, `PLAIN` or `OWN`.
-        task: What the reader needs.
-        scratch: A folder for the task and the result.
 
     Raises:
         ProofError: The process failed, or its tokens are not those of medtune.

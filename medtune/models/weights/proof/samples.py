@@ -31,7 +31,6 @@ class Sample:
     """One question of a proof.
 
     Attributes:
-        media: The media item.
         text: The text of the user's turn.
         answer: The answer whose log-probability is compared.
     """

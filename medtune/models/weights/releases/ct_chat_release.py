@@ -122,12 +122,7 @@ class _Found(NamedTuple):
     """The opened files of a release.
 
     Attributes:
-        tower: The file with the tower.
-        tower_map: The key map of that file.
-        stored_tower: Its tensors.
-        projector: The tensors of the projector.
         rows: The tensors of the embeddings that lie beside the projector, by their names in the language model.
-        has_adapter: Whether there is an adapter.
     """
 
     tower: Path
@@ -146,7 +141,6 @@ def assemble_ct_chat(parts: VolumeParts, loading: Loading) -> Assembled:
 
     Args:
         parts: The tower, the projector and the preparation; the language model is the folder's.
-        loading: The recipe's settings.
 
     Raises:
         AssetError: The recipe names no folder.

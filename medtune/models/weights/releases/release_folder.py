@@ -45,7 +45,6 @@ def weight_files(folder: Path, patterns: Sequence[str], what: str) -> list[Path]
     """Returns the files of a checkpoint: those that its index names, or those of the first pattern that fits any.
 
     Args:
-        folder: The folder.
         patterns: Patterns for their names, the most wanted first.
         what: Name of the checkpoint in words, for messages.
     """
@@ -103,12 +102,7 @@ class Words(NamedTuple):
 
 
 def system_prompt_of(folder: Path, said: str | None) -> Words:
-    """Returns the system prompt of CT-CHAT: the recipe's, else that of the published conversation.py in the folder.
-
-    Args:
-        folder: The folder of the release.
-        said: The recipe's model.system_prompt.
-    """
+    """Returns the system prompt of CT-CHAT: the recipe's, else that of the published conversation.py in the folder."""
     if said is not None:
         return Words(said, "model.system_prompt")
     for path in (folder / name for name in _CONVERSATION):
@@ -127,13 +121,7 @@ def system_prompt_of(folder: Path, said: str | None) -> Words:
 
 
 def time_sentence_of(folder: Path, said: str | None, *, own: str) -> Words:
-    """Returns the sentence about a video's frames: the recipe's, else the model card's, else medtune's own.
-
-    Args:
-        folder: The folder of the release.
-        said: The recipe's model.time_sentence.
-        own: medtune's sentence.
-    """
+    """Returns the sentence about a video's frames: the recipe's, else the model card's, else medtune's own."""
     if said is not None:
         return Words(_checked(said), "model.time_sentence")
     card = folder / _CARD

@@ -75,10 +75,7 @@ def release_entry(
     """Returns the zoo entry of a release.
 
     Args:
-        title: One line on the model.
-        licence: Licence of the weights.
         variants: The parts at full size, by the name of the preparation; the first is the default.
-        release: The files of the release.
         hub: Hub id of the repository; None where the hub has none in a form that can be read.
     """
 
@@ -119,10 +116,7 @@ def assemble_release(parts: VolumeParts, release: Release, where: str | None, lo
     what the language model is shown.
 
     Args:
-        parts: The parts at full size.
-        release: The files of the release.
         where: Local folder or hub id; None where the user named no folder and the hub has none.
-        loading: The recipe's settings.
 
     Raises:
         AssetError: There is no such folder, and the hub did not give it.
@@ -161,8 +155,6 @@ def load_release(
 
     Args:
         parts: The parts at full size; the size of the vocabulary is that of the stored embeddings.
-        release: The files of the release.
-        stored: The opened checkpoint.
         tokenizer: The tokenizer, which may not have more tokens than the checkpoint has embeddings.
         where: The files, for messages.
         dtype: Type of the language model's weights.

@@ -242,10 +242,8 @@ def workspace_script(benchmark: Benchmark, levels: Sequence[str], *, group: str,
     """Returns the text of the script.
 
     Args:
-        benchmark: The benchmark of the run.
         levels: "overall" and the tasks, as "task=NAME".
         group: The name of the recipe; all runs of a recipe share it.
-        project: The name of the project on W&B.
     """
     sections = [(level, _level_panels(level, benchmark)) for level in levels]
     sections.append(("cases", [("table", "", [f"{stage}/cases"]) for stage in ("final", "zero_shot")]))

@@ -41,13 +41,7 @@ LOW, HIGH = "95 % low", "95 % high"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a chart.
-
-    Attributes:
-        name: The name in the legend.
-        steps: Optimizer steps of the run.
-        values: The score at each step.
-    """
+    """One line of a chart."""
 
     name: str
     steps: tuple[int, ...]

@@ -179,10 +179,6 @@ def save_state(
     Wherever the run is killed or the disk is full, the run folder holds a whole state.
 
     Args:
-        trainer: The trainer.
-        module: The module that it trains.
-        folder: The run folder.
-        facts: Facts about the run that the state records.
         validation_due: Whether the validation after this step has not been done.
     """
     step = facts.first_step + trainer.global_step

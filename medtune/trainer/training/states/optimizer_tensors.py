@@ -24,11 +24,9 @@ class Partitioned:
     """The part of a parameter that this rank holds in a flat group.
 
     Attributes:
-        name: The name of the parameter.
         begin: The place of the part's first value in the rank's flat tensors.
         count: The number of its values there, with ZeRO-3's padding.
         first: The place of its first value in the flattened parameter; None for the equal shares of ZeRO-3.
-        whole: The number of values of the whole parameter.
     """
 
     name: str
@@ -44,7 +42,6 @@ class ZeroGroup:
 
     Attributes:
         names: The names of all parameters of the group, the same on every rank.
-        parts: What this rank holds of them.
         weights_N: The rank's float32 weights, flat.
         optimizer: The optimizer that updates the flat weights.
     """

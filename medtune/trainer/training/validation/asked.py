@@ -24,7 +24,6 @@ class TaskClasses(NamedTuple):
 
     Attributes:
         level: The beginning of the names of its metrics, e.g. "task=plane/".
-        classes: The answers.
     """
 
     level: str
@@ -36,10 +35,7 @@ class Asked:
     """Everything that is known about a validation or a test before a question is answered, the same on all ranks.
 
     Attributes:
-        benchmark: The benchmark whose prompts and parsers are used.
-        groups: The media groups.
         visits: The requests that are made about each media group.
-        readings: How questions with options are answered.
         parser: The parser whose answers are counted.
     """
 
@@ -94,11 +90,7 @@ def asked(
 
     Args:
         groups: The media groups whose questions are asked, at least one.
-        benchmark: The benchmark whose prompts and parsers are used.
-        answer_format: How options are listed and answered.
-        readings: How questions with options are answered.
         parser: The parser whose answers are counted.
-        seed: Seed of the plan.
     """
     plan = plan_visits(
         groups, benchmark, answer_format=answer_format, readings=readings, conditions=("image",), seed=seed
@@ -112,7 +104,6 @@ class VisitBatch:
     It is neither a dataclass nor a tuple, because Lightning looks for tensors in those, and refuses frozen dataclasses.
 
     Args:
-        asked: The plan that the batch belongs to.
         visits: The requests; none where a rank has fewer groups than another: all ranks run equally many batches.
 
     Attributes:
@@ -129,9 +120,7 @@ class VisitBatches(Dataset[VisitBatch]):
     """The batches of one rank.
 
     Args:
-        asked: The plan.
         batch_size: Media groups in a batch, at least 1.
-        rank: The number of this process.
         world_size: The number of processes; rank r takes the groups r, r + world_size, ...
         reader: Returns a new reader of the media; None reads them as they are needed.
 
@@ -181,9 +170,6 @@ class InOrder(DistributedSampler[int]):
     """Yields the numbers of this rank's batches in their order.
 
     It is a DistributedSampler for Lightning, which puts one of its own in place of every other sampler.
-
-    Args:
-        length: The number of batches.
     """
 
     def __init__(self, length: int) -> None:

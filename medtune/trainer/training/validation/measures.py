@@ -35,13 +35,7 @@ UNPARSABLE, UNLISTED = 0, 1
 
 
 class Answered(NamedTuple):
-    """A question that was answered.
-
-    Attributes:
-        question: The question.
-        predictions: The answers to it.
-        target: How the model reads the right answer.
-    """
+    """A question that was answered."""
 
     question: Question
     predictions: Sequence[Prediction]
@@ -55,7 +49,6 @@ class AnswerMeasures:
 
     Args:
         asked: The questions, the same on all ranks.
-        device: The device of the states.
     """
 
     def __init__(self, asked: Asked, device: torch.device) -> None:
@@ -120,8 +113,6 @@ class _Closed(NamedTuple):
     """An answer to a closed question.
 
     Attributes:
-        task: The name of its task.
-        answer: The right answer.
         true: The label of the right answer.
         said: The label of the answer that was read from the reply.
         shares: The probability of each option; empty without a likelihood reading.
@@ -199,9 +190,6 @@ class MacroF1(Metric):
     It counts in one vector for each of the three sums. `torchmetrics.classification.MulticlassF1Score` has the same
     value and needs a square matrix of the labels, of which a set with open options has thousands.
 
-    Args:
-        num_labels: The number of labels.
-
     Example:
         >>> f1 = MacroF1(4)
         >>> f1.update(torch.tensor([2, 2]), torch.tensor([2, 3]))
@@ -247,9 +235,7 @@ class Asker:
     """Answers batches of questions between `begin` and `end`.
 
     Args:
-        assembled: The model that answers.
         limits: The limits of a forward pass and of a reply.
-        seed: Seed of replies that are drawn.
     """
 
     def __init__(self, assembled: Assembled, limits: EvalBlock, *, seed: int) -> None:
@@ -266,8 +252,6 @@ class Asker:
         """Makes the model ready, and forgets the measures of the validation before.
 
         Args:
-            device: The device of the model.
-            precision: The precision that it computes in.
             in_turns: How the ranks gather the parts of a divided model in turns; None is for one that is whole, or
                 divided by FSDP2.
         """

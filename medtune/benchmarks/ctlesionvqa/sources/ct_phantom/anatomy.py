@@ -47,9 +47,6 @@ class Patient:
 
     Attributes:
         sex: "M" or "F".
-        age_years: The age in years.
-        maker: The manufacturer of the scanner.
-        phase: The contrast phase.
         organs: Each organ on the grid, by name.
         thirds: The thirds of pancreas and colon on the grid, by organ and third.
         hu: The brightness of each organ in HU.

@@ -57,7 +57,6 @@ class Finding:
             and dark ones are cysts.
         diameter_mm: The diameter of the largest lesion.
         contrast_hu: The absolute difference in brightness from the organ, in HU.
-        number: The number of lesions.
     """
 
     place: str
@@ -75,12 +74,8 @@ class Lesion:
     """One lesion in the grid.
 
     Attributes:
-        site: The organ.
-        place: The part of the organ.
-        solid: The shape of the lesion.
         hu: The brightness of the lesion in HU.
         contrast_hu: The absolute difference in brightness from the organ, in HU.
-        is_bright: Whether the lesion is brighter than the organ.
     """
 
     site: Site

@@ -25,7 +25,6 @@ class Ball(NamedTuple):
     """An ellipsoid.
 
     Attributes:
-        centre: Its centre.
         radii_mm: Its half axes along the three axes of the grid.
     """
 

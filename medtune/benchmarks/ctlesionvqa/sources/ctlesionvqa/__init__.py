@@ -70,7 +70,6 @@ class LesionSizes:
     """The size and contrast of the largest lesion of each organ.
 
     Attributes:
-        diameters_cm: The diameter by scan and organ.
         differences_hu: The difference in HU between lesion and organ, by scan and organ.
     """
 
@@ -190,21 +189,16 @@ class _Reader:
     To save memory, equal facets, printed cells and lists of options are stored once and shared by questions.
 
     Attributes:
-        root: The user's folder.
         needs_media: Whether a question whose scan is not in the folder is rejected.
         cases: The files of each scan, by the scan's name.
         pictures: The released clip or slice of each scan, by the scan's name; shown only if the scan is missing.
         sizes: The sizes of the largest lesions.
-        scans: The metadata of the scans.
         qids: The number of rows with each qid, which version 2 gives its rows.
-        questions: The questions so far.
         media: The scans that questions ask about, by media id.
         rejects: The rows that could not be used.
         missing: The scans that are not in the folder, by name.
         facets: Each combination of facets; 800,000 questions have a few ten thousand combinations.
         printed: Each combination of the cells that official prompts print.
-        options: Each list of options.
-        unknown: The number of rows of each unknown subtype.
     """
 
     root: Path

@@ -29,8 +29,7 @@ from typing import NamedTuple
 from medtune.data.raw.lettered_options import find_option, split_options
 from medtune.data.raw.row_errors import Reject, RowError
 from medtune.data.types import MediaKind, MediaRef, Question
-from medtune.eval.predictions.tool_files import ToolRow, ToolRows, read_json_text
-from medtune.eval.predictions.tool_tables import cell_text
+from medtune.eval.predictions.tool_files import ToolRow, ToolRows, cell_text, read_json_text
 
 SPELLINGS: Mapping[str, str] = {
     "bdmap_id": "image_id", "multiple_choice_question": "mc_question", "multi_choice_question": "mc_question",
@@ -179,7 +178,6 @@ class Measured(NamedTuple):
     """A number with its unit.
 
     Attributes:
-        value: The number.
         text: The number as a plain text without thousands separators.
         unit: The unit as it is written; None if there is none.
     """

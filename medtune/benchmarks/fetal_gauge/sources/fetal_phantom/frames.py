@@ -126,7 +126,6 @@ def places(scene: Scene, grid: Pixels) -> Places:
     """Returns where the named structures of a scene lie in an image; nothing is simulated.
 
     Args:
-        scene: The scene.
         grid: The pixels of the patient's scanner.
     """
     shapes = {part.name: part.shape(grid.x_mm_HW, grid.z_mm_HW) for part in scene if part.name is not None}
@@ -139,8 +138,6 @@ def simulate_frame(patient: Patient, scene: Scene, rng: np.random.Generator) -> 
     """Returns the grey values (H, W) that a scanner shows of a scene.
 
     Args:
-        patient: The patient and the scanner.
-        scene: The scene.
         rng: The generator that has drawn the scene, which now draws its texture and noise.
     """
     lines, grid = beams(patient.device), pixels(patient.device)
@@ -269,7 +266,6 @@ class Balance:
         """Returns the structures of a frame to draw boxes around: those that had the fewest boxes so far.
 
         Args:
-            shown: The places of the frame's structures.
             wanted: The largest number of structures to return.
             rng: The source of random numbers, which decides between structures with equally many boxes.
         """

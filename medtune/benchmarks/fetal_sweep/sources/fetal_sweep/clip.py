@@ -75,7 +75,6 @@ class Solid(NamedTuple):
     """A solid in the body.
 
     Attributes:
-        inside: Returns which points lie inside the solid.
         low_mm: The smallest height at which a plane meets the solid.
         high_mm: The largest height at which a plane meets the solid.
     """
@@ -166,7 +165,6 @@ def body(size: float, rng: np.random.Generator) -> tuple[Organ, ...]:
 
     Args:
         size: Size of the fetus relative to a fetus of about 27 weeks, whose size is 1.
-        rng: The source of random numbers.
     """
     return (*_scaled_head(size, rng), *_trunk(size, rng), *_legs(size, rng))
 
@@ -239,8 +237,6 @@ class Truth(NamedTuple):
     """The true answers to the questions about one sweep.
 
     Attributes:
-        first: The part at which the sweep begins.
-        last: The part at which the sweep ends.
         placenta: The side of the womb on which the placenta lies.
     """
 

@@ -24,8 +24,6 @@ class Case:
     """One CT scan with its files.
 
     Attributes:
-        name: The name of the scan's folder.
-        scan: The file of the scan.
         masks: The mask file of each organ or lesion, by name, e.g. "liver", "liver_lesion".
         encoding: The file with the scan's encoding by CT-CHAT's tower; None where there is no such file.
     """

@@ -22,7 +22,6 @@ class MerlinTransform:
     """Transforms a volume to (1, R, A, S) in [0, 1], with axes to the right, to the front and to the head.
 
     Attributes:
-        spacing_mm: The spacing after resampling.
         window_hu: The Hounsfield units that become 0 and 1; values outside are cut off.
         size: The number of voxels; the volume is cut or padded with 0 around the centre.
     """

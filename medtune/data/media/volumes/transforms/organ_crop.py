@@ -66,9 +66,7 @@ class CroppedTransform:
     """Crops a volume around its target, or around some organs in one box, and then applies another transform.
 
     Attributes:
-        then: The model's own transform.
         organs: The names of the masks for volumes without a target; masks that a scan lacks are ignored.
-        margin_mm: The margin around the organs.
     """
 
     version: ClassVar[int] = 2

@@ -18,7 +18,6 @@ class Kept(NamedTuple):
     """What a cache keeps of a transformed volume: the dear part of the work, in few bytes.
 
     Attributes:
-        values: The array.
         about: What else is needed to finish it, as text.
     """
 

@@ -93,7 +93,6 @@ def newline_grid(tokens_BND: Tensor, newline_D: Tensor, *, side: int) -> Tensor:
     Args:
         tokens_BND: The tokens of all frames, row by row.
         newline_D: Embedding of the line break.
-        side: Number of patches of a row.
 
     Example:
         >>> newline_grid(torch.arange(4.0).reshape(1, 4, 1), torch.tensor([9.0]), side=2).flatten().tolist()

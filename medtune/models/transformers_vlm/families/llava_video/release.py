@@ -64,7 +64,6 @@ def assemble_llava_video(where: str, loading: Loading, *, vision: Mapping[str, A
 
     Args:
         where: Hub id or local folder.
-        loading: The recipe's settings.
         vision: Sizes of the tower, as fields of a SigLIP configuration.
 
     Raises:
@@ -102,7 +101,6 @@ def published_config(said: Mapping[str, Any], *, vision: Mapping[str, Any], wher
     """Returns the configuration that the settings of a released config.json describe.
 
     Args:
-        said: The settings.
         vision: Sizes of the tower, as fields of a SigLIP configuration.
         where: The folder, for messages.
     """
