@@ -72,13 +72,7 @@ def _ways(trainer: Path, answerer: Path) -> tuple[TwoWays, ...]:
         for visual_tokens, targets in ANSWERS.items():
             inside = _folder(scratch, f"answer_{visual_tokens}")
             ways += compared_answers(
-                visual_tokens,
-                targets,
-                python=answerer,
-                weights=weights,
-                scratch=inside,
-                questions=QUESTIONS,
-                runs=RUNS,
+                visual_tokens, targets, python=answerer, weights=weights, scratch=inside, questions=QUESTIONS, runs=RUNS
             )
     return tuple(ways)
 

@@ -64,11 +64,7 @@ def measured(model: str, *, num_groups: int, steps: int) -> Measured:
     precision = resolved("auto", device)
     with tempfile.TemporaryDirectory() as folder:
         prepared = prepare(
-            find_source(simulation.source),
-            benchmark=name,
-            root=None,
-            out=Path(folder) / "data",
-            limit=24,
+            find_source(simulation.source), benchmark=name, root=None, out=Path(folder) / "data", limit=24
         )
         groups = prepared.groups("train")[:num_groups]
         few = groups[:NUM_COMPARED]

@@ -93,10 +93,7 @@ class Forked:
 
 
 def medtune_forked(
-    *arguments: str,
-    folder: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-    timeout_s: float = 500,
+    *arguments: str, folder: Path | None = None, environment: Mapping[str, str] | None = None, timeout_s: float = 500
 ) -> str:
     """Returns what `medtune ARGUMENTS` prints in a process of its own, which has to succeed."""
     process = Forked(arguments, folder=folder, environment=environment)

@@ -98,11 +98,7 @@ def answers(assembled: Assembled, group: MediaGroup, reading: Reading) -> list[P
     """Returns medtune's answers to the questions of the group, in their order; the image is read anew."""
     requests = [Request(question, rendered(question), reading) for question in group.questions]
     answerer = LocalAnswerer(
-        assembled,
-        device=torch.device("cpu"),
-        batch_tokens=BATCH_TOKENS,
-        max_new_tokens=NEW_TOKENS,
-        precise=nullcontext,
+        assembled, device=torch.device("cpu"), batch_tokens=BATCH_TOKENS, max_new_tokens=NEW_TOKENS, precise=nullcontext
     )
     by_id = {told.key.question_id: told for told in answerer.answer(group, requests)}
     return [by_id[question.id] for question in group.questions]

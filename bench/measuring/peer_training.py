@@ -11,16 +11,7 @@ import lightning.pytorch as pl
 import torch
 
 from bench.measuring.measured import TwoWays
-from bench.measuring.peer_job import (
-    LR,
-    TUNING,
-    WEIGHT_DECAY,
-    Trainable,
-    groups,
-    rendered,
-    rows_of,
-    trainable,
-)
+from bench.measuring.peer_job import LR, TUNING, WEIGHT_DECAY, Trainable, groups, rendered, rows_of, trainable
 from bench.measuring.peer_process import working
 from bench.measuring.unmixed import unmixed
 from medtune.data.types import MediaGroup
@@ -93,10 +84,7 @@ def compared_training(
     """
     (scratch / "images").mkdir()
     asked = groups(
-        scratch / "images",
-        images=case.images * EPOCH_STEPS,
-        questions=case.questions,
-        visual_tokens=case.visual_tokens,
+        scratch / "images", images=case.images * EPOCH_STEPS, questions=case.questions, visual_tokens=case.visual_tokens
     )
     learner = trainable(weights, scratch / "adapter")
     num_steps = EPOCH_STEPS * epochs

@@ -18,13 +18,7 @@ import torch
 from peft import PeftModel
 from torch import Tensor
 from torch.utils.data import SequentialSampler
-from transformers import (
-    AutoModelForImageTextToText,
-    AutoProcessor,
-    Trainer,
-    TrainerCallback,
-    TrainingArguments,
-)
+from transformers import AutoModelForImageTextToText, AutoProcessor, Trainer, TrainerCallback, TrainingArguments
 
 IGNORED = -100
 """The label of a token that is not learnt, in transformers."""

@@ -101,12 +101,7 @@ NAN = math.nan
         (TRUTHS, ANSWERS[:4], {}, "answers: 4 for 5 questions; wanted one for each"),
         (TRUTHS, ANSWERS, {"patients": ["a"]}, "patients: 1 for 5 questions"),
         ({"a": "yes"}, {"b": "yes"}, {}, "answers: no question has the id 'b'"),
-        (
-            {"scan_1": "yes", "b": "no"},
-            {"scan1": "yes"},
-            {},
-            r"the id 'scan1'. Did you mean 'scan_1'\?",
-        ),
+        ({"scan_1": "yes", "b": "no"}, {"scan1": "yes"}, {}, r"the id 'scan1'. Did you mean 'scan_1'\?"),
         ({"a": "yes"}, {"a": "yes"}, {"patients": {"b": "p"}}, "patients: no question has the id 'b'"),
         (TRUTHS, [*ANSWERS[:4], NAN], {}, r"answers: NaN at 4; wanted a text. .*fillna"),
         (TRUTHS, [*ANSWERS[:4], None], {}, r"answers: None \(NoneType\) at 4"),
@@ -120,21 +115,11 @@ NAN = math.nan
         (["yes"], "yes", {}, "answers: got one text, 'yes'"),
         ([], [], {}, "truths: there are none"),
         ({1: "yes", "1": "no"}, ["yes", "no"], {}, "two ids are the same as texts"),
-        (
-            [Question("q", "m", "?", (), "a", "text", "p")],
-            ["a"],
-            {},
-            r"truths: got a list of questions",
-        ),
+        ([Question("q", "m", "?", (), "a", "text", "p")], ["a"], {}, r"truths: got a list of questions"),
         (["  "], ["yes"], {}, "truths: at '0' the answer is empty"),
         (["a"], ["a"], {"options": ["ab"]}, "options: got 'ab' at 0; wanted a list"),
         (["a"], ["a"], {"options": [None]}, r"options: got None at 0; wanted a list of .*, \[\] for none"),
-        (
-            ["benin"],
-            ["a"],
-            {"options": [["benign", "normal"]]},
-            "at '0' the answer 'benin' is none of the 2 options",
-        ),
+        (["benin"], ["a"], {"options": [["benign", "normal"]]}, "at '0' the answer 'benin' is none of the 2 options"),
     ],
 )
 def test_wrong_lists_are_refused(truths: Any, answers: Any, more: Any, message: str) -> None:

@@ -120,10 +120,7 @@ def letter(option: str | None) -> str | None:
 
 
 def assert_as_official(
-    texts: list[str],
-    robust: Callable[[str], object],
-    official: Callable[[str], object],
-    errors: dict[str, Any],
+    texts: list[str], robust: Callable[[str], object], official: Callable[[str], object], errors: dict[str, Any]
 ) -> None:
     for text in texts:
         read = robust(text)

@@ -79,13 +79,7 @@ def _answers(assembled: Assembled, root: Path, *, device: torch.device, share: b
     """Returns the options' log-probabilities and the replies for a few images, all answered in one pass."""
     prepared, benchmark = open_prepared(root), find_benchmark("busi")
     answerer = LocalAnswerer(
-        assembled,
-        device=device,
-        batch_tokens=4096,
-        max_new_tokens=6,
-        precise=how,
-        batch_size=4,
-        share_prefix=share,
+        assembled, device=device, batch_tokens=4096, max_new_tokens=6, precise=how, batch_size=4, share_prefix=share
     )
     visits = []
     for group in prepared.groups("test")[:4]:

@@ -127,9 +127,7 @@ def score_letters(pairs: Sequence[Pair]) -> SubtypeScore:
     accuracy = _mean([float(said == key) for said, key in read])
     parsed = sum(said != "" for said, _ in read)
     return SubtypeScore(
-        accuracy,
-        len(pairs),
-        {"metric": "exact_match", "accuracy": accuracy, "n_parsed": parsed, "n_total": len(pairs)},
+        accuracy, len(pairs), {"metric": "exact_match", "accuracy": accuracy, "n_parsed": parsed, "n_total": len(pairs)}
     )
 
 

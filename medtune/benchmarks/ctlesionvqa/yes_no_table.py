@@ -104,11 +104,7 @@ def collapse_share(table: YesNoTable) -> float:
     A share of 1 together with a Youden index of 0 means that the model always gives the same answer and ignores the
     scan.
     """
-    said = (
-        table.yes_yes + table.no_yes,
-        table.yes_no + table.no_no,
-        table.yes_unread + table.no_unread,
-    )
+    said = (table.yes_yes + table.no_yes, table.yes_no + table.no_no, table.yes_unread + table.no_unread)
     return max(said) / table.n if table.n else 0.0
 
 

@@ -44,14 +44,7 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.judge.task import JudgeTask
 from medtune.eval.judge.verdicts import marked_verdicts
 from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.predictions.tool_files import (
-    ToolRow,
-    ToolRows,
-    cell_text,
-    json_list,
-    read_json_text,
-    shown_options,
-)
+from medtune.eval.predictions.tool_files import ToolRow, ToolRows, cell_text, json_list, read_json_text, shown_options
 
 _ERRORS = ("none", "wrong_visual_evidence", "wrong_conclusion", "both_fail")
 _SYSTEM = """You grade answers to questions about ultrasound videos. You are shown the question, a reference answer by

@@ -96,10 +96,7 @@ def constant_letter(keys: Sequence[str]) -> dict[str, Tally]:
 
 
 TYPES = ("Type1_ActionGoalReasoning", "Type2_ArtifactResolutionOptimization", "Type3_ProcedureContextPlanning")
-_OLDER_TYPES = {
-    "Type4_DisambiguationSafetyDecision": TYPES[1],
-    "Type2_OptimizationTroubleshooting": TYPES[1],
-}
+_OLDER_TYPES = {"Type4_DisambiguationSafetyDecision": TYPES[1], "Type2_OptimizationTroubleshooting": TYPES[1]}
 
 
 def question_type(name: str) -> str:

@@ -58,10 +58,7 @@ def fill_outline(mask_HW: Mask) -> Mask:
     """Returns a drawn outline as a filled mask; an outline cut by the edge of the image is closed along that edge."""
     if not mask_HW.any():
         raise ValueError("wanted an outline, the mask is empty. Take the file from the release again.")
-    sides = (
-        (int(mask_HW[0].any()), int(mask_HW[-1].any())),
-        (int(mask_HW[:, 0].any()), int(mask_HW[:, -1].any())),
-    )
+    sides = ((int(mask_HW[0].any()), int(mask_HW[-1].any())), (int(mask_HW[:, 0].any()), int(mask_HW[:, -1].any())))
     walled_HW = np.pad(mask_HW, sides, constant_values=True)
     (top, _), (left, _) = sides
     height, width = mask_HW.shape

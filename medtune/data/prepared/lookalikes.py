@@ -161,11 +161,7 @@ def _joined(codes_PN: NDArray[np.uint64], max_distance: int) -> tuple[NDArray[np
 
 
 def pairs_across(
-    looks: Mapping[str, Look],
-    groups: LookalikeGroups,
-    place_of: Mapping[str, str],
-    *,
-    max_distance: int | None = None,
+    looks: Mapping[str, Look], groups: LookalikeGroups, place_of: Mapping[str, str], *, max_distance: int | None = None
 ) -> int:
     """Returns the number of pairs of look-alikes whose media are in two places, such as splits."""
     crossing = [names for names in groups.members().values() if len({place_of[name] for name in names}) > 1]

@@ -39,9 +39,7 @@ def render_choice(question: Question, answer_format: AnswerFormat) -> Prompt:
             choices = tuple(f"{option}\nAnswer: {x}" for option, x in zip(options, letters, strict=True))
     listed = [mark + option for mark, option in zip(marks, options, strict=True)]
     return Prompt(
-        text="\n".join([question.text, *listed, how]),
-        choices=choices,
-        target=choices[options.index(question.answer)],
+        text="\n".join([question.text, *listed, how]), choices=choices, target=choices[options.index(question.answer)]
     )
 
 

@@ -158,10 +158,7 @@ def audit_text(audit: Audit, *, title: str) -> str:
     answers = Table("Most frequent answer per subtype", (SUBTYPE, "answer", "share", "true share", "n", ""), collapse)
     notes = [f"95 % intervals: {intervals.METHOD}.", *(f"FLAG {row.title}: {row.flag}" for row in audit.flagged)]
     return "\n".join(
-        [
-            table_text(Table(title, columns, cells, tuple(notes))),
-            *(["", table_text(answers)] if collapse else []),
-        ]
+        [table_text(Table(title, columns, cells, tuple(notes))), *(["", table_text(answers)] if collapse else [])]
     )
 
 

@@ -214,11 +214,7 @@ def verdict_table(
     members = {**dict(sorted(levels.items())), "all": asked}
     rows = [_row(name, questions, said, task, num_passes) for name, questions in members.items()]
     note = "A language model's verdicts, by medtune's instructions or the user's: ours, no part of any official score."
-    notes = (
-        note,
-        f"95 % intervals: {METHOD}.",
-        *([f"Points: {passes_text(num_passes)}."] if num_passes > 1 else []),
-    )
+    notes = (note, f"95 % intervals: {METHOD}.", *([f"Points: {passes_text(num_passes)}."] if num_passes > 1 else []))
     return [Table(title, (by, "points", "95% low", "95% high", "n", "no verdict"), tuple(rows), notes)]
 
 

@@ -235,12 +235,7 @@ def _shares(row: ParsedReply, said: Prediction, reading: str) -> _Shares:
 
 
 def _task(
-    name: str,
-    rows: Sequence[ParsedReply],
-    classes: Sequence[str],
-    shares: Sequence[_Shares],
-    *,
-    reading: str,
+    name: str, rows: Sequence[ParsedReply], classes: Sequence[str], shares: Sequence[_Shares], *, reading: str
 ) -> TaskClasses:
     place = {label: number for number, label in enumerate(classes)}
     replies = [reply for row in rows for reply in row.passes]

@@ -34,9 +34,7 @@ class ReplyRule:
 
 
 def rules_table(
-    rules: Mapping[str, ReplyRule],
-    own: Mapping[str, Sequence[ParsedReply]],
-    metrics: Mapping[str, Metric],
+    rules: Mapping[str, ReplyRule], own: Mapping[str, Sequence[ParsedReply]], metrics: Mapping[str, Metric]
 ) -> list[Table]:
     """Returns the table of all rules beside medtune's own scores; nothing without rules or without generated replies.
 

@@ -184,11 +184,7 @@ def mean_interval(values: Sequence[float], clusters: Sequence[str]) -> Interval:
 
 
 def statistic_interval(
-    statistic: Statistic,
-    clusters: Sequence[str],
-    *,
-    right: Sequence[float] | None,
-    bounds: Interval = SHARE,
+    statistic: Statistic, clusters: Sequence[str], *, right: Sequence[float] | None, bounds: Interval = SHARE
 ) -> Interval:
     """Returns the 95 % interval of any statistic of clustered questions that changes little with a single row.
 
@@ -259,12 +255,7 @@ def statistic_gain_interval(
 
 
 def gain_limits(
-    found: Spread,
-    codes: Numbers,
-    changes: Floats | None,
-    *,
-    bounds: Interval = SHARE,
-    second: SecondPart | None = None,
+    found: Spread, codes: Numbers, changes: Floats | None, *, bounds: Interval = SHARE, second: SecondPart | None = None
 ) -> Interval:
     """Returns the 95 % interval of a gain whose spread is known.
 

@@ -155,10 +155,7 @@ def kernel_masks(config: Any, columns_BCK: Tensor) -> Carried:
     kinds = set(getattr(config, "layer_types", None) or ())
     if len(kinds) < 2 and columns_BCK.shape[1] <= BLOCK:
         return block_mask(columns_BCK, window=None if kinds == {"full_attention"} else window)
-    return {
-        "full_attention": block_mask(columns_BCK),
-        "sliding_attention": block_mask(columns_BCK, window=window),
-    }
+    return {"full_attention": block_mask(columns_BCK), "sliding_attention": block_mask(columns_BCK, window=window)}
 
 
 def tree_attention(

@@ -146,10 +146,7 @@ def proof(
         questions: The questions, about ten.
     """
     assembled.model.eval()
-    return (
-        *sequence_checks(assembled, reference, questions),
-        *answer_checks(assembled, reference, questions, asking),
-    )
+    return (*sequence_checks(assembled, reference, questions), *answer_checks(assembled, reference, questions, asking))
 
 
 def training_proof(

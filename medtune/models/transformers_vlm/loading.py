@@ -46,15 +46,7 @@ def hub_entry(
     def without_weights(loading: Loading = DEFAULT, /) -> TransformersVlm:
         return skeleton(_own_config(loading, found) or config(), found)
 
-    return ZooEntry(
-        title,
-        licence,
-        assemble,
-        without_weights,
-        hub,
-        family=family,
-        takes=taken_fields(found),
-    )
+    return ZooEntry(title, licence, assemble, without_weights, hub, family=family, takes=taken_fields(found))
 
 
 def _own_config(loading: Loading, family: Family) -> PreTrainedConfig | None:

@@ -166,8 +166,7 @@ class CodesInput(VolumeInput):
 def as_codes(parts: VolumeParts) -> VolumeParts:
     """Returns the parts of a model whose input is changed from volumes to the code ids of its CTViT."""
     return replace(
-        parts,
-        seen_as=lambda transform, tower: CodesInput(transform, coder=coder_of(tower()), saved_from=transform),
+        parts, seen_as=lambda transform, tower: CodesInput(transform, coder=coder_of(tower()), saved_from=transform)
     )
 
 

@@ -235,12 +235,7 @@ def test_an_image_that_two_sets_share_brings_their_patients_into_one_split(tmp_p
     test_row = next(row for row in rows if row.endswith(";0") and ";Other;" not in row)
     copy = raw / "fetal_planes_db" / "Images" / f"{test_row.split(';')[0]}.png"
     PIL.Image.open(frame).convert("RGBA").save(copy)
-    prepared = prepare(
-        find_source("fetal_gauge_rebuilt"),
-        benchmark="fetal_gauge",
-        root=raw,
-        out=tmp_path / "out",
-    )
+    prepared = prepare(find_source("fetal_gauge_rebuilt"), benchmark="fetal_gauge", root=raw, out=tmp_path / "out")
     assert prepared.manifest.identical_media == 1
     (pose,) = (q for q in prepared.questions("test") if q.media_id.endswith("-copy2"))
     assert (pose.facets["set"], pose.facets["task"]) == ("fpus23", "fetal_orientation")

@@ -224,10 +224,7 @@ def test_golden_llava_med_printed_tables() -> None:
         "recall_closed": _mean([each.recall for each in closed]),
     }
     # The kit's table is printed with about six digits.
-    for wanted, found in (
-        (expected["printed_table_x100"], single),
-        (expected["printed_table_x100_batch"], batch),
-    ):
+    for wanted, found in ((expected["printed_table_x100"], single), (expected["printed_table_x100_batch"], batch)):
         assert {name: pytest.approx(value, rel=1e-5) for name, value in wanted.items()} == {
             name: 100 * found[name] for name in wanted
         }
@@ -294,10 +291,7 @@ def test_golden_r2gen_scores_of_the_corpus() -> None:
 
 def test_an_empty_reply_lowers_the_scores_of_the_corpus() -> None:
     pairs = [("The heart is of normal size.", "The heart is of normal size.")]
-    alone, beside = (
-        rules.corpus_scores(pairs),
-        rules.corpus_scores([*pairs, ("The lungs are clear.", "")]),
-    )
+    alone, beside = (rules.corpus_scores(pairs), rules.corpus_scores([*pairs, ("The lungs are clear.", "")]))
     assert alone["ROUGE_L"] == 1
     assert beside["ROUGE_L"] == 0.5
     assert beside["BLEU_4"] < alone["BLEU_4"]

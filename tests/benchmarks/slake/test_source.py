@@ -49,9 +49,7 @@ def test_the_real_release_has_the_official_counts_and_splits(both: list[Question
     assert (contents["organ"], contents["kg"], contents["shape"]) == (507, 267, 12)
 
 
-def test_the_real_languages_share_images_between_their_splits_and_each_alone_does_not(
-    both: list[Question],
-) -> None:
+def test_the_real_languages_share_images_between_their_splits_and_each_alone_does_not(both: list[Question]) -> None:
     images = {
         (language, split): {q.media_id for q in both if (q.facets["language"], q.split) == (language, split)}
         for language in ("en", "zh")

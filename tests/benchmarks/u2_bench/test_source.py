@@ -166,13 +166,7 @@ def test_an_empty_column_gives_way_to_a_filled_one(root: Path) -> None:
 
 @pytest.mark.parametrize(
     "cell",
-    [
-        "['a', 'malignant']",
-        '["a", "malignant"]',
-        "a, malignant",
-        "A. a; B. malignant",
-        "{'A': 'a', 'B': 'malignant'}",
-    ],
+    ["['a', 'malignant']", '["a", "malignant"]', "a, malignant", "A. a; B. malignant", "{'A': 'a', 'B': 'malignant'}"],
 )
 def test_options_in_every_spelling_win_over_the_known_ones(root: Path, cell: str) -> None:
     assert only(root, DD, class_label="malignant", options=cell).options == ("a", "malignant")

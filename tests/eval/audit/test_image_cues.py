@@ -49,12 +49,7 @@ def by_chance(number: int, place: int) -> str:
 
 
 def found(train: Sequence[MediaGroup], test: Sequence[MediaGroup]) -> dict[str, Finding]:
-    findings = findings_of(
-        {"train": train, "test": test},
-        split="test",
-        looks={},
-        probes=split_probes(train, test),
-    )
+    findings = findings_of({"train": train, "test": test}, split="test", looks={}, probes=split_probes(train, test))
     return {each.name: each for each in findings}
 
 

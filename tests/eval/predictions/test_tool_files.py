@@ -26,12 +26,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     write_fetal_gauge(folder / "raw")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
-        return prepare(
-            find_source("table"),
-            benchmark="fetal_gauge",
-            root=folder / "raw",
-            out=folder / "prepared",
-        )
+        return prepare(find_source("table"), benchmark="fetal_gauge", root=folder / "raw", out=folder / "prepared")
 
 
 def _raw(prepared: Prepared) -> list[tuple[str, dict[str, object], Question]]:

@@ -141,12 +141,7 @@ def test_rows_of_every_task_of_u2_bench(
 @pytest.mark.parametrize("write", [write_xlsx, write_samples], ids=["vlmevalkit", "lmms_eval"])
 @pytest.mark.parametrize(("kind", "reply"), [("multi_choice", "correct_option"), ("free_text", "answer")])
 def test_a_row_of_ctlesionvqa_is_scored_by_the_format_that_was_asked(
-    ctlesionvqa: Prepared,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    kind: str,
-    reply: str,
-    write: Write,
+    ctlesionvqa: Prepared, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, reply: str, write: Write
 ) -> None:
     rows = [
         {**row, "prediction": row[reply]}

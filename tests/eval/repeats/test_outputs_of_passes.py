@@ -55,9 +55,7 @@ def repeated_run(run: Path, data: Path) -> Path:
     for name, num_passes in (("zero_shot", 3), ("final", 2)):
         said = [
             generated(
-                each,
-                each.answer if (number + repeat) % 3 == 0 or (name == "final" and repeat) else wrong(each),
-                repeat,
+                each, each.answer if (number + repeat) % 3 == 0 or (name == "final" and repeat) else wrong(each), repeat
             )
             for repeat in range(num_passes)
             for number, each in enumerate(asked)

@@ -97,8 +97,7 @@ def test_a_run_without_answer_classes_has_no_such_section(run: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("confusion", "message"),
-    [([[1, 0]], "a matrix of 2 rows"), ([[1, 0], [0, 1]], "a matrix of 2 rows of 3 numbers")],
+    ("confusion", "message"), [([[1, 0]], "a matrix of 2 rows"), ([[1, 0], [0, 1]], "a matrix of 2 rows of 3 numbers")]
 )
 def test_a_matrix_that_does_not_fit_its_classes_is_refused(run: Path, confusion: object, message: str) -> None:
     broken = {**task("lesion", ("No", "Yes")), "confusion": confusion}

@@ -19,13 +19,7 @@ import pytest
 from medtune.data.types import Interval
 from medtune.eval.statistics.column_sums import mean_of
 from medtune.eval.statistics.intervals import gain_interval, mean_interval, statistic_interval
-from tests.eval.statistics.simulated_answers import (
-    Answers,
-    Setting,
-    simulated,
-    telling_patients,
-    true_gain,
-)
+from tests.eval.statistics.simulated_answers import Answers, Setting, simulated, telling_patients, true_gain
 
 LEAST, MOST = 0.935, 0.975
 ENOUGH_PATIENTS = 8

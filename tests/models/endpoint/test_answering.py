@@ -288,10 +288,7 @@ def test_pictures_stand_in_front_of_the_first_turn_and_answers_between() -> None
     )
     assert body["messages"] == [
         {"role": "system", "content": "Be terse."},
-        {
-            "role": "user",
-            "content": [*map(_picture, "abc"), {"type": "text", "text": "Which is older?"}],
-        },
+        {"role": "user", "content": [*map(_picture, "abc"), {"type": "text", "text": "Which is older?"}]},
         {"role": "assistant", "content": "The first."},
         {"role": "user", "content": "Why?"},
         {"role": "assistant", "content": "It is calcified."},

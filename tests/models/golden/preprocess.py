@@ -74,10 +74,7 @@ def run_m3d(golden: GoldenFile) -> Arrays:
     size = tuple(golden.config["size"][1:])
     return _run(
         golden,
-        {
-            "slices8": m3d.M3DTransform(size=size),
-            "hu_minmax": m3d.M3DTransform(window_hu=None, size=size),
-        },
+        {"slices8": m3d.M3DTransform(size=size), "hu_minmax": m3d.M3DTransform(window_hu=None, size=size)},
         leading=0,
     )
 

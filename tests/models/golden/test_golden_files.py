@@ -283,11 +283,7 @@ def test_golden_scan_stands_in_the_answer(tmp_path: Path) -> None:
 
 
 def test_golden_scans_keep_their_numbers_whatever_their_order(tmp_path: Path) -> None:
-    sample = {
-        "question": "is there a mass ?",
-        "answer": "yes .",
-        "image_positions": [{"answer": 0}, {"question": 10}],
-    }
+    sample = {"question": "is there a mass ?", "answer": "yes .", "image_positions": [{"answer": 0}, {"question": 10}]}
     said = _radfm(["is there", 1, "a mass ?"], [0, "yes ."], sample)
     assert _verified(said, tmp_path) == (None, 4)
 

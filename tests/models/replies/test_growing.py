@@ -53,10 +53,7 @@ def test_replies_of_a_tree_are_those_of_plain_rows(name: str, temperature: float
         context: Any = drawn(assembled.model, temperature=1.0, seeds=seeds) if temperature else nullcontext()
         with context:
             plain = assembled.model.generate(
-                pad_left(laid, media, pad_id=assembled.family.pad_id),
-                encoded,
-                max_new_tokens=NEW_TOKENS,
-                stop_ids=stop,
+                pad_left(laid, media, pad_id=assembled.family.pad_id), encoded, max_new_tokens=NEW_TOKENS, stop_ids=stop
             )
         rows, leaves = _row(assembled, laid, media)
         wanted = [Wanted(leaf, NEW_TOKENS, stop, seed, temperature) for leaf, seed in zip(leaves, seeds, strict=True)]

@@ -132,10 +132,7 @@ def test_ct_chat_goes_on_from_volumes_encodings_and_code_ids_alike() -> None:
 def test_every_weight_of_the_other_towers_gets_a_gradient() -> None:
     torch.manual_seed(0)
     towers: list[tuple[nn.Module, tuple[int, ...]]] = [
-        (
-            RadFMViT(RadFMViTConfig(3, (4, 4, 4), 24, 1, 2, 8, 16, position_rows=(2, 2, 2))),
-            (3, 8, 8, 8),
-        ),
+        (RadFMViT(RadFMViTConfig(3, (4, 4, 4), 24, 1, 2, 8, 16, position_rows=(2, 2, 2))), (3, 8, 8, 8)),
         (M3DViT(M3DViTConfig((8, 16, 16), (4, 8, 8), width=12, mlp_width=8, depth=1, heads=2)), (1, 8, 16, 16)),
         (MerlinResNet(MerlinResNetConfig((1, 1, 1, 1), (4, 4, 4, 4))), (1, 32, 32, 32)),
     ]

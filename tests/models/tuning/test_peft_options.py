@@ -295,11 +295,7 @@ def test_weights_are_those_of_pefts_own_initialisation() -> None:
     )
     theirs.model.eval()
     config = LoraConfig(
-        r=6,
-        lora_alpha=6,
-        init_lora_weights="eva",
-        eva_config=EvaConfig(rho=1.0),
-        target_modules=r".*_proj",
+        r=6, lora_alpha=6, init_lora_weights="eva", eva_config=EvaConfig(rho=1.0), target_modules=r".*_proj"
     )
     torch.manual_seed(0)
     adapted = get_peft_model(theirs.model.get_submodule("language"), config)

@@ -32,12 +32,7 @@ from medtune.data.types import MediaRef, Question
 URL = "https://huggingface.co/datasets/TsinghuaC3I/MedXpertQA"
 CONFIG = "MM"
 TEST = "MM/test.jsonl"
-FILES = (
-    TEST,
-    "test.jsonl",
-    "medxpertqa_mm_input.jsonl",
-    "eval/data/medxpertqa/input/medxpertqa_mm_input.jsonl",
-)
+FILES = (TEST, "test.jsonl", "medxpertqa_mm_input.jsonl", "eval/data/medxpertqa/input/medxpertqa_mm_input.jsonl")
 """The files that hold the test questions; the first that is there is read."""
 ARCHIVE = "images.zip"
 CHOICES = "Answer Choices:"

@@ -77,11 +77,7 @@ class _Reader:
             answer=answer,
             answer_kind="choice",
             patient_id=image,
-            facets={
-                "task": _text(row, "question_type"),
-                "modality": self._modality(row),
-                "set": _text(row, "dataset"),
-            },
+            facets={"task": _text(row, "question_type"), "modality": self._modality(row), "set": _text(row, "dataset")},
             printed={} if said in options else {STATED: str(said)},
         )
 

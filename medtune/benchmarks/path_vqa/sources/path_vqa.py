@@ -84,10 +84,7 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
 
 def _read_hub(origin: HubId | Path, seed: int, scratch: Path) -> SourceTable:
     return hub_form_table(
-        origin,
-        scratch,
-        facets=lambda text: {"asks": first_word(text)},
-        notes=lambda counts: (hub_note(counts),),
+        origin, scratch, facets=lambda text: {"asks": first_word(text)}, notes=lambda counts: (hub_note(counts),)
     )
 
 

@@ -176,10 +176,7 @@ def womb(fetus: Pose, *, a_mm: float, b_mm: float, uterus: Shape, rng: np.random
         cavity.x_mm + float(np.cos(side_rad)) * a_mm * reach, cavity.z_mm + float(np.sin(side_rad)) * b_mm * reach
     )
     placenta = blob(beside, a_mm=a_mm * 0.7, b_mm=b_mm * 0.6, ripples=waves(rng, size=0.12))
-    return (
-        Structure(overlap(fluid, uterus), FLUID),
-        Structure(overlap(placenta, uterus), tinted(PLACENTA, rng)),
-    )
+    return (Structure(overlap(fluid, uterus), FLUID), Structure(overlap(placenta, uterus), tinted(PLACENTA, rng)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,10 +234,7 @@ def lateral_sigma_mm(
 
 
 def point_spread(
-    field_DL: NDArray[np.complex64],
-    *,
-    axial_samples: float,
-    lateral_samples_D: NDArray[np.float32],
+    field_DL: NDArray[np.complex64], *, axial_samples: float, lateral_samples_D: NDArray[np.float32]
 ) -> NDArray[np.complex64]:
     """Returns the field blurred by a Gaussian along the scan lines, and across them by a Gaussian for each depth.
 

@@ -140,10 +140,7 @@ def evenly_spaced(count: int, wanted: int) -> list[int]:
 _SOFT_TISSUE = HuRange(-150, 250)
 
 SLICES = AxialPictures(
-    channels=(HuRange(-1024, 1024), HuRange(-135, 215), HuRange(0, 80)),
-    at_most=85,
-    chosen=section_ends,
-    per_s=1.0,
+    channels=(HuRange(-1024, 1024), HuRange(-135, 215), HuRange(0, 80)), at_most=85, chosen=section_ends, per_s=1.0
 )
 """The slices that MedGemma 1.5 reads: 85 slices with everything in red, soft tissue in green and brain in blue.
 

@@ -42,8 +42,7 @@ class Work(NamedTuple):
 
 
 PREPARING = Work(
-    "prepares this folder",
-    "Wait for it, or choose another --out; several processes share the work with --share K/N.",
+    "prepares this folder", "Wait for it, or choose another --out; several processes share the work with --share K/N."
 )
 
 

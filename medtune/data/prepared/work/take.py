@@ -56,14 +56,7 @@ class Taken(NamedTuple):
 
 
 def take(
-    source: Source,
-    root: Origin,
-    work: WorkFolder,
-    *,
-    seed: int,
-    limit: int | None,
-    max_share: float,
-    keep: Path,
+    source: Source, root: Origin, work: WorkFolder, *, seed: int, limit: int | None, max_share: float, keep: Path
 ) -> Taken:
     """Reads the source and copies its media into the draft folder; questions with broken media are rejected."""
     table = read_source(source, root, seed, work.scratch)
@@ -129,14 +122,7 @@ def prepare_share(
 
 
 def take_questions(
-    source: Source,
-    root: Origin,
-    work: WorkFolder,
-    *,
-    seed: int,
-    limit: int | None,
-    max_share: float,
-    keep: Path,
+    source: Source, root: Origin, work: WorkFolder, *, seed: int, limit: int | None, max_share: float, keep: Path
 ) -> Taken:
     """Reads the source's questions and leaves its media where they are, or missing."""
     table = read_source(source, root, seed, work.scratch, without_media=True)

@@ -236,10 +236,7 @@ class GenericVlm(Model):
                 self._media([shown[row] for row in chosen], encoded),
             )
             greedy = GenerationConfig(
-                max_new_tokens=max_new_tokens,
-                do_sample=False,
-                eos_token_id=list(stop_ids),
-                pad_token_id=stop_ids[0],
+                max_new_tokens=max_new_tokens, do_sample=False, eos_token_id=list(stop_ids), pad_token_id=stop_ids[0]
             )
             with _settings(self.whole, greedy):
                 model: Any = self.whole

@@ -141,8 +141,7 @@ def merge_adapter(assembled: Assembled, where: str, *, base: str) -> Assembled:
     touched = {root_of(name, assembled.model.part_roots)[0] for name in names}
     text = f"; the adapter {where} merged in{doubt}"
     return replace(
-        assembled,
-        provenance={p: origin + (text if p in touched else "") for p, origin in assembled.provenance.items()},
+        assembled, provenance={p: origin + (text if p in touched else "") for p, origin in assembled.provenance.items()}
     )
 
 

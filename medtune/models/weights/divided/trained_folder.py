@@ -57,12 +57,7 @@ class TrainedFolder:
 
 
 def write_trained_folder(
-    path: Path,
-    model: nn.Module,
-    names: Collection[str],
-    *,
-    about: Mapping[str, str],
-    starts: Starts = NO_STARTS,
+    path: Path, model: nn.Module, names: Collection[str], *, about: Mapping[str, str], starts: Starts = NO_STARTS
 ) -> None:
     """Writes a checkpoint as a folder, without gathering any weight; every rank has to call it.
 

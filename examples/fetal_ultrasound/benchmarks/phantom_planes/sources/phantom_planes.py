@@ -12,13 +12,7 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 
-from medtune.benchmarks.public_sets.sets.pbf_us1 import (
-    FLAT,
-    PATIENT_UNIT,
-    STANDS_FOR_PATIENT,
-    TITLE,
-    read_frames,
-)
+from medtune.benchmarks.public_sets.sets.pbf_us1 import FLAT, PATIENT_UNIT, STANDS_FOR_PATIENT, TITLE, read_frames
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.lettered_options import choice_question
 from medtune.data.raw.source import Source, SourceTable, missing_media

@@ -48,10 +48,7 @@ _ASKED: Mapping[tuple[str, str], str] = {
     ("VRA", "18"): "Is this apical view of the heart a two-chamber (2CH) or a four-chamber view (4CH)?",
     ("VRA", "28"): "Which view of which knee is this?",
     ("VRA", "37"): "In which plane is the thyroid shown?",
-    (
-        "VRA",
-        "50",
-    ): "Is this plane fit for measuring the fetal abdominal circumference: optimal, suboptimal or none?",
+    ("VRA", "50"): "Is this plane fit for measuring the fetal abdominal circumference: optimal, suboptimal or none?",
     ("VRA", "53"): "Which of fetal head and pubic symphysis does this frame show?",
     ("VRA", "69"): "Which carotid artery is this?",
     ("VRA", "74is_visible"): "Is a polycystic ovary visible?",

@@ -59,10 +59,7 @@ def find_cases(root: Path) -> dict[str, Case]:
         level = below
     return {
         name: Case(
-            name,
-            scan,
-            _masks(masks.get(name, scan.parent / MASKS)),
-            _beside(scan.parent) or encodings.get(name),
+            name, scan, _masks(masks.get(name, scan.parent / MASKS)), _beside(scan.parent) or encodings.get(name)
         )
         for name, scan in scans.items()
     }
