@@ -255,9 +255,6 @@ def _key(request: Request) -> PredictionKey:
     return PredictionKey(request.question.id, request.condition, request.reading, request.repeat)
 
 
-NO_LIKELIHOOD = "a model behind an endpoint gives no log-probabilities of given options"
-
-
 @dataclass(frozen=True, slots=True)
 class Served:
     """A model on a server.

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from medtune.data.types import VolumesAs
 
+NO_LIKELIHOOD = "a model behind an endpoint gives no log-probabilities of given options"
 LEAST_IMAGE_SIDE = 28
 """Side of one visual token of Qwen2.5-VL in pixels; smaller images cannot be shown."""
 

@@ -100,7 +100,6 @@ def _as_rank(
 ) -> int:
     # These imports load torch and Lightning, which a process that only submits a job does not need.
     from medtune.trainer.devices.ranks import left_as_found
-    from medtune.trainer.doctor import proven_on_first_run
     from medtune.trainer.experiment import run
     from medtune.trainer.experiment.experiment import open_experiment
     from medtune.trainer.experiment.run_folder import RunFolder
@@ -124,12 +123,22 @@ def _as_rank(
         )
         # A checkpoint that has no entry of its own is trusted by no command before it is proven.
         unknown = recipe.model.name == AUTO and work != "run"
-        if (prove or unknown) and not proven_on_first_run(experiment, resumed=resume):
-            return 1
+        if (prove or unknown) and _has_checkpoint(recipe):
+            from medtune.trainer.doctor import proven_on_first_run
+
+            if not proven_on_first_run(experiment, resumed=resume):
+                return 1
         return {"run": run.run, "train": run.train, "eval": run.evaluate}[work](experiment)
 
     with left_as_found():
         return run_rank(part, started, root=lambda: next(iter(folders), None), requeue=options.requeue)
+
+
+def _has_checkpoint(recipe: Recipe) -> bool:
+    from medtune.models.assemble import zoo_entry
+
+    model = recipe.model
+    return model.endpoint is None and (model.weights is not None or zoo_entry(model.name, None).hub is not None)
 
 
 def _submit(recipe: Recipe, options: argparse.Namespace, arguments: Sequence[str], name: str) -> int:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -27,7 +28,6 @@ from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.models.answering import LocalAnswerer
 from medtune.models.contract import Assembled
-from medtune.models.endpoint.served import Served, open_answerer
 from medtune.models.media_reader import MediaReader, lost_readers_named, read_item
 from medtune.models.sharding.lock_step import StoppedInTurn, Turns, lock_step
 from medtune.models.tuning.quantize import precise
@@ -38,6 +38,9 @@ from medtune.trainer.launch.stop import asked_to_stop, listening
 from medtune.trainer.recipe.check import departure_from_published
 
 _IMAGES_AT_ONCE = 16
+
+if TYPE_CHECKING:
+    from medtune.models.endpoint.served import Served
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,7 @@ class ServedModel:
     """
 
     experiment: Experiment
-    served: Served
+    served: "Served"
 
     @property
     def provenance(self) -> Mapping[str, str]:
@@ -128,6 +131,8 @@ class ServedModel:
 
     def answering(self) -> AbstractContextManager[Answerer]:
         """Returns a context that gives an answerer which asks the endpoint, and prints the cost when it ends."""
+        from medtune.models.endpoint.served import open_answerer
+
         return open_answerer(
             self.served,
             max_new_tokens=self.experiment.recipe.eval.max_new_tokens,

@@ -6,7 +6,6 @@ from pathlib import Path
 from medtune.data.prepared.read import Prepared
 from medtune.eval.benchmark import Benchmark
 from medtune.models.assemble import CheckpointEntry, ZooEntry, any_entry
-from medtune.models.transformers_vlm.families import find_family
 from medtune.trainer.experiment.prepared_data import open_with_prompts
 from medtune.trainer.recipe.schema import ModelBlock
 
@@ -37,7 +36,7 @@ def refuse_conversations(prepared: Prepared, model: ModelBlock) -> None:
         entry = entry.of(model.weights)
     if not isinstance(entry, ZooEntry):
         return
-    one_item = entry.one_question or (entry.family is not None and find_family(entry.family).one_item)
+    one_item = entry.one_question or (entry.family is not None and _one_item(entry.family))
     if one_item and prepared.most_items > 1:
         raise ValueError(
             f"{prepared.root} shows up to {prepared.most_items} media items together, and {model.name} "
@@ -49,3 +48,10 @@ def refuse_conversations(prepared: Prepared, model: ModelBlock) -> None:
             f"{prepared.root} holds questions with earlier turns, and {model.name} ({entry.title}) is asked one "
             "question by itself; choose another model.name, or prepare the folder without such questions"
         )
+
+
+def _one_item(family: str) -> bool:
+    # A model of no family needs no module of transformers.
+    from medtune.models.transformers_vlm.families import find_family
+
+    return find_family(family).one_item

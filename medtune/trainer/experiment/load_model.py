@@ -13,8 +13,6 @@ from medtune.data.prepared.read import Prepared
 from medtune.data.types import MediaKind
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled, Model
-from medtune.models.endpoint.messages import SLICES_INSTEAD, read_kinds
-from medtune.models.endpoint.served import Served
 from medtune.models.endpoint.settings import Endpoint, read_key
 from medtune.models.parts.pictures import PictureInput
 from medtune.models.sharding.lock_step import divide, ranks_mesh
@@ -54,7 +52,7 @@ def load_model(experiment: Experiment, checkpoint: Path | None) -> AskedModel:
             behind an endpoint, whose weights are not on this machine.
     """
     if experiment.recipe.model.endpoint is not None:
-        return ServedModel(experiment, _served(experiment, experiment.recipe.model.endpoint))
+        return _served(experiment, experiment.recipe.model.endpoint)
     with leaving_weights_unread(experiment.recipe.train.divides_weights):
         if checkpoint is None:
             assembled = _fetched(experiment)
@@ -259,11 +257,14 @@ def _with_volume_cache(experiment: Experiment, assembled: Assembled) -> Assemble
     return replace(assembled, transform=replace(transform, cache=VolumeCache(folder)))
 
 
-def _served(experiment: Experiment, endpoint: Endpoint) -> Served:
+def _served(experiment: Experiment, endpoint: Endpoint) -> ServedModel:
+    from medtune.models.endpoint.messages import SLICES_INSTEAD, read_kinds
+    from medtune.models.endpoint.served import Served
+
     name = experiment.recipe.model.name
     _refuse_media(read_kinds(endpoint), experiment.prepared, model=name, otherwise={"volume": f", or {SLICES_INSTEAD}"})
     read_key(endpoint, where="model.endpoint")
-    return Served(endpoint, experiment.folder.spending)
+    return ServedModel(experiment, Served(endpoint, experiment.folder.spending))
 
 
 def _refuse_media(

@@ -13,7 +13,6 @@ from medtune.eval.asking.conditions import CONDITIONS, check_conditions
 from medtune.eval.benchmark import Benchmark
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Model
-from medtune.models.transformers_vlm.generic.model import GenericVlm
 from medtune.models.weights.export import is_exported
 from medtune.models.weights.hub import gate_advice, kept_weights, refuse_revision, terms_of
 from medtune.trainer.experiment.for_model import open_for_model
@@ -195,7 +194,11 @@ def _how_to_make(root: Path, field: str, name_of_benchmark: str, benchmark: Benc
 
 def cannot_divide(model: Model, recipe: Recipe) -> str | None:
     """Returns why a model cannot be trained under a strategy that divides the weights; None if it can, or need not."""
-    if not isinstance(model, GenericVlm) or not recipe.train.divides_weights:
+    if not recipe.train.divides_weights:
+        return None
+    from medtune.models.transformers_vlm.generic.model import GenericVlm
+
+    if not isinstance(model, GenericVlm):
         return None
     return (
         f"train.strategy is {recipe.train.strategy} and {recipe.model.weights or recipe.model.name} is read by the "

@@ -14,19 +14,17 @@ from lightning.pytorch.loggers import Logger
 from medtune.benchmarks import paper_of
 from medtune.data.types import Condition, Reading
 from medtune.eval.comparing.gain import gain_between
-from medtune.eval.report.write import write_report
 from medtune.eval.results.build import RunFacts, gain_table, results_file
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.score import PhaseScores
 from medtune.models.contract import Assembled
-from medtune.models.endpoint.served import NO_LIKELIHOOD
+from medtune.models.endpoint.settings import NO_LIKELIHOOD
 from medtune.models.sharding.unread import leaving_weights_unread
 from medtune.models.tuning.quantize import precise
 from medtune.models.tuning.starting_weights import NO_STARTS, EvaBatch, parts_with, start_eva, start_pissa
 from medtune.models.weights.checkpoint import trainable_names, write_trained
 from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.devices.strategies import check_freed
-from medtune.trainer.experiment.audit import audit_without_asking
 from medtune.trainer.experiment.evaluate import AskedModel, LoadedModel, answer_groups, score_answers, tested_groups
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.load_model import about_weights, adapted, load_model, load_trainable, place
@@ -227,6 +225,10 @@ def _phase(
 def _finish(
     experiment: Experiment, loggers: Sequence[Logger], phases: Mapping[str, PhaseScores], model: AskedModel
 ) -> None:
+    # A training needs neither, nor what they import.
+    from medtune.eval.report.write import write_report
+    from medtune.trainer.experiment.audit import audit_without_asking
+
     benchmark, recipe, folder = experiment.benchmark, experiment.recipe, experiment.folder
     both = "zero_shot" in phases and "final" in phases
     gain = gain_between(phases["zero_shot"], phases["final"], benchmark) if both else None

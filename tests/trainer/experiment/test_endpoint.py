@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from medtune.models.endpoint.served import NO_LIKELIHOOD
+from medtune.models.endpoint.settings import NO_LIKELIHOOD
 from medtune.trainer.commands.cli import main
 from tests.models.endpoint.chat_server import KEY, ChatServer, Said, completion, failure, serving
 from tests.trainer.conftest import Capture, Nano, Told, json_of
