@@ -34,7 +34,9 @@ class AnswerProtocol:
 
     Attributes:
         temperature: The temperature of sampling; 0 is greedy, and None means that it is not stated.
+        repeats: The number of times that each question was asked.
         max_new_tokens: The length of the longest reply in tokens; None if it is not stated.
+        source: Where these settings are stated.
         condition_repeats: For each condition of an ablation the number of times that it, and the plain image beside it,
             was asked.
     """

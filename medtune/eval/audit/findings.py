@@ -26,11 +26,15 @@ class Finding:
 
     Attributes:
         name: Name of the finding for programs, e.g. "longest_option".
+        title: Name of the finding for readers.
         metric: Name of the measure: "accuracy" or "questions".
         value: Accuracy, or number of questions concerned.
+        n: Number of questions that were looked at.
         ci95: 95 % interval of the accuracy, with patients as clusters; None if the value is a number of questions.
         chance: Accuracy of guessing; None if the value is a number of questions.
+        items: Ids of the questions concerned.
         flag: The reason to be suspicious; None if there is none.
+        note: Describes how the value was found.
     """
 
     name: str

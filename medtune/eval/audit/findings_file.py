@@ -18,6 +18,7 @@ class FindingsFile(Labelled):
     """The audit of a benchmark without a model: cues to the answers, duplicates and leaks between splits.
 
     Attributes:
+        version: Version of the file's format.
         benchmark: Name of the benchmark in the catalog.
         split: The split whose questions were searched for cues.
         data_hash: SHA-256 of the prepared folder, in hex digits.

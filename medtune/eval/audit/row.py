@@ -39,11 +39,15 @@ class AuditRow:
 
     Attributes:
         name: Name of the row for programs, e.g. "blank_image".
+        title: Name of the row for readers.
         phase: The phase that gave the answers: "final", "zero_shot", or "no model" if no model was asked.
         metric: Name of the measure, e.g. "accuracy".
+        value: Value of the measure.
+        n: Number of questions behind the value.
         ci95: 95 % interval with patients as clusters; None for an expected value.
         gap: The difference between the model's accuracy and the value; None if the value is not an accuracy.
         flag: The reason to be suspicious; None if there is none.
+        note: Describes how the row was made.
     """
 
     name: str
@@ -67,6 +71,7 @@ class Collapse:
         share: Share of the subtype's questions that got this answer.
         truth_share: Share of the subtype's questions whose true answer it is.
         excess_ci95: 95 % interval of `share - truth_share`, with patients as clusters.
+        n: Number of questions of the subtype.
         flag: The reason to be suspicious; None if there is none.
     """
 

@@ -37,11 +37,13 @@ class ComparedLevel:
     """The difference between the sides on some of the questions that both answered.
 
     Attributes:
+        n: Number of questions.
         first: Primary metric of the first side; None if it has no value.
         second: Primary metric of the second side; None if it has no value.
         difference: Second minus first; None if one of them has no value.
         ci95: 95 % interval of the difference, paired by question, with patients as clusters; None for an end without
             value.
+        num_patients: Number of patients that the questions are about.
         verdict: "gain" if the second side is better, "loss" if the first is, both by `permutation_p` (by `holm_p` for a
             task) and by `ci95`; else "unclear".
         permutation_p: Two-sided p value of the primary metric's difference, from swaps of the sides for whole patients.
@@ -70,12 +72,18 @@ class CompareFile:
     """compare.json: two sets of answers to the same questions.
 
     Attributes:
+        names: Names of the two sides.
+        labels: Labels of the data of each side.
+        benchmark: Name and version of the benchmark.
+        metric: Name of the primary metric.
         parser: Name of the parser that read the answers of both sides.
         both: Number of questions that both sides answered, with a score on both; only these are compared.
         only_first: Number of questions that only the first side answered; they are left out.
         only_second: Number of questions that only the second side answered; they are left out.
         neither: Number of questions of the split that neither side answered.
         reworded: Number of compared questions whose prompts are known to differ.
+        overall: The difference on all compared questions.
+        by_task: Task -> the difference on its questions.
         unscored: Number of questions that both sides answered, but with an answer that waits for a judge; they are left
             out.
         uncounted: Task -> number of questions that the parser cannot read; they are left out.

@@ -241,6 +241,7 @@ class Fall:
 
     Attributes:
         name: The part, e.g. "the answer 'malignant' (diagnosis)".
+        change: The difference on this part.
         certainty: "sure" if the p value and the interval say so and all questions together changed surely, "open" if
             only the latter is missing, else "unsure".
         verb: "fell" or "rose": lower is worse for most metrics.

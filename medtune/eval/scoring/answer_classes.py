@@ -103,6 +103,7 @@ class ClassScore:
 
     Attributes:
         value: The number, 0 to 1; None if it is not defined on these questions.
+        n: Number of questions behind it.
         ci95: 95 % interval with patients as clusters; None without a value.
         reason: Reason why there is no value; "" if there is one.
     """
@@ -118,6 +119,9 @@ class AnswerClass:
     """One answer class of a task against the rest.
 
     Attributes:
+        name: The answer.
+        support: Number of questions whose true answer it is.
+        offered: Number of questions that offer it as an option.
         sensitivity: Share of the questions with this true answer that were answered so.
         specificity: Share of the other questions that offer it and were not answered so.
         auc: Area under the ROC curve of its probability, over the questions that offer it.
@@ -137,6 +141,8 @@ class TaskClasses:
 
     Attributes:
         name: "TASK: SUBTYPE", or "TASK" for questions without a subtype.
+        task: Name of the task.
+        n: Number of questions.
         classes: The classes in the order of the matrix.
         confusion: For each true class the number of replies, in all passes, with each class; the last number
             counts those without a readable answer.
@@ -157,6 +163,7 @@ class ByTask(NamedTuple):
     """The tasks of a phase that have answer classes, and those that have none.
 
     Attributes:
+        found: The tasks that have answer classes.
         left_out: Name of each other task with closed questions -> the reason why it has none.
     """
 

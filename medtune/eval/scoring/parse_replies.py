@@ -313,6 +313,7 @@ class Refusals:
     """Counts of generations in which the model or its server declined to answer.
 
     Attributes:
+        n: Number of all generations.
         filtered: Number withheld by the server's content filter (finish reason "content_filter").
         refused: Number marked as a refusal by the server (finish reason "refusal").
         in_words: Number of others that begin like a refusal. They are found by a pattern, which may miss some and

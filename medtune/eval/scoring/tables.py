@@ -13,9 +13,11 @@ class Table:
     """A table of results.
 
     Attributes:
+        title: The line above the table.
         columns: Names of the columns; in the table of a paper, in the order of the paper.
         rows: The rows, with one cell per column; None if there is no value.
         notes: Sentences below the table, for instance about contradictions in the paper.
+        digits: Number of decimals.
     """
 
     title: str

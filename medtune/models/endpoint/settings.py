@@ -24,6 +24,7 @@ class Endpoint:
 
     Attributes:
         base_url: Address of the server, version included, e.g. http://localhost:8000/v1.
+        model: Name of the model on the server.
         key_env: Name of the environment variable that holds the key; None sends no key. The key is never written.
         concurrency: Number of requests that are under way at the same time, at least 1.
         timeout_s: Seconds without a sign of the server after which a request is given up and sent again.

@@ -21,6 +21,7 @@ class Lora:
     al. 2024, arXiv 2410.07170. lr_ratio: Hayou et al. 2024, LoRA+, arXiv 2402.12354. All of them are peft's own code.
 
     Attributes:
+        r: Rank.
         alpha: Scale; the update is multiplied by alpha / r, or by alpha / sqrt(r) with `rslora`.
         dropout: Probability of dropping an input of the update, in [0, 1).
         targets: Regular expression that a module's full name inside its part must match; None adapts every
@@ -68,7 +69,13 @@ class PartTuning:
 
 @dataclass(frozen=True)
 class Tuning:
-    """How each part of a model learns."""
+    """How each part of a model learns.
+
+    Attributes:
+        vision: How the vision tower learns.
+        projector: How the projector learns.
+        language: How the language model learns.
+    """
 
     vision: PartTuning = field(default_factory=PartTuning)
     projector: PartTuning = field(default_factory=lambda: PartTuning(mode="full", lr=1e-3))
