@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import (
+    AyaVisionConfig,
+    AyaVisionForConditionalGeneration,
     CohereConfig,
     CohereForCausalLM,
     Gemma2Config,
@@ -228,6 +230,14 @@ def test_logits_that_a_model_changes_are_read_as_its_own_forward_gives_them(
     torch.testing.assert_close(read.logprobs_T, expected.logprobs_T)
     unchanged = of_logits(language.get_output_embeddings()(states_TE), IDS, IDS)
     assert (read.logprobs_T - unchanged.logprobs_T).abs().max() > 0.1
+
+
+def test_the_class_decides_whether_a_setting_changes_logits() -> None:
+    text = {"model_type": "cohere2", **SIZES, "logit_scale": 0.0625, "layer_types": ["full_attention"]}
+    config = AyaVisionConfig(text_config=text, vision_config={"num_hidden_layers": 1, "image_size": 28})
+    with torch.device("meta"):
+        language = AyaVisionForConditionalGeneration(config)
+    assert whole_logits_because(language) is None
 
 
 def _adapted(language: PreTrainedModel) -> None:

@@ -11,9 +11,11 @@ width, V vocabulary.
 Source: Maddison, Tarlow and Minka, A* Sampling, arXiv 1411.0030, section 2 (the Gumbel-max trick).
 """
 
+import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -33,8 +35,21 @@ CHANGED_BEHIND = ("final_logit_softcapping", "logit_scale", "logits_scaling")
 def changes_behind(language: PreTrainedModel) -> dict[str, float]:
     """Returns the settings by which a language model changes its logits after the output layer, with their values."""
     config = language.config.get_text_config()
-    found = {name: getattr(config, name, None) for name in CHANGED_BEHIND}
+    found = {name: getattr(config, name, None) for name in _named_in_forward(type(language))}
     return {name: float(value) for name, value in found.items() if value not in (None, 1, 1.0)}
+
+
+@cache
+def _named_in_forward(kind: type[PreTrainedModel]) -> tuple[str, ...]:
+    # The configuration does not tell: Cohere2ForCausalLM multiplies by `logit_scale`, and Aya Vision, whose language
+    # model has the same configuration, does not.
+    said = ""
+    for each in kind.__mro__:
+        if "forward" in vars(each):
+            said += inspect.getsource(each.forward)
+            if "super().forward" not in said:
+                break
+    return tuple(name for name in CHANGED_BEHIND if name in said)
 
 
 def changed(logits_TV: Tensor, changes: dict[str, float]) -> Tensor:

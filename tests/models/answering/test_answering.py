@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from medtune.data.media.images import decode_image
 from medtune.data.media.load import BLANKS
@@ -278,8 +278,7 @@ def test_what_cannot_be_drawn_is_refused() -> None:
     model = tiny()
     with drawn(model, temperature=1.0, seeds=[1, 2]), pytest.raises(ValueError, match="2 seeds for a batch of 1 rows"):
         model(torch.tensor([[1, 2]]))
-    capped = tiny()
-    capped.config.final_logit_softcapping = 30.0
+    capped = Gemma2ForCausalLM(Gemma2Config(**SIZES, num_key_value_heads=1, head_dim=4, final_logit_softcapping=30.0))
     with (
         pytest.raises(ValueError, match=r"changes its logits by final_logit_softcapping.*set eval\.temperature=0"),
         drawn(capped, temperature=1.0, seeds=[1]),
