@@ -14,6 +14,8 @@ import medtune
 from medtune.benchmarks import find_benchmark
 from medtune.data import catalog
 from medtune.data.catalog import FAMILIES, Kind
+from medtune.data.prepared.work.take import read_source
+from medtune.data.raw.source import SourceTable
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.models.answering import LocalAnswerer
@@ -59,6 +61,21 @@ def example(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.mark.parametrize("check", SOURCES.checks, ids=lambda check: check.__name__)
 def test_source_keeps_its_contract(example: Example, check: Check[Example]) -> None:
     assert list(check(example)) == []
+
+
+def _crashes(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    raise TypeError("missing 2 arguments")
+
+
+def test_a_source_that_crashes_is_found_and_named(tmp_path: Path) -> None:
+    with opened_source("busi", write_example=OF_SOURCES["busi"]) as found:
+        crashing = replace(found.source, read=_crashes)
+        (said,) = of_data.a_lost_media_file_is_refused_in_words(replace(found, source=crashing))
+    assert "`read` ends with TypeError: missing 2 arguments; put a `Reject`" in said
+    with pytest.raises(
+        ValueError, match=r"test_own_extensions.py, line \d+: the source 'busi' cannot read .*: TypeError"
+    ):
+        read_source(crashing, tmp_path, 0, tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"media/17.png", b'{"file": "17.png"}', b"ward_17.png", b"\x0017.png\x00"])

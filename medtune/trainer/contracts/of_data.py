@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -207,16 +208,7 @@ _LONG = 6
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A source that is checked, with its example read and prepared.
-
-    Attributes:
-        name: The name of the source.
-        source: The source itself.
-        root: The folder of the raw files.
-        table: The questions and media that the source read there.
-        prepared: The prepared folder that was made from the same files.
-        scratch: A folder for more files, empty at first.
-    """
+    """A source that is checked, with its example in `root`, what it reads there, and an empty folder for more."""
 
     name: str
     source: Source
@@ -228,12 +220,7 @@ class Example:
 
 @contextmanager
 def opened_source(name: str, *, write_example: Callable[[Path], None] | None = None) -> Iterator[Example]:
-    """Gives the source of a name, with its example in temporary folders.
-
-    Args:
-        name: The name of the source.
-        write_example: Writes the example; None takes the source's own one, or for a simulation its settings.
-    """
+    """Gives a source with an example in temporary folders, by default its own one, or a simulation's settings."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         source = find_source(name)
@@ -304,6 +291,25 @@ def reading_the_questions_alone_gives_all_of_them(example: Example) -> Iterator[
     alone = example.source.read_questions(example.root, SEED, scratch).questions
     if [(q.id, q.text, q.answer) for q in alone] != [(q.id, q.text, q.answer) for q in example.table.questions]:
         yield "`read_questions` gives other questions than `read`; it may differ only where media files are missing"
+
+
+def a_lost_media_file_is_refused_in_words(example: Example) -> Iterator[str]:
+    paths = [ref.path for items in example.table.media.values() for ref in items]
+    lost = next((path.relative_to(example.root) for path in paths if path.is_relative_to(example.root)), None)
+    if lost is None:
+        return
+    without = example.scratch / "without"
+    shutil.copytree(example.root, without / "raw")
+    shutil.rmtree(without / "raw" / lost) if (without / "raw" / lost).is_dir() else (without / "raw" / lost).unlink()
+    try:
+        example.source.read(without / "raw", SEED, without)
+    except (ValueError, OSError):
+        return
+    except Exception as error:  # A source of somebody's own may raise anything.
+        yield (
+            f"without {lost} `read` ends with {type(error).__name__}: {error}; put a `Reject` of "
+            "medtune.data.raw.row_errors into the table"
+        )
 
 
 def its_splits_share_no_patient_and_no_image(example: Example) -> Iterator[str]:
@@ -383,6 +389,7 @@ SOURCES = Contract(
         its_answers_are_among_the_options_and_its_tasks_are_named,
         reading_twice_gives_one_table,
         reading_the_questions_alone_gives_all_of_them,
+        a_lost_media_file_is_refused_in_words,
         its_splits_share_no_patient_and_no_image,
         preparing_twice_gives_the_same_bytes,
         no_patient_id_and_no_file_name_gets_through,

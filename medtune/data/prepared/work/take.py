@@ -1,6 +1,7 @@
 """Takes what a source holds into a work folder: its questions, and copies of its media, all of them or one share."""
 
 import shutil
+import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +33,15 @@ def read_source(source: Source, root: Origin, seed: int, scratch: Path, *, witho
             raise ValueError(f"{root}: the source {source.name!r} reads files: give their folder with --from DIR.")
         return source.read_hub(root, seed, scratch)
     read = source.read_questions if without_media and source.read_questions else source.read
-    return read(root, seed, scratch)
+    try:
+        return read(root, seed, scratch)
+    except (ArithmeticError, AttributeError, LookupError, NameError, TypeError) as error:
+        # A source of somebody's own may raise anything, and "missing 1 argument" does not say whose mistake it is.
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        raise ValueError(
+            f"{last.filename}, line {last.lineno}: the source {source.name!r} cannot read {root}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def check_folders(source: Source, root: Origin, out: Path) -> None:
