@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -34,19 +34,19 @@ CHANGED_BEHIND = ("final_logit_softcapping", "logit_scale", "logits_scaling")
 
 def changes_behind(language: PreTrainedModel) -> dict[str, float]:
     """Returns the settings by which a language model changes its logits after the output layer, with their values."""
-    config = language.config.get_text_config()
-    found = {name: getattr(config, name, None) for name in _named_in_forward(type(language))}
+    config, kind = language.config.get_text_config(), cast("type", type(language))
+    found = {name: getattr(config, name, None) for name in _named_in_forward(kind)}
     return {name: float(value) for name, value in found.items() if value not in (None, 1, 1.0)}
 
 
 @cache
-def _named_in_forward(kind: type[PreTrainedModel]) -> tuple[str, ...]:
+def _named_in_forward(kind: type) -> tuple[str, ...]:
     # The configuration does not tell: Cohere2ForCausalLM multiplies by `logit_scale`, and Aya Vision, whose language
     # model has the same configuration, does not.
     said = ""
     for each in kind.__mro__:
         if "forward" in vars(each):
-            said += inspect.getsource(each.forward)
+            said += inspect.getsource(vars(each)["forward"])
             if "super().forward" not in said:
                 break
     return tuple(name for name in CHANGED_BEHIND if name in said)
