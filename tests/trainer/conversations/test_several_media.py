@@ -2,33 +2,25 @@
 
 from collections import Counter
 from contextlib import nullcontext
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import PIL.Image
 import pytest
 import torch
-from torch import Tensor
 
-from bench.measuring.unmixed import unmixed
 from medtune.benchmarks import find_benchmark
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import Source, SourceTable
-from medtune.data.types import MEDIA_MARK, MediaGroup, MediaRef, Prediction, PredictionKey, Prompt, Question, Turn
-from medtune.eval.asking.choice_prompt import render_choice
+from medtune.data.types import MEDIA_MARK, MediaGroup, MediaRef, Prediction, PredictionKey, Question, Turn
 from medtune.eval.asking.plan import plan_visits
 from medtune.eval.predictions.files import read_predictions
 from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import zoo_entry
-from medtune.models.contract import Assembled
-from medtune.models.tuning.apply import apply_tuning
-from medtune.models.tuning.plan import PartTuning, Tuning
 from medtune.trainer.commands.cli import main
-from medtune.trainer.training.batches import ROW_TOKENS, MicroBatch, MicroBatches
-from medtune.trainer.training.sampling import StepOrder
 from tests.trainer.conftest import Told, json_of
+from tests.trainer.one_step import batch_of, furthest, learning, loss_and_gradients
 
 LABELS = ("benign", "malignant", "normal")
 PATIENTS = 12
@@ -205,74 +197,28 @@ def _groups(pictures: list[MediaRef]) -> list[MediaGroup]:
     ]
 
 
-@cache
-def _learning(name: str) -> Assembled:
-    assembled = zoo_entry(name).assemble(0)
-    apply_tuning(assembled.model, Tuning(vision=PartTuning("full", lr=1e-3)), seed=0)
-    torch.manual_seed(5)
-    for parameter_name, parameter in assembled.model.named_parameters():
-        if "lora_B" in parameter_name:
-            torch.nn.init.normal_(parameter, std=0.1)
-    assembled.model.train()
-    return assembled
-
-
-def _render(question: Question) -> Prompt:
-    if question.options:
-        return render_choice(question, "text")
-    return Prompt(question.text, (), question.answer)
-
-
-def _batch(groups: list[MediaGroup], assembled: Assembled, *, share_prefix: bool) -> MicroBatch:
-    batches = MicroBatches(
-        (data := unmixed(groups, _render, seed=0)),
-        StepOrder(data.row(), batch_size=len(groups), micro_batch_size=len(groups), world_size=1),
-        rank=0,
-        family=assembled.family,
-        transform=assembled.transform,
-        share_prefix=share_prefix,
-        row_tokens=ROW_TOKENS if assembled.model.packs_trees else 0,
-    )
-    return batches[0]
-
-
-def _loss_and_gradients(assembled: Assembled, batch: MicroBatch) -> tuple[float, dict[str, Tensor]]:
-    model = assembled.model
-    model.zero_grad()
-    encoded = None if batch.media is None else model.encode(batch.media)
-    loss = -model(batch.rows, encoded).logprobs_T.sum() / batch.step_target_tokens
-    loss.backward()
-    return float(loss.detach()), {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
-
-
-def _furthest(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
-    assert one.keys() == other.keys()
-    felt = [n for n in one if not n.endswith("k_proj.bias")]
-    return max(float((one[n] - other[n]).norm() / (other[n].norm() + 1e-8)) for n in felt)
-
-
 @each_family
 def test_a_shared_conversation_has_the_loss_and_gradients_of_a_row_per_turn(
     name: str, pictures: list[MediaRef]
 ) -> None:
-    nano, groups = _learning(name), _groups(pictures)
-    shared, plain = (_batch(groups, nano, share_prefix=share) for share in (True, False))
-    loss, gradients = _loss_and_gradients(nano, shared)
-    plain_loss, plain_gradients = _loss_and_gradients(nano, plain)
+    nano, groups = learning(name), _groups(pictures)
+    shared, plain = (batch_of(groups, nano, share_prefix=share) for share in (True, False))
+    loss, gradients = loss_and_gradients(nano, shared)
+    plain_loss, plain_gradients = loss_and_gradients(nano, plain)
     assert loss == pytest.approx(plain_loss, rel=1e-5)
-    assert _furthest(gradients, plain_gradients) < 1e-4
+    assert furthest(gradients, plain_gradients) < 1e-4
     # The control: two images of a group in the other order.
-    alone = _batch(groups[:1], nano, share_prefix=True)
-    _, gradients = _loss_and_gradients(nano, alone)
+    alone = batch_of(groups[:1], nano, share_prefix=True)
+    _, gradients = loss_and_gradients(nano, alone)
     swapped = torch.tensor([1, 0, 2])[alone.rows.media_S]
-    _, moved = _loss_and_gradients(nano, alone._replace(rows=alone.rows._replace(media_S=swapped)))
-    assert _furthest(moved, gradients) > 1e-2
+    _, moved = loss_and_gradients(nano, alone._replace(rows=alone.rows._replace(media_S=swapped)))
+    assert furthest(moved, gradients) > 1e-2
 
 
 @pytest.mark.parametrize("name", _some(("nano_pocket", "nano_qwen25vl", "nano_qwen3vl", "nano_internvl")))
 def test_the_turns_of_a_conversation_are_computed_once(name: str, pictures: list[MediaRef]) -> None:
-    nano, group = _learning(name), MediaGroup("three", tuple(pictures[:3]), _conversation("three"))
-    shared, plain = (_batch([group], nano, share_prefix=share) for share in (True, False))
+    nano, group = learning(name), MediaGroup("three", tuple(pictures[:3]), _conversation("three"))
+    shared, plain = (batch_of([group], nano, share_prefix=share) for share in (True, False))
     shapes = [nano.transform.shape(ref) for ref in group.media]
     layouts = [nano.family.layout(q.text, q.answer, shapes=shapes, turns=q.turns) for q in group.questions]
     # The last turn's sequence holds the earlier ones; its own last token is only predicted.

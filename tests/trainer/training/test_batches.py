@@ -3,13 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import PIL.Image
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -17,13 +15,11 @@ from torch import Tensor
 from bench.measuring.unmixed import unmixed
 from medtune.data.types import AnswerKind, MediaGroup, MediaRef, Question
 from medtune.eval.asking.choice_prompt import render_choice
-from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.tuning.apply import apply_tuning
-from medtune.models.tuning.plan import PartTuning, Tuning
 from medtune.trainer.training.batches import ROW_TOKENS, MicroBatch, MicroBatches
 from medtune.trainer.training.sampling import Balanced, StepOrder
 from tests.models.twins import all_seen, leaking, moved
+from tests.trainer.one_step import batch_of, furthest, learning, loss_and_gradients
 
 OPTIONS = ("normal", "benign", "malignant")
 SHARING = (
@@ -88,7 +84,7 @@ def _sum_of(assembled: Assembled, batches: list[MicroBatch]) -> tuple[float, dic
 
 @SHOWN_AND_BLIND
 def test_devices_with_and_without_media_run_the_same_layers_for_the_sum_of_one(name: str, pictures: Path) -> None:
-    nano = _learning(name)
+    nano = learning(name)
     alone, spread = (_passes(pictures, nano, world_size=n, share=0.4) for n in (1, 2))
     assert sorted(batch.num_shown for batch in alone) == [0, 1, 1]
     assert any(batch.media is None for batch in alone)
@@ -101,7 +97,7 @@ def test_devices_with_and_without_media_run_the_same_layers_for_the_sum_of_one(n
     loss, gradients = _sum_of(nano, alone)
     other_loss, other_gradients = _sum_of(nano, spread)
     assert other_loss == pytest.approx(loss, rel=1e-5)
-    assert _furthest({n: other_gradients[n] for n in gradients}, gradients) < 1e-4
+    assert furthest({n: other_gradients[n] for n in gradients}, gradients) < 1e-4
     every_pass = [_sum_of(nano, [batch])[1].keys() for batch in spread]
     assert all(reached == every_pass[0] for reached in every_pass)
     # Without what is borrowed the devices would not agree on what they ran.
@@ -111,7 +107,7 @@ def test_devices_with_and_without_media_run_the_same_layers_for_the_sum_of_one(n
 
 @SHOWN_AND_BLIND
 def test_a_blind_model_is_trained_on_text_alone(name: str, pictures: Path) -> None:
-    nano = _learning(name)
+    nano = learning(name)
     batches = _passes(pictures, nano, world_size=2, share=1.0)
     assert all(batch.media is None and batch.rows.media_S.numel() == 0 for batch in batches)
     _, gradients = _sum_of(nano, batches)
@@ -120,65 +116,24 @@ def test_a_blind_model_is_trained_on_text_alone(name: str, pictures: Path) -> No
 
 def _batch(pictures: Path, assembled: Assembled, *, share_prefix: bool) -> MicroBatch:
     groups = [_group(pictures, 0, 4), _group(pictures, 1, 1), _group(pictures, 2, 4)]
-    data = unmixed(groups, lambda question: render_choice(question, "text"), seed=0)
-    batches = MicroBatches(
-        data,
-        StepOrder(data.row(), batch_size=3, micro_batch_size=3, world_size=1),
-        rank=0,
-        family=assembled.family,
-        transform=assembled.transform,
-        share_prefix=share_prefix,
-        row_tokens=ROW_TOKENS if assembled.model.packs_trees else 0,
-    )
-    return batches[0]
-
-
-def _loss_and_gradients(assembled: Assembled, batch: MicroBatch) -> tuple[float, dict[str, Tensor]]:
-    model = assembled.model
-    model.zero_grad()
-    loss = -model(batch.rows, model.encode(batch.media)).logprobs_T.sum() / batch.step_target_tokens
-    loss.backward()
-    return float(loss.detach()), {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
-
-
-@cache
-def _learning(name: str) -> Assembled:
-    assembled = zoo_entry(name).assemble(0)
-    apply_tuning(assembled.model, Tuning(vision=PartTuning("full", lr=1e-3)), seed=0)
-    torch.manual_seed(5)
-    for name, parameter in assembled.model.named_parameters():
-        if "lora_B" in name:
-            # At its start an adapter's own gradient would not reach its first matrix.
-            torch.nn.init.normal_(parameter, std=0.1)
-    assembled.model.train()
-    return assembled
-
-
-def _furthest(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
-    """Returns the largest difference between two gradients of a parameter, in units of the gradient's norm.
-
-    A key's bias moves all scores alike, so that its gradient is nothing but rounding.
-    """
-    assert one.keys() == other.keys()
-    felt = [n for n in one if not n.endswith("k_proj.bias")]
-    return max(float((one[n] - other[n]).norm() / (other[n].norm() + 1e-8)) for n in felt)
+    return batch_of(groups, assembled, share_prefix=share_prefix)
 
 
 @each_family
 def test_a_packed_step_has_the_loss_and_gradients_of_a_row_per_question(name: str, pictures: Path) -> None:
-    nano = _learning(name)
+    nano = learning(name)
     packed, plain = _batch(pictures, nano, share_prefix=True), _batch(pictures, nano, share_prefix=False)
-    loss, gradients = _loss_and_gradients(nano, packed)
-    plain_loss, plain_gradients = _loss_and_gradients(nano, plain)
+    loss, gradients = loss_and_gradients(nano, packed)
+    plain_loss, plain_gradients = loss_and_gradients(nano, plain)
     assert loss == pytest.approx(plain_loss, rel=1e-5)
-    assert _furthest(gradients, plain_gradients) < 1e-4
+    assert furthest(gradients, plain_gradients) < 1e-4
     assert (packed.rows.media_S.numel(), plain.rows.media_S.numel()) == (3, 9)
 
 
 @each_family
 @pytest.mark.parametrize("broken", ["mask", "positions", "image", "leak"])
 def test_negative_controls_move_the_gradients(name: str, broken: str, pictures: Path) -> None:
-    nano = _learning(name)
+    nano = learning(name)
     batch = _batch(pictures, nano, share_prefix=True)
     rows = batch.rows
     if broken == "mask":
@@ -189,13 +144,13 @@ def test_negative_controls_move_the_gradients(name: str, broken: str, pictures: 
         wrong = rows._replace(media_S=rows.media_S.roll(1))
     else:
         wrong = leaking(rows, int(rows.target_place_T.min()) - 2)
-    _, right = _loss_and_gradients(nano, batch)
-    _, wronged = _loss_and_gradients(nano, batch._replace(rows=wrong))
-    assert _furthest(wronged, right) > 1e-2
+    _, right = loss_and_gradients(nano, batch)
+    _, wronged = loss_and_gradients(nano, batch._replace(rows=wrong))
+    assert furthest(wronged, right) > 1e-2
 
 
 def test_a_step_is_divided_by_all_its_target_tokens(pictures: Path) -> None:
-    batch = _batch(pictures, _learning("nano_pocket"), share_prefix=True)
+    batch = _batch(pictures, learning("nano_pocket"), share_prefix=True)
     assert batch.step_target_tokens == batch.rows.target_id_T.numel()
     assert sorted(set(batch.rows.target_sequence_T.tolist())) == list(range(9))
 

@@ -39,7 +39,7 @@ def read_source(source: Source, root: Origin, seed: int, scratch: Path, *, witho
         # A source of somebody's own may raise anything, and "missing 1 argument" does not say whose mistake it is.
         last = traceback.extract_tb(error.__traceback__)[-1]
         raise ValueError(
-            f"{last.filename}, line {last.lineno}: the source {source.name!r} cannot read {root}: "
+            f"{last.filename}, line {last.lineno}: the source {source.name!r} cannot read {root or 'its settings'}: "
             f"{type(error).__name__}: {error}"
         ) from error
 
