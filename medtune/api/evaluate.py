@@ -1,7 +1,6 @@
 """`medtune.evaluate`: asks a model, or any Python function, questions of a prepared folder and scores the answers."""
 
 import contextlib
-import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import TypeGuard, get_args
 
 import PIL.Image
-from tqdm import tqdm
 
 from medtune.api.dataset import Dataset
 from medtune.api.evaluation import Evaluation
@@ -19,6 +17,7 @@ from medtune.api.score import score_questions
 from medtune.benchmarks import find_benchmark
 from medtune.data.catalog import nearest
 from medtune.data.out_folder import out_folder
+from medtune.data.progress import progress as shown_progress
 from medtune.data.readable import readable_text
 from medtune.data.types import AnswerFormat, Condition, MediaGroup, Prediction, Reading, Request
 from medtune.eval.asking import ask
@@ -167,7 +166,7 @@ def evaluate(
         raise ValueError(f"conditions: wanted 'image' among them, got {', '.join(conditions) or 'none'}")
     model = as_answerer(answerer)
     benchmark = with_prepared_prompts(find_benchmark(asked.benchmark), asked.prepared).for_part(asked.chosen)
-    with _folder(out) as folder, _progress(name, shown=progress) as on_group:
+    with _folder(out) as folder, shown_progress(name, unit="images", shown=progress) as on_group:
         kept = len(stored_predictions(folder)) if folder.is_dir() else 0
         predictions = ask.evaluate(
             model,
@@ -207,14 +206,3 @@ def _folder(out: str | Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="medtune-") as folder:
         yield Path(folder)
-
-
-@contextlib.contextmanager
-def _progress(title: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
-    with tqdm(desc=title, unit="image", disable=not shown, file=sys.stderr, mininterval=1.0) as bar:
-
-        def on_group(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
-
-        yield on_group

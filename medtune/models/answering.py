@@ -21,7 +21,7 @@ from medtune.models.contract import Assembled, Encoded, MediaItem
 from medtune.models.media_reader import MediaReader
 from medtune.models.replies.growing import Prompted, Wanted, drawable, drawn, reply_rows
 from medtune.models.sequence.builder import Sequence as Layout
-from medtune.models.sequence.packing import Shown, balanced, batched, pack, pad_left
+from medtune.models.sequence.packing import ROW_TOKENS, Shown, balanced, batched, pack, pad_left
 from medtune.models.sequence.tree import grow, grow_within
 from medtune.models.sharding.lock_step import Turns
 from medtune.models.tuning.quantize import Precise
@@ -103,6 +103,7 @@ class LocalAnswerer:
         self._turns = turns
         self._reader = reader or MediaReader(assembled.transform)
         self._share_prefix = share_prefix and assembled.model.plain_because is None
+        self._row_tokens = ROW_TOKENS if self._share_prefix and assembled.model.packs_trees else 0
         self._blind: dict[Options, list[TargetRead]] = {}
         self._waiting: deque[Visit] = deque()
         self._ready: dict[PredictionKey, Prediction] = {}
@@ -239,7 +240,9 @@ class LocalAnswerer:
 
     def _read(self, asked: Sequence[tuple[Options, int | None]], encoded: Encoded | None) -> list[list[TargetRead]]:
         sums = torch.zeros(2, sum(len(options) for options, _ in asked))
-        for batch in batched(balanced(self._trees(asked), row_tokens=0), batch_tokens=self._batch_tokens):
+        for batch in batched(
+            balanced(self._trees(asked), row_tokens=self._row_tokens), batch_tokens=self._batch_tokens
+        ):
             rows = pack(batch, pad_id=self._assembled.family.pad_id)
             read = self._assembled.model(rows.to(self._device), encoded)
             sums += torch.stack([read.sums(sums.shape[1]), read.likeliest(sums.shape[1])]).cpu()

@@ -12,7 +12,8 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import PartTuning, Tuning
-from medtune.trainer.training.batches import ROW_TOKENS, MicroBatch, MicroBatches
+from medtune.models.sequence.packing import ROW_TOKENS
+from medtune.trainer.training.batches import MicroBatch, MicroBatches
 from medtune.trainer.training.sampling import StepOrder
 
 

@@ -18,6 +18,12 @@ from medtune.models.placing import placed
 from medtune.models.sequence.builder import Sequence
 from medtune.models.sequence.tree import ROOT, Tree
 
+ROW_TOKENS = 192
+"""The number of tokens, about, up to which trees are packed into one row.
+
+Longer rows waste time on masked attention, shorter rows on padding.
+"""
+
 
 class Shown(NamedTuple):
     """A tree with the media items that it shows.

@@ -2,15 +2,13 @@
 
 import argparse
 import contextlib
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tqdm import tqdm
-
 from medtune.benchmarks import find_benchmark, paper_of
 from medtune.data.prepared.read import open_prepared
+from medtune.data.progress import progress
 from medtune.data.types import PredictionKey, Question, Split
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import gain_between
@@ -321,7 +319,7 @@ def _judged(judge: Judge, settings: JudgeSettings, answered: AnsweredFile) -> Ju
     task = answered.task
     if settings.official is not None:
         task = with_official_words(task, settings.official, is_strict=settings.official_strict)
-    with _progress(answered.title) as on_verdict:
+    with progress(f"judge {answered.title}", unit="answers") as on_verdict:
         found = judge_predictions(
             judge,
             read_predictions(answered.predictions),
@@ -345,17 +343,6 @@ def _status(found: list[Judging]) -> int:
     if failed:
         _say(f"{failed} answers have no verdict; the same command asks for these alone")
     return UNJUDGED if failed else 0
-
-
-@contextlib.contextmanager
-def _progress(title: str) -> Iterator[Callable[[int, int], None]]:
-    with tqdm(desc=f"judge {title}", unit="answer", file=sys.stderr, mininterval=1.0) as bar:
-
-        def on_verdict(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
-
-        yield on_verdict
 
 
 def _say(text: str) -> None:

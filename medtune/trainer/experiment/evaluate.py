@@ -1,7 +1,6 @@
 """Asks a model, in this process or behind an endpoint, and scores its answers, before, during and after training."""
 
 import contextlib
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tqdm import tqdm
 
+from medtune.data.progress import progress
 from medtune.data.types import Condition, MediaGroup, Prediction, Question, Reading
 from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.ask import evaluate
@@ -102,14 +101,16 @@ class LoadedModel:
         model.eval()
         sums: dict[str, list[NDArray[np.float32]]] = {}
         shown = [(group.media_id, ref) for group in groups for ref in group.media]
-        for start in tqdm(range(0, len(shown), _IMAGES_AT_ONCE), desc="probe", unit="batch"):
-            batch = shown[start : start + _IMAGES_AT_ONCE]
-            with computed():
-                features_MX = model.features(transform.stack([read_item(ref, transform) for _, ref in batch]))
-            if features_MX is None:
-                break
-            for (media_id, _), features_X in zip(batch, features_MX.float().cpu().numpy(), strict=True):
-                sums.setdefault(media_id, []).append(features_X)
+        with progress("audit", unit="images") as on_done:
+            for start in range(0, len(shown), _IMAGES_AT_ONCE):
+                on_done(start, len(shown))
+                batch = shown[start : start + _IMAGES_AT_ONCE]
+                with computed():
+                    features_MX = model.features(transform.stack([read_item(ref, transform) for _, ref in batch]))
+                if features_MX is None:
+                    break
+                for (media_id, _), features_X in zip(batch, features_MX.float().cpu().numpy(), strict=True):
+                    sums.setdefault(media_id, []).append(features_X)
         model.train(was_training)
         return {media_id: np.mean(features, axis=0, dtype=np.float32) for media_id, features in sums.items()}
 
@@ -294,12 +295,10 @@ def tested_groups(experiment: Experiment) -> tuple[MediaGroup, ...]:
 
 @contextlib.contextmanager
 def _progress(title: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
-    bars = tqdm(desc=title, unit="image", disable=not shown, file=sys.stderr, mininterval=1.0)
-    with bars as bar:
+    with progress(title, unit="images", shown=shown) as on_done:
 
         def on_group(done: int, total: int) -> None:
             check_stop()
-            bar.total = total
-            bar.update(done - bar.n)
+            on_done(done, total)
 
         yield on_group

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from huggingface_hub.utils import enable_progress_bars
+from transformers.utils import logging as transformers_log
 
 from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.prepared.read import Prepared
@@ -213,6 +215,7 @@ def _fetched(experiment: Experiment) -> Assembled:
     ranks find them.
     """
     block, seed = _pinned(experiment.recipe.model, experiment.folder), experiment.recipe.train.seed
+    _show_downloads_alone()
     if experiment.rank == 0:
         assembled = assemble_model(block.name, seed, block)
         experiment.folder.note_commits(commits(_repositories(block), block.revision))
@@ -234,6 +237,12 @@ def _fetched(experiment: Experiment) -> Assembled:
         quantize_language(assembled.model, precision=experiment.recipe.train.precision, device=experiment.device)
         assembled.provenance["language"] += FOUR_BITS
     return assembled
+
+
+def _show_downloads_alone() -> None:
+    # transformers also shows a bar for reading files, at every load, and turns both on and off together.
+    transformers_log.disable_progress_bar()
+    enable_progress_bars()
 
 
 def _repositories(block: ModelBlock) -> list[str]:

@@ -14,7 +14,7 @@ from medtune.models.contract import Assembled, MediaBatch, MediaItem, Transform
 from medtune.models.media_reader import Turns, read_item
 from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.builder import SequenceFamily
-from medtune.models.sequence.packing import PackedRows, Shown, balanced, pack
+from medtune.models.sequence.packing import ROW_TOKENS, PackedRows, Shown, balanced, pack
 from medtune.models.sequence.tree import Tree, grow
 from medtune.trainer.recipe.schema import Stage
 from medtune.trainer.training.budget import GroupOrder, Lengths, TokenBudget, TokenOrder
@@ -79,13 +79,6 @@ class GroupSequences:
             layouts = self.layouts(draw)
             self._lengths[key] = tuple(len(tree.ids) for tree in self.trees(layouts, range(len(layouts))))
         return self._lengths[key]
-
-
-ROW_TOKENS = 192
-"""The number of tokens, about, up to which trees are packed into one row.
-
-Longer rows waste time on masked attention, shorter rows on padding.
-"""
 
 
 class MicroBatch(NamedTuple):

@@ -7,8 +7,8 @@ into the working directory, and every later training there would begin with it.
 
 import contextlib
 import hashlib
+import logging
 import os
-import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,9 +17,10 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.fabric.plugins.environments.cluster_environment import ClusterEnvironment
-from lightning.pytorch.callbacks import Callback, TQDMProgressBar
+from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import Logger
 
+from medtune.data.progress import OnDone, progress
 from medtune.models.media_reader import lost_readers_named
 from medtune.models.tuning.apply import GradientAudit
 from medtune.models.tuning.plan import Tuning
@@ -48,17 +49,35 @@ from medtune.trainer.training.step_callbacks import (
 )
 
 
-class Progress(TQDMProgressBar):
-    """Lightning's progress bar over the whole stage, with rate and remaining time."""
+class StepProgress(Callback):
+    """Shows how many steps of the stage are done, and the time that is left."""
 
-    def __init__(self) -> None:
-        super().__init__(refresh_rate=1 if sys.stderr.isatty() else 20)
+    def __init__(self, *, shown: bool) -> None:
+        self._open = contextlib.ExitStack()
+        self._shown = shown
+        self._on_done: OnDone | None = None
 
-    def get_metrics(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> dict[str, Any]:
-        """Returns the metrics that are shown beside the bar."""
-        shown = super().get_metrics(trainer, pl_module)
-        shown.pop("v_num", None)
-        return dict(shown)
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Begins with the steps that were done before, in a run that goes on."""
+        self._on_done = self._open.enter_context(progress("training", unit="steps", shown=self._shown))
+        self._on_done(trainer.global_step, trainer.max_steps)
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        assert self._on_done is not None and isinstance(pl_module, FineTuning)
+        if step_done(trainer, batch_idx):
+            self._on_done(trainer.global_step, trainer.max_steps, f"loss {pl_module.step_loss():.3f}")
+
+    def on_validation_batch_start(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        """Says that a validation goes on, during which no step is done."""
+        if self._on_done is not None:
+            self._on_done(trainer.global_step, trainer.max_steps, "validating")
+
+    def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        self._open.close()
 
 
 class GradientCheck(Callback):
@@ -199,15 +218,19 @@ def fit(
     if recipe.train.divides_weights:
         # The narrow copy of each weight that learns would be kept until the end of a pass, that is, a whole model.
         torch.set_autocast_cache_enabled(False)
-    last = [Progress()] if watching is None else watching
+    last = [StepProgress(shown=experiment.rank == 0)] if watching is None else watching
     callbacks = [*_callbacks(experiment, planned, model, data, stop, loggers), *last]
     accumulate = data.order(experiment.world_size).accumulate
+    # It says which devices there are, as the run has said already, and advertises.
+    logging.getLogger("lightning.pytorch.utilities.rank_zero").setLevel(logging.WARNING)
     trainer = _trainer(experiment, planned, callbacks, accumulate=accumulate)
     with warnings.catch_warnings(), listening(), contextlib.suppress(ValidationStoppedError), lost_readers_named():
         # The first warning does not apply: the sampler starts at the saved step, which Lightning cannot know.
         warnings.filterwarnings("ignore", message="You're resuming from a checkpoint that ended before")
         warnings.filterwarnings("ignore", message=".*in eval mode at the start of training")
         warnings.filterwarnings("ignore", message="The '(train|val)_dataloader' does not have many workers")
+        warnings.filterwarnings("ignore", message="You have overridden `transfer_batch_to_device`")
+        warnings.filterwarnings("ignore", message="`isinstance\\(treespec, LeafSpec\\)` is deprecated")
         trainer.fit(module, datamodule=data)
     end_engine(trainer.strategy)
     if why := folder.early_stops.get(planned.number):
@@ -241,7 +264,7 @@ def _trainer(
         logger=False,
         callbacks=callbacks,
         enable_checkpointing=False,
-        enable_progress_bar=any(isinstance(each, Progress) for each in callbacks),
+        enable_progress_bar=False,
         enable_model_summary=False,
         num_sanity_val_steps=0,
         # `ValidationSteps` says when.

@@ -16,7 +16,8 @@ from bench.measuring.unmixed import unmixed
 from medtune.data.types import AnswerKind, MediaGroup, MediaRef, Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.models.contract import Assembled
-from medtune.trainer.training.batches import ROW_TOKENS, MicroBatch, MicroBatches
+from medtune.models.sequence.packing import ROW_TOKENS
+from medtune.trainer.training.batches import MicroBatch, MicroBatches
 from medtune.trainer.training.sampling import Balanced, StepOrder
 from tests.models.twins import all_seen, leaking, moved
 from tests.trainer.one_step import batch_of, furthest, learning, loss_and_gradients

@@ -129,6 +129,8 @@ class Dashboard(WandbLogger):
 
     def __init__(self, *, benchmark: Benchmark, images: bool, **wandb_options: Any) -> None:
         super().__init__(**wandb_options)
+        # Lightning passes on what it has no value for, of which wandb then warns.
+        self._wandb_init.pop("anonymous", None)
         self._benchmark = benchmark
         self._images = images
         self._defined: set[str] = set()

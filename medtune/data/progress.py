@@ -1,0 +1,77 @@
+"""Shows how far a long piece of work is and how long it will take: a bar in a terminal, plain lines elsewhere."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from tqdm import tqdm
+
+LINE_EVERY_S = 30.0
+"""Seconds between two lines where no terminal shows a bar (our own choice)."""
+_BAR = "{desc} {bar} {n_fmt} of {total_fmt} {unit}, {remaining} left{postfix}"
+
+
+class OnDone(Protocol):
+    """Notes that `done` of `total` pieces are done, and says something of the work in a few words."""
+
+    def __call__(self, done: int, total: int, said: str = "", /) -> None: ...
+
+
+@contextlib.contextmanager
+def progress(title: str, *, unit: str, shown: bool = True) -> Iterator[OnDone]:
+    """Shows the progress of the block on stderr.
+
+    A bar is gone when the block ends; work that takes less than LINE_EVERY_S writes no line.
+
+    Args:
+        unit: The pieces of the work, in the plural.
+        shown: Whether this process shows anything.
+    """
+    if not shown:
+        yield lambda done, total, said="": None
+    elif not sys.stderr.isatty():
+        yield _lines(title, unit)
+    else:
+        with tqdm(desc=title, unit=unit, bar_format=_BAR, dynamic_ncols=True, leave=False, mininterval=0.5) as bar:
+
+            def on_done(done: int, total: int, said: str = "") -> None:
+                bar.total = total
+                bar.set_postfix_str(said, refresh=False)
+                bar.update(done - bar.n)
+
+            yield on_done
+
+
+def _lines(title: str, unit: str, *, now: Callable[[], float] = time.monotonic) -> OnDone:
+    began_s = last_s = now()
+    first: list[int] = []
+
+    def on_done(done: int, total: int, said: str = "") -> None:
+        nonlocal last_s
+        # What was done before, as in a run that goes on, says nothing about the time.
+        first[:] = first or [done]
+        if now() - last_s < LINE_EVERY_S or done in (first[0], total):
+            return
+        last_s = now()
+        left_s = (last_s - began_s) / (done - first[0]) * (total - done)
+        print(
+            f"{title}: {done} of {total} {unit}, {clock(left_s)} left{said and ', ' + said}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    return on_done
+
+
+def clock(seconds: float) -> str:
+    """Returns a time as minutes and seconds, or with hours where there are any.
+
+    Example:
+        >>> clock(28.4), clock(65), clock(7384)
+        ('0:28', '1:05', '2:03:04')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
