@@ -40,7 +40,7 @@ from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.bertscore import BertModel, bert_scores
 from medtune.eval.scoring.parse_replies import MAX_SHORT_WORDS, is_open, is_short, normalised, num_words
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice_strict
-from medtune.eval.scoring.parsers.number_parsers import read_measure
+from medtune.eval.scoring.parsers.measures import read_measure
 from medtune.eval.scoring.parsers.yes_no_parser import is_answer, parse_closed, read_answer
 from medtune.eval.scoring.tables import Cell, Table
 
@@ -97,8 +97,6 @@ def parse_verbatim(reply: str, question: Question) -> str | None:
 
 def _number(reply: str, question: Question) -> str | None:
     found, truth = read_measure(reply, question.unit), read_measure(question.answer, question.unit)
-    if found is None and normalised(read_answer(reply) or "") == "0":
-        found = 0.0  # "None" is a number only as the whole answer.
     if found is None:
         return None
     is_equal = truth is not None and math.isclose(found, truth, rel_tol=1e-9, abs_tol=1e-12)

@@ -245,16 +245,27 @@ def answered(
         text, options = inside.text, inside.options
     if options:
         return _chosen(place, text, answer, options, field)
-    plain = answer.rstrip(".").casefold()
     if said == "yes_no":
-        plain = TRUTH_VALUES.get(plain, plain)
-    if said in (None, "yes_no") and plain in YES_NO:
-        return Answer(text, YES_NO, plain, "yes_no", None)
-    if said in (None, "number") and _NUMBER.fullmatch(answer):
-        return Answer(text, (), answer.replace(",", "."), "number", unit or None)
-    if said not in (None, "text"):
+        plain = answer.rstrip(".").casefold()
+        answer = TRUTH_VALUES.get(plain, answer)
+    found = free_answer(text, answer, unit)
+    if said not in (None, "text", found.kind):
         raise place.error(f"the row says that its answer is {declared!r}, got {answer[:40]!r}.", field=field)
+    return Answer(text, (), answer, "text", None) if said == "text" else found
+
+
+def free_answer(text: str, answer: str, unit: str = "") -> Answer:
+    """Returns a question without options with its answer, which may be yes or no, a number, or else a text."""
+    if (plain := answer.rstrip(".").casefold()) in YES_NO:
+        return Answer(text, YES_NO, plain, "yes_no", None)
+    if _NUMBER.fullmatch(answer):
+        return Answer(text, (), answer.replace(",", "."), "number", unit or None)
     return Answer(text, (), answer, "text", None)
+
+
+def states_kind(declared: str) -> bool:
+    """Returns whether a row's words about its kind of answer state one."""
+    return _DECLARED.get(declared.casefold().replace(" ", "_")) is not None
 
 
 def _chosen(place: Place, text: str, answer: str, options: tuple[str, ...], field: str) -> Answer:

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.columns import Columns
-from medtune.benchmarks.vqa.conversation import TRUTH_VALUES, YES_NO, cell_text
+from medtune.benchmarks.vqa.conversation import cell_text
+from medtune.benchmarks.vqa.kinds import is_label_column, of_one_kind
 from medtune.benchmarks.vqa.row_questions import Asked, RowReader
 from medtune.data.catalog import nearest
 from medtune.data.raw.csv_header import broken_byte
@@ -58,6 +59,7 @@ class ReadSet:
 @dataclass(slots=True)
 class _Collected:
     questions: list[Question] = field(default_factory=list)
+    free: dict[int, str] = field(default_factory=dict)
     media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
     owner: dict[str, tuple[str, Place]] = field(default_factory=dict)
     continued: dict[str, str] = field(default_factory=dict)
@@ -127,7 +129,9 @@ def question_table(
     if not found.questions and not found.rejects:
         left_out = f" Left out: {dict(found.left_out)}." if found.left_out else ""
         raise ValueError(f"{folder}: no row gives a question.{left_out} Check the columns and the splits.")
-    truths = _with_truth_values(found, [each.reader.columns for each in sets])
+    labels = all(is_label_column(each.reader.columns.of(roles.ANSWER) or "") and each.reader.question for each in sets)
+    has_turns = any(each.reader.columns.of(roles.TURNS) for each in sets)
+    found.questions, kinds = of_one_kind(found.questions, found.free, labels=labels, has_turns=has_turns)
     kept = levels.kept()
     for number, question in enumerate(found.questions):
         own = {name: text for name, text in question.facets.items() if name in kept or name == "task"}
@@ -137,7 +141,7 @@ def question_table(
         found.questions[number] = replace(question, facets=own, patient_id=question.patient_id or patient)
     ignored = [name for name in names if name not in kept]
     said = (
-        *truths,
+        *kinds,
         *(f"rows left out, {why}: {count}" for why, count in sorted(found.left_out.items())),
         *dict.fromkeys(f"columns: {line}" for each in sets if (line := each.reader.columns.line())),
         *([] if any(each.reader.columns.of(role) for each in sets for role in roles.MEDIA) else [_NO_MEDIA]),
@@ -179,28 +183,13 @@ def _collect(each: ReadSet, found: _Collected, levels: _Levels, limit: int | Non
                 found.is_cut = True
                 return
             patients.add(patient)
+            if one.free is not None:
+                found.free[len(found.questions)] = one.free
             found.questions.append(replace(question, facets={**more, **question.facets}))
             found.media[question.media_id] = one.media
             if not one.media and len(asked) > 1:
                 # Later turns repeat a turn that shows nothing, and stay with it in one split.
                 found.continued[question.media_id] = asked[-1].question.media_id
-
-
-def _with_truth_values(found: _Collected, columns: Sequence[Columns]) -> tuple[str, ...]:
-    if any(each.of(role) for each in columns for role in (roles.TURNS, roles.ANSWER_TYPE)) or not found.questions:
-        return ()
-    if not all(not q.options and q.answer.casefold() in TRUTH_VALUES for q in found.questions):
-        return ()
-    for number, question in enumerate(found.questions):
-        task = {"task": "yes_no"} if question.facets.get("task") == question.answer_kind else {}
-        found.questions[number] = replace(
-            question,
-            answer=TRUTH_VALUES[question.answer.casefold()],
-            answer_kind="yes_no",
-            options=YES_NO,
-            facets={**question.facets, **task},
-        )
-    return ("the answers are TRUE or FALSE, and are read as yes or no",)
 
 
 def _checked_question(one: Asked, found: _Collected) -> Question:

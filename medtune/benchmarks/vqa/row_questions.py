@@ -18,6 +18,7 @@ from medtune.benchmarks.vqa.conversation import (
     cell_text,
     listed_options,
     said_in,
+    states_kind,
 )
 from medtune.data.raw.folder import LEFT_OUT, split_named
 from medtune.data.raw.hub_rows import Row
@@ -34,11 +35,16 @@ MOST_CLASSES = 10
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question of a row with its media; the patient is "" where the row names none."""
+    """A question of a row with its media; the patient is "" where the row names none.
+
+    Attributes:
+        free: The answer as the row has it where the kind of answer follows from answers alone; else None.
+    """
 
     question: Question
     media: tuple[MediaRef, ...]
     place: Place
+    free: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +95,9 @@ class RowReader:
             question = replace(
                 question, text=turn.text, turns=turn.turns, media_id=self._media_id(turn.media, question.id)
             )
-            yield Asked(self._answered(row, question, turn.answer, is_last=turn.is_last), turn.media, row.place)
+            answered = self._answered(row, question, turn.answer, is_last=turn.is_last)
+            is_free = not self.classes and answered.text == turn.text and not self._states_kind(row, turn.is_last)
+            yield Asked(answered, turn.media, row.place, turn.answer if is_free else None)
 
     def said_split(self, row: Row) -> str:
         """Returns the name of a split in the row's own words; "" where it states none."""
@@ -116,6 +124,9 @@ class RowReader:
             unit=found.unit,
             facets=question.facets if question.facets else {"task": found.kind},
         )
+
+    def _states_kind(self, row: Row, is_last: bool) -> bool:
+        return is_last and (bool(self._options(row)) or states_kind(self._text(row, roles.ANSWER_TYPE)))
 
     def _of_classes(self, row: Row, question: Question, answer: str) -> Question:
         try:

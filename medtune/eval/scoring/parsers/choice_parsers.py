@@ -1,6 +1,8 @@
 r"""Reads the chosen option from a reply by fixed rules, which never guess.
 
-Thoughts before the answer (<think> blocks) do not count. The first of these rules that applies decides:
+Thoughts before the answer (<think> blocks) do not count, nor does what follows a stop token. Of a reply that corrects
+itself ("Wait, ...") what follows counts where it chooses an option. Of letters in a contrast ("not B but C") the one
+that is kept counts. The first of these rules that applies decides:
 
 1. The reply is an option, or its letter, but for case, white space, quotes, brackets, markdown and punctuation.
    An option's own words come before letters; letters count the options in the order shown.
@@ -17,7 +19,9 @@ Thoughts before the answer (<think> blocks) do not count. The first of these rul
 9. The sentences of the reply hold the words of exactly one option, found longest first and at word boundaries
    ("center left" is not "center", "1.5" is not "1"). Sentences that negate ("non-benign" does), outside of an option's
    own words, and questions do not count, except for what a contrast keeps ("benign, not malignant"); a reply that
-   denies the option elsewhere or cannot answer names none.
+   denies the option elsewhere or cannot answer names none. If all options but one of three or more are denied, that one
+   is chosen.
+10. A short reply names one option by its place, number or stem, or without its generic noun: see `option_names`.
 
 Within a rule all statements have to agree, and where an option's words follow a letter directly, they have to be that
 letter's option. Words of an option that look like letters ("E. coli", "A,B") are read as its words. A question ("is the
@@ -39,9 +43,14 @@ from medtune.eval.scoring.parsers.choice_statements import (
     plain_characters,
     without_emphasis,
 )
+from medtune.eval.scoring.parsers.option_names import named
 
-_EDGE = " …\t\r\n\"'`´‘’“”«»*_#.,:;!?()[]{}<>|~$\\"
+_EDGE = " …\t\r\n\"'`´‘’“”«»*_#.,:;!?()[]{}<>|~$\\/→⇒➡✅✔👉\ufe0f。，：！？、"
 _SENTENCE = re.compile(r"(?:[^\n.!?\u3002]|[.!?](?!\s|\Z))+[.!?\u3002]*")
+_CLAUSE = re.compile(
+    r"\s*;\s*|,?\s+(?:but|however|although|though|yet|whereas|while)\b,?|"
+    r",\s+(?=(?:it|this|that|there|i|instead|rather)\b)"
+)
 _UNABLE = re.compile(
     r"\b(?:(?:i|we|one)\s+(?:do not|don['’]t|can['’]t|cannot|can not)|(?:nobody|no one) can|unable|not able|"
     r"not possible|impossible|insufficient|unclear|not (?:clear|sure|certain|enough)|more information|"
@@ -53,7 +62,8 @@ _PLACE = re.compile("[\U000f0000-\U000ffffd]")
 _WORD_BEFORE = r"(?:(?:the|a|an|in|at|on|of|to)\s+)*"
 _CONTRASTS = (
     re.compile(
-        rf"(?P<kept>{_PLACE.pattern})\s*[,(]?\s*(?:and\s+|but\s+)?(?:not|rather than|instead of)\s+{_WORD_BEFORE}"
+        rf"(?P<kept>{_PLACE.pattern})(?:\s*\([a-z]\))?\s*[,(]?\s*(?:and\s+|but\s+|with\s+)?"
+        rf"(?:not|no|rather than|instead of|without)\s+{_WORD_BEFORE}"
         rf"(?P<denied>{_PLACE.pattern})"
     ),
     re.compile(
@@ -62,6 +72,8 @@ _CONTRASTS = (
     ),
 )
 _KEPT_TEXTS = 10_000
+_PREFIX = re.compile(r"\b(pre|post|trans|peri|sub|semi|pseudo|infra|supra|intra|extra|retro|non)[-‐‑– ](?=\w)")
+"""What makes another word of the one behind it: "pre-malignant" is not "malignant"."""
 
 
 def worded(text: str, options: tuple[str, ...]) -> set[str] | None:
@@ -72,11 +84,11 @@ def worded(text: str, options: tuple[str, ...]) -> set[str] | None:
     If another sentence denies such an option, or says that the question cannot be answered, the result is None too.
     """
     told, denied = set[int](), set[int]()
-    for sentence in _SENTENCE.findall(_with_places(text, options)):
-        for contrast in _CONTRASTS:
-            for found in contrast.finditer(sentence):
-                denied.add(ord(found["denied"]) - _FIRST_PLACE)
-            sentence = contrast.sub(r"\g<kept>", sentence)
+    said = _with_places(text, options)
+    for contrast in _CONTRASTS:
+        denied |= {ord(found["denied"]) - _FIRST_PLACE for found in contrast.finditer(said)}
+        said = contrast.sub(r"\g<kept>", said)
+    for sentence in (clause for whole in _SENTENCE.findall(said) for clause in _CLAUSE.split(whole)):
         places = {ord(character) - _FIRST_PLACE for character in _PLACE.findall(sentence)}
         is_denied = NEGATION.search(sentence) is not None
         if not places and _UNABLE.search(sentence):
@@ -84,8 +96,10 @@ def worded(text: str, options: tuple[str, ...]) -> set[str] | None:
         if not sentence.rstrip().endswith("?"):
             (denied if is_denied else told).update(places)
     words = [plain_words(option) for option in options]
-    named = {option for option in options if words.index(plain_words(option)) in told}
-    return named if named and not told & denied else None
+    if not told and len(denied) == len(set(words)) - 1 > 1:
+        told = set(range(len(words))) - denied
+    found = {option for option in options if words.index(plain_words(option)) in told}
+    return found if found and not told & denied else None
 
 
 def names_any(text: str, options: tuple[str, ...]) -> bool:
@@ -120,7 +134,7 @@ def plain_words(text: str) -> str:
 
 def _folded(text: str) -> str:
     folded = plain_characters(without_emphasis(plain_characters(text)).casefold())
-    return re.sub(r"(?<=\w)[-‐‑–](?=\w)", " ", folded)
+    return re.sub(r"(?<=\w)[-‐‑–](?=\w)", " ", _PREFIX.sub(r"\1", folded))
 
 
 @lru_cache(maxsize=_KEPT_TEXTS)
@@ -159,21 +173,44 @@ def parse_choice(reply: str, question: Question) -> str | None:
 def _read(reply: str, options: tuple[str, ...]) -> str | None:
     told = _whole(reply, options)
     if told is None:
-        text = after_thoughts(plain_characters(reply))
+        text = _APART.sub(" ", after_thoughts(plain_characters(reply)))
         marked = [found for each in marked_answers(text) if (found := _told(each, options)) is not None]
         told = set[str]().union(*marked) if marked else _told(text, options)
     return told.pop() if told and len(told) == 1 else None
 
 
+_HAN = "぀-ヿ㐀-䶿一-鿿"
+_AFTER = "です|でし|正确|正確|是正|对|項|项|选项|符合"
+_APART = re.compile(rf"(?<=[{_HAN}])(?=[A-Z](?:[^\w]|{_AFTER}|\Z))|(?<=(?<![A-Za-z])[A-Z])(?={_AFTER})")
+"""Where a letter stands beside Chinese or Japanese words that make it an option's."""
+
+
 def _told(text: str, options: tuple[str, ...]) -> _Told:
-    told = _whole(text, options)
-    if told is not None:
+    corrected = statements.after_correction(text)
+    told = _whole(text, options) or (_told(corrected, options) if corrected else None)
+    if told:
         return told
-    said, n = without_emphasis(text).strip(), len(options)
+    said, n = statements.without_contrast(without_emphasis(text).strip()), len(options)
+    told = _plainly(said, options)
+    if told is None or len(told) > 1:
+        told = _options(statements.preferred(said, n), options) or told
+    if told is None and not _UNABLE.search(said.lower()) and not _ASKS.search(said):
+        words = {plain_words(option): option for option in options}
+        name = named(_plain_prose(said), tuple(map(plain_words, options)))
+        told = {words[name]} if name in words else None
+    return told
+
+
+def _plain_prose(text: str) -> str:
+    return " ".join(re.sub(r"[^\w\s'’+<>≥?.,-]|[.,](?!\d)", " ", plain_words(text)).split())
+
+
+def _plainly(said: str, options: tuple[str, ...]) -> _Told:
+    n = len(options)
     for pattern in (statements.FINAL_ANSWER, statements.ANSWER):
         told = _stated(pattern, said, options)
         if told is not None:
-            return told
+            return told or _options(statements.chosen(said, n), options) or told
     first, end = statements.leading(said, n)
     if first is not None and len(first) <= 1:
         return _unless_contradicted(first, said, end, options)
@@ -187,8 +224,11 @@ def _told(text: str, options: tuple[str, ...]) -> _Told:
     return worded(said, options) if told is None else told
 
 
+_ASKS = re.compile(r"[?？]\W*\Z")
+
+
 def _whole(text: str, options: tuple[str, ...]) -> _Told:
-    plain = plain_words(text)
+    plain = "" if _ASKS.search(text) else plain_words(text)
     equal = {option for option in options if plain and plain_words(option) == plain}
     if equal:
         return equal
@@ -201,7 +241,7 @@ def _whole(text: str, options: tuple[str, ...]) -> _Told:
 def _stated(pattern: re.Pattern[str], text: str, options: tuple[str, ...]) -> _Told:
     found: list[set[str]] = []
     for statement in pattern.finditer(text):
-        if statements.is_asked(text, statement.start()):
+        if statements.is_asked(text, statement.start()) or statements.is_of_another(text, statement.start()):
             continue
         letters = statements.letters_at(text, statement.end(), len(options))
         spelled = _spelled(text, statement.end(), options) if letters else set()

@@ -8,14 +8,21 @@ import re
 import unicodedata
 from string import ascii_uppercase
 
-_BE = r"(?:is|was|are|would be|should be|must be|has to be|seems to be|appears to be|be)"
+_BE = r"(?:is|was|are|would be|should be|must be|has to be|seems to be|appears to be|be|est|es|ist|lautet|è|é)"
 _SURELY = r"(?:(?:most likely|likely|most probably|probably|clearly|definitely|therefore|thus|then|simply)[\s,:]*)?"
-_NOUN = r"(?:option|choice|letter)"
+_NOUN = r"(?:option|opt\.?|choice|letter|opci[oó]n|opzione|opção|lettre|letra|buchstabe|选项)"
 _LINK = (
-    rf"(?:\s+(?:to|for)\s+(?:the|this|your)(?:\s+\w+){{1,3}}?)?[\s\"'´‘“]*"
-    rf"(?P<says>\b{_BE}\b|[:=]|[-–—](?=\s)|是|为)?[\s\"'´‘“:=]*{_SURELY}(?:(?:the\s+)?{_NOUN}\b[\s:\"']*)?"
+    rf"(?:\s+(?:to|for)\s+(?:the|this|your)(?:\s+\w+){{1,3}}?|\s+here|\s+\d+(?=\s*:))?[\s\"'´‘“]*"
+    rf"(?P<says>\b{_BE}\b|[:=→⇒➡]|[-–—](?=\s)|[是为為は])?[\s\"'´‘“:=\ufe0f]*{_SURELY}"
+    rf"(?:(?:(?:the|la|die|el|l['’])\s*)?{_NOUN}(?!\w)[\s:\"']*|\bla\s+(?=[A-Z]\b))?"
 )
-_ANSWER_WORD = r"(?:\b(?:answer|antwort|réponse|respuesta)\b|答案)"
+_ANSWER_WORD = (
+    r"(?:\b(?:answer|antwort|réponse|reponse|respuesta|risposta|resposta)\b"
+    r"(?:\s+(?:correcta?|correcte|corretta|finale?))?|答案|答え|正解)"
+)
+_OF_ANOTHER = re.compile(
+    r"(?:\b(?:your|his|her|their)|(?<!question)(?<!today)(?<!problem)['’]s?)\s+(?:\w+\s+)?\Z", re.I
+)
 FINAL_ANSWER = re.compile(rf"\bfinal\s+{_ANSWER_WORD}(?:\s+{_NOUN}\b)?{_LINK}", re.I)
 ANSWER = re.compile(
     rf"(?:{_ANSWER_WORD}(?:\s+{_NOUN}\b)?|"
@@ -24,6 +31,8 @@ ANSWER = re.compile(
     re.I,
 )
 _CHOSEN = re.compile(
+    rf"(?:选择?|選擇?|\b(?:je\s+choisis|ich\s+w[aä]hle|elijo|scelgo|escolho|mine\s+is))\s*(?:(?:la|die)\s+)?(?:{_NOUN}\s+)?|"
+    rf"\b(?:likely|probably)\s+(?:it(?:['’]s|\s+is)\s+)?(?:{_NOUN}\s+)?(?=[(\[]?[A-Z][)\]]?[.!]?\s*\Z)|"
     rf"(?:^|(?<=\n))[ \t]*(?:my\s+)?(?:{_NOUN}|final|correct|conclusion|prediction|selection|solution|verdict|"
     r"decision)\s*:\s*|\bI(?:['’](?:d|ll|m)|\s+would|\s+will|\s+am)?\s+(?:\w+\s+)?"
     rf"(?:choose|pick|select|go(?:ing)?\s+with|opt\s+for|say|guess|think|believe)\s+(?:that\s+)?(?:it(?:['’]s|\s+is)\s+)?(?:the\s+)?(?:{_NOUN}\s+)?|"
@@ -31,9 +40,11 @@ _CHOSEN = re.compile(
     re.I,
 )
 _SUBJECT = re.compile(
-    rf"(?<![\w'’-])(?:{_NOUN}\s+)?[(\[]?(?P<letter>[A-Za-z])[)\]]?\s+{_BE}\s+{_SURELY}"
-    r"(?:correct\b|the\s+(?:only\s+)?(?:(?:correct|right|best|final)\b|most\s+(?:likely|appropriate|accurate|plausible|"
-    r"probable|suitable|consistent)\b|answer\b))",
+    rf"(?<![\w'’-])(?:{_NOUN}\s*)?[(\[]?(?P<letter>[A-Za-z])[)\]]?(?:\s*是?(?:正确|正確|对)|\s+{_BE}\s+{_SURELY}"
+    r"(?:(?:correct|richtig|correcta?|correcte|corretta)\b|"
+    r"my\s+(?:(?:first|top|best|final)\s+)?(?:choice|pick|guess|answer)\b|"
+    r"the\s+(?:only\s+)?(?:(?:correct|right|best|final)\b|most\s+(?:likely|appropriate|accurate|plausible|"
+    r"probable|suitable|consistent)\b|answer\b)))",
     re.I,
 )
 _CONCLUSION = re.compile(
@@ -41,15 +52,27 @@ _CONCLUSION = re.compile(
     r"(?=[(\[]?[A-Za-z][)\]]?\s*[.!]?\s*\Z)",
     re.I,
 )
-_LAST_WORD = re.compile(r"(?<=\w\w)[,:][ \t]+(?=[(\[]?[A-Za-z][)\]]?[.!]?\Z)")
+_LAST_WORD = re.compile(r"(?<=\w\w)[,:.!?][ \t]+(?=[(\[]?[A-Za-z][)\]]?[.!]?\Z)")
 _OPTION = re.compile(
-    r"\b(?:options?|choices?)\s+[\"'´‘“]*(?=[(\[]?[A-Za-z](?![A-Za-z]))|(?<![\w)\]])(?=[(\[][A-Za-z][)\]])", re.I
+    r"\b(?:options?|opt\.?|choices?|opci[oó]n|opzione)\s+[\"'´‘“]*(?=[(\[]?[A-Za-z](?![A-Za-z]))|(?<![\w)\]])(?=[(\[][A-Za-z][)\]])",
+    re.I,
 )
 _LINE = re.compile(
-    r"(?:^|(?<=\n))[ \t>\"'´‘“•–-]*(?:[(\[](?P<boxed>[A-Za-z])[)\]]|(?P<bare>[A-Za-z])"
-    r"(?:[).:](?=\s|$|\w{2})|[ \t]*(?=\n|$)|(?=[,;]\s)|(?=\s+(?:[-–—]\s|\(|(?:because|since|as|due)\b))))"
+    r"(?:^|(?<=\n))[ \t>\"'´‘“•–/→⇒➡✅✔👉\ufe0f-]*(?:[(\[](?P<boxed>[A-Za-z])[)\]]|(?P<bare>[A-Za-z])"
+    r"(?:[).:](?=\s|$|\w{2})|[。、，]|[ \t]*(?=\n|$)|(?=[,;]\s)|(?=\s+(?:[-–—]\s|\(|(?:because|since|as|due)\b))))"
 )
 
+_CORRECTED = re.compile(
+    r"(?:^|(?<=[.!?\n,;–—-]))\s*(?:(?:no|oh|hmm)\b[\s,.]*)?"
+    r"(?:wait|correction|scratch that|on second thoughts?|let me correct|actually,? no|oops)\b(?:[\s,.:;-]*no\b)?",
+    re.I,
+)
+_L = r"[(\[]?[A-Z][)\]]?(?![\w'’])"
+_DENIED_FIRST = re.compile(rf"\bnot\s+(?:{_NOUN}\s+)?{_L},?\s+but\s+(?:rather\s+)?(?=(?:{_NOUN}\s+)?{_L})")
+_DENIED_LAST = re.compile(
+    rf"(?<![A-Za-z])({_L})\s*,?\s+(?:and\s+not|not|rather\s+than|instead\s+of)\s+(?:{_NOUN}\s+)?{_L}"
+)
+_PREFERRED = re.compile(rf"\b(?:more|most|rather)\s+(?:likely|probably)\s+(?:it\s+is\s+|is\s+)?(?:{_NOUN}\s+)?", re.I)
 _BRACKETED = re.compile(r"[(\[{]\s*(?P<letter>[A-Za-z])\s*[)\]}]")
 _BARE = re.compile(r"(?P<letter>[A-Za-z])(?![\w'’\-‐‑])")
 _FOLLOWS = re.compile(
@@ -170,6 +193,32 @@ def mentioned(text: str, n: int) -> Told:
     return (affirmed if len(kept) > 1 and affirmed else kept) or None
 
 
+def after_correction(text: str) -> str:
+    """Returns what follows the last word by which a reply corrects itself ("Wait, ..."); "" without one.
+
+    A reply that thinks aloud at length has many such words, and corrects nothing.
+    """
+    found = list(_CORRECTED.finditer(text)) if len(text) <= _LONGEST_SENTENCE else []
+    return text[found[-1].end() :].lstrip(" ,.:;!-–—…\n") if found else ""
+
+
+def without_contrast(text: str) -> str:
+    """Returns a text without the letters that it denies beside another: "not B but C", "C, not B"."""
+    return _DENIED_FIRST.sub("", _DENIED_LAST.sub(r"\1", text))
+
+
+def preferred(text: str, n: int) -> Told:
+    """Returns the one option that a reply calls more likely than others which it names, else None."""
+    found = [letters_at(text, each.end(), n) for each in _PREFERRED.finditer(text)]
+    told = set[int]().union(*(letters[0] for letters in found if letters))
+    return told if len(told) == 1 else None
+
+
+def is_of_another(text: str, start: int) -> bool:
+    """Returns whether the word "answer" at `start` speaks of somebody else's ("the radiologist's answer")."""
+    return _OF_ANOTHER.search(text[max(0, start - 40) : start]) is not None
+
+
 def is_asked(text: str, start: int) -> bool:
     """Returns whether what stands at `start` is part of a question or of a condition."""
     return _ASKED.match(clause_before(text, start)) is not None
@@ -228,7 +277,10 @@ def _place(letter: str) -> int:
     return ascii_uppercase.index(letter.upper())
 
 
-_TAGGED = re.compile(r"<answer>(.*?)(?:</answer>|\Z)|<\|begin_of_box\|>(.*?)(?:<\|end_of_box\|>|\Z)", re.S | re.I)
+_TAGGED = re.compile(
+    r"[<\[](?:final[_ ]?)?(?:answer|ans)[>\]](.*?)(?:[<\[]/|\Z)|<\|begin_of_box\|>(.*?)(?:<\|end_of_box\|>|\Z)",
+    re.S | re.I,
+)
 _BOX = re.compile(r"\\f?box(?:ed)?\s*\{", re.I)
 _NAME = (
     r"(?:(?:final|correct|predicted|chosen|selected|best)[_ ]?)?(?:answer|choice|option|letter|prediction)"
@@ -330,4 +382,18 @@ def after_thoughts(reply: str) -> str:
         >>> [after_thoughts(reply) for reply in ("<thinking>B?</thinking> C", "B? No.</think>C", "<think>B", "C")]
         ['C', 'C', '', 'C']
     """
-    return _UP_TO_LAST_END.sub("", _THOUGHT.sub("", reply)).strip()
+    return _up_to_stop(_UP_TO_LAST_END.sub("", _THOUGHT.sub("", reply)).strip())
+
+
+_HEADER = re.compile(r"\A(?:<\|(?:im_start|start_header_id)\|>\w*(?:<\|end_header_id\|>)?|<start_of_turn>\w*|<s>)\s*")
+_STOP = re.compile(
+    r"<\|(?!(?:begin|end)_of_)[\w▁ ]+\|>|<\|(?:begin|end)_of_(?:text|sentence|turn)\|>|</?s>|\[/?INST\]|"
+    r"<(?:eos|pad|end_of_turn|end_of_utterance|start_of_turn|endoftext)>"
+)
+_CLOSED_ALONE = re.compile(r"</(?:final[_ ]?)?(?:answer|ans)>", re.I)
+
+
+def _up_to_stop(reply: str) -> str:
+    said = _HEADER.sub("", reply)
+    said = said[: stop.start()] if (stop := _STOP.search(said)) else said
+    return said.strip() if _TAGGED.search(said) else _CLOSED_ALONE.sub("", said).strip()

@@ -1,4 +1,4 @@
-"""Reads numbers that are written in English words: "twenty-one", "two hundred and five"."""
+"""Reads numbers that are written in words: "twenty-one", "two hundred and five", and small ones of other languages."""
 
 import re
 
@@ -67,3 +67,39 @@ def _value(words: list[str]) -> int:
         else:
             current += value
     return total + current
+
+
+_SMALL = (
+    "null ein zwei drei vier funf sechs sieben acht neun zehn elf zwolf",
+    "zero un deux trois quatre cinq six sept huit neuf dix onze douze",
+    "cero un dos tres cuatro cinco seis siete ocho nueve diez once doce",
+    "zero un due tre quattro cinque sei sette otto nove dieci undici dodici",
+)
+_FOREIGN = {word: value for words in _SMALL for value, word in enumerate(words.split())}
+_FOREIGN |= {"eine": 1, "einen": 1, "une": 1, "una": 1, "uno": 1, "zwanzig": 20, "vingt": 20, "veinte": 20, "venti": 20}
+_CHINESE_DIGITS = {**{digit: value for value, digit in enumerate("零一二三四五六七八九")}, "两": 2}
+
+
+def foreign_with_digits(text: str, *, before: str) -> str:
+    """Returns a text of small letters with digits for German, French, Spanish, Italian and Chinese words of numbers.
+
+    Args:
+        before: A pattern of what has to follow, for many of these words mean something else without it.
+
+    Example:
+        >>> foreign_with_digits("funf mm, 二十一点五cm; once seen", before="mm|cm")
+        '5 mm, 21.5cm; once seen'
+    """
+    text = re.sub(rf"(?<!\w)({'|'.join(_FOREIGN)})(?=\s+(?:{before}))", lambda found: str(_FOREIGN[found[1]]), text)
+    return re.sub(rf"[一二两三四五六七八九十百零点]+(?=(?:{before}))", lambda found: _chinese(found[0]), text)
+
+
+def _chinese(said: str) -> str:
+    whole, _, rest = said.partition("点")
+    total, digit = 0, 0
+    for each in whole:
+        if each in "十百":
+            total, digit = total + (digit or 1) * (10 if each == "十" else 100), 0
+        else:
+            digit = _CHINESE_DIGITS[each]
+    return f"{total + digit}" + (f".{''.join(str(_CHINESE_DIGITS.get(each, '')) for each in rest)}" if rest else "")

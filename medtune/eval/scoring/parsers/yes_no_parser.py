@@ -3,17 +3,22 @@
 Thoughts do not count, and where a reply marks its answer or says "the answer is", what follows counts. The first of
 these rules that applies decides:
 
-1. The words "yes" and "no" (or "true" and "false" as the whole reply) decide if all of them agree. A first word with a
-   punctuation mark behind it ("No, ...") or "yes" as the first word outweighs later ones inside a sentence.
+1. The words "yes" and "no" decide if all of them agree. As the whole reply, so do "true", "absolutely", "probably not",
+   "there is", "ja", "没有" and their like, and "positive" or "absent" where the question is about something present. A
+   first word with a punctuation mark behind it ("No, ...") or "yes" as the first word outweighs later ones inside a
+   sentence.
 2. "No" in front of other words ("no mass is seen") is an answer where the question asks for these words, or where it
-   asks neither for something normal nor for something absent: "no abnormality" does not answer "Is the lung normal?".
-   "No doubt" and its like are not a "no".
-3. A single clause that denies words of the question ("it is not normal") is a "no", and one that repeats them in their
-   order up to the last ("there is a nodule") is a "yes".
+   asks neither for something normal nor for something absent: "no abnormality" is no "no" to "Is the lung normal?".
+   "No doubt" and its like are left out.
+3. A single clause that denies words of the question ("it is not normal") is a "no". A clause without a negation or a
+   doubt that has them in their order ("there is a small left effusion"), or the last of them with some of the others
+   and with words of degree, is a "yes". "No cardiomegaly" says that the heart is normal, and the opposite of what is
+   asked of a thing that is there ("right" of "Is the lesion on the left?") is a "no".
 4. A letter decides as for other options. Where it and the words differ, the reply says neither.
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from medtune.data.types import Question
@@ -29,6 +34,7 @@ from medtune.eval.scoring.parsers.choice_statements import (
 
 _STATED = re.compile(
     r"\banswer(?:\s+(?:to|for)\s+(?:the|this|your)\s+question)?\s*(?::|=|\bis\b(?!\s*\?)\s*:?|\bwould be\b\s*:?)\s*|"
+    r"\b(?:antwort|respuesta|réponse|risposta|resposta)(?:\s+correct[ae]?)?\s*(?::|=|\b(?:ist|es|est|è|é)\b)\s*|"
     r"答案\s*(?:(?:是|为)\s*[:：]?|[:：])\s*",
     re.I,
 )
@@ -73,19 +79,55 @@ def without_introduction(answer: str) -> str:
     return _INTRODUCED.sub("", answer, count=1) if _INTRODUCED.match(answer) else answer
 
 
-_WORDS = {"yes": "yes", "no": "no", "true": "yes", "false": "no", "correct": "yes", "incorrect": "no"}
-_WORDS |= {"yeah": "yes", "yep": "yes", "nope": "no"}
-_IDIOMS = re.compile(r"\bno (?:doubt|question)\b|\bno\.\s*\d|\b(?:yes|no)\s*(?:/|or)\s*(?:yes|no)\b")
+_SAID = {
+    "yes": "yes yeah yep yup y true correct ja oui si sí sim indeed absolutely definitely certainly probably likely "
+    "affirmative of_course that_is_right that's_right that_is_correct i_think_so i_believe_so it_seems_so "
+    "it_appears_so so_it_seems there_is there_are it_is it_does they_are we_do 是 是的 有 有的 对 对的 存在 可见 はい",
+    "no": "no nope n false incorrect nein non nao não not_at_all not_really probably_not definitely_not certainly_not "
+    "unlikely i_think_not i_don't_think_so i_do_not_think_so there_isn't there_is_not there_aren't there_are_not "
+    "it_isn't it_is_not it_doesn't it_does_not 否 不 不是 不是的 没有 没 无 無 不存在 未见 いいえ",
+}
+_STATES = {
+    "yes": "positive present visible 阳性",
+    "no": "negative absent there_is_none not_present not_visible not_seen 阴性",
+}
+
+
+def _listed(words: Mapping[str, str]) -> dict[str, str]:
+    return {normalised(word.replace("_", " ")): told for told, each in words.items() for word in each.split()}
+
+
+_WORDS, _STATE = _listed(_SAID), _listed(_STATES)
+_FOREIGN = (
+    (
+        re.compile(
+            r"\A\W*(?:ja|oui|s[ií]|sì|sim|indeed|absolutely|definitely|certainly|of course|yeah)(?=\s*[,.;:!–—])"
+        ),
+        "yes",
+    ),
+    (re.compile(r"\A\W*(?:nein|non|não|nope|not at all|incorrect)(?=\s*[,.;:!–—])"), "no"),
+    (re.compile(r"\A(?:没有|未见|未发现|无(?!法)|無|否|不是|不存在|不，)(?!.*但)"), "no, "),
+    (re.compile(r"\A(?:是的|是，|有(?!可能|没有)|存在|可见|对，)(?!.*(?:但|没有|不))"), "yes, "),
+)
+_NONE = re.compile(r"\W*none\W*")
+_SURELY = re.compile(
+    r"\b(?:there(?:['’]s| is) )?(?:no (?:doubt|question)|without (?:a |any )?doubt)(?: (?:that|about it))?,?"
+)
+_IDIOMS = re.compile(r"\bno\.\s*\d|\b(?:yes|no)\s*(?:/|or)\s*(?:yes|no)\b")
 _FIRST = re.compile(
     r"\W*(?:(?P<yes>yes)\b(?!\s*(?:and|or|/)\s*no\b)|"
     r"(?P<no>no)\b\s*(?:[.,;:!\n–—-]|\Z|(?:it|there|this|that)\b))"
 )
 _LETTERED = re.compile(r"\A\W*[a-z]\s*[.):\]-]+\s*(?=(?:yes|no)\b)")
-_IS = re.compile(r"\b(?:is|are|was|were|shows?|has|have)\b")
+_IS = re.compile(r"\b(?:is|are|was|were|shows?|has|have|see|appears?|exists?|consistent with)\b")
 _CLAUSES = re.compile(r"[,.;:!?\n]|\b(?:but|while|although|whereas)\b")
 _VERDICT = re.compile(r"\b(yes|no)\b\s*(?:[.,;:!\n]|\Z)")
 _WORD = re.compile(r"(?<![\w-])(yes|no)(?![\w-])")
-_DENIED = re.compile(r"(?<![\w-])(?:no|not)\s+(?P<what>[^.,;:!?\n]+)")
+_DENIED = re.compile(r"(?:(?<![\w-])(?:no|not)|n['’]t)\s+(?P<what>[^.,;:!?\n]+)")
+_LACKING = re.compile(
+    r"\b(?:without|negative for|free of|absence of|lack of)\s+(?P<what>[^.,;:!?\n]+)|"
+    r"(?P<subject>[^.,;:!?\n]+) (?:is|are) absent\b"
+)
 _TURNED = re.compile(
     r"\b(?:normal|healthy|intact|clear|unremarkable|absent|absence|free of|without|no|not|lack\w*|negative|spared|"
     r"symmetric\w*|regular|preserved)\b"
@@ -98,7 +140,9 @@ _SMALL = frozenset(
     re.findall(
         r"\w+",
         "is are was were be been there any this that these those it its of in on at to for with and or do does did has "
-        "have had can could image picture scan seen shown visible evidence sign signs present patient",
+        "have had can could image picture scan seen shown visible evidence sign signs present patient i "
+        "we see side theres note noted "
+        "identified observed appears appear as",
     )
 )
 _PRIVATE = "\ue000"
@@ -143,8 +187,16 @@ def _said(reply: str, question: Question) -> str | None:
 
 def _read(said: str, question: Question) -> str | None:
     said = _LETTERED.sub("", said, count=1)
+    asked = question.text.casefold()
     if (whole := _WORDS.get(normalised(said))) is not None:
         return whole
+    if not _TURNED.search(asked) and (state := "no" if _NONE.fullmatch(said) else _STATE.get(normalised(said))):
+        return state
+    for pattern, word in _FOREIGN:
+        said = pattern.sub(word, said, count=1)
+    said = _SURELY.sub("", said).strip()
+    if not normalised(said):
+        return "yes"
     if _FIRST.match(said) or _IDIOMS.search(said) or _UNSURE.search(said):
         return _verdict(said)
     words = set(_WORD.findall(said))
@@ -152,10 +204,11 @@ def _read(said: str, question: Question) -> str | None:
         return None
     if words == {"yes"}:
         return "yes"
-    asked = question.text.casefold()
     if _VERDICT.search(said) or _denies(said, asked, has_no=bool(words)):
         return "no"
-    return "yes" if _affirms(said, asked) else None
+    if _affirms(said, asked) or _is_normal(said, asked):
+        return "yes"
+    return "no" if _opposes(said, asked) else None
 
 
 def _verdict(said: str) -> str | None:
@@ -168,6 +221,8 @@ def _verdict(said: str) -> str | None:
 
 def _denies(said: str, asked: str, *, has_no: bool) -> bool:
     denied, wanted = [found["what"] for found in _DENIED.finditer(said)], set(_content(asked))
+    if not NEGATION.search(asked) and not _TURNED.search(asked):
+        denied += [found["what"] or found["subject"] for found in _LACKING.finditer(said)]
     is_single = not _CLAUSES.search(said.strip(" .!"))
     if any(wanted & set(_content(what)) for what in denied):
         return has_no or is_single
@@ -177,15 +232,76 @@ def _denies(said: str, asked: str, *, has_no: bool) -> bool:
 
 
 def _affirms(said: str, asked: str) -> bool:
-    told, wanted = _content(said), _content(asked)
-    if not told or _CLAUSES.search(said.strip(" .!")) or not _IS.search(said) or NEGATION.search(f"{said} {asked}"):
+    wanted, clauses = _content(asked), [each for each in _CLAUSES.split(said) if each.strip()]
+    if not wanted or _HEDGED.search(said) or NEGATION.search(asked):
         return False
-    places = iter(wanted)
-    return told[-1] == wanted[-1] and all(word in places for word in told)
+    if any(NEGATION.search(clause) and wanted[-1] in _content(clause) for clause in clauses):
+        return False
+    return any(_affirms_in(clause, wanted, is_of_one=_OF_ONE.match(asked) is not None) for clause in clauses)
+
+
+def _affirms_in(clause: str, wanted: Sequence[str], *, is_of_one: bool) -> bool:
+    told = _content(clause)
+    if not told or NEGATION.search(clause) or not (_IS.search(clause) or (is_of_one and len(told) <= 2)):
+        return False
+    if _follow(wanted, told):
+        return True
+    plain = [word for word in told if word not in _DEGREES]
+    missing = {*wanted} - {*told}
+    return bool(plain) and plain[-1] == wanted[-1] and _follow(plain, wanted) and not missing & _DISTINCT
+
+
+def _follow(words: Sequence[str], text: Sequence[str]) -> bool:
+    places = iter(text)
+    return all(word in places for word in words)
+
+
+def _is_normal(said: str, asked: str) -> bool:
+    is_single = not _CLAUSES.search(said.strip(" .!"))
+    return is_single and _NORMAL.search(asked) is not None and _NOTHING_FOUND.search(said) is not None
+
+
+def _opposes(said: str, asked: str) -> bool:
+    if not _OF_ONE.match(asked) or _CLAUSES.search(said.strip(" .!")) or _HEDGED.search(said):
+        return False
+    if NEGATION.search(said) or NEGATION.search(asked):
+        return False
+    told, wanted = set(_WHOLE_WORD.findall(said)), set(_WHOLE_WORD.findall(asked))
+    pairs = [(one, other) for pair in _OPPOSITES for one, other in (pair, pair[::-1])]
+    return any(wanted & one and not wanted & other and told & other and not told & one for one, other in pairs)
 
 
 def _content(text: str) -> list[str]:
     return [word.removesuffix("s") for word in normalised(text).split() if word not in _SMALL]
+
+
+_WHOLE_WORD = re.compile(r"[a-z]+")
+_OF_ONE = re.compile(r"\W*(?:is|are|was|were)\s+(?:the|this|it|these|that|those|both)\b(?!\s+any)")
+_HEDGED = re.compile(
+    r"\?|\b(?:might|may|could|possibl[ey]|perhaps|maybe|if|whether|suspect\w*|suspicious|questionable|borderline|"
+    r"near(?:ly)?|almost|upper limits?|resolv\w+|resolution|previous(?:ly)?|prior|history|negative|free of|clear of|"
+    r"absence|lack\w*|rule|or|would|should|appears? to have)\b"
+)
+_NORMAL = re.compile(r"\b(?:normal|unremarkable|healthy)\b")
+_NOTHING_FOUND = re.compile(
+    r"\A\W*(?:there (?:is|are) )?(?:no|without)\b(?: (?:evidence|signs?) of)?(?: \w+){0,2} "
+    r"(?:abnormal\w*|\w+megaly|enlarge\w+|dilat\w+|patholog\w+|disease|defects?|deformit\w+)(?: (?:is|are) \w+)?\W*\Z"
+)
+_OPPOSITES: Sequence[tuple[frozenset[str], frozenset[str]]] = tuple(
+    (frozenset(one.split()), frozenset(other.split()))
+    for one, other in (
+        ("left", "right"), ("upper superior top", "lower inferior bottom"), ("anterior", "posterior"),
+        ("medial", "lateral"),
+        ("normal", "abnormal enlarged dilated increased decreased thickened cardiomegaly"), ("benign", "malignant"),
+        ("acute", "chronic"), ("solid", "cystic"), ("unilateral", "bilateral"), ("male", "female"), ("large", "small"),
+        ("regular smooth", "irregular spiculated"), ("symmetric symmetrical", "asymmetric asymmetrical"),
+        ("proximal", "distal"), ("open", "closed"), ("single solitary", "multiple"),
+    )
+)  # fmt: skip
+_DEGREES = frozenset(
+    _WHOLE_WORD.findall("small tiny mild moderate minimal trace large massive subtle new obvious clear likely")
+)
+_DISTINCT = frozenset().union(*(one | other for one, other in _OPPOSITES)) | _DEGREES | {"severe", "old"}
 
 
 def parse_closed(reply: str, question: Question) -> str | None:
@@ -203,7 +319,7 @@ def parse_closed(reply: str, question: Question) -> str | None:
         return parse_yes_no(reply, question)
     told = parse_choice(reply, question)
     answer = read_answer(reply) if told is None else None
-    if answer is None:
+    if answer is None or answer.rstrip().endswith(("?", "？")):
         return told
     equal = [each for each in question.options if is_answer(answer, each)]
     return equal[0] if len(equal) == 1 else None

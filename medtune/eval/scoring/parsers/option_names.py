@@ -1,0 +1,116 @@
+"""Finds the option that a short reply names by other words than its own: by place, number, stem or without its noun.
+
+These rules are for replies without an option's words, of at most `MOST_WORDS` words and without a negation or a doubt:
+
+1. A place among the options: "the third option".
+2. A number, where all options are numbers or intervals of them: "5" is the option "4 or more".
+3. Words with the same stem or meaning: "malignancy" is "malignant", "top left" is "upper left", and "hepatic tissue" is
+   "liver". A noun at the end of several options may be left out ("arterial" is "arterial phase"), and so may the words
+   before an option's last one if no other option has it: "a kidney" is "right kidney", but "left kidney" is not.
+"""
+
+import re
+from collections import Counter
+
+from medtune.eval.scoring.parsers.measures import read_measure
+from medtune.eval.scoring.parsers.units import NAME
+
+MOST_WORDS = 7
+_ORDINALS = {word: place for place, word in enumerate(("first", "second", "third", "fourth", "fifth", "sixth"))}
+_ORDINALS |= {f"{place + 1}{end}": place for place, end in enumerate(("st", "nd", "rd", "th", "th", "th"))}
+_PLACED = re.compile(
+    rf"(?:(?:it is|i choose) )?(?:the )?({'|'.join(_ORDINALS)}|last) (?:option|one|answer)(?: is correct)?"
+)
+_INTERVAL = re.compile(
+    r"(?:(?P<least>at least|≥|>=) ?(?P<low>\d+)|(?P<more>more than|over|>) ?(?P<above>\d+)|"
+    r"(?P<less>less than|fewer than|under|<) ?(?P<below>\d+)|(?P<first>\d+)(?: ?(?:-|–|to) ?(?P<last>\d+)|"
+    r"(?P<open> or more| and more| or greater| and above|\+))?)(?: (?P<unit>\w+))?"
+)
+_HAS_UNIT = re.compile(rf"\d\s*(?:{NAME})")
+_DOUBT = re.compile(
+    r"\b(?:not|no|non|never|neither|nor|none|without|cannot|unlikely|except|excluded?|absent|low|risk|chance|probability|"
+    r"history|rule|either|or|and|versus|vs|could|might|may|possibl[ey]|no)\b|n['’]t\b|\?"
+)
+_BETWEEN = frozenset(
+    re.findall(r"\w+", "a an the is are it this that shown seen visible in on at of for to image shows i see")
+)
+_SAME = {
+    **{"top": "upper", "bottom": "lower", "centre": "center", "central": "center", "middle": "center"},
+    **{"hepatic": "liver", "renal": "kidney", "splenic": "spleen", "pulmonary": "lung", "cardiac": "heart"},
+    **{"cerebral": "brain", "gastric": "stomach", "thoracic": "chest", "thorax": "chest", "cancer": "malign"},
+    **{"cancerous": "malign", "physiological": "norm", "ocular": "eye", "cutaneous": "skin", "osseous": "bone"},
+}
+_WORD = re.compile(r"(?<![\ue000\d.,])\d+(?:[.,]\d+)*|[^\W\d_]+")
+_SUFFIX = re.compile(r"(?<=\w{4})(?:inal|ular|ancy|ency|atic|ant|ent|ous|al|ar|ic|um|us|en|le|e?s|as|is)\Z")
+
+
+def named(reply: str, options: tuple[str, ...]) -> str | None:
+    """Returns the option that a reply names by the rules of this module, else None.
+
+    Args:
+        reply: The words of the reply in small letters, with single blanks.
+        options: The words of the options, in the same form.
+
+    Example:
+        >>> planes = ("thalamic plane", "abdominal plane", "right kidney")
+        >>> [named(reply, planes) for reply in ("abdomen", "the thalamus", "a kidney", "left kidney", "second option")]
+        ['abdominal plane', 'thalamic plane', 'right kidney', None, 'abdominal plane']
+        >>> named("there are 5 lesions", ("1", "2-3", "4 or more")), named("5", ("liver", "spleen"))
+        ('4 or more', None)
+    """
+    if (placed := _PLACED.fullmatch(reply)) is not None:
+        place = _ORDINALS.get(placed[1], len(options) - 1)
+        return options[place] if place < len(options) else None
+    if len(reply.split()) > MOST_WORDS or _DOUBT.search(reply):
+        return None
+    found = _by_number(reply, options) or _by_words(reply, options)
+    return found.pop() if len(found) == 1 else None
+
+
+def _by_number(reply: str, options: tuple[str, ...]) -> set[str]:
+    intervals = {option: found for option in options if (found := _INTERVAL.fullmatch(option))}
+    if len(intervals) < len(options):
+        return set()
+    unit = next((each["unit"] for each in intervals.values() if each["unit"]), None)
+    number = None if unit is None and _HAS_UNIT.search(reply) else read_measure(reply, unit)
+    return set() if number is None else {option for option, each in intervals.items() if _holds(each, number)}
+
+
+def _holds(interval: re.Match[str], number: float) -> bool:
+    if interval["first"]:
+        first, last = float(interval["first"]), float(interval["last"] or interval["first"])
+        return number >= first if interval["open"] else first <= number <= last
+    if interval["least"]:
+        return number >= float(interval["low"])
+    return number > float(interval["above"]) if interval["more"] else number < float(interval["below"])
+
+
+def _by_words(reply: str, options: tuple[str, ...]) -> set[str]:
+    said = [_stem(word) for word in _WORD.findall(reply)]
+    words = {option: [_stem(word) for word in _WORD.findall(option)] for option in options}
+    last = Counter(each[-1] for each in words.values() if each)
+    in_one = Counter(word for each in words.values() for word in set(each))
+    keys = {
+        option: {word for word in each if word not in _BETWEEN and (len(each) == 1 or last[word] < 2 or word in _SIDES)}
+        for option, each in words.items()
+        if not _DOUBT.search(option)
+    }
+    found = {option for option, key in keys.items() if 0 < len(key) <= 3 and key <= set(said)}
+    if found:
+        return {option for option in found if not any(keys[option] < keys[other] for other in found)}
+    return {
+        option
+        for option in keys
+        if len(words[option]) == 2 and in_one[words[option][-1]] == 1 and _stands_alone(words[option][-1], said)
+    }
+
+
+_SIDES = frozenset(("left", "right", "upper", "lower", "center"))
+
+
+def _stands_alone(word: str, said: list[str]) -> bool:
+    return word in said and not word.isdigit() and all(each in _BETWEEN for each in said if each != word)
+
+
+def _stem(word: str) -> str:
+    return _SUFFIX.sub("", _SAME.get(word, word))

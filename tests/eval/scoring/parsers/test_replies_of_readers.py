@@ -1,0 +1,146 @@
+"""Holds the reading of choices and of yes and no against replies that a careful human has read."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from medtune.data.types import Question
+from medtune.eval.scoring.parsers.choice_parsers import parse_choice
+from medtune.eval.scoring.parsers.yes_no_parser import parse_closed
+
+MOST_UNREAD = 0.1
+
+
+def asked(text: str, options: tuple[str, ...]) -> Question:
+    kind = "yes_no" if options == ("Yes", "No") else "choice"
+    return Question("q", "m", text, options, options[0], kind, "p")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["choice", "hard_choice", "yes_no"])
+def test_few_replies_stay_unread_and_none_is_wrong_or_invented(shared_real: Path, name: str) -> None:
+    lines = (shared_real.parent / "cases" / "replies" / f"{name}.jsonl").read_text("utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    for parser in (parse_closed, parse_choice) if name != "yes_no" else (parse_closed,):
+        read = [(row, parser(row["reply"], asked(row["question"], tuple(row["options"])))) for row in rows]
+        assert [(row["reply"], said) for row, said in read if said not in (None, row["reading"])] == []
+        unread = [said is None for row, said in read if row["reading"] is not None]
+        assert sum(unread) <= MOST_UNREAD * len(unread)
+
+
+CLASSES = ("normal", "benign", "malignant")
+ORGANS = ("Liver", "Right kidney", "Spleen", "Pancreas")
+PHASES = ("Arterial phase", "Portal venous phase", "Delayed phase", "Non-contrast")
+PLACES = ("upper left", "upper right", "lower left", "lower right", "center")
+PLANES = ("Trans-thalamic plane", "Trans-cerebellar plane", "Trans-ventricular plane", "Abdominal plane")
+COUNTS = ("1", "2", "3", "4 or more")
+FINDINGS = ("Pleural effusion", "No pleural effusion", "Pneumothorax", "Both A and C")
+STEPS = ("Tilt the probe towards the feet", "Increase the depth", "Press more firmly", "Freeze the image")
+READ: dict[tuple[str, ...], dict[str | None, str]] = {
+    CLASSES: {
+        "benign": (
+            "B</s>|B<｜end▁of▁sentence｜>|B<end_of_turn>|B</answer>|<|im_start|>assistant\nB<|im_end|>|"
+            "B<|endoftext|>A. normal|[ANSWER]B[/ANSWER]|<Answer>B. benign</Answer>|benign instead of malignant|"
+            "The answer is B. Wait, let me check. Yes, B.|likely benign|Not malignant, not normal|second option"
+        ),
+        "malignant": (
+            "not benign but malignant|The answer is not B but C.|C rather than B|It isn't benign; it's malignant.|"
+            "It is not benign, it is malignant.|No benign lesion, but a malignant one.|B. Wait, no. C.|"
+            "Answer: B\nCorrection: C|Benign. Actually, no: malignant.|I first thought B, but the answer is C.|"
+            "Die richtige Antwort ist C|Ich wähle C.|La respuesta correcta es C.|La respuesta es la opción C|"
+            "La bonne réponse est C.|Réponse : C|A resposta é C.|La risposta corretta è la C|正确答案是C|应选C|"
+            "选项C正确|故选C。|正解はCです|C是正确的|"
+            "La opción C es correcta.|Your answer was B; mine is C.|cancer|malignancy|the last option|"
+            "答案是malignant"
+        ),
+        None: (
+            "no malignancy|There is no evidence of malignancy.|benign?|non-malignant|premalignant|"
+            "either benign or malignant|A/B|2|B: malignant|Answer: C. benign|abnormal|BIRADS 5|The answer is D"
+        ),
+        "normal": "A normal scan|neither benign nor malignant",
+    },
+    ORGANS: {
+        "Right kidney": "kidney|renal|the kidney on the right",
+        "Spleen": "splenic tissue",
+        "Pancreas": "pancreatic",
+        "Liver": "right lobe of the liver",
+        None: "left kidney|The left kidney.|stomach|right|The liver and the spleen.|Right lobe",
+    },
+    PHASES: {
+        "Portal venous phase": "portal venous",
+        "Arterial phase": "arterial|Late arterial phase",
+        "Non-contrast": "noncontrast|non contrast CT",
+        None: "unenhanced|phase|contrast|Venous",
+    },
+    PLACES: {
+        "upper right": "top right",
+        "center": "in the middle|centre",
+        None: "left|upper|upper left or upper right",
+    },
+    PLANES: {"Trans-cerebellar plane": "transcerebellar plane|trans cerebellar", None: "plane|axial plane"},
+    COUNTS: {"4 or more": "4|5 lesions|seven", "3": "There are 3.", None: "0|2 or 3|none|It is 21,1 cm|12 mm"},
+    FINDINGS: {"No pleural effusion": "No pleural effusion is seen.", None: "no effusion|effusion|Both"},
+    STEPS: {"Increase the depth": "Increase depth", None: "90 degrees|The image is good.|The depth is fine"},
+}
+EFFUSION, HEART, SIDE = "Is there a pleural effusion?", "Is the heart size normal?", "Is the lesion on the left side?"
+SAID: dict[str, dict[str | None, str]] = {
+    EFFUSION: {
+        "Yes": (
+            "There is a small effusion|Yes.</s>|<answer>yes</answer>|Ja, es gibt einen Erguss.|Sí|Sí, hay derrame.|"
+            "是的|有胸腔积液|はい|"
+            "Die Antwort ist ja.|答案：是|A pleural effusion is present.|Of course|present|It does.|"
+            "Without a doubt.|Is there a pleural effusion? Yes, there is.|I can see a pleural effusion.|Y"
+        ),
+        "No": (
+            "No<|im_end|>|Nein.|Non, il n'y en a pas.|没有胸腔积液。|未见胸腔积液|无|"
+            "La respuesta es no.|Definitely not|Not seen|"
+            "Pleural effusion is absent|Negative for pleural effusion|without effusion|"
+            "I don't see any pleural effusion|unlikely|"
+            "The answer is yes. Wait, the angles are sharp. The answer is no."
+        ),
+        None: (
+            "无法判断|不确定|可能有|The pleural effusion has resolved.|Pleural effusion cannot be excluded.|Maybe|0|"
+            "History of pleural effusion.|There may be an effusion.|possible effusion|There is pneumothorax.|"
+            "No, wait, yes."
+        ),
+    },
+    "Is there a large effusion?": {"Yes": "There is a large effusion", None: "There is a small effusion."},
+    "Is there a right pleural effusion?": {None: "There is a left pleural effusion."},
+    HEART: {
+        "Yes": "It is normal.|No abnormality is seen.|It is.",
+        "No": (
+            "The heart is enlarged.|Cardiomegaly.|There is cardiomegaly|abnormal|The heart size is not normal.|"
+            "It isn't."
+        ),
+        None: "Heart size is borderline.|Absent|None.",
+    },
+    SIDE: {
+        "Yes": "left|on the left|That's right.",
+        "No": "It is on the right.|not on the left",
+        None: "both sides|left and right",
+    },
+    "Is the spleen absent?": {None: "present|The spleen is present."},
+    "Is the mass malignant?": {"No": "The mass is benign.|benign", "Yes": "malignant", None: "It could be malignant"},
+}
+
+
+def cases() -> Iterator[tuple[str, tuple[str, ...], str, str | None]]:
+    """Yields each question with its options, a reply, and what a careful human reads."""
+    for options, by_reading in READ.items():
+        for reading, replies in by_reading.items():
+            yield from (("Which is it?", options, reply, reading) for reply in _split(replies))
+    for text, by_reading in SAID.items():
+        for reading, replies in by_reading.items():
+            yield from ((text, ("Yes", "No"), reply, reading) for reply in _split(replies))
+
+
+def _split(replies: str) -> list[str]:
+    return replies.replace("<|", "<\0").replace("|>", "\0>").replace("\0", "¦").split("|")
+
+
+@pytest.mark.parametrize(("text", "options", "reply", "reading"), cases())
+def test_more_replies_are_read_as_a_careful_human_reads_them(
+    text: str, options: tuple[str, ...], reply: str, reading: str | None
+) -> None:
+    assert parse_closed(reply.replace("¦", "|"), asked(text, options)) == reading
