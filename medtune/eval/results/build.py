@@ -261,7 +261,9 @@ def gain_table(
         elif seen:
             rows.append((name.replace("_", "-"), *_cells(seen[benchmark.primary])))
         else:
-            rows.append((name.replace("_", "-"), f"{value:.3f}", str(last.overall.score.n), ""))
+            free = name == "random" and not all(row.question.options for row in last.rows)
+            why = "options are drawn; texts count 0" if free else ""
+            rows.append((name.replace("_", "-"), f"{value:.3f}", str(last.overall.score.n), why))
     rows += [(reading, NOT_AVAILABLE, NOT_AVAILABLE, why) for reading, why in unavailable.items()]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in rows]

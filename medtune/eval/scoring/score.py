@@ -95,7 +95,6 @@ def _note(notes: Sequence[Sequence[str]], place: int) -> str:
 
 _Chosen = Callable[[str, Sequence[ParsedReply]], Sequence[ParsedReply]]
 """A function of (parser, its rows) that returns the rows to count."""
-UNLIKE_REPLIES = "the likelihood of the options was read, while the published models replied in words"
 _BLIND: tuple[Condition, ...] = ("text_only", "other_image")
 
 
@@ -207,8 +206,6 @@ def score_phase(
             ),
         )
 
-    if parser not in benchmark.parsers:
-        unlike_published = unlike_published or UNLIKE_REPLIES
     evidence = Evidence(questions, predictions, replies, parser, text_model, unlike_published, train)
     replied = _asked_for_replies(questions, predictions, benchmark)
     return PhaseScores(
