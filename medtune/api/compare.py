@@ -12,7 +12,6 @@ from medtune.api.score import score
 from medtune.data.types import Interval
 from medtune.eval.comparing import compare as sides
 from medtune.eval.comparing.compare_text import comparison_plot, comparison_table, judgement
-from medtune.eval.scoring.baselines import uncounted
 from medtune.eval.scoring.score import other_answers
 from medtune.eval.scoring.tables import table_text
 from medtune.eval.statistics.patient_swaps import p_equals
@@ -140,6 +139,4 @@ def _side(of: Evaluation, name: str) -> sides.Side:
         parser=of.scores.parser,
         label=of.label,
     )
-    rows, parser = of.rows, of.scores.parser
-    left_out = uncounted(of.questions, rows, of.benchmark.primary_metric)
-    return sides.Side(about, rows, left_out, other_answers(of.predictions, parser, of.benchmark))
+    return sides.Side(about, of.rows, other_answers(of.predictions, of.scores.parser, of.benchmark))

@@ -25,7 +25,7 @@ from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.plan import prediction_key
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.eval.predictions.files import stored_predictions
-from medtune.eval.scoring.parse_replies import LIKELIHOOD, is_closed
+from medtune.eval.scoring.parse_replies import is_closed, primary_parser
 
 AnswerFunction = Callable[[list[PIL.Image.Image], str], str]
 """A function of (pictures, prompt) that returns the reply.
@@ -185,8 +185,8 @@ def evaluate(
             "asked for. Name another folder for another model",
             stacklevel=2,
         )
-    likely = readings[0] == LIKELIHOOD and any(map(is_closed, asked.chosen))
-    found = score_questions(asked, predictions, benchmark, name=name, parser=LIKELIHOOD if likely else None)
+    parser = primary_parser(readings if any(map(is_closed, asked.chosen)) else (), benchmark)
+    found = score_questions(asked, predictions, benchmark, name=name, parser=parser)
     if out is not None:
         found.save(out)
     return found

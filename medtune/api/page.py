@@ -28,7 +28,9 @@ from medtune.eval.report.table import (
     spoken,
     word,
 )
-from medtune.eval.scoring.baselines import uncounted_text
+from medtune.eval.results.build import scores_file
+from medtune.eval.results.phase_schema import counted_text
+from medtune.eval.scoring.parse_replies import read_by
 from medtune.eval.statistics.intervals import METHOD
 from medtune.eval.statistics.patient_swaps import p_equals
 
@@ -112,9 +114,10 @@ def evaluation_page(found: Evaluation) -> Page:
         verdict="",
         figure_name=spoken(score.metric),
         figure=_figure(score.score),
-        reach=_reach(score.score),
+        reach=_reach(score.score, asked=scores.asked),
         sentences=(
-            f"{len(found.questions):,} questions{_patients(found)}, read by {scores.parser!r}; {wrong}",
+            f"{len(found.questions):,} questions{_patients(found)}, read by "
+            f"{read_by(scores.parser, found.questions, found.benchmark)}; {wrong}",
             *_left_out(found),
             *found.remarks,
         ),
@@ -155,7 +158,7 @@ def _patients(found: Evaluation) -> str:
 
 def _left_out(found: Evaluation) -> tuple[str, ...]:
     scores = found.scores
-    said = [uncounted_text(scores.uncounted)] if scores.uncounted else []
+    said = list(filter(None, [scores_file(scores, found.label).outside_text]))
     if scores.unscored:
         said.append(f"{scores.unscored} free answers wait for a judge and are in no score.")
     return tuple(said)
@@ -185,7 +188,7 @@ def _score_table(found: Evaluation) -> ReportTable:
 
 def _facet_table(found: Evaluation, facet: str) -> ReportTable:
     rows = tuple((word(spoken(level)), *_value_cells(score)) for level, score in found.by[facet].items())
-    caption = f"{spoken(found.score.metric).capitalize()} by {spoken(facet)}"
+    caption = f"{spoken(found.benchmark.level_metric).capitalize()} by {spoken(facet)}"
     return ReportTable(caption, (spoken(facet), "value", "95 % interval", "number"), rows)
 
 
@@ -208,8 +211,9 @@ def _figure(score: Score) -> str:
     return plain(score.value) if math.isfinite(score.value) else "no score yet"
 
 
-def _reach(score: Score) -> str:
-    return f"95 % interval {span(score.ci95)}, {score.n:,} questions" if score.ci95 else f"{score.n:,} questions"
+def _reach(score: Score, *, asked: int) -> str:
+    counted = f"{counted_text(score.n, asked)} questions"
+    return f"95 % interval {span(score.ci95)}, {counted}" if score.ci95 else counted
 
 
 def _cards(found: Evaluation) -> tuple[Card, ...]:

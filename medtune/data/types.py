@@ -23,6 +23,8 @@ Condition = Literal[
     "shuffled_frames",
     "stated_answer",
 ]
+OF_OPTIONS: tuple[Condition, ...] = ("permuted_options", "stated_answer")
+"""The conditions under which only questions with options can be asked."""
 AnswerFormat = Literal["text", "letter", "text_letter"]
 MediaKind = Literal["image", "video", "volume"]
 VolumesAs = Literal["slices", "video", "slice"]

@@ -199,6 +199,11 @@ class Benchmark:
         return self.metrics[self.primary]
 
     @property
+    def level_metric(self) -> str:
+        """The name of the primary metric on the levels of a facet: of a composite they hold a part each."""
+        return f"{self.primary}_part" if self.primary_metric.is_composite else self.primary
+
+    @property
     def higher_is_better(self) -> bool:
         """True where a higher value of the primary metric is better."""
         return self.primary_metric.higher_is_better
@@ -220,13 +225,17 @@ class Benchmark:
         known = {*self.facets, TRAIN_TWIN}
         return [facet for facet, found in levels.items() if facet not in known and len(found) <= MAX_LEVELS]
 
-    def for_part(self, questions: Sequence[Question]) -> Benchmark:
+    def for_part(self, questions: Sequence[Question], *, drawn: Sequence[Question] | None = None) -> Benchmark:
         """Returns the benchmark for some of its questions, with the first metric that covers any of them as primary.
 
         Metrics that are not defined on these questions are left out. Published numbers are numbers of the primary
         metric; if another metric becomes primary, there are none.
+
+        Args:
+            drawn: Those of the questions that are asked, on which a metric has to be defined; None is all of them.
         """
-        defined = {name: metric for name, metric in self.metrics.items() if metric.is_defined_on(questions)}
+        asked = questions if drawn is None else drawn
+        defined = {name: metric for name, metric in self.metrics.items() if metric.is_defined_on(asked)}
         about = (name for name, metric in defined.items() if any(map(metric.covers, questions)))
         first = next(about, self.primary)
         if first == self.primary:

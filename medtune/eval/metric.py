@@ -75,6 +75,11 @@ class Metric:
         return Interval(min(self.worst, self.best), max(self.worst, self.best))
 
     @property
+    def is_composite(self) -> bool:
+        """True if it is made of parts that all have to be there; on one of them its value has another name."""
+        return self.is_defined_on is not any_questions
+
+    @property
     def higher_is_better(self) -> bool:
         """True if a higher value is better."""
         return self.best > self.worst

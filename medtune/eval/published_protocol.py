@@ -10,12 +10,17 @@ from medtune.eval.data_label import NOT_RECORDED, DataLabel
 RELEASED = "released"
 
 
-def why_unlike_published(label: DataLabel, benchmark: Benchmark, questions: Sequence[Question]) -> str:
+def why_unlike_published(
+    label: DataLabel, benchmark: Benchmark, questions: Sequence[Question], *, parser: str | None = None
+) -> str:
     """Returns why numbers must not be ranked among those of the benchmark's paper, as a clause; "" if they may.
 
     They may if the questions are the released ones, all of them, asked with the official prompts where the published
     numbers need them, of a model that was not trained on an evaluation set or on evaluated patients. Prompts that are
     not recorded, as in the files of other tools, are taken as the official ones.
+
+    Args:
+        parser: The parser of the primary reading; None for numbers by any of them.
     """
     if label.provenance != RELEASED:
         return f"the data are {label.provenance}, not the released ones"
@@ -32,4 +37,6 @@ def why_unlike_published(label: DataLabel, benchmark: Benchmark, questions: Sequ
     official = benchmark.official
     if official is not None and official.needed and label.prompts == OUR_WORDING:
         return "the questions were asked in our words, not with the official prompts"
+    if parser is not None and parser not in benchmark.parsers:
+        return "the likelihood of the options was read, while the published models replied in words"
     return ""

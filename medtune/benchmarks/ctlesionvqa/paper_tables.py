@@ -3,10 +3,11 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from medtune.benchmarks import published
 from medtune.benchmarks.ctlesionvqa import yes_no_table
-from medtune.benchmarks.ctlesionvqa.scoring import averages, detection_table, mean_score, subtype_of
+from medtune.benchmarks.ctlesionvqa.scoring import averages, detection_table, mean_chance, mean_score, subtype_of
 from medtune.benchmarks.ctlesionvqa.subtypes import MEASUREMENT, MEDICAL, RECOGNITION, V1, VISUAL
 from medtune.data.types import Interval, Question
 from medtune.eval.parsed_reply import ParsedReply
@@ -84,33 +85,47 @@ def table3(cells: Cells, format_: str, unlike_published: str) -> Sequence[Table]
         for (kind, name), found in cells.items()
         if kind == format_ and (mean := mean_score(found)) is not None
     }
-    known = [(type_, means[name]) for type_, names in V1.items() for name in names if name in means]
-    ours = averages(known) if known else None
-    whole = {type_ for type_, names in V1.items() if means.keys() >= set(names)}
     printed = published("ctlesionvqa")["table3"]
     models = [*printed[0][format_]]
+    # As in the paper, only options are guessed: numbers and phrases have nothing to choose from.
+    is_choice = format_ == "multi_choice"
+    chances = {name: mean_chance(cells[format_, name]) for name in means} if is_choice else {}
     made: list[tuple[Cell, ...]] = []
-    for row in printed:
-        type_ = _TYPES.get(row["type"])
-        if row["is_average"]:
-            is_whole = type_ in whole if type_ else len(whole) == len(V1)
-            value = (ours.by_category.get(type_) if type_ else ours.total) if ours and is_whole else None
-        else:
-            value = means.get(row["subtype"])
-        random = [row["random_multi_choice"]] if format_ == "multi_choice" else []
+    for row, value, chance in zip(printed, _column(means, printed), _column(chances, printed), strict=True):
+        random = [row["random_multi_choice"]] if is_choice else []
         theirs = [row[format_][model] for model in models]
         place = rank(value, theirs) if value is not None else None
-        made.append((row["type"], row["subtype"], *random, *theirs, value, place))
-    number = len(known), sum(len(names) for names in V1.values())
+        made.append((row["type"], row["subtype"], *random, *theirs, *([chance] if is_choice else []), value, place))
+    number = sum(name in means for names in V1.values() for name in names), sum(map(len, V1.values()))
     notes = (
         f"Ours has {number[0]} of {number[1]} subtypes, and an average where none of its subtypes is missing; as in "
         "the paper it is unweighted. Free-text numbers by mean relative accuracy (strict; right for 0 only if 0).",
         *([] if unlike_published else [f"Rank among {len(models) + 1} models."]),
     )
     random_column = ("random",) if format_ == "multi_choice" else ()
-    columns = ("type", "subtype", *random_column, *models, OURS, "rank")
-    table = Table(f"Table 3, {FORMATS[format_]}", columns, tuple(made), notes)
-    return beside_published_columns(table, ours=OURS, labels=2, unlike_published=unlike_published)
+    ours = ("guessing", OURS) if is_choice else (OURS,)
+    table = Table(
+        f"Table 3, {FORMATS[format_]}", ("type", "subtype", *random_column, *models, *ours, "rank"), tuple(made), notes
+    )
+    return beside_published_columns(table, ours=ours, labels=2, unlike_published=unlike_published)
+
+
+def _column(values: Mapping[str, float], printed: Sequence[Mapping[str, Any]]) -> list[float | None]:
+    """Returns the cells of a column of Table 3 by its subtypes; an average stands where none of them is missing."""
+    known = [(type_, values[name]) for type_, names in V1.items() for name in names if name in values]
+    if not known:
+        return [None] * len(printed)
+    found, whole = averages(known), {type_ for type_, names in V1.items() if values.keys() >= set(names)}
+    cells: list[float | None] = []
+    for row in printed:
+        type_ = _TYPES.get(row["type"])
+        if not row["is_average"]:
+            cells.append(values.get(row["subtype"]))
+        elif type_:
+            cells.append(found.by_category[type_] if type_ in whole else None)
+        else:
+            cells.append(found.total if len(whole) == len(V1) else None)
+    return cells
 
 
 def missing(questions: Sequence[Question]) -> str:
@@ -165,7 +180,7 @@ def rates(cells: Cells, format_: str, unlike_published: str) -> Sequence[Table]:
     title = f"Table {number}, {FORMATS[format_]}"
     notes = ("Unread answers of ours are wrong on either side.",)
     table = Table(title, ("subtype", "rate", *models, OURS, "rank"), tuple(made), notes)
-    return beside_published_columns(table, ours=OURS, labels=2, unlike_published=unlike_published)
+    return beside_published_columns(table, ours=(OURS,), labels=2, unlike_published=unlike_published)
 
 
 def repeats_table(ours: Mapping[str, Repeated], format_: str, unlike_published: str) -> Sequence[Table]:
@@ -189,7 +204,7 @@ def repeats_table(ours: Mapping[str, Repeated], format_: str, unlike_published: 
     repeats = max((each.repeats for each in ours.values()), default=0)
     notes = (f"Ours: Student's interval over {repeats} repeats; the paper has 5 and names no method.",)
     table = Table(f"Table {number}, {FORMATS[format_]}", ("subtype", *models, OURS, "rank"), tuple(made), notes)
-    return beside_published_columns(table, ours=OURS, labels=1, unlike_published=unlike_published)
+    return beside_published_columns(table, ours=(OURS,), labels=1, unlike_published=unlike_published)
 
 
 def _percent(share: float | None) -> float | None:

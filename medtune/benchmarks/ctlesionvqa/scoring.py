@@ -217,6 +217,11 @@ def mean_score(parsed: Sequence[ParsedReply]) -> float | None:
     return math.fsum(row_scores(parsed)) / len(parsed) if parsed else None
 
 
+def mean_chance(parsed: Sequence[ParsedReply]) -> float:
+    """Returns the mean score that guessing among the options gives; rows without options count 0."""
+    return math.fsum(chance(row.question) for row in parsed) / len(parsed)
+
+
 def is_number(question: Question) -> bool:
     """Returns whether the question asks for a number in free text."""
     return question.answer_kind == "number"
@@ -253,7 +258,7 @@ def subtype_mean() -> Metric:
     Source:
         CTLesionVQA (arXiv 2505.18915), Table 3 ("Total Average").
     """
-    return Metric(_of_cells)
+    return Metric(_of_cells, guessing=lambda questions: _guessed(questions, by_subtype=True))
 
 
 def question_mean() -> Metric:
@@ -262,7 +267,21 @@ def question_mean() -> Metric:
     Source:
         Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (aggregate: the weighting alone).
     """
-    return Metric(mean_of_rows(row_score))
+    return Metric(mean_of_rows(row_score), guessing=lambda questions: _guessed(questions, by_subtype=False))
+
+
+def chance(question: Question) -> float:
+    """Returns the score that guessing among the options gives on average; 0 without options."""
+    return 1 / len(question.options) if question.options else 0.0
+
+
+def _guessed(questions: Sequence[Question], *, by_subtype: bool) -> float | None:
+    if not any(question.options for question in questions):
+        return None
+    cells: defaultdict[Hashable, list[float]] = defaultdict(list)
+    for question in questions:
+        cells[cell_of(question) if by_subtype else None].append(chance(question))
+    return math.fsum(math.fsum(found) / len(found) for found in cells.values()) / len(cells)
 
 
 def right_share() -> Metric:

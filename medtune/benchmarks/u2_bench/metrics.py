@@ -12,6 +12,7 @@ equal the official ones.
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -45,6 +46,39 @@ Blocks = Mapping[tuple[str, str], Floats]
 _WIDTH = 11
 _ROUNDED = 1e-12
 _UNPARSABLE = "\0unparsable"
+
+
+def by_blocks(statistic: Callable[[Blocks], Floats], *, worst: float = 0.0, best: float = 1.0) -> Metric:
+    """Returns the metric of a statistic of blocks, with the value that guessing gives it on average."""
+    return Metric(of_blocks(statistic), worst=worst, best=best, guessing=lambda asked: _guessed(asked, statistic))
+
+
+def _guessed(questions: Sequence[Question], statistic: Callable[[Blocks], Floats]) -> float | None:
+    """Returns the statistic of random guesses: options with equal chances, values uniformly from their sets' ranges.
+
+    No text is written, and where all answers are texts there is nothing to guess.
+
+    Source:
+        U2-Bench (arXiv 2505.17779), Table 1, "Random Guessing": 18.8 % of its values are within the tolerance, as of
+        values drawn uniformly.
+    """
+    if all(map(_is_text, questions)):
+        return None
+    blocks: dict[tuple[str, str], Floats] = {}
+    for each in questions:
+        name = task_of(each), each.facets["dataset"]
+        blocks.setdefault(name, np.zeros(_WIDTH))[:4] += (1.0, *_expected(each))
+    return float(statistic(blocks))
+
+
+def _expected(question: Question) -> tuple[float, float, float]:
+    if _is_text(question):
+        return 0.0, 0.0, 0.0
+    if not _is_value(question):
+        return 1 / len(question.options), 0.0, 0.0
+    truth = min(max(scaled(float(question.answer), ALL_RANGES[question.facets["dataset"]]), 0.0), 1.0)
+    within = min(truth + TOLERANCE, 1.0) - max(truth - TOLERANCE, 0.0)
+    return within, 1 / 3 - truth + truth**2, (truth**2 + (1 - truth) ** 2) / 2
 
 
 def of_blocks(statistic: Callable[[Blocks], Floats]) -> OnRows:
@@ -186,18 +220,17 @@ def missing(questions: Sequence[Question]) -> str:
 
 def u2_score() -> Metric:
     """Returns the U2-Score with the weights that the paper prints."""
-    return Metric(of_blocks(u2_of), is_defined_on=has_every_task)
+    return replace(by_blocks(u2_of), is_defined_on=has_every_task)
 
 
 def u2_score_exact_weights() -> Metric:
     """Returns the U2-Score with the tasks' exact shares of cases as weights, as the paper's formula states."""
-    exact = of_blocks(lambda blocks: u2_of(blocks, EXACT_WEIGHTS))
-    return Metric(exact, is_defined_on=has_every_task)
+    return replace(by_blocks(lambda blocks: u2_of(blocks, EXACT_WEIGHTS)), is_defined_on=has_every_task)
 
 
 def mean_accuracy() -> Metric:
     """Returns the mean accuracy over data sets; for clinical values it is the share within the tolerance."""
-    return Metric(of_blocks(lambda blocks: mean_over_sets(blocks, share_right)))
+    return by_blocks(lambda blocks: mean_over_sets(blocks, share_right))
 
 
 def macro_f1() -> Metric:
@@ -207,14 +240,12 @@ def macro_f1() -> Metric:
 
 def rmse() -> Metric:
     """Returns the mean over data sets of the root mean square error, in units of each data set's range of values."""
-    blocks_rmse = of_blocks(lambda blocks: mean_over_sets(blocks, root_mean_square))
-    return Metric(blocks_rmse, worst=1.0, best=0.0, covers=_is_value)
+    return by_blocks(lambda blocks: mean_over_sets(blocks, root_mean_square), worst=1.0, best=0.0).only(_is_value)
 
 
 def mae() -> Metric:
     """Returns the mean over data sets of the mean absolute error, in units of each data set's range of values."""
-    blocks_mae = of_blocks(lambda blocks: mean_over_sets(blocks, mean_absolute))
-    return Metric(blocks_mae, worst=1.0, best=0.0, covers=_is_value)
+    return by_blocks(lambda blocks: mean_over_sets(blocks, mean_absolute), worst=1.0, best=0.0).only(_is_value)
 
 
 def instruction_following() -> Metric:

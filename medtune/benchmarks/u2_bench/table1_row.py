@@ -19,7 +19,8 @@ from medtune.benchmarks.u2_bench.metrics import (
 )
 from medtune.benchmarks.u2_bench.official.labels import ValueScores
 from medtune.benchmarks.u2_bench.parsers import task_of
-from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TEXT, TOLERANCE, VALUE
+from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TEXT, TOLERANCE, VALUE, WEIGHTS
+from medtune.data.types import Question
 from medtune.eval.metric import Metric
 from medtune.eval.metrics.rouge_l import metric as rouge_l
 from medtune.eval.parsed_reply import ParsedReply
@@ -55,6 +56,16 @@ def row(parsed: Sequence[ParsedReply], *, text_model: BertModel | None = None) -
         found[f"{task}_BERT"] = _percent(mean_by_set(of[task], partial(bert_f1, model=text_model)))
     is_whole = has_every_task([each.question for each in parsed])
     found["U2_Score"] = _value(u2_score(), parsed) if is_whole else None
+    return found
+
+
+def guessed(questions: Sequence[Question]) -> Row:
+    """Returns the cells of Table 1 that guessing gives on average; what cannot be guessed has none."""
+    of = {task: [each for each in questions if task_of(each) == task] for task in WEIGHTS}
+    found: Row = {f"{task}_Acc": _guess(mean_accuracy(), of[task]) for task in (*CLASSIFICATION, *DETECTION)}
+    found |= {"CVE_RMSE": _guess(rmse(), of[VALUE]), "CVE_MAE": _guess(mae(), of[VALUE])}
+    found["CVE_pct_tol"] = _percent(_guess(mean_accuracy(), of[VALUE]))
+    found["U2_Score"] = _guess(u2_score(), questions) if has_every_task(questions) else None
     return found
 
 
@@ -105,6 +116,10 @@ def bert_f1(parsed: Sequence[ParsedReply], *, model: BertModel | None) -> float 
 
 def _value(metric: Metric, parsed: Sequence[ParsedReply]) -> float | None:
     return metric.value(parsed) if parsed else None
+
+
+def _guess(metric: Metric, asked: Sequence[Question]) -> float | None:
+    return metric.guessing(asked) if asked else None
 
 
 def _percent(share: float | None) -> float | None:

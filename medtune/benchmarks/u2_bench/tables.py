@@ -162,7 +162,8 @@ def _table_1(
     for row in printed["rows"]:
         shown = [cell for place, cell in enumerate(row) if place != group]
         rows.append((*shown, None if row[group] == _RANDOM else rank(row[-1], scores)))
-    own: list[tuple[Cell, ...]] = []
+    guesses = table1_row.guessed([row.question for row in next(iter(read.values()))]) if read else {}
+    own: list[tuple[Cell, ...]] = [("guessing, these questions", *(guesses.get(each) for each in columns[1:]), None)]
     for name, parsed in read.items():
         ours = official_rows.row(parsed, name) if name in OFFICIAL else table1_row.row(parsed, text_model=text_model)
         score = ours["U2_Score"]
@@ -177,6 +178,7 @@ def _table_1(
             "Rows named official_* are scored as the official scripts do, with losses: unparsable numbers leave the",
             "mean, '04' and '09' leave LL and OD, and a task without values earns full credit.",
             "In our own rows nothing leaves a mean. Where a task has no questions, there is no U2_Score.",
+            "Guessing draws options, and values from their ranges; it writes no texts, which count 0 in its U2_Score.",
         ),
         digits=4,
     )

@@ -91,8 +91,6 @@ AUDIT_CONDITIONS: tuple[Condition, ...] = (
     "stated_answer",
 )
 """The conditions that an audit asks under, beside the condition "image"."""
-OF_OPTIONS: tuple[Condition, ...] = ("permuted_options", "stated_answer")
-"""The conditions under which only questions with options can be asked."""
 _ANATOMY_NAMED: tuple[Condition, ...] = ("with_anatomy", "without_anatomy")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from medtune.data.media.load import blank_group, shuffled_group
 from medtune.data.seeding import stable_int
 from medtune.data.types import (
+    OF_OPTIONS,
     AnswerFormat,
     Condition,
     MediaGroup,
@@ -20,14 +21,7 @@ from medtune.data.types import (
     Reading,
     Request,
 )
-from medtune.eval.asking.conditions import (
-    CONDITIONS,
-    OF_OPTIONS,
-    READINGS,
-    check_conditions,
-    with_named_organ,
-    with_stated_answer,
-)
+from medtune.eval.asking.conditions import CONDITIONS, READINGS, check_conditions, with_named_organ, with_stated_answer
 from medtune.eval.benchmark import Benchmark, Render
 
 _Kinds = tuple[MediaKind, ...]

@@ -35,14 +35,12 @@ class Side:
     """One of the two sets of answers that are compared.
 
     Attributes:
-        rows: All questions of the split that the parser can read; those without a prediction were not answered.
-        uncounted: Number of questions by task that the parser cannot read; they are not among the rows.
+        rows: All questions of the split; those without a prediction were not answered.
         other_answers: Number of answers by condition and reading that are not among the rows.
     """
 
     about: About
     rows: tuple[ParsedReply, ...]
-    uncounted: Mapping[str, int] = field(default_factory=dict)
     other_answers: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -88,7 +86,6 @@ class Comparison:
         reworded: Number of compared questions whose prompts are known to differ, e.g. by the answer format.
         unscored: Number of questions that both sides answered, but with an answer that waits for a judge; they are left
             out.
-        uncounted: Number of questions that the parser cannot read, by task; they are left out.
         repeats: Number of passes of each side: how many times it was asked each question.
         other_answers: Number of answers of each side that are not compared, by condition and reading.
     """
@@ -107,7 +104,6 @@ class Comparison:
     overall: Difference
     by_task: Mapping[str, Difference]
     unscored: int = 0
-    uncounted: Mapping[str, int] = field(default_factory=dict)
     repeats: tuple[int, int] = (1, 1)
     other_answers: tuple[Mapping[str, int], Mapping[str, int]] = field(default_factory=lambda: ({}, {}))
 
@@ -134,6 +130,7 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
             "for a judge: `medtune judge` both, then compare"
         )
     ids = {row.question.id for rows in asked for row in rows}
+    benchmark = benchmark.for_part([row.question for row, _ in pairs])
     return Comparison(
         names=(first.name, second.name),
         labels=(first.about.label, second.about.label),
@@ -149,7 +146,6 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
         overall=_difference(pairs, benchmark, seed=seed),
         by_task=_by_task(pairs, benchmark, seed=seed),
         unscored=len(shared) - len(pairs),
-        uncounted=first.uncounted,
         repeats=(num_passes(first.rows), num_passes(second.rows)),
         other_answers=(first.other_answers, second.other_answers),
     )

@@ -86,7 +86,6 @@ class CompareFile:
         by_task: Task -> the difference on its questions.
         unscored: Number of questions that both sides answered, but with an answer that waits for a judge; they are left
             out.
-        uncounted: Task -> number of questions that the parser cannot read; they are left out.
         repeats: Number of passes of each side: how many times it was asked each question. The numbers of right answers
             are then those of questions with more than half of their answers right.
         other_answers: For each side condition and reading -> number of its answers that are not compared.
@@ -106,7 +105,6 @@ class CompareFile:
     overall: ComparedLevel
     by_task: Mapping[str, ComparedLevel]
     unscored: Count
-    uncounted: Mapping[str, Count]
     repeats: tuple[Count, Count] = (1, 1)
     other_answers: tuple[Mapping[str, Count], Mapping[str, Count]] = field(default_factory=lambda: ({}, {}))
     interval_method: str = METHOD
@@ -129,7 +127,6 @@ def compare_file(found: Comparison) -> CompareFile:
         overall=_level(found.overall, higher_is_better=better),
         by_task={task: _level(each, higher_is_better=better) for task, each in found.by_task.items()},
         unscored=found.unscored,
-        uncounted=dict(found.uncounted),
         repeats=found.repeats,
         other_answers=(dict(found.other_answers[0]), dict(found.other_answers[1])),
         interval_method=METHOD,

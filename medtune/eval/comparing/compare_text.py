@@ -11,7 +11,6 @@ from medtune.eval.comparing.gain import LevelGain
 from medtune.eval.comparing.verdict import grounds, has_one_question_each, one_question_note, verdict
 from medtune.eval.parsed_reply import passes_text
 from medtune.eval.report.table import escaped, paper_table, signed, span, spoken, table_lines
-from medtune.eval.scoring.baselines import uncounted_text
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.statistics.intervals import METHOD
 from medtune.eval.statistics.patient_swaps import p_text
@@ -247,8 +246,6 @@ def notes(found: Comparison) -> tuple[str, ...]:
     for name, kinds in zip(found.names, found.other_answers, strict=True):
         if kinds:
             said.append(f"Not compared, of {name}: {', '.join(f'{kind} {count:,}' for kind, count in kinds.items())}.")
-    if found.uncounted:
-        said.append(uncounted_text(found.uncounted))
     if found.unscored:
         said.append(
             f"Unscored: {found.unscored} that both answered wait for a judge (medtune judge), and are left out."

@@ -178,7 +178,7 @@ def facet_chart(run: RunData, facet: str) -> BarChart:
         last = list(known.values())[-1]
         measures = [Measure(name, one.value, one.ci95) for name, one in known.items()]
         rows.append((f"{spoken(level)} (n = {last.n:,})", measures, last.baselines.get("random")))
-    title = f"{spoken(run.primary).capitalize()} by {spoken(facet)}"
+    title = f"{spoken(run.level_metric).capitalize()} by {spoken(facet)}"
     return bar_chart(f"bars-{facet}", title, rows)
 
 

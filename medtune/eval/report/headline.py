@@ -19,7 +19,6 @@ from medtune.eval.report.audit import Strongest, strongest_check
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import plain, signed, span, spoken
 from medtune.eval.results.schema import LevelGain
-from medtune.eval.scoring.baselines import uncounted_text
 from medtune.eval.scoring.parse_replies import refusals_text
 
 MAX_FLAGS = 5
@@ -124,7 +123,7 @@ def _subject(run: RunData, num_patients: int | None) -> str:
     about = several(kind, num_patients or 2) if kind else "patients or what stands for them, which is not recorded"
     number = "" if num_patients is None else f"{num_patients:,} "
     note, level = run.label.patient_note(), run.last.overall
-    asked = f"{level.n:,} questions" + (f" ({passes_text(level.repeats)})" if level.repeats > 1 else "")
+    asked = f"{run.last.counted} questions" + (f" ({passes_text(level.repeats)})" if level.repeats > 1 else "")
     return f"measured on {asked}{of} about {number}{about}{whom}{note and f' ({note})'}"
 
 
@@ -163,8 +162,8 @@ def _counted(run: RunData) -> tuple[str, ...]:
             f"Scores are the {passes_text(level.repeats, level.repeat_sd)}; whether a question counts as right, fixed "
             "or broken is decided by more than half of its answers."
         )
-    if run.last.uncounted:
-        found.append(uncounted_text(run.last.uncounted))
+    if run.last.outside_text:
+        found.append(run.last.outside_text)
     if run.last.unscored:
         found.append(
             f"Unscored: {run.last.unscored:,} free answers wait for a judge (medtune judge); no score counts them."

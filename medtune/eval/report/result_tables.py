@@ -37,13 +37,14 @@ def gain_table(run: RunData) -> ReportTable:
     waits = any(phase.overall.unscored for phase in run.phases.values())
     rows: list[tuple[Cell, ...]] = []
     for name, phase in run.phases.items():
-        rows.append(_level_row(phase_title(name), phase.overall, waits=waits))
+        rows.append(_level_row(phase_title(name), phase.overall, count(phase.overall.n, of=phase.asked), waits=waits))
         if without := phase.by.get(TRAIN_TWIN, {}).get("no"):
-            rows.append(_level_row(f"{phase_title(name)}, no look-alike in train", without, waits=waits))
+            title = f"{phase_title(name)}, no look-alike in train"
+            rows.append(_level_row(title, without, count(without.n), waits=waits))
     notes = [f"Answers read by {run.last.parser}. Intervals go by patients, because questions of one are alike."]
     if run.results.interval_method:
         notes.append(f"95 % intervals: {run.results.interval_method}.")
-    notes += passes_notes(run)
+    notes += [*passes_notes(run), *filter(None, [run.last.outside_text])]
     if run.gain:
         gained, reach = gain_cells(run.gain, higher_is_better=run.higher_is_better)
         rows.append((word("gain", "ours"), gained, count(run.gain.n), reach, *(number(None),) * (4 if waits else 3)))
@@ -56,11 +57,11 @@ def gain_table(run: RunData) -> ReportTable:
     return ReportTable("Before, after, and the gain", tuple(columns), tuple(rows), tuple(notes), sortable=False)
 
 
-def _level_row(title: str, level: Level, *, waits: bool) -> tuple[Cell, ...]:
+def _level_row(title: str, level: Level, questions: Cell, *, waits: bool) -> tuple[Cell, ...]:
     return (
         word(title),
         number(level.value),
-        count(level.n),
+        questions,
         interval(level.ci95),
         count(level.unparsable),
         count(level.unanswered),
@@ -101,7 +102,7 @@ def facet_table(run: RunData, facet: str) -> ReportTable:
             row += gain_cells(changes.get(level), higher_is_better=run.higher_is_better)
             row += [p_value(values.get(level)) for values in tests.values()]
         rows.append(tuple(row))
-    caption = f"{spoken(run.primary).capitalize()} by {spoken(facet)}"
+    caption = f"{spoken(run.level_metric).capitalize()} by {spoken(facet)}"
     return ReportTable(caption, tuple(columns), tuple(rows), (*passes_notes(run), *_test_notes(changes, tests)))
 
 

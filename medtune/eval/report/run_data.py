@@ -82,6 +82,11 @@ class RunData:
         return self.results.primary.name
 
     @property
+    def level_metric(self) -> str:
+        """The name of the primary metric on the levels of a facet."""
+        return self.results.primary.level_name or self.primary
+
+    @property
     def higher_is_better(self) -> bool:
         """True if a higher value of the primary metric is better."""
         return self.results.primary.higher_is_better

@@ -24,7 +24,6 @@ from medtune.eval.report.table import (
     word,
 )
 from medtune.eval.results.schema import LevelGain
-from medtune.eval.scoring.baselines import uncounted_text
 from medtune.eval.statistics.patient_swaps import holm
 
 READINGS = ("likelihood", "generation")
@@ -142,7 +141,7 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
             word(run.results.model),
             count(seed if isinstance(seed, int) else None),
         ]
-        row.append(count(run.last.overall.n))
+        row.append(count(run.last.overall.n, of=run.last.asked))
         for phase in ("zero_shot", "final"):
             row += value_cells(run.phases[phase].overall if phase in run.phases else None)
         gain = gains.get(name, run.gain)
@@ -166,13 +165,13 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
         "The last columns are the last phase by the option with the highest log-likelihood and by generated reply; "
     )
     readings += "n/a where a model cannot give it."
-    left_out = [f"{name}: {uncounted_text(run.last.uncounted)}" for name, run in members if run.last.uncounted]
+    outside = [f"{name}: {run.last.outside_text}" for name, run in members if run.last.outside_text]
     methods = dict.fromkeys(run.results.interval_method for _, run in members)
     by = [f"95 % intervals: {method}." for method in methods if method]
     waiting = [f"{name} {run.last.unscored:,}" for name, run in members if run.last.unscored]
     unscored = [f"Unscored free answers, which wait for a judge (medtune judge): {', '.join(waiting)}."] * bool(waiting)
     passes = [f"{name}: {text}" for name, run in members for text in passes_notes(run)]
-    notes = (note, tests, readings, *by, *passes, *left_out, *unscored)
+    notes = (note, tests, readings, *by, *passes, *outside, *unscored)
     return ReportTable("The runs", tuple(columns), tuple(rows), notes)
 
 
@@ -205,7 +204,11 @@ def _tasks(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
         values = [number(found[level].value if level in found else None) for level in levels]
         rows.append((word(name), *values))
     columns = ("run", *(spoken(level) for level in levels))
-    return ReportTable(f"The last phase of each run by {spoken(facet)}", columns, tuple(rows))
+    return ReportTable(
+        f"{spoken(first.level_metric).capitalize()} of the last phase of each run by {spoken(facet)}",
+        columns,
+        tuple(rows),
+    )
 
 
 def _names(runs: Sequence[RunData]) -> list[str]:

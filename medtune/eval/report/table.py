@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from medtune.eval.results.phase_schema import counted_text
 from medtune.eval.scoring.tables import Table
 from medtune.eval.statistics.patient_swaps import p_text
 
@@ -68,9 +69,9 @@ def number(value: float | None, digits: int = 3, *, tone: Tone = "") -> Cell:
     return Cell(NONE, None, "muted") if value is None else Cell(plain(value, digits), value, tone)
 
 
-def count(value: int | None) -> Cell:
-    """Returns the cell of a whole number; a dash for None."""
-    return Cell(NONE, None, "muted") if value is None else Cell(f"{value:,}", float(value))
+def count(value: int | None, *, of: int | None = None) -> Cell:
+    """Returns the cell of a whole number, with the whole that it is a part of; a dash for None."""
+    return Cell(NONE, None, "muted") if value is None else Cell(counted_text(value, of), float(value))
 
 
 def change(value: float | None, digits: int = 3, *, tone: Tone = "") -> Cell:

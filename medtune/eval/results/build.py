@@ -23,8 +23,7 @@ from medtune.eval.comparing.verdict import (
 from medtune.eval.data_label import DataLabel
 from medtune.eval.parsed_reply import passes_text
 from medtune.eval.results import phase_schema, schema
-from medtune.eval.scoring.baselines import uncounted_text
-from medtune.eval.scoring.parse_replies import refusals_text
+from medtune.eval.scoring.parse_replies import read_by, refusals_text
 from medtune.eval.scoring.score import LevelScore, PhaseScores
 from medtune.eval.scoring.tables import finite_number, finite_table
 from medtune.eval.statistics.calibration import Calibration
@@ -124,7 +123,9 @@ def audit_file(audit: Audit, label: DataLabel) -> schema.AuditFile:
 
 
 def _primary(benchmark: Benchmark) -> schema.Primary:
-    return schema.Primary(name=benchmark.primary, higher_is_better=benchmark.higher_is_better)
+    return schema.Primary(
+        name=benchmark.primary, higher_is_better=benchmark.higher_is_better, level_name=benchmark.level_metric
+    )
 
 
 def _phases(phases: Mapping[str, PhaseScores]) -> dict[str, phase_schema.Phase]:
@@ -146,7 +147,8 @@ def _phase(phase: PhaseScores) -> phase_schema.Phase:
         calibration=_reliability(phase.calibration) if phase.calibration else None,
         refusals=phase.refusals,
         unscored=phase.unscored,
-        uncounted=dict(phase.uncounted),
+        asked=phase.asked,
+        outside={name: _measured(score) for name, score in phase.outside.items()},
         classes=phase.classes.found,
         without_classes=dict(phase.classes.left_out),
         other_answers=dict(phase.other_answers),
@@ -245,7 +247,7 @@ def gain_table(
     *_, last = phases.values()
     rows = [("", benchmark.primary, "n", "95 % interval")]
     for name, phase in phases.items():
-        rows.append((name.replace("_", "-"), *_cells(phase.overall.score)))
+        rows.append((name.replace("_", "-"), *_cells(phase.overall.score, asked=phase.asked)))
         if without := phase.by.get(TRAIN_TWIN, {}).get("no"):
             rows.append(("  no look-alike in train", *_cells(without.score)))
     if gain:
@@ -259,7 +261,9 @@ def gain_table(
         elif seen:
             rows.append((name.replace("_", "-"), *_cells(seen[benchmark.primary])))
         else:
-            rows.append((name.replace("_", "-"), f"{value:.3f}", str(last.overall.score.n), ""))
+            free = name == "random" and not all(row.question.options for row in last.rows)
+            why = "options are drawn; texts count 0" if free else ""
+            rows.append((name.replace("_", "-"), f"{value:.3f}", str(last.overall.score.n), why))
     rows += [(reading, NOT_AVAILABLE, NOT_AVAILABLE, why) for reading, why in unavailable.items()]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in rows]
@@ -270,9 +274,10 @@ def gain_table(
 def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benchmark) -> list[str]:
     *_, last = phases.values()
     score = last.overall.score
+    read = read_by(last.parser, (row.question for row in last.rows), benchmark)
     of = f"{score.n * score.repeats} replies to {score.n} questions" if score.repeats > 1 else f"{score.n}"
     notes = [
-        f"{benchmark.title} {benchmark.version}; answers read by {last.parser!r}.",
+        f"{benchmark.title} {benchmark.version}; answers read by {read}.",
         f"95 % intervals: {METHOD}.",
         f"Counted as wrong: {score.unparsable} unparsable and {last.overall.unanswered} unanswered of {of}.",
         *_passes(phases),
@@ -280,8 +285,8 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benc
     if last.other_answers:
         kinds = "; ".join(f"{kind} {count:,}" for kind, count in last.other_answers.items())
         notes.append(f"Scored apart, and not in {benchmark.primary} above: {kinds}.")
-    if last.uncounted:
-        notes.append(uncounted_text(last.uncounted))
+    if outside := _phase(last).outside_text:
+        notes.append(outside)
     waiting = [f"{name.replace('_', '-')} {phase.unscored}" for name, phase in phases.items() if phase.unscored]
     if waiting:
         notes.append(f"Unscored free answers, which wait for a judge (medtune judge): {', '.join(waiting)}.")
@@ -320,7 +325,7 @@ def _passes(phases: Mapping[str, PhaseScores]) -> list[str]:
     return notes
 
 
-def _cells(score: Score) -> tuple[str, str, str]:
+def _cells(score: Score, *, asked: int | None = None) -> tuple[str, str, str]:
     interval = f"{score.ci95.low:.3f} to {score.ci95.high:.3f}" if score.ci95 else ""
     value = f"{score.value:.3f}" if math.isfinite(score.value) else "-"
-    return value, str(score.n), interval
+    return value, phase_schema.counted_text(score.n, asked), interval

@@ -54,6 +54,11 @@ class Measured:
     repeat_sd: float | None = None
 
 
+def counted_text(n: int, asked: int | None) -> str:
+    """Returns "n of N" for a value that counts n of N asked questions; "n" if N is not recorded."""
+    return f"{n:,}" if asked is None else f"{n:,} of {asked:,}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Level(Measured):
     """The primary metric on some of the questions.
@@ -134,7 +139,9 @@ class Phase:
         calibration: Calibration of the likelihood reading; None if there is no likelihood reading.
         refusals: Numbers of refusals among the generated replies; None if no reply was generated.
         unscored: Number of questions with an answer that waits for a judge, among all questions.
-        uncounted: Task -> number of questions that `parser` cannot read, which no score in `overall` and `by` counts.
+        asked: Number of questions that were asked; `overall` counts `n` of them. None if it is not recorded.
+        outside: Metric -> its value on the questions that the primary metric is not about, which no score in `overall`
+            and `by` counts: each is scored by the first metric that is about it.
         classes: Confusion matrix and scores of the answer classes of each task whose questions share a few answers.
         without_classes: Other task with closed questions -> the reason why it has no answer classes.
         other_answers: Condition and reading -> number of answers that `overall` and `by` do not count, but `metrics`
@@ -149,10 +156,30 @@ class Phase:
     calibration: Reliability | None = None
     refusals: Refusals | None = None
     unscored: Count = 0
-    uncounted: Mapping[str, Count] = field(default_factory=dict)
+    asked: Count | None = None
+    outside: Mapping[str, Measured] = field(default_factory=dict)
     classes: tuple[ClassesOfTask, ...] = ()
     without_classes: Mapping[str, str] = field(default_factory=dict)
     other_answers: Mapping[str, Count] = field(default_factory=dict)
+
+    @property
+    def counted(self) -> str:
+        """How many of the questions `overall` counts, e.g. "40 of 58"."""
+        return counted_text(self.overall.n, self.asked)
+
+    @property
+    def outside_text(self) -> str:
+        """A sentence with the scores of the questions that `overall` does not count; "" if it counts all."""
+        known = [self.overall, *self.outside.values()]
+        left = (self.asked or 0) - sum(each.n + each.unscored for each in known)
+        parts = [
+            f"{name} {each.value:.3f} on {each.n:,} questions"
+            if each.value is not None
+            else f"{name} of {each.n + each.unscored:,} questions, {each.unscored:,} of which wait for a judge"
+            for name, each in self.outside.items()
+        ]
+        parts += [f"no metric is about {left:,} questions"] if left > 0 else []
+        return f"The primary metric is not about all questions. Beside it: {'; '.join(parts)}." if parts else ""
 
     def every_metric(self) -> Iterator[MetricScore]:
         """Yields every metric of every reading under every condition, in the order of the file."""

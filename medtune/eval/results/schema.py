@@ -108,10 +108,12 @@ class Primary:
     Attributes:
         name: Name of the metric.
         higher_is_better: True if a higher value is better.
+        level_name: Name of its values in `by`, where a composite has parts of it; "" in files of earlier versions.
     """
 
     name: str
     higher_is_better: bool
+    level_name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import get_args
 
 from medtune.data.catalog import nearest
-from medtune.data.types import Condition, Prediction, PredictionKey, Question, Reading
+from medtune.data.types import OF_OPTIONS, Condition, Prediction, PredictionKey, Question, Reading
 from medtune.eval.benchmark import Benchmark, ParsedReplies
 from medtune.eval.parsed_reply import ParsedReply, joined_passes
 from medtune.eval.predictions.files import describe_key, replace_file
@@ -125,7 +125,8 @@ def parse_replies(
 ) -> dict[str, list[ParsedReply]]:
     """Returns, for each parser of a reading, one row per question in their order, with the replies of all passes.
 
-    A likelihood reading has two parsers and covers the questions that have options. "likelihood" reads the option with
+    A likelihood reading has two parsers and covers the questions that have options (`parse_all` adds the others, which
+    are read from their replies). "likelihood" reads the option with
     the highest log-probability; of equal ones, the one shown first. "likelihood_per_token" does the same after division
     by the number of tokens, and is left out if a prediction has no token counts. A generation has the benchmark's
     parsers. A question without a prediction has a row with `prediction=None`. A free answer that no judge has judged is
@@ -173,6 +174,8 @@ def parse_all(questions: Sequence[Question], predictions: Sequence[Prediction], 
     """Returns parsed replies by condition and parser, for every condition and reading that has predictions.
 
     The condition "image" is always included. If it has no predictions, its questions count as unanswered generations.
+    Where likelihoods were read, each question is read in its own way: one without options has, among the rows of the
+    likelihood, its row of the benchmark's first parser, so that a score by likelihood leaves no question out.
     """
     asked = {(prediction.key.condition, prediction.key.reading) for prediction in predictions}
     if not any(condition == "image" for condition, _ in asked):
@@ -183,7 +186,31 @@ def parse_all(questions: Sequence[Question], predictions: Sequence[Prediction], 
             if (condition, reading) in asked:
                 parsed = parse_replies(questions, predictions, benchmark, reading=reading, condition=condition)
                 found.setdefault(condition, {}).update(parsed)
+    for condition, rows in found.items():
+        if LIKELIHOOD in rows and condition not in OF_OPTIONS:
+            free = [question for question in questions if not question.options]
+            replied = {row.question.id: row for row in rows.get(next(iter(benchmark.parsers)), ())}
+            replied = {**{each.id: ParsedReply(each, None, None) for each in free}, **replied}
+            for name in {LIKELIHOOD, PER_TOKEN} & rows.keys():
+                read = {**{each.id: replied[each.id] for each in free}, **{row.question.id: row for row in rows[name]}}
+                rows[name] = [read[question.id] for question in questions]
     return found
+
+
+def primary_parser(readings: Sequence[Reading], benchmark: Benchmark, *, named: str | None = None) -> str:
+    """Returns the parser by which the primary score goes: the named one, or the one of the first reading.
+
+    Args:
+        readings: The readings of the questions with options, the primary one first; none if no question has options.
+        named: The parser that the user named; None if none.
+    """
+    return named or (LIKELIHOOD if [*readings[:1]] == ["likelihood"] else next(iter(benchmark.parsers)))
+
+
+def read_by(parser: str, questions: Iterable[Question], benchmark: Benchmark) -> str:
+    """Returns how a parser reads these questions, in words: "'likelihood' (3 without options by 'robust')"."""
+    free = sum(not question.options for question in questions) if parser in (LIKELIHOOD, PER_TOKEN) else 0
+    return f"{parser!r}" + (f" ({free:,} without options by {next(iter(benchmark.parsers))!r})" if free else "")
 
 
 def needs_judge(question: Question, prediction: Prediction, benchmark: Benchmark) -> bool:

@@ -11,9 +11,9 @@ from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.metric import Metric
 from medtune.eval.parsed_reply import ParsedReply, num_passes, passes_text
 from medtune.eval.scoring.answer_classes import NO_CLASSES, ByTask, classes_by_task
-from medtune.eval.scoring.baselines import BASELINES, TrainSplit, blind, train_answers, uncounted
+from medtune.eval.scoring.baselines import BASELINES, TrainSplit, blind, train_answers
 from medtune.eval.scoring.bertscore import BertModel
-from medtune.eval.scoring.parse_replies import LIKELIHOOD, Refusals, count_refusals, parse_all
+from medtune.eval.scoring.parse_replies import LIKELIHOOD, Refusals, count_refusals, parse_all, primary_parser
 from medtune.eval.scoring.reply_rules import rules_table
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.statistics.calibration import Calibration, calibrated, true_place
@@ -129,7 +129,8 @@ class PhaseScores:
         calibration: The calibration of the likelihood reading under condition "image"; None without such a reading.
         refusals: The refusals among the generations; None where there are no generations.
         unscored: Number of questions with an answer that waits for a judge, whatever the primary metric is about.
-        uncounted: Number of questions that the primary metric is about and `parser` cannot read, by task.
+        asked: Number of all questions, whatever the primary metric is about.
+        outside: The questions that the primary metric is not about, by the name of the first metric that is: its score.
         likelihoods: The likelihood readings under condition "image", one for each question that has options.
         other_answers: Number of answers that `overall` and `by` do not count, by condition and reading; `metrics` has
             their scores.
@@ -144,7 +145,8 @@ class PhaseScores:
     calibration: Calibration | None = None
     refusals: Refusals | None = None
     unscored: int = 0
-    uncounted: Mapping[str, int] = field(default_factory=dict)
+    asked: int = 0
+    outside: Mapping[str, Score] = field(default_factory=dict)
     classes: ByTask = NO_CLASSES
     likelihoods: tuple[ParsedReply, ...] = ()
     other_answers: Mapping[str, int] = field(default_factory=dict)
@@ -168,7 +170,7 @@ def score_phase(
         train: The train split, for the baselines that learn from it; empty where there is none. A `TrainSplit` that is
             scored with repeatedly is counted once.
         parser: Name of the primary parser; by default "likelihood" where the predictions have one under
-            condition "image" and all questions have options, else the benchmark's first.
+            condition "image", else the benchmark's first.
         text_model: The model for the BERTScore of free text; None leaves it out.
         unlike_published: Why the numbers must not stand among published ones (`why_unlike_published`), ""
             if they may.
@@ -228,9 +230,10 @@ def score_phase(
         calibration=_calibration(replies["image"].get(LIKELIHOOD, ())),
         refusals=refusals if refusals.n else None,
         unscored=sum(row.unscored for row in replies["image"].get(_generation(parser, benchmark), ())),
-        uncounted=uncounted(questions, rows, metric),
+        asked=len(questions),
+        outside=_outside(replies["image"][parser], benchmark),
         classes=classes_by_task(replies["image"], parser=parser, facet=benchmark.class_facet),
-        likelihoods=tuple(replies["image"].get(LIKELIHOOD, ())),
+        likelihoods=tuple(row for row in replies["image"].get(LIKELIHOOD, ()) if row.question.options),
         other_answers=other_answers(predictions, parser, benchmark),
     )
 
@@ -268,8 +271,15 @@ def _rules(evidence: Evidence, benchmark: Benchmark, replied: _Chosen) -> list[T
 def other_answers(predictions: Sequence[Prediction], parser: str, benchmark: Benchmark) -> dict[str, int]:
     """Returns the number of predictions of each condition and reading that the score by a parser does not count."""
     reading: Reading = "generation" if parser in benchmark.parsers else "likelihood"
-    kinds = Counter(prediction.key[1:3] for prediction in predictions)
-    return {f"{kind[0]}, {kind[1]}": count for kind, count in kinds.items() if kind != ("image", reading)}
+    read = {each.key.question_id for each in predictions if each.key[1:3] == ("image", "likelihood")}
+    kinds = Counter(
+        key[1:3]
+        for key in (prediction.key for prediction in predictions)
+        if key[1:3] != ("image", reading)
+        # A score by likelihood counts the replies to questions that have no options.
+        and not (reading == "likelihood" and key.condition == "image" and key.question_id not in read)
+    )
+    return {f"{condition}, {how}": count for (condition, how), count in kinds.items()}
 
 
 def _generation(parser: str, benchmark: Benchmark) -> str:
@@ -332,7 +342,21 @@ def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[
 
 def _every_metric(rows: Sequence[ParsedReply], benchmark: Benchmark) -> dict[str, Score]:
     found = {name: metric.covered(rows) for name, metric in benchmark.metrics.items()}
-    return {name: score_rows(rows, benchmark.metrics[name]) for name, rows in found.items() if rows}
+    asked = [row.question for row in rows]
+    defined = [name for name, metric in benchmark.metrics.items() if found[name] and metric.is_defined_on(asked)]
+    return {name: score_rows(found[name], benchmark.metrics[name]) for name in defined}
+
+
+def _outside(rows: Sequence[ParsedReply], benchmark: Benchmark) -> dict[str, Score]:
+    found: dict[str, Score] = {}
+    covers = benchmark.primary_metric.covers
+    while rows := [row for row in rows if not covers(row.question)]:
+        part = benchmark.for_part([row.question for row in rows])
+        covers = part.primary_metric.covers
+        if not (covered := part.primary_metric.covered(rows)):
+            break
+        found[part.primary] = score_rows(covered, part.primary_metric)
+    return found
 
 
 def correctness(rows: Sequence[ParsedReply]) -> list[float] | None:
@@ -357,10 +381,7 @@ def _numbers(rows: Sequence[ParsedReply], facet: str) -> dict[str, list[int]]:
 
 def _parser(wanted: str | None, parsed: Mapping[str, Sequence[ParsedReply]], benchmark: Benchmark) -> str:
     if wanted is None:
-        first = next(iter(benchmark.parsers))
-        # Questions without options cannot be read by likelihood. They are counted, so that outputs can name them.
-        covers_all = len(parsed.get(LIKELIHOOD, ())) >= len(parsed.get(first, ()))
-        return LIKELIHOOD if LIKELIHOOD in parsed and covers_all else first
+        return primary_parser(("likelihood",) if LIKELIHOOD in parsed else (), benchmark)
     if wanted not in parsed:
         known = f"{nearest(wanted, parsed)} There are: {', '.join(parsed)}"
         raise ValueError(f"no parser {wanted!r} for these predictions.{known}")

@@ -12,6 +12,7 @@ from medtune.eval.data_label import DataLabel, label_of
 from medtune.eval.published_protocol import why_unlike_published
 from medtune.eval.scoring.baselines import TrainSplit
 from medtune.eval.scoring.bertscore import BertModel
+from medtune.eval.scoring.parse_replies import LIKELIHOOD, primary_parser
 from medtune.eval.scoring.score import PhaseScores, score_phase
 
 
@@ -41,12 +42,15 @@ def score_prepared(
     Args:
         predictions: The predictions, from any tool.
         benchmark: The folder's benchmark with its prepared prompts, for these questions.
-        parser: The parser that reads the replies; None takes the benchmark's first.
+        parser: The parser that reads the replies; None takes that of likelihoods, if there are any.
         text_model: The model for the BERTScore of free text; None leaves it out.
     """
     if any(prediction.prompt_hash is None for prediction in predictions):
         benchmark = replace(benchmark, wording=FOREIGN_WORDING)
     label = label_of(prepared.manifest, prompts=benchmark.wording)
+    if parser is None:
+        is_likely = any(prediction.key[1:3] == ("image", LIKELIHOOD) for prediction in predictions)
+        parser = primary_parser(("likelihood",) if is_likely else (), benchmark)
     scores = score_phase(
         asked,
         predictions,
@@ -54,6 +58,6 @@ def score_prepared(
         train=TrainSplit(lambda: prepared.each_question("train")),
         parser=parser,
         text_model=text_model,
-        unlike_published=why_unlike_published(label, benchmark, asked),
+        unlike_published=why_unlike_published(label, benchmark, asked, parser=parser),
     )
     return ScoredPredictions(scores, label, benchmark)

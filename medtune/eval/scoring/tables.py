@@ -92,31 +92,35 @@ def beside_published(table: Table, ours: Sequence[tuple[Cell, ...]], *, unlike_p
     return (published, alone) if rows else (published,)
 
 
-def beside_published_columns(table: Table, *, ours: str, labels: int, unlike_published: str) -> tuple[Table, ...]:
-    """Returns a table whose column `ours` stands behind the published ones, or two tables with the columns apart.
+def beside_published_columns(
+    table: Table, *, ours: Sequence[str], labels: int, unlike_published: str
+) -> tuple[Table, ...]:
+    """Returns a table whose columns `ours` stand behind the published ones, or two tables with the columns apart.
 
     Args:
-        table: The table; its last two columns are `ours` and "rank".
+        table: The table; its last columns are `ours` and "rank".
+        ours: Our columns, the model's own one last.
         labels: Number of columns at the left that name a row.
-        unlike_published: Why our column must not stand beside the published ones; "" if it may.
+        unlike_published: Why our columns must not stand beside the published ones; "" if it may.
     """
     if not unlike_published:
         return (table,)
-    if table.columns[-2:] != (ours, RANK):
+    own = slice(-1 - len(ours), -1)
+    if table.columns[own.start :] != (*ours, RANK):
         raise ValueError(f"wanted a table that ends with the columns {ours!r} and {RANK!r}, got {table.columns}")
     note = f"Not beside the published columns, and without a rank: {unlike_published}."
     published = replace(
         table,
         title=f"{table.title}; as published",
-        columns=table.columns[:-2],
-        rows=tuple(row[:-2] for row in table.rows),
+        columns=table.columns[: own.start],
+        rows=tuple(row[: own.start] for row in table.rows),
         notes=(),
     )
     alone = replace(
         table,
         title=f"{table.title}; this model alone",
-        columns=(*table.columns[:labels], ours),
-        rows=tuple((*row[:labels], row[-2]) for row in table.rows if row[-2] is not None),
+        columns=(*table.columns[:labels], *ours),
+        rows=tuple((*row[:labels], *row[own]) for row in table.rows if row[-2] is not None),
         notes=(*table.notes, note),
     )
     return (published, alone) if alone.rows else (published,)

@@ -16,7 +16,6 @@ from medtune.eval.parsed_reply import scored_everywhere
 from medtune.eval.predictions.files import read_predictions, replace_file
 from medtune.eval.results.schema import ResultsFile
 from medtune.eval.results.typed_json import read_json, write_document
-from medtune.eval.scoring.baselines import uncounted
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.score import correctness, other_answers
 from medtune.eval.scoring.tables import Table, table_text
@@ -156,8 +155,7 @@ def _side(answers: Answers, run: FinishedRun) -> Side:
             f"sides have; here: {', '.join(parsed)}"
         )
     rows = tuple(parsed[parser])
-    left_out = uncounted(asked, rows, benchmark.primary_metric)
-    return Side(answers.about, rows, left_out, other_answers(predictions, parser, benchmark))
+    return Side(answers.about, rows, other_answers(predictions, parser, benchmark))
 
 
 def _read_by(answers: Answers, parser: str) -> Answers:

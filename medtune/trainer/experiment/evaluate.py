@@ -223,8 +223,9 @@ def score_answers(
 
 def departure(experiment: Experiment, questions: Sequence[Question]) -> str:
     """Returns why the scores of these questions must not stand among published ones, as a clause; "" if they may."""
-    return why_unlike_published(experiment.label, experiment.benchmark, questions) or departure_from_published(
-        experiment.recipe, experiment.benchmark
+    benchmark, parser = experiment.benchmark, experiment.primary_parser
+    return why_unlike_published(experiment.label, benchmark, questions, parser=parser) or departure_from_published(
+        experiment.recipe, benchmark
     )
 
 

@@ -19,7 +19,7 @@ from medtune.models.weights.adapters.write import read_about_adapter
 from medtune.models.weights.checkpoint import read_about
 from medtune.models.weights.export import is_exported, read_exported
 from medtune.trainer.devices.ranks import device_of_rank
-from medtune.trainer.experiment.finished_run import found_data
+from medtune.trainer.experiment.finished_run import answered_of, found_data
 from medtune.trainer.experiment.open_data import open_data
 from medtune.trainer.experiment.prepared_data import tested
 from medtune.trainer.experiment.run_folder import RunFolder, begin_or_resume
@@ -248,6 +248,8 @@ def open_run(root: Path, *, questions: Path | None = None) -> Experiment:
         replace(recipe, data=replace(recipe.data, root=data_root)), training=False
     )
     folder.refuse_other_data(prepared.root, data_facts(prepared, (), before=folder.data_before()))
+    asked = prepared.questions(recipe.eval.split)
+    benchmark = benchmark.for_part(asked, drawn=answered_of(folder, asked))
     return Experiment(
         name=str(recorded["recipe"]),
         recipe=recipe,

@@ -1,11 +1,14 @@
 """Opens the folder of a run to read its answers: without its model, and therefore without torch."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medtune.data.prepared.read import Prepared
+from medtune.data.types import Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel, label_of
+from medtune.eval.predictions.files import stored_predictions
 from medtune.trainer.experiment.prepared_data import open_with_prompts
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.check import as_published, primary_parser, with_readings
@@ -58,8 +61,14 @@ def open_finished(root: Path, *, questions: Path | None = None) -> FinishedRun:
     prepared, benchmark = open_with_prompts(recipe.data.root, recipe.data.benchmark, recipe.model)
     folder.refuse_other_data(prepared.root, data_facts(prepared, (), before=folder.data_before()))
     asked = prepared.questions(recipe.eval.split)
-    benchmark = benchmark.for_part(asked)
+    benchmark = benchmark.for_part(asked, drawn=answered_of(folder, asked))
     return FinishedRun(with_readings(as_published(recipe, benchmark), asked), prepared, benchmark, folder)
+
+
+def answered_of(folder: RunFolder, questions: Sequence[Question]) -> Sequence[Question]:
+    """Returns the questions of the split that a run was asked; all of them if it has not answered any yet."""
+    ids = {key.question_id for phase in (folder.final, folder.zero_shot) for key in stored_predictions(phase)}
+    return [question for question in questions if question.id in ids] if ids else questions
 
 
 def found_data(data_root: Path, *, run: Path) -> Path:

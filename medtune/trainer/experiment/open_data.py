@@ -52,12 +52,19 @@ def check_scored(
     if training:
         asked.append(_drawn(prepared, "val", options.val_questions, "eval.val_questions", limit=limit, seed=seed))
     for each in asked:
-        covered = [question for question in each.questions if benchmark.primary_metric.covers(question)]
+        metric = benchmark.primary_metric
+        covered = [question for question in each.questions if metric.covers(question)]
         if not covered:
             way = "Raise that number" if each.drawn_by else "Prepare the folder so that each split has some"
             raise ValueError(
                 f"{prepared.root}: none of {each.name} is one that the primary metric {benchmark.primary!r} is about. "
                 f"{way}"
+            )
+        if not metric.is_defined_on(each.questions):
+            way = "Raise that number" if each.drawn_by else "Prepare the folder so that each split has all parts"
+            raise ValueError(
+                f"{prepared.root}: the primary metric {benchmark.primary!r} is made of several parts, of which "
+                f"{each.name} lack some. {way}"
             )
         _check_parser(recipe, covered, parser, each)
         if training and each.split == "val" and _waits_for_judge(benchmark, covered):
@@ -130,7 +137,9 @@ def open_data(recipe: Recipe, *, training: bool, limit: int | None = None) -> Op
     """
     prepared, benchmark = open_for_model(recipe.data.root, recipe.data.benchmark, recipe.model)
     asked = prepared.questions(recipe.eval.split)
-    benchmark = benchmark.for_part(asked)
+    options = recipe.eval
+    drawn = _drawn(prepared, options.split, options.questions, "", limit=limit, seed=recipe.train.seed)
+    benchmark = benchmark.for_part(asked, drawn=drawn.questions)
     recipe = with_readings(as_published(recipe, benchmark), asked)
     check_fit(recipe, prepared, benchmark, training=training)
     parser = primary_parser(recipe, benchmark)

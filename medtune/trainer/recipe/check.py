@@ -7,6 +7,8 @@ from medtune.data.types import Question, Reading
 from medtune.eval.asking.conditions import READINGS
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.results.schema import ProtocolFacts, UsedProtocol
+from medtune.eval.scoring import parse_replies
+from medtune.eval.scoring.parse_replies import LIKELIHOOD
 from medtune.models.endpoint.settings import check_endpoint
 from medtune.models.tuning.plan import Lora
 from medtune.models.weights.loading_options import CODES, set_fields
@@ -287,8 +289,6 @@ def departure_from_published(recipe: Recipe, benchmark: Benchmark) -> str:
 
     Settings that the authors do not state are not compared.
     """
-    if recipe.eval.parser is None and recipe.eval.known_readings[0] == "likelihood":
-        return "the likelihood of the options was read, while the published models replied in words"
     published, used = benchmark.protocol, protocol_facts(recipe, benchmark).used
     if published is None:
         return ""
@@ -315,11 +315,12 @@ def protocol_facts(recipe: Recipe, benchmark: Benchmark) -> ProtocolFacts:
 
 
 def with_readings(recipe: Recipe, asked: Sequence[Question]) -> Recipe:
-    """Returns the recipe with readings that fit the questions; readings that it names stay, where they can be made.
+    """Returns the recipe with readings that fit the questions, the primary one first; those that it names stay.
 
     Without named readings, questions with options are read by likelihood and by generation, and free ones by generation
     alone, as are all questions to a served model without `prompt_logprobs`. If no question has options, a likelihood
-    that is named beside generation is left out, because there is nothing to compute it of.
+    that is named beside generation is left out, because there is nothing to compute it of. A parser that is named
+    makes its reading the first one, which the conditions without media are asked by.
     """
     named = recipe.eval.readings
     has_options = any(question.options for question in asked)
@@ -328,11 +329,12 @@ def with_readings(recipe: Recipe, asked: Sequence[Question]) -> Recipe:
     unlikely = named is None and endpoint is not None and not endpoint.prompt_logprobs
     if "generation" in fitting and (not has_options or unlikely):
         fitting = ("generation",)
+    if recipe.eval.parser is not None:
+        counted = LIKELIHOOD if recipe.eval.parser.startswith(LIKELIHOOD) else "generation"
+        fitting = tuple(sorted(fitting, key=lambda reading: reading != counted))
     return dataclasses.replace(recipe, eval=dataclasses.replace(recipe.eval, readings=fitting))
 
 
 def primary_parser(recipe: Recipe, benchmark: Benchmark) -> str:
     """Returns the name of the parser whose readings give the score `overall`."""
-    if recipe.eval.parser is not None:
-        return recipe.eval.parser
-    return "likelihood" if recipe.eval.known_readings[0] == "likelihood" else next(iter(benchmark.parsers))
+    return parse_replies.primary_parser(recipe.eval.known_readings, benchmark, named=recipe.eval.parser)

@@ -35,13 +35,16 @@ def phase_metrics(phase: str, scores: PhaseScores, benchmark: Benchmark) -> dict
     """Returns the primary metric with its interval, overall and by facet, and all metrics of each condition and parser.
 
     A metric without a value is NaN. If questions were asked repeatedly, values are means over the passes; "_repeats" is
-    the number of passes and "_repeat_sd" the standard deviation between them. If the benchmark's scores need a judge,
-    "PHASE/unscored" is the number of questions with an answer that waits for it.
+    the number of passes and "_repeat_sd" the standard deviation between them. The primary metric counts "_n" of
+    "_asked" questions; "PHASE/outside/METRIC" has others, by the first metric that is about them. If the benchmark's
+    scores need a judge, "PHASE/unscored" is the number of questions with an answer that waits for it.
     """
     flat = _level(f"{phase}/{benchmark.primary}", scores.overall)
+    flat[f"{phase}/{benchmark.primary}_asked"] = float(scores.asked)
+    flat |= {f"{phase}/outside/{name}": score.value for name, score in scores.outside.items()}
     for facet, levels in scores.by.items():
         for name, level in levels.items():
-            flat |= _level(f"{phase}/{facet}={name}/{benchmark.primary}", level)
+            flat |= _level(f"{phase}/{facet}={name}/{benchmark.level_metric}", level)
     for condition, parsers in scores.metrics.items():
         for parser, metrics in parsers.items():
             for name, score in metrics.items():

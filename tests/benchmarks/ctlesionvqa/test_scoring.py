@@ -1,3 +1,4 @@
+import math
 import random
 from collections.abc import Mapping
 from dataclasses import replace
@@ -230,6 +231,23 @@ def test_numbers_stay_in_the_tables_where_likelihood_is_primary() -> None:
     stage = score_phase(tuple(asked.values()), [likely, said], benchmark(), parser="likelihood")
     rows = {(table.title, str(row[1])): row for table in stage.tables for row in table.rows}
     assert rows["Table 3, free text", "organ volume measurement"][-2:] == (1.0, 1)
+
+
+def test_guessing_has_a_value_for_composites_and_a_column_in_table_3() -> None:
+    asked = benchmark().examples
+    for name in ("subtype_mean", "question_mean", "multi_choice"):
+        metric = benchmark().metrics[name]
+        chosen = [question for question in asked if metric.covers(question)]
+        places = range(math.lcm(*(len(question.options) or 1 for question in chosen)))
+        answers = [
+            [parsed(each, each.options[place % len(each.options)] if each.options else None) for each in chosen]
+            for place in places
+        ]
+        assert metric.guessing(chosen) == pytest.approx(sum(map(metric.value, answers)) / len(places)), name
+    assert benchmark().metrics["mra"].guessing([each for each in asked if each.answer_kind == "number"]) is None
+    table = made([])["Table 3, multiple choice"]
+    column = {row[1]: row[table.columns.index("guessing")] for row in table.rows}
+    assert column["liver lesion existence"] == 0.5
 
 
 def test_a_phrase_is_right_where_the_official_match_says_so_and_nowhere_else() -> None:

@@ -18,7 +18,7 @@ from medtune.benchmarks.u2_bench.official.labels import Reading, class_scores, r
 from medtune.benchmarks.u2_bench.official.rows import u2_score
 from medtune.benchmarks.u2_bench.parsers import KINDS, family, parse, parse_number, reply_type
 from medtune.benchmarks.u2_bench.tables import Paired, majority
-from medtune.benchmarks.u2_bench.tasks_and_sets import EXACT_WEIGHTS, TASKS, WEIGHTS
+from medtune.benchmarks.u2_bench.tasks_and_sets import ALL_RANGES, EXACT_WEIGHTS, TASKS, WEIGHTS
 from medtune.data.media.masks import LOCATIONS, NINE_CELLS
 from medtune.data.types import Condition, Prediction, PredictionKey, Question
 from medtune.eval.parsed_reply import ParsedReply
@@ -250,7 +250,7 @@ def named(tables: Sequence[Table], part: str) -> Table:
 def test_table_1_has_the_papers_rows_and_ours_with_its_rank() -> None:
     questions = many()
     table = named(stage(questions, [question.answer for question in questions]).tables, "Table 1")
-    assert len(table.rows) == 24 + 4
+    assert len(table.rows) == 24 + 1 + 4
     assert table.columns[:4] == ("model", "DD_Acc", "DD_F1", "VRA_Acc")
     assert table.columns[-2:] == ("U2_Score", "rank")
     assert table.rows[0][0] == "Random Guessing"
@@ -259,6 +259,37 @@ def test_table_1_has_the_papers_rows_and_ours_with_its_rank() -> None:
     assert sorted(row[-1] for row in table.rows[1:24] if isinstance(row[-1], int))[:3] == [1, 2, 3]
     score, place = printed["ours, robust"][-2:]
     assert (round(float(score or 0), 6), place) == (1.0, 1)
+
+
+def test_guessing_is_what_random_answers_score_on_average() -> None:
+    """Options with equal chances, values uniformly from their ranges, and no texts."""
+    questions, draws = many(20), np.random.default_rng(0)
+    names = (
+        "u2_score",
+        "u2_score_exact_weights",
+        "mean_accuracy",
+        "position_accuracy",
+        "rmse",
+        "mae",
+        "within_tolerance",
+    )
+
+    def drawn(question: Question) -> str | None:
+        if question.options:
+            return str(draws.choice(question.options))
+        span = ALL_RANGES.get(question.facets["dataset"])
+        return str(draws.uniform(span.low, span.high)) if question.answer_kind == "number" and span else None
+
+    passes = [[ParsedReply(question, None, drawn(question)) for question in questions] for _ in range(60)]
+    for name in names:
+        metric = U2.metrics[name]
+        found = np.mean([metric.value(metric.covered(rows)) for rows in passes])
+        guess = metric.guessing([row.question for row in metric.covered(passes[0])])
+        assert guess == pytest.approx(found, abs=0.02), name
+    table = named(stage(questions, [question.answer for question in questions]).tables, "Table 1")
+    (row,) = [row for row in table.rows if row[0] == "guessing, these questions"]
+    assert row[-2] == U2.metrics["u2_score"].guessing(questions)
+    assert U2.metrics["bleu4"].guessing([BY_TASK["RG"]]) is None
 
 
 def test_parsers_are_shown_side_by_side_with_what_they_lose() -> None:

@@ -60,12 +60,13 @@ def test_any_benchmark_names_the_organ_that_its_questions_know() -> None:
     assert named > 0
 
 
-def test_likelihood_is_not_primary_where_some_questions_have_no_options(tmp_path: Path) -> None:
+def test_likelihood_is_primary_where_some_questions_have_options(tmp_path: Path) -> None:
     found = evaluate(
         Guessing(), [g for g in GROUPS if g.questions[0].options], U2, answer_format="text", out_dir=tmp_path
     )
-    assert score_phase([group.questions[0] for group in GROUPS], found, U2).parser == "robust"
-    assert score_phase([g.questions[0] for g in GROUPS if g.questions[0].options], found, U2).parser == "likelihood"
+    assert score_phase([group.questions[0] for group in GROUPS], found, U2).parser == "likelihood"
+    free = [g.questions[0] for g in GROUPS if not g.questions[0].options]
+    assert score_phase(free, [], U2).parser == "robust"
 
 
 def test_shuffled_frames_are_asked_about_videos_alone(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_results_have_the_designed_shape(phases: dict[str, PhaseScores]) -> None
     results = json.loads(json_bytes(file), parse_constant=pytest.fail)
     assert results["benchmark"] == "busi"
     assert results["model"] == "nano"
-    assert results["primary"] == {"name": "accuracy", "higher_is_better": True}
+    assert results["primary"] == {"name": "accuracy", "higher_is_better": True, "level_name": "accuracy"}
     assert set(results["phases"]) == {"zero_shot", "final"}
     for found in results["phases"].values():
         assert set(found) >= {"overall", "by", "metrics"}

@@ -58,7 +58,7 @@ def test_one_judged_stage_is_shown_beside_one_that_waits(run: Path) -> None:
     without_verdicts(run, "zero_shot")
     report = run_report(read_run(run), paper_of)
     assert column(report.gain, "accuracy")[0] == NONE
-    assert column(report.gain, "questions") == ["0", str(parsed.n)]
+    assert column(report.gain, "questions") == [f"0 of {parsed.n}", f"{parsed.n} of {parsed.n}"]
     assert "with trained weights" in report.headline.sentences[0]
     assert not any("Unscored" in each for each in report.headline.sentences)
 

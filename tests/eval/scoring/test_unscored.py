@@ -118,7 +118,7 @@ def test_results_show_a_dash_and_how_many_wait() -> None:
     assert (after["overall"]["value"], after["overall"]["n"], after["overall"]["unscored"]) == (1.0, 1, 1)
     assert results["gain"] is None
     lines = {line.split()[0]: line.split() for line in table.splitlines() if line and not line.startswith("-")}
-    assert lines["zero-shot"] == ["zero-shot", "-", "0"]
+    assert lines["zero-shot"] == ["zero-shot", "-", "0", "of", "2"]
     assert "wait for a judge (medtune judge): zero-shot 2, final 1." in table
 
 

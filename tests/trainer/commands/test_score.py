@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import find_benchmark, find_source
+from medtune.data import catalog
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.write import prepare
 from medtune.data.types import Question
@@ -282,3 +283,37 @@ def test_reports_on_two_images_train_and_are_scored(nano: Nano, tmp_path: Path) 
     assert "2 about a shared report" in json.dumps(results)
     scores = json_of(tmp_path / "run" / "final" / "scores.json")
     assert any("constant report as the answer" in table["title"] for table in scores["tables"])
+
+
+SOURCES = {"fetal_gauge": "fetal_gauge_rebuilt"}
+
+
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=pytest.mark.slow) if name == "fetal_sweep" else name
+    for name in catalog.names(catalog.BENCHMARKS)
+])  # fmt: skip
+def test_eval_and_score_give_the_same_numbers(name: str, tmp_path: Path) -> None:
+    """With every benchmark's example: each number, table and note of the scores is the same in both files."""
+    known = catalog.names(catalog.SOURCES)
+    source = SOURCES.get(name) or next(each for each in find_benchmark(name).sources if each in known)
+    prepared, run, scored = (tmp_path / folder for folder in ("prepared", "run", "scored"))
+    given = ["--limit", "12"]
+    if find_source(source).provenance != "synthetic":
+        write_example(source, tmp_path / "raw")
+        given = ["--from", str(tmp_path / "raw")]
+    assert main(["prepare", name, "--source", source, *given, "--out", str(prepared)]) == 0
+    kinds = {ref.kind for group in open_prepared(prepared).groups("test") for ref in group.media}
+    model = "nano_pocket_ct" if "volume" in kinds else "nano_pocket_video" if "video" in kinds else "nano_pocket"
+    settings = [f"data.root={prepared}", f"data.benchmark={name}", f"model.name={model}", "eval.max_new_tokens=2"]
+    recipe = "nano_ct_lora" if "volume" in kinds else "nano_busi_lora"
+    assert main(["eval", recipe, "--out", str(run), "--set", *settings, "log.wandb=disabled"]) == 0
+    said = ["--predictions", str(run / "zero_shot" / "predictions.jsonl"), "--questions", str(prepared)]
+    assert main(["score", name, *said, "--out", str(scored)]) == 0
+    theirs = json_of(scored / "scores.json")
+    assert theirs.pop("file_rows")["unanswered"] == 0
+    mine = json_of(run / "zero_shot" / "scores.json")
+    assert mine == theirs
+    # The whole example is asked, and what the primary metric does not count is named.
+    outside = sum(each["n"] + each["unscored"] for each in mine["outside"].values())
+    assert mine["asked"] == len(open_prepared(prepared).questions("test"))
+    assert mine["overall"]["n"] + mine["overall"]["unscored"] + outside == mine["asked"]

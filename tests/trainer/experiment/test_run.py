@@ -39,7 +39,7 @@ def test_run_folder_is_as_designed(whole_run: Path, prepared_tiny: Path) -> None
     results = json_of(whole_run / "results.json")
     assert results["benchmark"] == "busi"
     assert results["model"] == "nano_pocket"
-    assert results["primary"] == {"name": "accuracy", "higher_is_better": True}
+    assert results["primary"] == {"name": "accuracy", "higher_is_better": True, "level_name": "accuracy"}
     for phase in ("zero_shot", "final"):
         overall = results["phases"][phase]["overall"]
         assert overall["n"] == 9
@@ -283,6 +283,7 @@ def test_flat_metrics_count_what_waits_and_the_summary_has_no_nan() -> None:
         "final": 1.0,
         "zero_shot_unscored": 2.0,
         "final_unscored": 1.0,
+        **{"zero_shot_n": 0.0, "zero_shot_asked": 2.0, "final_n": 1.0, "final_asked": 2.0},
         **_ends(after),
     }
 
@@ -315,6 +316,9 @@ def test_weights_without_a_value_are_never_better_than_ones_with(
     assert is_best(value, best, sign=sign) is replaced
 
 
-def test_the_dashboard_says_how_many_questions_a_score_leaves_out() -> None:
-    found = replace(waiting((True, False)), uncounted={"CVE": 2, "RG": 1})
-    assert summary({"zero_shot": found}, None)["zero_shot_uncounted"] == 3
+def test_the_dashboard_says_how_many_questions_a_score_counts() -> None:
+    found = waiting((True, False))
+    found = replace(found, asked=5, outside={"bleu4": found.overall.score})
+    said = summary({"zero_shot": found}, None)
+    assert (said["zero_shot_n"], said["zero_shot_asked"]) == (found.overall.score.n, 5)
+    assert said["zero_shot_outside/bleu4"] == found.overall.score.value

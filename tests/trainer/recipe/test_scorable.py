@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from medtune.benchmarks import find_benchmark
+from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.m3d_vqa import judge_task as m3d_judge_task
 from medtune.data.prepared.read import open_prepared
+from medtune.data.prepared.write import prepare
 from medtune.data.types import Split
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.plan import plan_visits
@@ -31,6 +32,7 @@ from medtune.trainer.recipe.check import as_published, primary_parser, protocol_
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import Recipe, Stage
 from tests.eval.answerers import Oracle
+from tests.examples import write_example
 from tests.models.twins import layout, shown
 from tests.own_questions import KINDS, Kind, prepare_own
 from tests.trainer.conftest import json_of
@@ -372,3 +374,11 @@ def test_replies_are_asked_for_as_often_as_said_and_likelihoods_once(prepared_ti
     assert sum(request.reading == "likelihood" for request in asked) == number
     assert sorted({r.repeat for r in asked if r.reading == "generation"}) == [0, 1, 2]
     assert sum(request.reading == "generation" for request in asked) == 3 * number
+
+
+def test_a_composite_is_primary_only_where_all_its_parts_are_asked(tmp_path: Path) -> None:
+    write_example("u2_bench", tmp_path / "raw")
+    prepared = prepare(find_source("u2_bench"), benchmark="u2_bench", root=tmp_path / "raw", out=tmp_path / "prepared")
+    recipe = read_recipe("nano_busi_lora", ["data.benchmark=u2_bench", f"data.root={prepared.root}"])
+    assert open_data(recipe, training=False).benchmark.primary == "u2_score"
+    assert open_data(recipe, training=False, limit=2).benchmark.primary != "u2_score"

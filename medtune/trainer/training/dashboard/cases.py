@@ -255,7 +255,7 @@ def workspace_script(benchmark: Benchmark, levels: Sequence[str], *, group: str,
 
 def _level_panels(level: str, benchmark: Benchmark) -> list[Panel]:
     prefix = "" if level == OVERALL else f"{level}/"
-    primary = benchmark.primary
+    primary = benchmark.level_metric if prefix else benchmark.primary
     facet, _, name = level.partition("=")
     published = [
         f"{prefix}{PUBLISHED}/{reference.model}"

@@ -199,7 +199,7 @@ class Dashboard(WandbLogger):
                 xs=[line.steps for line in lines],
                 ys=[line.values for line in lines],
                 keys=[line.name for line in lines],
-                title=f"{level}: {self._benchmark.primary}",
+                title=f"{level}: {self._benchmark.level_metric if '=' in level else self._benchmark.primary}",
                 xname="optimizer step",
             )
         if gain:
@@ -245,15 +245,17 @@ def summary(phases: Mapping[str, PhaseScores], gain: Gain | None) -> dict[str, f
     "gain_p" is the p value over all questions from swaps of before and after for whole patients, and
     "gain_p_holm/TASK" that of a task after Holm's correction. "gain_p_mcnemar" is McNemar's, which takes questions as
     independent. A phase whose score has no value, because no answer was judged yet, has no score here. "PHASE_unscored"
-    is the number of answers that wait for a judge, "PHASE_repeats" the number of passes that the score is the mean of,
-    if there are several, and "PHASE_uncounted" the number of answers that the primary reading cannot read.
+    is the number of answers that wait for a judge, and "PHASE_repeats" the number of passes that the score is the mean
+    of, if there are several. The score counts "PHASE_n" of "PHASE_asked" questions; "PHASE_outside/METRIC" is the score
+    of others, by the first metric that is about them.
     """
     values = {name: phase.overall.score.value for name, phase in phases.items()}
     found = {name: value for name, value in values.items() if math.isfinite(value)}
     found |= {f"{name}_unscored": float(phase.unscored) for name, phase in phases.items() if phase.unscored}
-    found |= {f"{name}_uncounted": float(sum(left.values())) for name, s in phases.items() if (left := s.uncounted)}
     for name, phase in phases.items():
         score = phase.overall.score
+        found |= {f"{name}_n": float(score.n), f"{name}_asked": float(phase.asked)}
+        found |= {f"{name}_outside/{metric}": each.value for metric, each in phase.outside.items()}
         if score.repeats > 1:
             found[f"{name}_repeats"] = float(score.repeats)
         ci95 = score.ci95
