@@ -28,7 +28,7 @@ $(READY): pyproject.toml constraints.txt
 
 # Prepares a simulated benchmark, trains a small pretrained model on it, and prints the gain.
 demo: $(READY)
-	$(BIN)/medtune prepare fetal_gauge --source fetal_phantom --out runs/demo_data
+	$(BIN)/medtune prepare fetal_gauge --source fetal_phantom --out runs/demo_data -j 2
 	$(BIN)/medtune run pocket_fetal_phantom_lora --set data.root=runs/demo_data
 
 # Two processes, and the dearest files first (tests/costs.json), so that none is left alone with a long one.

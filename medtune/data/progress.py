@@ -3,7 +3,7 @@
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 from tqdm import tqdm
@@ -34,27 +34,43 @@ def progress(title: str, *, unit: str, shown: bool = True) -> Iterator[OnDone]:
     elif not sys.stderr.isatty():
         yield _lines(title, unit)
     else:
-        with tqdm(desc=title, unit=unit, bar_format=_BAR, dynamic_ncols=True, leave=False, mininterval=0.5) as bar:
+        with contextlib.ExitStack() as opened:
+            bars: list[tqdm[object]] = []
 
             def on_done(done: int, total: int, said: str = "") -> None:
-                bar.total = total
+                # Before its work is counted a bar would be empty, and what was done before says nothing about the time.
+                bar = bars[0] if bars else opened.enter_context(_bar(title, unit, done, total))
+                bars[:] = [bar]
                 bar.set_postfix_str(said, refresh=False)
                 bar.update(done - bar.n)
 
             yield on_done
 
 
-def _lines(title: str, unit: str, *, now: Callable[[], float] = time.monotonic) -> OnDone:
-    began_s = last_s = now()
+def _bar(title: str, unit: str, done: int, total: int) -> "tqdm[object]":
+    return tqdm(
+        desc=title,
+        unit=unit,
+        initial=done,
+        total=total,
+        bar_format=_BAR,
+        dynamic_ncols=True,
+        leave=False,
+        mininterval=0.5,
+    )
+
+
+def _lines(title: str, unit: str) -> OnDone:
+    began_s = last_s = time.monotonic()
     first: list[int] = []
 
     def on_done(done: int, total: int, said: str = "") -> None:
         nonlocal last_s
         # What was done before, as in a run that goes on, says nothing about the time.
         first[:] = first or [done]
-        if now() - last_s < LINE_EVERY_S or done in (first[0], total):
+        if time.monotonic() - last_s < LINE_EVERY_S or done in (first[0], total):
             return
-        last_s = now()
+        last_s = time.monotonic()
         left_s = (last_s - began_s) / (done - first[0]) * (total - done)
         print(
             f"{title}: {done} of {total} {unit}, {clock(left_s)} left{said and ', ' + said}",

@@ -10,9 +10,9 @@ from medtune.data.types import MediaGroup, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
+from medtune.models.sequence.packing import ROW_TOKENS
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import PartTuning, Tuning
-from medtune.models.sequence.packing import ROW_TOKENS
 from medtune.trainer.training.batches import MicroBatch, MicroBatches
 from medtune.trainer.training.sampling import StepOrder
 

@@ -325,6 +325,12 @@ def _passes(phases: Mapping[str, PhaseScores]) -> list[str]:
     return notes
 
 
+def phase_text(phase: PhaseScores, benchmark: Benchmark) -> str:
+    """Returns the primary metric of a phase with its interval, and how many of the questions it counts, as a clause."""
+    value, counted, interval = _cells(phase.overall.score, asked=phase.asked)
+    return f"{benchmark.primary} {value}{interval and f' ({interval})'}, {counted} questions"
+
+
 def _cells(score: Score, *, asked: int | None = None) -> tuple[str, str, str]:
     interval = f"{score.ci95.low:.3f} to {score.ci95.high:.3f}" if score.ci95 else ""
     value = f"{score.value:.3f}" if math.isfinite(score.value) else "-"

@@ -1,6 +1,8 @@
 """Starts the work of `medtune run`, `train` or `eval` on one recipe, in one process for each of its devices."""
 
 import argparse
+import itertools
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +21,7 @@ from medtune.trainer.commands.arguments import (
 from medtune.trainer.launch.slurm import SlurmJob, refuse_used, slurm_job, submit
 from medtune.trainer.launch.started import Started, count, how_started, meeting, with_counts
 from medtune.trainer.launch.stop import stop_signals
-from medtune.trainer.recipe.read import read_recipe
+from medtune.trainer.recipe.read import find_recipe, read_recipe
 from medtune.trainer.recipe.schema import AUTO, Recipe
 
 Work = Literal["run", "train", "eval"]
@@ -128,10 +130,19 @@ def _as_rank(
 
             if not proven_on_first_run(experiment, resumed=resume):
                 return 1
+        if work == "run":
+            experiment.say(run.plan_text(experiment, hardware=_hardware(options.recipe)))
         return {"run": run.run, "train": run.train, "eval": run.evaluate}[work](experiment)
 
     with left_as_found():
         return run_rank(part, started, root=lambda: next(iter(folders), None), requeue=options.requeue)
+
+
+def _hardware(recipe: str) -> str:
+    head = itertools.takewhile(lambda line: line.startswith("#"), find_recipe(recipe).read_text("utf-8").splitlines())
+    words = re.split(r"^# *([A-Z][a-z]+): +", "\n".join(head), flags=re.MULTILINE)
+    said = dict(zip(words[1::2], words[2::2], strict=True)).get("Hardware", "")
+    return " ".join(said.replace("\n#", " ").split())
 
 
 def _has_checkpoint(recipe: Recipe) -> bool:

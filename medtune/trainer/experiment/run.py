@@ -3,6 +3,7 @@
 Before this, `open_experiment` in `experiment.py` opens the recipe, its data and the run folder.
 """
 
+import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -12,9 +13,10 @@ import torch
 from lightning.pytorch.loggers import Logger
 
 from medtune.benchmarks import paper_of
+from medtune.data.progress import clock
 from medtune.data.types import Condition, Reading
 from medtune.eval.comparing.gain import gain_between
-from medtune.eval.results.build import RunFacts, gain_table, results_file
+from medtune.eval.results.build import RunFacts, gain_table, phase_text, results_file
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.score import PhaseScores
 from medtune.models.contract import Assembled
@@ -97,6 +99,26 @@ def _shown(batches: MicroBatches, *, with_media: bool) -> Iterator[EvaBatch]:
         number += 1
         if batch.media is not None or not with_media:
             yield EvaBatch(batch.rows, batch.media)
+
+
+def plan_text(experiment: Experiment, *, hardware: str) -> str:
+    """Returns what a run will do, with what and about how long, as lines of text.
+
+    Args:
+        hardware: What the head of the recipe's file says about machine and time; "" if it says nothing.
+    """
+    recipe, prepared = experiment.recipe, experiment.prepared
+    asked = sum(len(group.questions) for group in tested_groups(experiment))
+    there, steps, split = prepared.num_questions(recipe.eval.split), recipe.total_steps, recipe.eval.split
+    shown = ", ".join(recipe.eval.conditions)
+    lines = [
+        f"{experiment.name}: zero-shot evaluation, {steps:,} steps of training, the same evaluation again, the gain",
+        f"  model      {recipe.model.shown_name} on {experiment.device.type}, {recipe.train.precision}",
+        f"  learns     {experiment.trained_on}",
+        f"  is asked   {asked:,} of the {there:,} questions of {split!r}; at the end under {shown}",
+        f"  needs      {hardware}" if hardware else "  time       shown with every phase",
+    ]
+    return "\n".join(lines)
 
 
 def run(experiment: Experiment) -> int:
@@ -204,6 +226,7 @@ def _phase(
     step: int,
 ) -> PhaseScores:
     groups = tested_groups(experiment)
+    began_s = time.monotonic()
     waited: dict[str, float] = {}
     answers = answer_groups(
         experiment,
@@ -218,6 +241,8 @@ def _phase(
     )
     questions = [question for group in groups for question in group.questions]
     scores = score_answers(experiment, questions, answers, out_dir=out_dir)
+    took = clock(time.monotonic() - began_s)
+    experiment.say(f"{name.replace('_', '-')}: {phase_text(scores, experiment.benchmark)}, in {took}")
     log_phase(experiment, loggers, name, scores, groups=groups, out_dir=out_dir, step=step, also=waited)
     return scores
 
@@ -269,7 +294,8 @@ def _finish(
             experiment.say(audit_without_asking(experiment, model))
     close_loggers(loggers)
     if experiment.rank == 0:
-        experiment.say(f"report: {write_report(folder.root, paper_of)}")
+        report = write_report(folder.root, paper_of)
+        experiment.say(f"report: {report}\nOpen it in a browser: {report.resolve().as_uri()}")
 
 
 def _stopped_early(experiment: Experiment) -> str:

@@ -65,7 +65,8 @@ class StepProgress(Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        assert self._on_done is not None and isinstance(pl_module, FineTuning)
+        assert self._on_done is not None
+        assert isinstance(pl_module, FineTuning)
         if step_done(trainer, batch_idx):
             self._on_done(trainer.global_step, trainer.max_steps, f"loss {pl_module.step_loss():.3f}")
 

@@ -22,6 +22,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 from medtune.eval.asking.plan import prediction_key
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.predictions.files import PredictionWriter, merge_shards, shard_path, stored_predictions
+from medtune.eval.results.build import phase_text
 from medtune.eval.scoring.score import PhaseScores
 from medtune.models.weights.divided.pieces import Piece, held_piece, local_part
 from medtune.trainer.devices.ranks import barrier, state_timeout, stopping_signal
@@ -318,4 +319,6 @@ class ValidationRecord(Callback):
         assert self._scores is not None
         measured = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith(PHASE)}
         scored = phase_metrics(PHASE, self._scores, self._experiment.benchmark)
+        said = phase_text(self._scores, self._experiment.benchmark)
+        self._experiment.say(f"step {self._step(trainer)}: validation {said}")
         log_metrics(self._loggers, measured | scored, step=self._step(trainer))

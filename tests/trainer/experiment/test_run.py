@@ -3,9 +3,11 @@
 import json
 import math
 import os
+import re
 import signal
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,8 +33,29 @@ from tests.trainer.conftest import Capture, Curve, Nano, Told, json_of, same_wei
 @pytest.fixture(scope="module")
 def whole_run(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("whole") / "run"
-    assert Nano(prepared_tiny).here("run", out) == 0
+    with (out.parent / "screen.txt").open("w") as screen, redirect_stdout(screen), redirect_stderr(screen):
+        assert Nano(prepared_tiny).here("run", out) == 0
     return out
+
+
+def test_the_screen_says_what_happens_and_nothing_else(whole_run: Path) -> None:
+    """Without a terminal: plain lines, in the order of the phases, and no word of a library."""
+    said = (whole_run.parent / "screen.txt").read_text()
+    expected = [
+        r"run folder: .*/run\n",
+        r"nano_busi_lora: zero-shot evaluation, 4 steps of training, the same evaluation again, the gain\n",
+        r"  is asked   9 of the 9 questions of 'test'; at the end under image, text_only\n  needs      1 CPU core\.\n",
+        r"zero-shot: accuracy 0\.\d{3} \(0\.\d{3} to \d\.\d{3}\), 9 of 9 questions, in \d+:\d\d\n",
+        r"step 2: validation accuracy \d\.\d{3} \(",
+        r"step 4: validation accuracy \d\.\d{3} \(",
+        r"final: accuracy 0\.\d{3} \(0\.\d{3} to \d\.\d{3}\), 9 of 9 questions, in \d+:\d\d\n",
+        r"\ngain +[+-]0\.\d{3} ",
+        r"report: .*/run/report.html\nOpen it in a browser: file:///.*/run/report.html\n$",
+    ]
+    found = [re.search(each, said) for each in expected]
+    assert all(found), [each for each, match in zip(expected, found, strict=True) if match is None]
+    assert [match.start() for match in found if match] == sorted(match.start() for match in found if match)
+    assert not re.search(r"\r|Tip|Epoch|available|deprecated|Loading weights|Warning|anonymous", said)
 
 
 def test_run_folder_is_as_designed(whole_run: Path, prepared_tiny: Path) -> None:
