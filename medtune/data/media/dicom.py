@@ -6,6 +6,7 @@ Shapes: T frames, H height, W width, C channels.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,7 +28,7 @@ _PICTURE_TAGS = (
     "BluePaletteColorLookupTableDescriptor", "RedPaletteColorLookupTableData", "GreenPaletteColorLookupTableData",
     "BluePaletteColorLookupTableData", "SegmentedRedPaletteColorLookupTableData",
     "SegmentedGreenPaletteColorLookupTableData", "SegmentedBluePaletteColorLookupTableData", "FloatPixelData",
-    "DoubleFloatPixelData",
+    "DoubleFloatPixelData", "PixelPaddingValue", "PixelPaddingRangeLimit",
 )  # fmt: skip
 _TIME_TAGS = ("FrameTime", "FrameTimeVector", "CineRate", "RecommendedDisplayFrameRate")
 _GREY = ("MONOCHROME1", "MONOCHROME2")
@@ -45,10 +46,11 @@ def decode_dicom(path: Path) -> NDArray[np.uint8]:
 
     Grey values go through the modality LUT and then through the first VOI LUT or window of the file, whose output range
     becomes 0 to 255. Without a window, values of 8 bits or fewer that no modality LUT changes keep their place in the
-    stored range; all others are stretched, the lowest to 0, the highest to 255. MONOCHROME1 is inverted last. Palettes
-    and YBR become RGB; colours of more than 8 bits are scaled by the stored range.
+    stored range; all others are stretched, the lowest to 0, the highest to 255. MONOCHROME1 is inverted. Padding takes
+    no part in the stretch and becomes black. Palettes and YBR become RGB; colours of more than 8 bits are scaled by the
+    stored range.
 
-    Source: DICOM PS3.3 C.7.6.3.1.2 and C.11; the formulas are those of pydicom.pixels.
+    Source: DICOM PS3.3 C.7.6.3.1.2, C.7.5.1.1.2 (padding) and C.11; the formulas are those of pydicom.pixels.
     """
     return _decoded(path, _read(path))
 
@@ -118,10 +120,30 @@ def _decoded(path: Path, dataset: Dataset) -> NDArray[np.uint8]:
             return _to_rgb(dataset)
         # Any of pydicom's many errors may quote the header, so that only the kind of error is passed on.
         except Exception as error:
+            if (wrong := _wrong_tag(dataset)) is not None:
+                raise ValueError(f"{path}: {wrong}. Correct the tag, or take it out.") from None
             raise ValueError(
                 f"{path}: the pixels of this DICOM file do not decode ({type(error).__name__}): truncated, damaged, or "
                 "compressed in a way that is not supported. Copy it again, or decompress it (gdcmconv --raw)."
             ) from None
+
+
+def _wrong_tag(dataset: Dataset) -> str | None:
+    """Returns which tag of a file whose pixels do not decode has no sense, and what it should be; else None."""
+    width = dataset.get("WindowWidth")
+    least = 1 if str(dataset.get("VOILUTFunction") or "LINEAR") == "LINEAR" else 0
+    if width is not None and not dataset.get("VOILUTSequence"):
+        first = float(width[0] if isinstance(width, Sequence) and not isinstance(width, str) else width)
+        if first < least or first <= 0:
+            return f"WindowWidth (0028,1051) is {first:g}, wanted {'at least 1' if least else 'more than 0'}"
+    allocated, stored = int(dataset.get("BitsAllocated") or 0), int(dataset.get("BitsStored") or 0)
+    if allocated not in (1, 8, 16, 32, 64):
+        return f"BitsAllocated (0028,0100) is {allocated}, wanted 1, 8, 16, 32 or 64"
+    if not 0 < stored <= allocated:
+        return f"BitsStored (0028,0101) is {stored}, wanted 1 to BitsAllocated ({allocated})"
+    if min(int(dataset.Rows or 0), int(dataset.Columns or 0)) < 1:
+        return f"Rows (0028,0010) and Columns (0028,0011) are {dataset.Rows} and {dataset.Columns}, wanted at least 1"
+    return None
 
 
 def dicom_size(path: Path) -> tuple[int, int]:
@@ -180,6 +202,8 @@ def _to_rgb(dataset: Dataset) -> NDArray[np.uint8]:
         grey = _grey(stored, dataset, stored_range)
         if interpretation == "MONOCHROME1":
             grey = 255 - grey
+        if (is_padding := _padding(stored, dataset)) is not None:
+            grey[is_padding] = 0
         return np.repeat(grey[..., None], 3, axis=-1)
     if interpretation == _PALETTE:
         colours = apply_color_lut(stored, dataset)
@@ -200,7 +224,27 @@ def _grey(stored: NDArray[np.generic], dataset: Dataset, stored_range: _Range) -
         return _scale(apply_windowing(values, dataset), _Range(float(ends[0]), float(ends[1])))
     if stored_range.high <= 255 and np.array_equal(values, stored) and int(stored.min()) >= 0:
         return _scale(values, stored_range)
-    return stretch(values.astype(np.float64))
+    is_padding = _padding(stored, dataset)
+    shown = values if is_padding is None or is_padding.all() else values[~is_padding]
+    return _scale(values, _Range(float(shown.min()), float(shown.max())))
+
+
+def _whole(value: int | bytes, dataset: Dataset) -> int:
+    if not isinstance(value, bytes):
+        return int(value)
+    # A file without VRs leaves open whether the value has a sign.
+    return int.from_bytes(value, "little", signed=int(dataset.get("PixelRepresentation") or 0) == 1)
+
+
+def _padding(stored: NDArray[np.generic], dataset: Dataset) -> NDArray[np.bool_] | None:
+    """Returns where the stored values are padding; None where the file names no padding."""
+    first = dataset.get("PixelPaddingValue")
+    if first is None:
+        return None
+    last = dataset.get("PixelPaddingRangeLimit")
+    ends = sorted(_whole(value, dataset) for value in (first, first if last is None else last))
+    values = stored.astype(np.int64)
+    return np.asarray((values >= ends[0]) & (values <= ends[1]))
 
 
 def _scale(values: NDArray[np.generic], span: _Range) -> NDArray[np.uint8]:

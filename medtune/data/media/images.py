@@ -64,6 +64,8 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 FORMATS = ("PNG", "JPEG", "TIFF")
+_PICTURE_WITH_OTHERS = "MPO"
+"""What phones and cameras write into files called .jpg: a picture, and smaller or other views of it behind."""
 RED = (255, 0, 0)
 STROKE_SHARE = 1 / 200
 MIN_STROKE_PX = 2
@@ -90,16 +92,19 @@ def decode_image(path: Path) -> Image:
     - Grey becomes three equal channels, palettes are resolved, and colours of 16 bits keep their high byte.
     - Transparent pixels are laid over black, the background of ultrasound.
     - Grey values of more than 8 bits are stretched: the lowest becomes 0, the highest 255; an even image becomes 0.
+    - TIFF's own tags say whether grey values are signed, and whether 0 is white. Of an MPO file the first picture
+      counts.
     - DICOM is decoded by `medtune.data.media.dicom`.
     """
     if _is_dicom(path):
         return Image(dicom.decode_dicom(path))
     with _open(path) as picture:
-        if getattr(picture, "n_frames", 1) > 1:
+        if getattr(picture, "n_frames", 1) > 1 and picture.format != _PICTURE_WITH_OTHERS:
             raise ValueError(f"{path}: wanted one picture, the file holds several. Export the one that you need.")
+        stored = _stored_as(picture)
         picture.load()
         upright = ImageOps.exif_transpose(picture)
-        return Image(_to_rgb(upright, path))
+        return Image(_to_rgb(upright, path, stored))
 
 
 def image_size(path: Path) -> Size:
@@ -120,6 +125,8 @@ def _size(path: Path, changed_ns: int, num_bytes: int) -> Size:
         return Size(*dicom.dicom_size(path))
     with _open(path) as picture:
         width, height = picture.size
+        if picture.format == "TIFF":  # Pillow has turned its size.
+            return Size(width, height)
         exif = exif_of_png(path) if picture.format == "PNG" else picture.getexif()
     return Size(height, width) if exif.get(_ORIENTATION) in _SIDEWAYS else Size(width, height)
 
@@ -187,8 +194,10 @@ def _is_dicom(path: Path) -> bool:
 
 @contextmanager
 def _open(path: Path) -> Iterator[PIL.Image.Image]:
+    # Of a file that it is given by name, Pillow maps the pixels of a plain TIFF before it turns them.
+    file = path.open("rb")
     try:
-        picture = PIL.Image.open(path, formats=FORMATS)
+        picture = PIL.Image.open(file, formats=FORMATS)
     except PIL.Image.DecompressionBombError:
         raise ValueError(_too_large(path)) from None
     except PIL.UnidentifiedImageError:
@@ -198,7 +207,7 @@ def _open(path: Path) -> Iterator[PIL.Image.Image]:
         ) from None
     except _BROKEN as error:
         raise ValueError(_broken(path, error)) from error
-    with picture:
+    with file, picture:
         try:
             yield picture
         except PIL.Image.DecompressionBombError:
@@ -209,9 +218,32 @@ def _open(path: Path) -> Iterator[PIL.Image.Image]:
             raise ValueError(_broken(path, error)) from error
 
 
-def _to_rgb(picture: PIL.Image.Image, path: Path) -> NDArray[np.uint8]:
-    if picture.mode.startswith(("I", "F")):
-        grey_HW = np.asarray(picture).astype(np.float64)
+class _StoredAs(NamedTuple):
+    """What TIFF's tags say of grey values and Pillow leaves out: that another type was meant, and that 0 is white."""
+
+    dtype: str | None = None
+    is_white_0: bool = False
+
+
+_BITS, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 262, 339
+_UNSIGNED, _SIGNED = 1, 2
+
+
+def _stored_as(picture: PIL.Image.Image) -> _StoredAs:
+    tags = getattr(picture, "tag_v2", {}) if picture.format == "TIFF" else {}
+    bits, format_ = (np.atleast_1d(tags.get(tag, 1)) for tag in (_BITS, _SAMPLE_FORMAT))
+    meant = {("I", 32, _UNSIGNED): "uint32", ("L", 8, _SIGNED): "int8"}.get(
+        (picture.mode, int(bits[0]), int(format_[0]))
+    )
+    # Pillow itself inverts values of 8 bits and fewer.
+    return _StoredAs(meant, is_white_0=tags.get(_PHOTOMETRIC) == 0 and picture.mode.startswith(("I", "F")))
+
+
+def _to_rgb(picture: PIL.Image.Image, path: Path, stored: _StoredAs) -> NDArray[np.uint8]:
+    if picture.mode.startswith(("I", "F")) or stored.dtype is not None:
+        grey_HW = np.asarray(picture)
+        grey_HW = (grey_HW if stored.dtype is None else grey_HW.view(stored.dtype)).astype(np.float64)
+        grey_HW = -grey_HW if stored.is_white_0 else grey_HW
         if not np.isfinite(grey_HW).all():
             raise ValueError(f"{path}: some grey values are not finite numbers. Save it as 8 or 16 bit integers.")
         return np.repeat(dicom.stretch(grey_HW)[:, :, None], 3, axis=2)
@@ -219,7 +251,16 @@ def _to_rgb(picture: PIL.Image.Image, path: Path) -> NDArray[np.uint8]:
         coloured = picture.convert("RGBA")
         black = PIL.Image.new("RGBA", coloured.size, (0, 0, 0, 255))
         picture = PIL.Image.alpha_composite(black, coloured)
+        if _is_flat(picture) and not _is_flat(coloured.getchannel("A")):
+            raise ValueError(
+                f"{path}: laid over black, the picture is {'all black' if not picture.getbbox() else 'of one colour'}: "
+                "what it shows is in its transparency. Lay it over white and save it without transparency."
+            )
     return np.array(picture.convert("RGB"))
+
+
+def _is_flat(picture: PIL.Image.Image) -> bool:
+    return all(low == high for low, high in np.reshape(picture.getextrema(), (-1, 2)))
 
 
 def _missing(path: Path) -> str:

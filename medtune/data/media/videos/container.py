@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from medtune.data.media.images import Size
 
 if TYPE_CHECKING:
     from av.container import InputContainer
+    from av.sidedata.sidedata import SideData
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
 
@@ -28,7 +29,7 @@ class Timeline:
     """The frames of a video file in the order in which they are shown.
 
     Attributes:
-        size: The size of a frame, in pixels.
+        size: The size of a frame as it is shown, in pixels.
         times_s: The second at which each frame is shown, starting at 0.
         duration_s: The second at which the last frame ends.
         stamps: The times of the frames in the stream's own unit.
@@ -43,7 +44,7 @@ class Timeline:
 
 
 def timeline(path: Path) -> Timeline:
-    """Returns the times of all frames of a video file, read from its packets without decoding a frame."""
+    """Returns the times of all frames of a video file, read from its packets; only the first frame is decoded."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such video. Check the folder that you gave.")
     status = path.stat()
@@ -77,8 +78,11 @@ def _timeline(path: Path, num_bytes: int, mtime_ns: int) -> Timeline:
         last_s = (
             packets[-1].duration * unit_s if packets[-1].duration else float(np.median(gaps_s)) if len(gaps_s) else 0.0
         )
+        container.seek(stamps[0], stream=stream, backward=True)
+        is_turned = not _matrix(next(container.decode(stream)), path)[0]
+        size = Size(stream.codec_context.width, stream.codec_context.height)
         return Timeline(
-            size=Size(stream.codec_context.width, stream.codec_context.height),
+            size=Size(*reversed(size)) if is_turned else size,
             times_s=times_s,
             duration_s=times_s[-1] + last_s,
             stamps=stamps,
@@ -117,7 +121,39 @@ def decoded_frames(path: Path, stamps: Sequence[int]) -> NDArray[np.uint8]:
 def _rgb(path: Path, frame: VideoFrame) -> NDArray[np.uint8]:
     if frame.is_corrupt:
         raise ValueError(f"{path}: the video is damaged at {frame.time:.2f} s. Copy or download it again.")
-    return np.asarray(frame.to_ndarray(format="rgb24"), dtype=np.uint8)
+    return _upright(np.asarray(frame.to_ndarray(format="rgb24"), dtype=np.uint8), _matrix(frame, path))
+
+
+_DISPLAY_MATRIX = "DISPLAYMATRIX"
+_Matrix = tuple[int, int, int, int]
+
+
+def _matrix(frame: VideoFrame, path: Path) -> _Matrix:
+    """Returns a, b, c and d: the pixel (x, y) is shown at (ax + cy, bx + dy); (1, 0, 0, 1) without a display matrix."""
+    # PyAV calls it a mapping and gives the items, each with its type.
+    beside = cast("Iterable[SideData]", frame.side_data)
+    data = next((bytes(each) for each in beside if each.type.name == _DISPLAY_MATRIX), None)
+    if data is None:
+        return 1, 0, 0, 1
+    a, b, _, c, d = (float(each) / 2**16 for each in np.frombuffer(data, "<i4")[:5])
+    turned = (round(a), round(b), round(c), round(d))
+    if turned not in _TURNS or np.abs(np.subtract((a, b, c, d), turned)).max() > _MAX_SLANT:
+        raise ValueError(
+            f"{path}: the display matrix ({a:.2f}, {b:.2f}, {c:.2f}, {d:.2f}) neither turns by right angles nor "
+            "mirrors. Convert it: ffmpeg -i OLD -c:v libx264 NEW.mp4"
+        )
+    return turned
+
+
+_TURNS = {(s, 0, 0, t) for s in (1, -1) for t in (1, -1)} | {(0, s, t, 0) for s in (1, -1) for t in (1, -1)}
+_MAX_SLANT = 0.01
+
+
+def _upright(pixels_HWC: NDArray[np.uint8], matrix: _Matrix) -> NDArray[np.uint8]:
+    a, b, c, d = matrix
+    if not a:
+        pixels_HWC = pixels_HWC.transpose(1, 0, 2)
+    return np.ascontiguousarray(pixels_HWC[:: b + d, :: a + c])
 
 
 @contextmanager

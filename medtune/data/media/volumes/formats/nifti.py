@@ -77,10 +77,17 @@ def _open(path: Path) -> tuple[Any, Geometry]:
         raise FileNotFoundError(f"{path}: there is no such NIfTI file. Check the path.")
     try:
         image = nibabel.load(path)
+        if not isinstance(image, nibabel.Nifti1Pair):
+            raise ValueError(
+                f"{path}: a {type(image).__name__.removesuffix('Image')} file, which has no grid of voxels as a NIfTI "
+                "volume has (CIFTI holds values on surfaces). Export the volume as NIfTI."
+            )
         # nibabel replaces a spacing of zero by one millimetre when it loads, so that the stored header is read as well.
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             stored = type(image.header).from_fileobj(file, check=False)
     except (ImageFileError, HeaderDataError, AttributeError, *_BROKEN) as error:
+        if str(path) in str(error) and isinstance(error, ValueError):
+            raise
         raise ValueError(f"{path}: not a whole NIfTI file ({type(error).__name__}). {_AGAIN}") from error
     shape = image.shape
     if len(shape) < 3 or any(length != 1 for length in shape[3:]):
