@@ -82,7 +82,7 @@ def test_shares_that_nothing_explains_are_refused() -> None:
         task_share_bounds([[0.1, 0.2]], [0.9])
 
 
-def scored(right: list[str]) -> PhaseScores:
+def scored(right: list[str], *, before: float | None = None) -> PhaseScores:
     questions = [replace(FETAL.examples[n % 5], id=f"q{n}") for n in range(10)]
     said = [
         Prediction(
@@ -91,7 +91,7 @@ def scored(right: list[str]) -> PhaseScores:
         )
         for question in questions
     ]
-    return score_phase(questions, said, FETAL)
+    return score_phase(questions, said, FETAL, before=before)
 
 
 def wrong(question: Question) -> str:
@@ -108,7 +108,10 @@ def test_tables_have_the_papers_shape_and_our_row_with_its_rank() -> None:
     assert sizes.rows[-2] == ("ours, read by robust", None, None, 1.0)
     assert phantom.rows[0] == ("robust", 2 / 3, 0.5)
     assert tuned.rows[0] == ("Llama-3.2-11B-Vision", 0.33, 0.85, 0.52)
+    assert "ours" not in [row[0] for row in tuned.rows]
     assert stage.overall.score.value == 0.6
+    *_, tuned = scored(["plane_identification", "visual_grounding", "fetal_orientation"], before=0.25).tables
+    assert tuned.rows[-1] == ("ours", 0.25, 0.6, 0.35)
 
 
 def test_a_table_with_the_columns_has_tasks_facets_boxes_and_its_split(
