@@ -40,6 +40,7 @@ class Evidence:
         text_model: The model for the BERTScore of free text; None leaves it out.
         unlike_published: Why the numbers must not stand among published ones, as a clause; "" if they may.
         train: The train split of the same folder; empty where there is none.
+        before: The primary metric of the same model before training; None if it is not known.
     """
 
     questions: Sequence[Question]
@@ -49,6 +50,7 @@ class Evidence:
     text_model: BertModel | None = None
     unlike_published: str = ""
     train: Iterable[Question] = ()
+    before: float | None = None
 
     def rows(self, condition: Condition) -> Sequence[ParsedReply]:
         """Returns one parsed reply per question under a condition, read by the primary parser.

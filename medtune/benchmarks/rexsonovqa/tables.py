@@ -164,7 +164,55 @@ def tables(evidence: Evidence) -> list[Table]:
         overall = replace(overall, notes=(*overall.notes, _UNSCORED.format(waiting)))
     made = [overall, *groups, _readings(evidence), _constant_letters(video)]
     made += [*_beside_the_paper(video, blind, evidence.unlike_published), _gemini_by_group(found)]
+    made += [
+        _composition(evidence.questions),
+        *(_figure(title, facet, levels, video, blind) for title, facet, levels in _FIGURES),
+    ]
     return [table for table in (*made, *_crossings(video, blind)) if table.rows]
+
+
+_FIGURES = (("Figure 6: by type", "task", TYPES), ("Figure 7: by clip duration", "duration", DURATION_BINS))
+
+
+def _composition(questions: Sequence[Question]) -> Table:
+    """Returns the number of questions by type, format and duration; the release names no clinical category."""
+    kinds = [("task", TYPES), ("duration", DURATION_BINS)]
+    rows: list[tuple[Cell, ...]] = []
+    for facet, levels in kinds:
+        for level in levels:
+            free = [is_rubric(question) for question in questions if question.facets.get(facet) == level]
+            if free:
+                rows.append((level, len(free) - sum(free), sum(free), len(free)))
+    columns = ("type or duration", "multiple choice", "free response", "total")
+    return Table("Figure 5: the questions by type and clip duration", columns, tuple(rows))
+
+
+def _figure(
+    title: str, facet: str, levels: Sequence[str], video: Sequence[ParsedReply], blind: Sequence[ParsedReply]
+) -> Table:
+    """Returns the scores with the video and blind, and the gain, of the groups of a figure, over answers to both."""
+    pairs = _paired(video, blind) if blind else None
+    rows: list[tuple[Cell, ...]] = []
+    for place, (format_, scale) in enumerate((("multiple choice, % right", 100.0), ("free response, 0 to 2", 1.0))):
+        seen = [row for row in video if is_rubric(row.question) == bool(place) and not row.unscored]
+        for level in levels:
+            chosen = [row for row in seen if row.question.facets.get(facet) == level]
+            both = (
+                []
+                if pairs is None
+                else [[row for row in side if row.question.facets.get(facet) == level] for side in pairs[place]]
+            )
+            without, with_ = (_mean_points(side, scale) for side in both) if both else (None, None)
+            gain = None if without is None or with_ is None else with_ - without
+            if chosen:
+                rows.append((format_, level, len(chosen), _mean_points(chosen, scale), without, gain))
+    columns = ("format", facet, "n", "with video", "blind", "gain")
+    notes = ("Blind: the condition text_only, where it was asked. The gain is over questions with both answers.",)
+    return Table(f"{title}, with the video and blind", columns, tuple(rows), notes, digits=2)
+
+
+def _mean_points(rows: Sequence[ParsedReply], scale: float) -> float | None:
+    return scale * tally(scored_items(rows)).mean if rows else None
 
 
 def crossing_rows(cells: Cells, outcomes: Sequence[str]) -> tuple[tuple[Cell, ...], ...]:

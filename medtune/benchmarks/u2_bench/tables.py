@@ -12,14 +12,15 @@ from dataclasses import dataclass
 
 from medtune.benchmarks import published
 from medtune.benchmarks.u2_bench import table1_row
-from medtune.benchmarks.u2_bench.metrics import has_every_task, judge_task
+from medtune.benchmarks.u2_bench.metrics import METRICS, has_every_task, judge_task
 from medtune.benchmarks.u2_bench.official import rows as official_rows
 from medtune.benchmarks.u2_bench.official.rows import OFFICIAL
 from medtune.benchmarks.u2_bench.parsers import KINDS, VALID, family, reply_type, task_of
-from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, VALUE
+from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TEXT, VALUE
 from medtune.data.types import Condition, Question
 from medtune.eval.benchmark import Evidence
 from medtune.eval.judge.verdicts import verdict_table
+from medtune.eval.metric import Metric
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.published_numbers import Reference
 from medtune.eval.scoring.bertscore import BertModel
@@ -125,6 +126,30 @@ def tables(evidence: Evidence) -> Sequence[Table]:
         _parsers(read),
         *([_values(read)] if has_values else []),
         *([_following(replies), _kinds(replies)] if replies else []),
+        _by_anatomy(evidence.rows("image")),
+    )
+
+
+_TERMS: Mapping[str, tuple[str, Metric]] = {
+    **dict.fromkeys((*CLASSIFICATION, *DETECTION), ("accuracy", METRICS["mean_accuracy"])),
+    VALUE: ("RMSE", METRICS["rmse"]),
+    **dict.fromkeys(TEXT, ("BLEU-4", METRICS["bleu4"])),
+}
+
+
+def _by_anatomy(rows: Sequence[ParsedReply]) -> Table:
+    """Returns the score of each task about each anatomy, of which Figure 2 shows the number of cases."""
+    found: dict[tuple[str, str], list[ParsedReply]] = {}
+    for row in rows:
+        found.setdefault((row.question.facets.get("anatomy", "not named"), task_of(row.question)), []).append(row)
+    return Table(
+        title="U2-Bench, Figure 2: by anatomy and task",
+        columns=("anatomy", "task", "n", "metric", "value"),
+        rows=tuple(
+            (anatomy, task, len(chosen), _TERMS[task][0], _TERMS[task][1].value(chosen))
+            for (anatomy, task), chosen in sorted(found.items())
+        ),
+        digits=4,
     )
 
 

@@ -161,6 +161,7 @@ def score_phase(
     parser: str | None = None,
     text_model: BertModel | None = None,
     unlike_published: str = "",
+    before: float | None = None,
 ) -> PhaseScores:
     """Returns all scores of one evaluation.
 
@@ -174,6 +175,7 @@ def score_phase(
         text_model: The model for the BERTScore of free text; None leaves it out.
         unlike_published: Why the numbers must not stand among published ones (`why_unlike_published`), ""
             if they may.
+        before: The primary metric before training, for tables of a gain; None if it is not known.
     """
     if not questions:
         raise ValueError("there are no questions to score; is the split empty?")
@@ -206,7 +208,7 @@ def score_phase(
             ),
         )
 
-    evidence = Evidence(questions, predictions, replies, parser, text_model, unlike_published, train)
+    evidence = Evidence(questions, predictions, replies, parser, text_model, unlike_published, train, before)
     replied = _asked_for_replies(questions, predictions, benchmark)
     return PhaseScores(
         parser=parser,

@@ -52,9 +52,10 @@ def rescore_run(experiment: Experiment) -> str:
     folder = experiment.folder
     results = read_json(folder.results, ResultsFile)
     paths = {"zero_shot": folder.zero_shot, "final": folder.final}
-    phases = {
-        name: _rescored(experiment, paths[name] / MERGED, parser=phase.parser) for name, phase in results.phases.items()
-    }
+    phases: dict[str, PhaseScores] = {}
+    for name, phase in results.phases.items():
+        before = phases.get("zero_shot")
+        phases[name] = _rescored(experiment, paths[name] / MERGED, parser=phase.parser, before=before)
     both = set(phases) == set(paths)
     gain = gain_between(phases["zero_shot"], phases["final"], experiment.benchmark) if both else None
     write_document(folder.results, rescored(results, phases, gain, experiment.benchmark))
@@ -64,7 +65,7 @@ def rescore_run(experiment: Experiment) -> str:
     return "\n\n".join([*said, f"report: {write_report(folder.root, paper_of)}"])
 
 
-def _rescored(experiment: Experiment, path: Path, *, parser: str) -> PhaseScores:
+def _rescored(experiment: Experiment, path: Path, *, parser: str, before: PhaseScores | None) -> PhaseScores:
     stored = list(stored_predictions(path.parent).values())
     answered = {prediction.key.question_id for prediction in stored}
     questions: list[Question] = [
@@ -78,6 +79,7 @@ def _rescored(experiment: Experiment, path: Path, *, parser: str) -> PhaseScores
         train=experiment.train_split,
         parser=parser,
         unlike_published=departure(experiment, questions),
+        before=None if before is None else before.overall.score.value,
     )
     write_parsed(path.parent / "parsed.jsonl", questions, predictions, experiment.benchmark)
     write_document(path.parent / "scores.json", scores_file(scores, experiment.label))

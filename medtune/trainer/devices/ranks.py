@@ -9,7 +9,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -18,6 +18,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from medtune.trainer.launch.stop import Stopped, asked_to_stop, note_stop
 
+Told = TypeVar("Told")
 WAITING_HOURS: float = 24
 """How long ranks wait for one that works alone."""
 _STOP = "medtune/stop"
@@ -165,6 +166,16 @@ def told_by_first(value: object) -> Any:
     with _saying_why():
         dist.broadcast_object_list(told, src=0, group=_waiting_group())
     return told[0]
+
+
+def told_by_all(value: Told) -> list[Told]:
+    """Returns on every rank what each of them gives, in the order of the ranks; it waits as `barrier` does."""
+    if not dist.is_initialized():
+        return [value]
+    told: list[Any] = [None] * dist.get_world_size()
+    with _saying_why():
+        dist.all_gather_object(told, value, group=_waiting_group())
+    return told
 
 
 def ask_all_to_stop(number: int) -> None:

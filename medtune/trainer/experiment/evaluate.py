@@ -201,9 +201,18 @@ def waiting_text(share: float, *, workers: int) -> str:
 
 
 def score_answers(
-    experiment: Experiment, questions: Sequence[Question], predictions: Sequence[Prediction], *, out_dir: Path
+    experiment: Experiment,
+    questions: Sequence[Question],
+    predictions: Sequence[Prediction],
+    *,
+    out_dir: Path,
+    before: PhaseScores | None = None,
 ) -> PhaseScores:
-    """Scores the answers in `out_dir` and writes the scores beside them; all ranks take part, and each gets them."""
+    """Scores the answers in `out_dir` and writes the scores beside them; all ranks take part, and each gets them.
+
+    Args:
+        before: The scores before training, which tables of a gain show; None if there are none.
+    """
     # If a judge has given verdicts in an earlier run of this phase, they are kept.
     predictions = with_verdicts(predictions, out_dir / MERGED, experiment.benchmark)
     scores = score_phase(
@@ -213,6 +222,7 @@ def score_answers(
         train=experiment.train_split,
         parser=experiment.primary_parser,
         unlike_published=departure(experiment, questions),
+        before=None if before is None else before.overall.score.value,
     )
     if experiment.rank == 0:
         write_parsed(out_dir / "parsed.jsonl", questions, predictions, experiment.benchmark)

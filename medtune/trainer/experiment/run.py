@@ -130,7 +130,8 @@ def run(experiment: Experiment) -> int:
         return _interrupted(experiment)
     # The model is built anew from the checkpoint on disk, so that the report is about the saved weights.
     trained = load_model(experiment, experiment.folder.best)
-    final = _final(experiment, loggers, trained, step=experiment.recipe.total_steps)
+    conditions, last_step = experiment.recipe.eval.asked_at("final"), experiment.recipe.total_steps
+    final = _final(experiment, loggers, trained, conditions=conditions, step=last_step, before=zero_shot)
     _finish(experiment, loggers, {"zero_shot": zero_shot, "final": final}, trained)
     return 0
 
@@ -158,14 +159,14 @@ def evaluate(experiment: Experiment) -> int:
     if recipe.model.checkpoint is None:
         phases = {"zero_shot": _zero_shot(experiment, loggers, model, conditions=recipe.eval.conditions)}
     else:
-        phases = {"final": _final(experiment, loggers, model, step=0)}
+        phases = {"final": _final(experiment, loggers, model, conditions=recipe.eval.conditions, step=0)}
     _finish(experiment, loggers, phases, model)
     return 0
 
 
 def _zero_shot_alone(experiment: Experiment, loggers: Sequence[Logger], start: Path | None) -> PhaseScores:
     model = load_model(experiment, start)
-    scores = _zero_shot(experiment, loggers, model, conditions=("image",))
+    scores = _zero_shot(experiment, loggers, model, conditions=experiment.recipe.eval.asked_at("zero_shot"))
     if isinstance(model, LoadedModel):
         asked = weakref.ref(model.assembled.model)
         del model
@@ -210,9 +211,16 @@ def _train_stage(experiment: Experiment, loggers: Sequence[Logger], planned: Pla
     return is_done
 
 
-def _final(experiment: Experiment, loggers: Sequence[Logger], model: AskedModel, *, step: int) -> PhaseScores:
-    conditions = experiment.recipe.eval.conditions
-    return _phase(experiment, loggers, model, "final", experiment.folder.final, conditions, step=step)
+def _final(
+    experiment: Experiment,
+    loggers: Sequence[Logger],
+    model: AskedModel,
+    *,
+    conditions: Sequence[Condition],
+    step: int,
+    before: PhaseScores | None = None,
+) -> PhaseScores:
+    return _phase(experiment, loggers, model, "final", experiment.folder.final, conditions, step=step, before=before)
 
 
 def _phase(
@@ -224,6 +232,7 @@ def _phase(
     conditions: Sequence[Condition],
     *,
     step: int,
+    before: PhaseScores | None = None,
 ) -> PhaseScores:
     groups = tested_groups(experiment)
     began_s = time.monotonic()
@@ -240,7 +249,7 @@ def _phase(
         on_waited=lambda share: waited.update({f"{name}/{WAITED}": share}),
     )
     questions = [question for group in groups for question in group.questions]
-    scores = score_answers(experiment, questions, answers, out_dir=out_dir)
+    scores = score_answers(experiment, questions, answers, out_dir=out_dir, before=before)
     took = clock(time.monotonic() - began_s)
     experiment.say(f"{name.replace('_', '-')}: {phase_text(scores, experiment.benchmark)}, in {took}")
     log_phase(experiment, loggers, name, scores, groups=groups, out_dir=out_dir, step=step, also=waited)

@@ -208,13 +208,13 @@ class _Probe:
 
     def hours(self) -> Hours:
         recipe, rows = self._recipe, list[Row]()
-        rows.append(self._phase("zero-shot", ("image",), recipe.model.checkpoint).row)
+        rows.append(self._phase("zero-shot", recipe.eval.asked_at("zero_shot"), recipe.model.checkpoint).row)
         start, first_weights = self._start()
         rows += first_weights
         for planned in planned_stages(recipe):
             rows += self._stage(planned, start)
             start = RunFolder(self._stage_folder(planned)).best
-        final = self._phase("final", recipe.eval.conditions, start, again=True, audits=True)
+        final = self._phase("final", recipe.eval.asked_at("final"), start, again=True, audits=True)
         rows.append(final.row)
         if final.audit.num_read:
             rows.append(audit_row(final.audit))

@@ -291,8 +291,9 @@ class EvalBlock:
             checkpoint and the conditions without media use. None follows the questions: both, the likelihood first, if
             any question of the split has options, else generation alone, as for a served model.
         conditions: The conditions under which the final model, and the model of `medtune eval`, is asked: each says
-            what is shown with the question. "image" has to be among them. Before training, `medtune run` asks only
-            under "image".
+            what is shown with the question. "image" has to be among them.
+        conditions_at: The phases of `medtune run` that ask under all of these conditions, zero_shot and final; the
+            others ask only under "image". `medtune eval` always asks under all.
         parser: The parser of the primary reading; None is "likelihood", or the benchmark's first parser of replies.
         questions: Number of questions of the split, drawn with the seed as whole media groups; None asks all.
         every_steps: Optimizer steps between two evaluations during training.
@@ -313,6 +314,7 @@ class EvalBlock:
     split: Split = "test"
     readings: tuple[Reading, ...] | None = None
     conditions: tuple[Condition, ...] = ("image", "text_only")
+    conditions_at: tuple[Literal["zero_shot", "final"], ...] = ("final",)
     parser: str | None = None
     questions: int | None = None
     every_steps: int = 20
@@ -329,6 +331,10 @@ class EvalBlock:
     def known_readings(self) -> tuple[Reading, ...]:
         """The readings; if the recipe names none, those of questions with options, until its data are opened."""
         return READINGS if self.readings is None else self.readings
+
+    def asked_at(self, phase: Literal["zero_shot", "final"]) -> tuple[Condition, ...]:
+        """Returns the conditions under which `medtune run` asks at a phase."""
+        return self.conditions if phase in self.conditions_at else ("image",)
 
     def draws(self, conditions: Sequence[Condition]) -> dict[Condition, int]:
         """Returns how often a reply is drawn under each condition; "image" as often as any of the others."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Protocol, get_args, runtime_checkable
 
 import lightning.pytorch as pl
@@ -306,11 +307,11 @@ class FineTuning(pl.LightningModule):
         self._log_measures("val")
 
     def on_test_epoch_end(self) -> None:
-        """Logs the metrics of the test, under the same names with "test" in front."""
-        self._log_measures("test")
+        """Logs the same with "test" in front, and the benchmark's own metrics as `medtune score` computes them."""
+        self._log_measures("test", self._asker.scores())
 
-    def _log_measures(self, phase: str) -> None:
-        for name, value in self._asker.compute().items():
+    def _log_measures(self, phase: str, scores: Mapping[str, float] = MappingProxyType({})) -> None:
+        for name, value in {**self._asker.compute(), **scores}.items():
             # The states were joined already, so that all ranks have the same value.
             self.log(f"{phase}/{name}", value, prog_bar=name == "loss", sync_dist=True, batch_size=1)
 

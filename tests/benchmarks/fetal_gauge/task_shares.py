@@ -1,14 +1,12 @@
 """Infers from Fetal-Gauge's printed numbers how many of its questions each task can have, which is not published."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linprog
 
 ROUNDING = 0.005
-# Inferred from the row of random guesses, not published.
-OPTION_COUNTS: Mapping[str, int] = {"PI": 4, "VC": 2, "FO": 4, "CD": 3, "VG": 4}
 
 
 class Bounds(NamedTuple):
@@ -43,6 +41,11 @@ def task_share_bounds(accuracies: Sequence[Sequence[float]], overall: Sequence[f
             ends.append(sign * float(solved.fun))
         found.append(Bounds(*ends))
     return found
+
+
+def num_options(guessing: float) -> int:
+    """Returns the number of options whose chance is nearest to the printed accuracy of random guesses."""
+    return min(range(2, 100), key=lambda number: abs(1 / number - guessing))
 
 
 def macro_mean(accuracies: Sequence[float]) -> float:

@@ -98,6 +98,19 @@ def test_tables_show_ours_beside_the_papers_models() -> None:
     crossing = found["Multiple choice, blind against video"]
     assert crossing.rows == (("correct", 1, 0, 1), ("incorrect", 1, 0, 1), ("total", 2, 0, 2))
     assert found["Free response, blind against video"].rows[-1] == ("total", 0, 1, 0, 0, 1)
+    questions = {question.id: question for question in benchmark().examples}
+    for title, facet in (("Figure 6: by type", "task"), ("Figure 7: by clip duration", "duration")):
+        rows = found[f"{title}, with the video and blind"].rows
+        for row in rows:
+            chosen = [id_ for id_ in (one, two) if questions[id_].facets[facet] == row[1]]
+            if str(row[0]).startswith("multiple"):
+                blind = 100 * sum(id_ == one for id_ in chosen) / len(chosen)
+                assert row[2:] == (len(chosen), 100.0, blind, 100.0 - blind)
+            else:
+                assert row[1:] == (questions[free].facets[facet], 1, 1.0, 0.0, 1.0)
+        assert sum(int(str(row[2])) for row in rows) == 3
+    composition = found["Figure 5: the questions by type and clip duration"].rows
+    assert sum(int(str(row[3])) for row in composition) == 2 * len(questions)
 
 
 def test_free_responses_stay_in_the_tables_where_likelihood_is_primary() -> None:
@@ -127,6 +140,7 @@ def test_tables_without_a_blind_run_leave_its_columns_empty() -> None:
     found = scored({})
     assert found["The paper's models (Tables A1 to A8) and ours"].rows[-1][3:] == (None, None, None, None)
     assert "Multiple choice, blind against video" not in found
+    assert {row[4:] for row in found["Figure 6: by type, with the video and blind"].rows} == {(None, None)}
 
 
 def test_every_published_row_is_shown_as_its_counts_give_it() -> None:

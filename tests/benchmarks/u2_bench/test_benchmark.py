@@ -1,4 +1,5 @@
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -259,6 +260,15 @@ def test_table_1_has_the_papers_rows_and_ours_with_its_rank() -> None:
     assert sorted(row[-1] for row in table.rows[1:24] if isinstance(row[-1], int))[:3] == [1, 2, 3]
     score, place = printed["ours, robust"][-2:]
     assert (round(float(score or 0), 6), place) == (1.0, 1)
+
+
+def test_each_task_is_scored_by_anatomy() -> None:
+    questions = many()
+    rows = named(stage(questions, [question.answer for question in questions]).tables, "Figure 2").rows
+    counts = Counter((question.facets["anatomy"], question.facets["task"]) for question in questions)
+    assert {(row[0], row[1]): row[2] for row in rows} == counts
+    assert {round(float(str(row[4])), 6) for row in rows if row[3] != "RMSE"} == {1.0}
+    assert {row[4] for row in rows if row[3] == "RMSE"} == {0.0}
 
 
 def test_guessing_is_what_random_answers_score_on_average() -> None:

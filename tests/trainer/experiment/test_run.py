@@ -91,6 +91,16 @@ def test_run_folder_is_as_designed(whole_run: Path, prepared_tiny: Path) -> None
     assert {"vision", "projector", "language"} == set(json_of(whole_run / "weights.json"))
 
 
+@pytest.mark.slow
+def test_all_conditions_are_asked_at_the_phases_that_a_recipe_names(nano: Nano, tmp_path: Path) -> None:
+    for phases in ("zero_shot", "zero_shot,final"):
+        out = tmp_path / phases.replace(",", "_")
+        quick = ("train.max_steps=1", "eval.readings=[likelihood]", f"eval.conditions_at=[{phases}]")
+        assert nano.here("run", out, *quick) == 0
+        for phase, found in json_of(out / "results.json")["phases"].items():
+            assert (found["overall"]["baselines"]["text_only"] is not None) == (phase in phases.split(","))
+
+
 def test_loss_and_metric_curves_are_logged(whole_run: Path, curve: Curve) -> None:
     assert len(curve(whole_run, "train/loss")) == 4
     assert len(curve(whole_run, "val/accuracy")) == 2

@@ -87,6 +87,20 @@ def test_trainable_groups_are_a_table(offline: OfflineRun) -> None:
     ]
 
 
+def test_paper_tables_and_every_metric_are_tables(offline: OfflineRun, nano_run: Path) -> None:
+    scores = json_of(nano_run / "final" / "scores.json")
+    rows = offline.table("final/tables/every metric")["data"]
+    assert {(condition, parser, name): value for condition, parser, name, value, *_ in rows} == {
+        (condition, parser, name): score["value"]
+        for condition, parsers in scores["metrics"].items()
+        for parser, metrics in parsers.items()
+        for name, score in metrics.items()
+    }
+    for table in scores["tables"]:
+        shown = offline.table(f"final/tables/{table['title']}")
+        assert (shown["columns"], len(shown["data"])) == (table["columns"], len(table["rows"]))
+
+
 def test_cases_have_probabilities_replies_and_drawn_boxes(
     offline: OfflineRun, nano_run: Path, prepared_tiny: Path
 ) -> None:

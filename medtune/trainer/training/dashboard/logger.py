@@ -22,6 +22,7 @@ from medtune.eval.results.schema import ScoresFile
 from medtune.eval.results.typed_json import read_json
 from medtune.eval.scoring.answer_classes import TaskClasses
 from medtune.eval.scoring.score import PhaseScores
+from medtune.eval.scoring.tables import Cell
 from medtune.eval.statistics.intervals import METHOD
 from medtune.models.tuning.apply import PartRow
 from medtune.trainer.experiment.run_folder import RunFolder
@@ -172,6 +173,8 @@ class Dashboard(WandbLogger):
         for row in rows:
             row[place] = None if row[place] is None else wandb.Image(row[place])
         panels: dict[str, Any] = {f"{name}/cases": wandb.Table(columns=[*cases.COLUMNS], data=rows)}
+        for title, columns, cells in phase_tables(scores):
+            panels[f"{name}/tables/{title}"] = wandb.Table(columns=[*columns], data=[[*row] for row in cells])
         for task in scores.classes.found:
             part = task.name.removeprefix(task.task).removeprefix(": ")
             true, read = confusion_pairs(task)
@@ -223,6 +226,25 @@ class Dashboard(WandbLogger):
 def dashboard_of(loggers: Sequence[Logger]) -> Dashboard | None:
     """Returns the dashboard among a run's loggers; None if W&B is disabled."""
     return next((logger for logger in loggers if isinstance(logger, Dashboard)), None)
+
+
+def phase_tables(scores: PhaseScores) -> Iterator[tuple[str, Sequence[str], Sequence[Sequence[Cell]]]]:
+    """Yields a phase's tables by title: the benchmark's own, as text, and that of every metric of every reading."""
+    for table in scores.tables:
+        # A column of a W&B table has one type; some of these hold numbers and words.
+        texts = [["" if cell is None else str(cell) for cell in row] for row in table.rows]
+        yield table.title, table.columns, texts
+    columns = ["condition", "read by", "metric", "value", "95 % low", "95 % high", "n"]
+    yield (
+        "every metric",
+        columns,
+        [
+            [condition, parser, name, score.value, *(score.ci95 or (None, None)), score.n]
+            for condition, parsers in scores.metrics.items()
+            for parser, metrics in parsers.items()
+            for name, score in metrics.items()
+        ],
+    )
 
 
 def confusion_pairs(task: TaskClasses) -> tuple[list[int], list[int]]:

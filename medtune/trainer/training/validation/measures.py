@@ -5,6 +5,7 @@ Shape legend: N answers, C labels.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from medtune.data.types import Prediction, Question
 from medtune.eval.asking.ask import visit_answers
 from medtune.eval.scoring.answer_classes import task_name
 from medtune.eval.scoring.parse_replies import PER_TOKEN, parse
+from medtune.eval.scoring.score import score_phase
 from medtune.eval.statistics.calibration import NUM_BINS
 from medtune.models.answering import LocalAnswerer, TargetRead
 from medtune.models.contract import Assembled
@@ -27,6 +29,7 @@ from medtune.models.media_reader import lost_readers_named
 from medtune.models.sharding.lock_step import InTurns, lock_step
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.quantize import precise
+from medtune.trainer.devices.ranks import told_by_all
 from medtune.trainer.recipe.schema import EvalBlock
 from medtune.trainer.training.validation.asked import CLOSED, Asked, VisitBatch
 
@@ -247,6 +250,8 @@ class Asker:
         self._answerer: LocalAnswerer | None = None
         self._targets: dict[str, TargetRead] = {}
         self._measures: AnswerMeasures | None = None
+        self._asked: Asked | None = None
+        self._said: list[Prediction] = []
 
     def begin(self, device: torch.device, precision: Precision, in_turns: InTurns | None = None) -> None:
         """Makes the model ready, and forgets the measures of the validation before.
@@ -258,6 +263,7 @@ class Asker:
         limits = self._limits
         self._assembled.model.eval()
         self._device, self._measures, self._in_turns = device, None, in_turns
+        self._said = []
         self._answerer = LocalAnswerer(
             self._assembled,
             device=device,
@@ -296,7 +302,26 @@ class Asker:
             self._measures = AnswerMeasures(batch.asked, self._device)
         answered = self.answered(batch)
         self._measures.update(answered)
+        self._asked = batch.asked
+        self._said += [prediction for each in answered for prediction in each.predictions]
         return answered
+
+    def scores(self) -> dict[str, float]:
+        """Returns the benchmark's metrics of all answers of all ranks by name; every rank has to call it.
+
+        A metric whose answers wait for a judge is left out.
+        """
+        said = {prediction.key: prediction for rank in told_by_all(self._said) for prediction in rank}
+        ids = {key.question_id for key in said}
+        if self._asked is None or not ids:
+            return {}
+        questions = [question for question in self._asked.questions if question.id in ids]
+        benchmark = self._asked.benchmark.for_part(questions)
+        is_read = self._asked.reading == "generation" or any(key.reading == "likelihood" for key in said)
+        parser = self._asked.parser if is_read else None
+        found = score_phase(questions, list(said.values()), benchmark, parser=parser)
+        scores = found.metrics["image"][found.parser]
+        return {name: score.value for name, score in scores.items() if math.isfinite(score.value)}
 
     def compute(self) -> dict[str, float]:
         """Returns the metrics of all answers of all ranks; every rank has to call it."""

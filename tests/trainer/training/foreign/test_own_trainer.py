@@ -17,8 +17,10 @@ from lightning.pytorch.callbacks import EarlyStopping, EMAWeightAveraging, Model
 from lightning.pytorch.strategies import FSDPStrategy
 from lightning.pytorch.tuner.tuning import Tuner
 
+from medtune.benchmarks import find_benchmark
 from medtune.data.prepared.read import open_prepared
 from medtune.eval.predictions.files import parse_line
+from medtune.eval.scoring.score import score_phase
 from medtune.trainer.devices.strategies import refuse_strategy
 from medtune.trainer.training.batches import MicroBatch
 from medtune.trainer.training.data_module import QuestionData
@@ -51,6 +53,10 @@ def test_the_example_of_the_page_runs(prepared_tiny: Path, tmp_path: Path, monke
     prepared = open_prepared(prepared_tiny)
     said = [parse_line(json.dumps(line).encode(), where="here") for batch in names["lines"] for line in batch]
     assert sorted(each.key.question_id for each in said) == sorted(q.id for q in prepared.questions("test"))
+    values = dict(zip(logged[0], logged[-1], strict=True))
+    scores = score_phase(prepared.questions("test"), said, find_benchmark("busi"))
+    for name, score in scores.metrics["image"][scores.parser].items():
+        assert float(values[f"test/{name}"]) == pytest.approx(score.value), name
     exec(second.replace("pocket_busi_lora", "nano_busi_lora"), names)
     assert names["data"].batch_size == 2
 
