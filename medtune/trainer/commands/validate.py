@@ -131,7 +131,8 @@ def validate(
     if recipe.model.language_bits is not None:
         device = torch.device("meta" if assembled is None else "cpu")
         quantize_language(model, precision=precision, device=device)
-    adapt(model, [stage.tuning for stage in recipe.stages], seed=recipe.train.seed)
+    for note in adapt(model, [stage.tuning for stage in recipe.stages], seed=recipe.train.seed):
+        print(f"           {note}")
     set_types(model, precision)
     if assembled is not None:
         if recipe.model.checkpoint is not None:
