@@ -156,7 +156,7 @@ METHOD = (
 _MANY, _UNEQUAL_CV = 50, 0.5
 _UNEQUAL = (
     "; CAUTION: the patients are few and have unequal numbers of questions, and if the score goes with that number, "
-    "intervals hold the truth less often (in 88 of 100 simulated studies of 5 to 10 very unequal patients)"
+    "intervals hold the truth less often (in 87 to 92 of 100 simulated studies of 5 to 10 very unequal patients)"
 )
 
 

@@ -1,6 +1,7 @@
 """Tests that a gain says how much of it goes with replies that became readable."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from medtune.benchmarks import find_benchmark, paper_of
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.comparing.compare import About, Side, compare
 from medtune.eval.comparing.compare_file import compare_file
-from medtune.eval.comparing.compare_text import judgement
+from medtune.eval.comparing.compare_text import comparison_table, judgement
 from medtune.eval.comparing.gain import Gain, gain_between
 from medtune.eval.comparing.verdict import Readability, readability_text, verdict
 from medtune.eval.data_label import DataLabel
@@ -163,6 +164,17 @@ def test_a_model_that_can_be_read_is_not_called_better_in_its_answers() -> None:
         found = compare(first, second, BUSI)
         assert compare_file(found).overall.verdict == judged
         assert "more of its replies can be read, not that more of its answers are right" in judgement(found)
+
+
+def test_sides_that_think_otherwise_are_not_compared_without_a_word() -> None:
+    right = [question.answer for question in ASKED]
+    first, second = evaluation(right), evaluation([wrong(ASKED[0]), *right[1:]])
+    for mode, said in (("on", True), ("off", False)):
+        sides = (
+            replace(each, about=replace(each.about, thinking=set_)) for each, set_ in ((first, "off"), (second, mode))
+        )
+        table = comparison_table(compare(*sides, BUSI))
+        assert any("Not asked alike" in note and "model.thinking on" in note for note in table.notes) == said
 
 
 def evaluation(replies: list[str]) -> Side:
