@@ -170,10 +170,10 @@ def test_sides_that_think_otherwise_are_not_compared_without_a_word() -> None:
     right = [question.answer for question in ASKED]
     first, second = evaluation(right), evaluation([wrong(ASKED[0]), *right[1:]])
     for mode, said in (("on", True), ("off", False)):
-        sides = (
-            replace(each, about=replace(each.about, thinking=set_)) for each, set_ in ((first, "off"), (second, mode))
+        one, other = (
+            replace(each, about=replace(each.about, thinking=own)) for each, own in ((first, "off"), (second, mode))
         )
-        table = comparison_table(compare(*sides, BUSI))
+        table = comparison_table(compare(one, other, BUSI))
         assert any("Not asked alike" in note and "model.thinking on" in note for note in table.notes) == said
 
 
