@@ -11,7 +11,7 @@ from medtune.api.evaluation import Evaluation, NamedScore
 from medtune.data.prepared.lookalikes import TRAIN_TWIN
 from medtune.data.types import Question, Score
 from medtune.eval.comparing.compare_text import comparison_table
-from medtune.eval.comparing.verdict import verdict
+from medtune.eval.comparing.verdict import Verdict, verdict
 from medtune.eval.data_label import PATIENT, several
 from medtune.eval.report.answers import Answered, answer_to, chosen
 from medtune.eval.report.gallery import MAX_IMAGE_BYTES, MAX_ITEMS, NO_PICTURE, Picture, asked_text, picture
@@ -31,7 +31,7 @@ from medtune.eval.report.table import (
 from medtune.eval.results.build import scores_file
 from medtune.eval.results.phase_schema import counted_text
 from medtune.eval.scoring.parse_replies import read_by
-from medtune.eval.statistics.intervals import METHOD
+from medtune.eval.statistics.intervals import METHOD, method_for
 from medtune.eval.statistics.patient_swaps import p_equals
 
 LAST = "final"
@@ -69,7 +69,7 @@ class Page:
         title: The title.
         subtitle: The benchmark, and what was asked.
         banners: Reasons why the numbers are not a benchmark's own, each with its meaning.
-        verdict: The marking of the figure: "gain", "loss", "unclear" or "" for none.
+        verdict: The marking of the figure: that of a verdict (`comparing.verdict`), or "" for none.
         figure_name: The name of the most important number.
         figure: This number.
         reach: Its interval and its number of questions.
@@ -85,7 +85,7 @@ class Page:
     title: str
     subtitle: str
     banners: tuple[tuple[str, str], ...]
-    verdict: Literal["gain", "loss", "unclear", ""]
+    verdict: Verdict | Literal[""]
     figure_name: str
     figure: str
     reach: str
@@ -122,7 +122,7 @@ def evaluation_page(found: Evaluation) -> Page:
             *found.remarks,
         ),
         result=(_score_table(found), *(_facet_table(found, facet) for facet in found.by if len(found.by[facet]) > 1)),
-        notes=(f"95 % intervals: {METHOD}.", *found.label.notes()),
+        notes=(f"95 % intervals: {method_for([row.question.patient_id for row in found.rows])}.", *found.label.notes()),
         metrics=(_metrics_table(found), *map(paper_table, scores.tables)),
         cards=_cards(found),
         num_questions=len(found.questions),

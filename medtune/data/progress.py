@@ -4,7 +4,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from tqdm import tqdm
 
@@ -35,7 +35,7 @@ def progress(title: str, *, unit: str, shown: bool = True) -> Iterator[OnDone]:
         yield _lines(title, unit)
     else:
         with contextlib.ExitStack() as opened:
-            bars: list[tqdm[object]] = []
+            bars: list[tqdm[NoReturn]] = []
 
             def on_done(done: int, total: int, said: str = "") -> None:
                 # Before its work is counted a bar would be empty, and what was done before says nothing about the time.
@@ -47,7 +47,7 @@ def progress(title: str, *, unit: str, shown: bool = True) -> Iterator[OnDone]:
             yield on_done
 
 
-def _bar(title: str, unit: str, done: int, total: int) -> "tqdm[object]":
+def _bar(title: str, unit: str, done: int, total: int) -> "tqdm[NoReturn]":
     return tqdm(
         desc=title,
         unit=unit,

@@ -44,8 +44,8 @@ class DataLabel:
             recorded.
         split_lookalikes: The number of pairs of images that look alike and lie in two splits, and why, in the words of
             `Lookalikes.across`; "" if look-alikes were kept together.
-        learnt_lookalikes: The images of other folders that the model learnt from although they look like evaluated
-            ones, with their numbers; "" if there are none.
+        learnt_lookalikes: The numbers of evaluated images that look like images of other folders which the model, or
+            its weights before, learnt from; "" if there are none.
         split_leaks: The number of test questions about a patient, an image or a text that another split holds too, in
             the words of `Manifest.leaks`; "" if the splits share none.
         seen_in_training: The evaluated patients and questions that the model's weights were trained on, in numbers;
@@ -109,7 +109,7 @@ class DataLabel:
             found.append(("Training holds what the test asks about", meaning))
         if alike := self._lookalikes():
             meaning = (
-                f"{_LOOKALIKES} Here they are {alike}. An answer about an image with a look-alike in train may be "
+                f"{_LOOKALIKES} Here: {alike}. An answer about an image with a look-alike in train may be "
                 "remembered, so go by the score without such images."
             )
             found.append(("Look-alikes in training and test", meaning))

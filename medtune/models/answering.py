@@ -278,7 +278,7 @@ class LocalAnswerer:
             yield Prediction(
                 key=_key(request),
                 options_shown=request.question.options,
-                text=family.decode(ids[:-1] if stopped else ids).strip(),
+                text=(self._assembled.opened + family.decode(ids[:-1] if stopped else ids)).strip(),
                 finish_reason="stop" if stopped else "length",
             )
 

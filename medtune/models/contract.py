@@ -168,6 +168,7 @@ class Assembled:
         provenance: Where the weights of each part come from, in words for the report; and where the words come from
             that the model is shown beside a question, if there are such words.
         words: These words by the field of the recipe that sets them: system_prompt or time_sentence.
+        opened: The text with which the prompt opens a thought, so that each reply goes on behind it; "" if none.
     """
 
     model: Model
@@ -175,6 +176,7 @@ class Assembled:
     transform: Transform
     provenance: dict[str, str]
     words: dict[str, str] = field(default_factory=dict)
+    opened: str = ""
 
 
 def root_of(name: str, roots: Mapping[PartName, tuple[str, ...]]) -> tuple[PartName, str]:

@@ -76,10 +76,21 @@ class LookalikeGroups(NamedTuple):
 
     Attributes:
         group_of: The name of each image's group, which is the smallest name of its images.
+        num_pairs: The number of pairs whose hashes are near.
+        again: The pairs that a second check found (`same_picture`).
     """
 
     group_of: Mapping[str, str]
     num_pairs: int
+    again: tuple[tuple[str, str], ...] = ()
+
+    def joined(self, again: Sequence[tuple[str, str]]) -> "LookalikeGroups":
+        """Returns the groups with more pairs, such as those that a second check finds."""
+        group_of = dict(self.group_of)
+        for pair in again:
+            first, second = sorted(group_of[image] for image in pair)
+            group_of = {image: first if group == second else group for image, group in group_of.items()}
+        return LookalikeGroups(group_of, self.num_pairs, tuple(again))
 
     @property
     def several(self) -> dict[str, str]:
@@ -232,6 +243,34 @@ def _pairs(codes_PN: NDArray[np.uint64], max_distance: int) -> Iterator[tuple[in
             yield index, later + index + 1
 
 
+MOST_NAMED = 3
+_PLACES = ("locali", "grounding", "detection", "segmentation")
+
+
+def contradictions(
+    questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]], group_of: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Returns for look-alikes with different answers to a question their media ids and the answers, as text.
+
+    Questions about places are left out, because a crop moves what it shows.
+
+    Args:
+        group_of: The group of look-alikes of every image that has one, by digest.
+    """
+    said: dict[tuple[str, str, frozenset[str]], dict[str, list[str]]] = {}
+    for question in questions:
+        groups = {group_of[each] for each in media_digest[question.media_id] if each in group_of}
+        if question.options and not any(word in question.facets.get("task", "") for word in _PLACES):
+            for group in groups:
+                answers = said.setdefault((group, question.text, frozenset(question.options)), {})
+                answers.setdefault(question.answer, []).append(question.media_id)
+    return tuple(
+        "; ".join(f"{answer} in {' and '.join(ids)}" for answer, ids in answers.items()) + f" ({text!r})"
+        for (_, text, _), answers in said.items()
+        if len(answers) > 1
+    )
+
+
 TRAIN_TWIN = "look_alike_in_train"
 """The facet that says whether an image of train is in the same group of look-alikes: "yes" or "no"."""
 
@@ -251,6 +290,8 @@ class Lookalikes:
         largest: The number of items in the largest group.
         num_across: The number of pairs of look-alikes whose items are in two splits.
         num_twins: The number of val and test questions whose item has a look-alike in train.
+        num_again: The number of further pairs of images that the second check found; None where it was not made.
+        contradictions: For look-alikes with different answers to a question, their media ids and the answers.
     """
 
     max_distance: int
@@ -264,6 +305,8 @@ class Lookalikes:
     largest: int
     num_across: int
     num_twins: int
+    num_again: int | None = None
+    contradictions: tuple[str, ...] = ()
 
     @property
     def across(self) -> str:
@@ -271,7 +314,7 @@ class Lookalikes:
         if self.is_simulated or (self.kept_together and not self.num_across):
             return ""
         why = "the source's own split" if self.kept_together else "--split-lookalikes"
-        return f"{self.num_across} of {self.num_pairs} pairs in two splits by {why}"
+        return f"{self.num_across} of {self.num_pairs + (self.num_again or 0)} pairs in two splits by {why}"
 
     def lines(self) -> tuple[str, ...]:
         """Returns what was found as short lines of plain text."""
@@ -283,7 +326,14 @@ class Lookalikes:
             largest = f", the largest group has {self.largest} {what}" if self.num_pairs else ""
             counted = " and ".join(f"{n} {kind}" for n, kind in self._kinds() if n)
             found.append(f"{counted} form {self.num_groups} groups ({rule}); {self.num_pairs} pairs{largest}")
-            found.append(self.across or "no pair is in two splits")
+            moved = "show one picture moved, cropped or drawn on (by the correlation of their details)"
+            found += [] if self.num_again is None else [f"{self.num_again} more pairs {moved}"]
+            near = f"within {self.max_distance} of 64 bits" if self.num_images else "of such hashes"
+            near += "" if self.num_again is None else " or of such a correlation"
+            found.append(self.across or f"no pair {near} is in two splits")
+        found += [f"look-alikes with different answers: {said}" for said in self.contradictions[:MOST_NAMED]]
+        if (more := len(self.contradictions) - MOST_NAMED) > 0:
+            found.append(f"{more} more look-alikes with different answers stand in manifest.json")
         if self.num_twins:
             found.append(
                 f"{self.num_twins} val and test questions have a look-alike in train; they are scored apart too"

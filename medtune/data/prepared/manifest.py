@@ -175,7 +175,8 @@ def read_manifest(folder: Path) -> Manifest:
         wrong = ", ".join(sorted(names ^ set(read)))
         raise ValueError(f"{path}: these entries are missing or unknown: {wrong}. {AGAIN}")
     try:
-        lookalikes = Lookalikes(**read["lookalikes"])
+        alike = read["lookalikes"]
+        lookalikes = Lookalikes(**{**alike, "contradictions": tuple(alike.get("contradictions", ()))})
         lists = {"fractions": Fractions(*read["fractions"]), "notes": tuple(read["notes"])}
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: this manifest is damaged ({type(error).__name__}). {AGAIN}") from error

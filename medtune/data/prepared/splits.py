@@ -189,6 +189,27 @@ def same_questions(table: SourceTable, questions: Sequence[Question]) -> Mapping
     return found
 
 
+def with_alike_patients(
+    questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]], alike: Mapping[str, str]
+) -> list[Question]:
+    """Returns the questions, where images that look alike and are in one split count as one patient.
+
+    It is for data that do not say whose images they are: intervals then take such images for one patient's, as splits
+    do.
+
+    Args:
+        questions: The questions with their splits.
+        media_digest: The digests of the pixels, without drawn boxes, of the items of every media id.
+        alike: The group of look-alikes of every image that has one, both by digest.
+    """
+    joined = _joined(media_digest, alike)
+    patient_of = {}
+    for split in SPLITS:
+        for unit in _units([question for question in questions if question.split == split], joined).values():
+            patient_of.update(dict.fromkeys((q.id for q in unit), min(q.patient_id for q in unit)))
+    return [replace(question, patient_id=patient_of[question.id]) for question in questions]
+
+
 class DrawnSplits(NamedTuple):
     """The questions after missing splits were taken out of train, and a note about it; no note where none was."""
 

@@ -1,15 +1,21 @@
 """Makes a prepared folder: reads a source's raw files, copies media, divides patients into splits and writes tables."""
 
-import hashlib
-import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+import PIL.Image
+
 from medtune.data.prepared import lookalikes as alikes
 from medtune.data.prepared import question_rows, splits
+from medtune.data.prepared.content_ids import (
+    media_content_ids,
+    question_content_ids,
+    shown_names,
+    stored_row,
+    with_content_ids,
+)
 from medtune.data.prepared.copy_media import CopiedFile, unlink_media
 from medtune.data.prepared.manifest import (
     FORMAT_VERSION,
@@ -22,6 +28,7 @@ from medtune.data.prepared.manifest import (
     write_rejects,
 )
 from medtune.data.prepared.read import Prepared, open_prepared
+from medtune.data.prepared.same_picture import MOST_IMAGES, same_pictures
 from medtune.data.prepared.split_leaks import repeated_texts
 from medtune.data.prepared.splits import DEFAULT_FRACTIONS, Fractions
 from medtune.data.prepared.tables import StoredMedia, data_hash, write_tables
@@ -29,105 +36,8 @@ from medtune.data.prepared.work.take import Origin, Taken, check_folders, take, 
 from medtune.data.prepared.work.work_folder import work_folder
 from medtune.data.raw.row_errors import Reject
 from medtune.data.raw.source import Source
-from medtune.data.types import MediaRef, Question, UnofficialSplit
+from medtune.data.types import Question, UnofficialSplit
 from medtune.version import __version__
-
-
-def shown_names(files: Iterable[CopiedFile]) -> Mapping[str, str]:
-    """Returns for the digest of each file the smallest digest among the files that show the same.
-
-    Example:
-        >>> from medtune.data.prepared.decoded_content import Content
-        >>> scan = Content("voxels", ())
-        >>> shown_names([CopiedFile("b", "b.nii", content=scan), CopiedFile("a", "a.nii.gz", content=scan)])
-        {'b': 'a', 'a': 'a'}
-    """
-    shown = {file.digest: file.content.digest if file.content else file.digest for file in files}
-    first: dict[str, str] = {}
-    for digest in sorted(shown):
-        first.setdefault(shown[digest], digest)
-    return {digest: first[content] for digest, content in shown.items()}
-
-
-ID_HEX = 16
-
-
-def media_content_ids(
-    questions: Iterable[Question], media: Mapping[str, tuple[MediaRef, ...]], stored: Mapping[Path, CopiedFile]
-) -> dict[str, str]:
-    """Returns an id made from content for each of the source's media ids.
-
-    It is the first 16 hex digits of SHA-256 over the content of the file and the part of it that is shown, or over
-    those of all items in their order. Media of the same content (a file that the release holds twice) get "-copy2",
-    "-copy3", ... in the source's order. Where nothing is shown, the id is made from the questions.
-    """
-    seen: Counter[str] = Counter()
-    unseen = question_content_ids(question for question in questions if not media[question.media_id])
-    ids = {}
-    for media_id, items in media.items():
-        said = [_shown(ref, stored) for ref in items]
-        # A single item's id is that of its own content, without the list around it.
-        text = json.dumps(said[0] if len(said) == 1 else said)
-        content = hashlib.sha256(text.encode()).hexdigest()[:ID_HEX]
-        ids[media_id] = _numbered(content, seen, "-copy") if items else unseen[media_id]
-    return ids
-
-
-def _shown(ref: MediaRef, stored: Mapping[Path, CopiedFile]) -> list[object]:
-    clip = [ref.start_s, ref.end_s, ref.region] if ref.kind == "video" else []
-    return [stored[ref.path].digest, [list(box) for box in ref.boxes], *clip]
-
-
-def question_content_ids(questions: Iterable[Question]) -> dict[str, str]:
-    """Returns an id made from its questions for each of the source's media ids, for a folder without media.
-
-    It is the first 16 hex digits of SHA-256 over the questions about the media item. Items with the same questions get
-    "-copy2", "-copy3", ... in the source's order.
-    """
-    said: dict[str, list[object]] = {}
-    for question in questions:
-        row = [question.text, question.options, question.answer, sorted(question.facets.items()), *question.turns]
-        said.setdefault(question.media_id, []).append(row)
-    seen: Counter[str] = Counter()
-    return {
-        media_id: _numbered(hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:ID_HEX], seen, "-copy")
-        for media_id, rows in said.items()
-    }
-
-
-def stored_row(media_id: str, ref: MediaRef, stored: Mapping[Path, CopiedFile]) -> StoredMedia:
-    """Returns the row of media.arrow that describes a copied media item."""
-    masks = tuple((organ, stored[path].file) for organ, path in ref.masks)
-    file = stored[ref.path]
-    encoding = None if ref.encoding is None else stored[ref.encoding].file
-    clip = ref.start_s, ref.end_s, ref.region
-    return StoredMedia(
-        media_id, ref.kind, file.file, ref.boxes, *clip, masks, encoding, file.look, *(file.content or ())
-    )
-
-
-def with_content_ids(
-    questions: Sequence[Question], ids: Mapping[str, str], patients: Mapping[str, str]
-) -> list[Question]:
-    """Returns the questions with `<task>-<media id>` as id; the second one of a task on a media item gets "-2".
-
-    Args:
-        ids: The content id of each of the source's media ids.
-        patients: The hash of each of the source's patient ids.
-    """
-    seen: Counter[str] = Counter()
-    found = []
-    for question in questions:
-        media_id = ids[question.media_id]
-        question_id = _numbered(f"{question.facets.get('task', 'question')}-{media_id}", seen, "-")
-        patient = patients[question.patient_id]
-        found.append(replace(question, id=question_id, media_id=media_id, patient_id=patient))
-    return found
-
-
-def _numbered(name: str, seen: Counter[str], mark: str) -> str:
-    seen[name] += 1
-    return name if seen[name] == 1 else f"{name}{mark}{seen[name]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +124,7 @@ def prepare(
         # Questions that show nothing share no image with others; their media id stands for one.
         digests = {media_id: media.shown(media_id) or (media_id,) for media_id in media.files}
         groups = alikes.lookalike_groups(_looks(media))
+        groups = groups.joined(_same_pictures(media, groups, work.media))
         alike = splits.NONE_ALIKE if split_lookalikes else groups.several
         # What is the same question without media is drawn together, yet a split of the data may hold it several times.
         drawn = {**digests, **repeated}
@@ -221,6 +132,8 @@ def prepare(
             questions, drawn, seed=seed, fractions=fractions, alike=alike
         )
         questions = splits.assign_splits(questions, drawn, seed=seed, fractions=fractions, alike=alike)
+        if stands_for_patient != "patient" and not split_lookalikes:
+            questions = splits.with_alike_patients(questions, digests, groups.several)
         keep_leaks = keep_leaks or source.keeps_leaks
         leaks = splits.check_splits(questions, digests, keep_leaks=keep_leaks)
         if shared := leaks.pop("patient", 0):
@@ -320,11 +233,22 @@ def _looks(media: _Media) -> dict[str, alikes.Look]:
     return found
 
 
+def _same_pictures(media: _Media, groups: alikes.LookalikeGroups, folder: Path) -> Sequence[tuple[str, str]]:
+    files = {media.names[each.digest]: each for several in media.files.values() for each in several}
+    looks = {name: file.look for name, file in files.items() if file.look is not None}
+    return same_pictures(
+        looks,
+        lambda name: PIL.Image.open(folder / files[name].file),
+        known=lambda one, other: groups.group_of[one] == groups.group_of[other],
+    )
+
+
 def _found(
     source: Source, questions: Sequence[Question], media: _Media, groups: alikes.LookalikeGroups, *, kept_together: bool
 ) -> alikes.Lookalikes:
     split_of = {name: q.split for q in questions if q.split for name in media.shown(q.media_id)}
     kind_of = {row.file: row.kind for row in media.rows}
+    digests = {media_id: media.shown(media_id) for media_id in media.files}
     kinds = {
         media.names[file.digest]: kind_of[file.file] for files in media.files.values() for file in files if file.file
     }
@@ -339,7 +263,10 @@ def _found(
         num_groups=groups.num_groups,
         num_pairs=groups.num_pairs,
         largest=groups.largest,
-        num_across=alikes.pairs_across(_looks(media), groups, split_of),
+        num_across=alikes.pairs_across(_looks(media), groups, split_of)
+        + sum(split_of[one] != split_of[other] for one, other in groups.again),
+        num_again=len(groups.again) if 1 < num_images_compared <= MOST_IMAGES else None,
+        contradictions=alikes.contradictions(questions, digests, groups.several),
         num_twins=sum(question.facets.get(alikes.TRAIN_TWIN) == "yes" for question in questions),
     )
 

@@ -8,17 +8,7 @@ from itertools import chain
 import numpy as np
 
 from medtune.data.types import Question
-from medtune.eval.audit.row import (
-    Answers,
-    AuditRow,
-    Collapse,
-    Subject,
-    accuracy_row,
-    answers_in,
-    flagged,
-    flagged_if_level,
-    rights_in,
-)
+from medtune.eval.audit.row import Answers, AuditRow, Collapse, Subject, accuracy_row, answers_in, flagged, rights_in
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
 from medtune.eval.statistics import intervals
 
@@ -147,11 +137,14 @@ CUE_MARGIN = 0.05
 """How far the whole interval of a cue has to lie above guessing for a flag. The value is our own choice."""
 
 
+GUESSING = ("random", "majority", "question_prior", "constant_letter", "longest_option")
+
+
 def guessing_rows(subject: Subject) -> list[AuditRow]:
     """Returns the rows "random", "constant_letter" and "longest_option", and with a train split two rows more.
 
-    These two are "majority" and "question_prior". Each row is flagged if the model is not clearly better than it. The
-    row "longest_option" is also flagged if always choosing the longest option is clearly better than guessing.
+    These two are "majority" and "question_prior". The row "longest_option" is flagged if always choosing the longest
+    option is clearly better than guessing.
     """
     chance = [1 / len(question.options) for question in subject.questions]
     random = accuracy_row(
@@ -185,7 +178,7 @@ def guessing_rows(subject: Subject) -> list[AuditRow]:
         note=f"position {best + 1}, the best of all on these very questions, so it flatters",
     )
     longest = _longest_row(subject, float(np.mean(chance)))
-    return [flagged_if_level(row) for row in [*rows, letter, longest]]
+    return [*rows, letter, longest]
 
 
 def longest_option(question: Question) -> str:

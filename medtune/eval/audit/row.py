@@ -14,10 +14,24 @@ from medtune.eval.scoring.baselines import TrainAnswers, train_answers
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.tables import Table, table_text
 from medtune.eval.statistics import intervals
+from medtune.eval.statistics.column_sums import mean_of
+from medtune.eval.statistics.patient_swaps import holm, patient_p
 
 ACCURACY = "accuracy"
 NO_MODEL = "no model"
 SUBTYPE = "subtype, or task without one"
+CHECKS_ALPHA = 0.01
+"""The p value, after Holm's correction over the checks, up to which one is called better than the model. Beside the
+gain, which is judged at 0.05, it keeps the probability that anything on a page is claimed wrongly at about 5 %."""
+BETTER, NOT_BEATEN = "this is surely better than the model", "the model is not surely better than this"
+IMAGE_WORDS = (
+    "the image misleads: the model is surely better without its own image",
+    "the image is not shown to be used: the model is not surely better with it",
+)
+ORDER_WORDS = (
+    "the order of the frames misleads: the model is surely better with another",
+    "the order of the frames is not shown to be used: the model is not surely better with it",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +41,20 @@ class Gap:
     Attributes:
         value: The model's accuracy minus the row's, on the same questions.
         ci95: 95 % interval of the difference, paired by question, with patients as clusters.
+        permutation_p: Two-sided p value of the difference, from swaps of the two for whole patients; None where the
+            interval does not lie below 0, so that nothing is claimed, or where it is not recorded.
+        permutation_p_holm: The same after Holm's correction over all checks of the audit.
     """
 
     value: float
     ci95: Interval
+    permutation_p: float | None = None
+    permutation_p_holm: float | None = None
+
+    @property
+    def is_better(self) -> bool:
+        """True if the row is surely better than the model: by its interval, and by its p value among all checks."""
+        return self.ci95.high < 0 and self.permutation_p_holm is not None and self.permutation_p_holm <= CHECKS_ALPHA
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +146,8 @@ def accuracy_row(
     gap = None
     if model is not None:
         found = intervals.gain_interval(right, model, patients)
-        gap = Gap(float(np.mean(model)) - float(np.mean(right)), found)
+        p = patient_p(mean_of([*right, *model]), patients) if found.high < 0 else None
+        gap = Gap(float(np.mean(model)) - float(np.mean(right)), found, p)
     interval = intervals.mean_interval(right, patients)
     return AuditRow(name, title, phase, ACCURACY, float(np.mean(right)), len(right), interval, gap, note=note)
 
@@ -132,14 +157,26 @@ def flagged(row: AuditRow, flag: str | None) -> AuditRow:
     return replace(row, flag="; ".join(filter(None, [row.flag, flag])) or None)
 
 
-def flagged_if_level(row: AuditRow) -> AuditRow:
-    """Returns the row, flagged if it is surely better than the model, or if the model is not surely better than it."""
-    if row.gap is None or row.gap.ci95.low > 0:
-        return row
-    is_better = row.gap.ci95.high < 0
-    return flagged(
-        row, "this is surely better than the model" if is_better else "the model is not surely better than this"
-    )
+def flagged_if_level(rows: Sequence[AuditRow], words: Mapping[str, tuple[str, str]]) -> tuple[AuditRow, ...]:
+    """Returns the rows of an audit, of which those are flagged that the model does not surely beat.
+
+    Args:
+        rows: All rows of the audit; the p values of those with a gap are adjusted as one family.
+        words: Name of a row -> the flags of a row that is surely better than the model, and of one that the model does
+            not surely beat. Rows without a gap, and those that are not named here, get none.
+    """
+    gaps = [row.gap for row in rows if row.gap]
+    adjusted = iter(holm([1.0 if gap.permutation_p is None else gap.permutation_p for gap in gaps]).p_values)
+    found = []
+    for row in rows:
+        if row.gap:
+            p = next(adjusted)
+            gap = row.gap if row.gap.permutation_p is None else replace(row.gap, permutation_p_holm=p)
+            row = replace(row, gap=gap)
+            if row.name in words and gap.ci95.low <= 0:
+                row = flagged(row, words[row.name][0 if gap.is_better else 1])
+        found.append(row)
+    return tuple(found)
 
 
 def audit_text(audit: Audit, *, title: str) -> str:

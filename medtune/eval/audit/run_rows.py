@@ -10,15 +10,32 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from medtune.data.types import Condition, Question
-from medtune.eval.audit.habits import collapse_by_subtype, guessing_rows, most_frequent_answer_row, reading_rows
+from medtune.eval.audit.habits import (
+    GUESSING,
+    collapse_by_subtype,
+    guessing_rows,
+    most_frequent_answer_row,
+    reading_rows,
+)
 from medtune.eval.audit.probes import Features, Probe, nearest_answers, regression_answers
-from medtune.eval.audit.row import Audit, AuditRow, Subject, accuracy_row, flagged, flagged_if_level, rights_in
+from medtune.eval.audit.row import (
+    BETTER,
+    IMAGE_WORDS,
+    NOT_BEATEN,
+    ORDER_WORDS,
+    Audit,
+    AuditRow,
+    Subject,
+    accuracy_row,
+    flagged,
+    flagged_if_level,
+    rights_in,
+)
 from medtune.eval.parsed_reply import ParsedReply, passes_text
 from medtune.eval.statistics import intervals
 
 LEAK_MARGIN = 0.10
 """How far the accuracy without the image may lie above the question prior. Our demo is accepted with this margin."""
-IMAGE_MARGIN = 0.0
 PROMPT_LEAK = "prompt_leak"
 
 _BLIND: dict[Condition, tuple[str, str]] = {
@@ -31,10 +48,9 @@ _BLIND: dict[Condition, tuple[str, str]] = {
 def blind_rows(subject: Subject) -> list[AuditRow]:
     """Returns the rows "text_only", "blank_image" and "other_image" if they were asked, and "prompt_leak".
 
-    A row is flagged if the model is not clearly better with its own image, that is, if the interval of the difference
-    includes 0 or lies below it; if it lies below, the flag says that the image misleads. The row "prompt_leak" exists
-    if "text_only" was asked. Its value is the accuracy without any image minus the accuracy of the question prior, or
-    of guessing if that is higher or there is no train split. It is flagged if the whole interval lies above
+    Use of the image is shown where the interval of the difference lies above 0 (`audit_of`). The row "prompt_leak"
+    exists if "text_only" was asked. Its value is the accuracy without any image minus the accuracy of the question
+    prior, or of guessing if that is higher or there is no train split. It is flagged if the whole interval lies above
     `LEAK_MARGIN`, because the model then finds the answer in the prompt.
     """
     rows = []
@@ -43,21 +59,12 @@ def blind_rows(subject: Subject) -> list[AuditRow]:
         if seen is None:
             continue
         right = rights_in(seen)
-        row = accuracy_row(
-            condition, title, right, subject.patients, model=subject.right, phase=subject.phase, note=note
+        rows.append(
+            accuracy_row(condition, title, right, subject.patients, model=subject.right, phase=subject.phase, note=note)
         )
-        rows.append(flagged(row, _use_of_image(row)))
         if condition == "text_only":
             rows.append(_prompt_leak(subject, right))
     return rows
-
-
-def _use_of_image(row: AuditRow) -> str | None:
-    if row.gap is None or row.gap.ci95.low > IMAGE_MARGIN:
-        return None
-    if row.gap.ci95.high < 0:
-        return "the image misleads: the model is surely better without its own image"
-    return "the image is ignored: the model is not surely better with it"
 
 
 def _prompt_leak(subject: Subject, right: list[float]) -> AuditRow:
@@ -126,9 +133,8 @@ SHUFFLED = "shuffled_frames"
 def frame_order_rows(subject: Subject) -> list[AuditRow]:
     """Returns the row "shuffled_frames", and a row "shuffled_frames/TASK" for each task if there are several tasks.
 
-    The list is empty if the condition "shuffled_frames" was not asked. The row of all questions is flagged if the model
-    is not clearly better with the frames in their own order. The rows of single tasks are never flagged, because many
-    questions about videos can be answered from one frame.
+    The list is empty if the condition "shuffled_frames" was not asked. The rows of single tasks are never flagged,
+    because many questions about videos can be answered from one frame.
     """
     seen = subject.seen("shuffled_frames")
     if seen is None:
@@ -136,8 +142,6 @@ def frame_order_rows(subject: Subject) -> list[AuditRow]:
     right = rights_in(seen)
     everything = range(len(subject.questions))
     whole = _row(subject, right, everything, SHUFFLED, "the same model with the frames in another order")
-    if whole.gap is not None and whole.gap.ci95.low <= 0:
-        whole = flagged(whole, "the order of the frames is ignored: the model is not surely better with it")
     tasks: dict[str, list[int]] = {}
     for number, question in enumerate(subject.questions):
         tasks.setdefault(question.facets.get("task", ""), []).append(number)
@@ -276,10 +280,12 @@ def audit_of(subject: Subject, probes: Sequence[Probe] = ()) -> Audit:
     collapse = collapse_by_subtype(subject)
     rows: list[AuditRow | None] = [own, *guessing_rows(subject), *blind_rows(subject)]
     rows += [*frame_order_rows(subject), *permutation_rows(subject), *naming_rows(subject)]
-    rows += [flagged_if_level(subject.probe_row(probe)) for probe in probes]
+    rows += [subject.probe_row(probe) for probe in probes]
     rows += [_look_alike(subject, probe) for probe in probes if probe.name == "nearest_thumbnail"]
     rows += [_prior_copy(subject), most_frequent_answer_row(subject, collapse), *reading_rows(subject)]
-    return Audit(tuple(row for row in rows if row), collapse)
+    words = dict.fromkeys([*GUESSING, *(probe.name for probe in probes)], (BETTER, NOT_BEATEN))
+    words |= {SHUFFLED: ORDER_WORDS} | dict.fromkeys(_BLIND, IMAGE_WORDS)
+    return Audit(flagged_if_level([row for row in rows if row], words), collapse)
 
 
 def thumbnail_probes(subject: Subject, train_features: Features, features: Features) -> list[Probe]:

@@ -15,11 +15,12 @@ from medtune.eval.scoring.score import correctness
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """Describes a set of answers. Two sets can be compared if all fields but the name and the label are equal.
+    """Describes a set of answers. Two sets can be compared if the fields from the benchmark to the parser are equal.
 
     Attributes:
         benchmark: Name and version of the benchmark, e.g. "my_questions 1.0".
         data_hash: SHA-256 of the prepared folder with the questions, in hex digits.
+        thinking: How the model's thoughts were set, as `model.thinking`; "" if it is not recorded.
     """
 
     name: str
@@ -28,6 +29,7 @@ class About:
     split: str
     parser: str
     label: DataLabel
+    thinking: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ class Comparison:
             out.
         repeats: Number of passes of each side: how many times it was asked each question.
         other_answers: Number of answers of each side that are not compared, by condition and reading.
+        thinking: How each side's thoughts were set (`About.thinking`).
     """
 
     names: tuple[str, str]
@@ -106,6 +109,7 @@ class Comparison:
     unscored: int = 0
     repeats: tuple[int, int] = (1, 1)
     other_answers: tuple[Mapping[str, int], Mapping[str, int]] = field(default_factory=lambda: ({}, {}))
+    thinking: tuple[str, str] = ("", "")
 
 
 def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -> Comparison:
@@ -148,6 +152,7 @@ def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -
         unscored=len(shared) - len(pairs),
         repeats=(num_passes(first.rows), num_passes(second.rows)),
         other_answers=(first.other_answers, second.other_answers),
+        thinking=(first.about.thinking, second.about.thinking),
     )
 
 

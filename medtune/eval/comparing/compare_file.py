@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pydantic import with_config
 
 from medtune.eval.comparing.compare import Comparison, Difference
-from medtune.eval.comparing.verdict import Verdict, verdict
+from medtune.eval.comparing.verdict import Readability, Verdict, verdict
 from medtune.eval.results.phase_schema import Count
 from medtune.eval.results.schema import DOCUMENT, Labelled
 from medtune.eval.scoring.tables import finite_number
@@ -45,7 +45,10 @@ class ComparedLevel:
             value.
         num_patients: Number of patients that the questions are about.
         verdict: "gain" if the second side is better, "loss" if the first is, both by `permutation_p` (by `holm_p` for a
-            task) and by `ci95`; else "unclear".
+            task) and by `ci95`; "format" if the second side is better but not surely so on the questions whose replies
+            can be read on both sides; else "unclear".
+        readability: The questions by whether the replies of the first side ("before") and of the second ("after") can
+            be read, and the two parts of the difference; None if all can be read.
         permutation_p: Two-sided p value of the primary metric's difference, from swaps of the sides for whole patients.
         holm_p: `permutation_p` of a task after Holm's correction over the tasks; None for all questions together.
         mcnemar_p: Two-sided p value of McNemar's exact test, which takes questions as independent; None if answers are
@@ -64,6 +67,7 @@ class ComparedLevel:
     holm_p: float | None
     mcnemar_p: float | None
     counts: RightAndWrong
+    readability: Readability | None = None
 
 
 @with_config(DOCUMENT)
@@ -146,6 +150,7 @@ def _level(each: Difference, *, higher_is_better: bool) -> ComparedLevel:
         permutation_p=paired.permutation_p,
         holm_p=paired.permutation_p_holm,
         mcnemar_p=each.mcnemar_p,
+        readability=paired.readability,
         counts=RightAndWrong(
             both_right=paired.both_right,
             only_first=paired.only_before,

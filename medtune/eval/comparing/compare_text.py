@@ -8,7 +8,14 @@ from xml.sax.saxutils import escape
 
 from medtune.eval.comparing.compare import Comparison, Difference
 from medtune.eval.comparing.gain import LevelGain
-from medtune.eval.comparing.verdict import grounds, has_one_question_each, one_question_note, verdict
+from medtune.eval.comparing.verdict import (
+    grounds,
+    has_one_question_each,
+    is_of_answers,
+    one_question_note,
+    readability_text,
+    verdict,
+)
 from medtune.eval.parsed_reply import passes_text
 from medtune.eval.report.table import escaped, paper_table, signed, span, spoken, table_lines
 from medtune.eval.scoring.tables import Cell, Table
@@ -194,7 +201,10 @@ def _tick(span: float) -> float:
 
 
 PLOT = "compare.svg"
-FILLED = "Filled marks: larger than chance explains, by swaps of whole patients (Holm for tasks) and by the interval."
+FILLED = (
+    "Filled marks: larger than chance explains, by swaps of whole patients (Holm for tasks) and by the interval, on "
+    "all questions and on those that can be read on both sides."
+)
 
 
 def comparison_table(found: Comparison) -> Table:
@@ -254,6 +264,12 @@ def notes(found: Comparison) -> tuple[str, ...]:
         said.append(
             f"{found.reworded} questions were worded differently for the two (answer format or version of the prompt)."
         )
+    if len(set(found.thinking)) > 1:
+        modes = (
+            f"{name} with model.thinking {mode or 'not recorded'}"
+            for name, mode in zip(found.names, found.thinking, strict=True)
+        )
+        said.append(f"Not asked alike: {', '.join(modes)}; a thought before the answer may explain a difference.")
     return (*said, *_labels(found))
 
 
@@ -262,10 +278,15 @@ def judgement(found: Comparison) -> str:
     first, second = found.names
     said = {
         "gain": f"{second} is better than {first} by more than chance explains.",
+        "format": f"{second} is better than {first} by more than chance explains.",
         "loss": f"{first} is better than {second} by more than chance explains.",
         "unclear": "The difference cannot be told from chance.",
     }[verdict(found.overall.paired, higher_is_better=found.higher_is_better)]
-    return f"{said} {grounds(found.overall.paired)}."
+    whole = found.overall.paired
+    parts = f" {readability_text(whole.readability, names=found.names)}" if whole.readability else ""
+    if verdict(whole, higher_is_better=found.higher_is_better) != "unclear" and not is_of_answers(whole):
+        said += " What is shown is that more of its replies can be read, not that more of its answers are right."
+    return f"{said} {grounds(whole)}.{parts}"
 
 
 def _passes(found: Comparison) -> tuple[str, ...]:
@@ -305,7 +326,9 @@ def comparison_plot(found: Comparison) -> str:
 
 
 def _forest_row(name: str, paired: LevelGain, found: Comparison) -> ForestRow:
-    is_clear = verdict(paired, higher_is_better=found.higher_is_better) != "unclear"
+    claims = (each for each in (found.overall.paired, paired))
+    is_clear = all(verdict(each, higher_is_better=found.higher_is_better) != "unclear" for each in claims)
+    is_clear = is_clear and is_of_answers(paired)
     return ForestRow(name, paired.n, paired.value, *paired.ci95, is_clear=is_clear)
 
 

@@ -1,7 +1,8 @@
 """Computes the gain between two phases, paired by question: its interval, its tests and the changed answers.
 
 A gain is judged by the test that swaps whole patients (`patient_swaps`). McNemar's test, which takes questions as
-independent, stands beside it. The p values of a facet's levels are adjusted by Holm's method, as one family.
+independent, stands beside it. The p values of all levels of all facets and of all answers, which stand on one page, are
+adjusted by Holm's method as one family; what is asked twice, of the same questions, is one test of it.
 
 Computes the mean gain of several runs that differ only in their seed, with an interval for the recipe.
 
@@ -20,7 +21,7 @@ import numpy as np
 
 from medtune.data.types import Interval
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.comparing.verdict import Readability, readability
+from medtune.eval.comparing.verdict import Readability
 from medtune.eval.metric import Metric
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
@@ -56,9 +57,10 @@ class LevelGain:
             independent.
         only_before: Number of questions right before and wrong after.
         only_after: Number of questions wrong before and right after.
-        permutation_p_holm: `permutation_p` of a level after Holm's correction over the levels of its facet; None for
-            all questions together.
+        permutation_p_holm: `permutation_p` of a level after Holm's correction over all levels of a page; None for all
+            questions together.
         unscored: Number of questions left out because an answer, before or after, waits for a judge.
+        readability: The part of replies that became readable in the gain; None if every reply could be read.
     """
 
     value: float
@@ -75,6 +77,7 @@ class LevelGain:
     both_wrong: int
     permutation_p_holm: float | None = None
     unscored: int = 0
+    readability: Readability | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +86,14 @@ class Gain:
 
     Attributes:
         by: The gain by facet and level, without levels that have no question with a score in both phases.
-        readability: The part of replies that became readable in the gain; None if every reply could be read.
         answers: The change of the share of right ones by task and true answer: of each class how many were found.
             The tasks are those that have answer classes (`answer_classes`), and the answers those of at least
-            `MIN_QUESTIONS` questions. Holm's correction is over all of these answers.
+            `MIN_QUESTIONS` questions.
     """
 
     overall: LevelGain
     by: Mapping[str, Mapping[str, LevelGain]]
     answers: Mapping[str, Mapping[str, LevelGain]] = field(default_factory=dict)
-    readability: Readability | None = None
 
 
 def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark, *, seed: int = 0) -> Gain | None:
@@ -115,25 +116,73 @@ def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark, 
         return replace(gain, unscored=len(first) - len(earlier))
 
     by: dict[str, dict[str, LevelGain]] = {}
+    tested: dict[tuple[str, str], tuple[str, ...]] = {}
     for facet in benchmark.facets_of(row.question for row in before.rows):
         earlier, later = levels(before.rows, facet), levels(after.rows, facet)
         found = {name: of(rows, later[name]) for name, rows in earlier.items()}
-        by[facet] = adjusted_by_holm({name: gain for name, gain in found.items() if gain})
+        by[facet] = {name: gain for name, gain in found.items() if gain}
+        tested |= {(facet, name): tuple(row.question.id for row in rows) for name, rows in earlier.items()}
     overall = of(before.rows, after.rows)
     if overall is None:
         return None
-    metric = benchmark.primary_metric
     scored_before, scored_after = scored_everywhere([before.rows, after.rows])
-    read = readability(scored_before, scored_after, lambda first, second: level_gain(first, second, metric, seed=seed))
     tasks = {task.name for task in after.classes.found}
     answers = _answers(scored_before, scored_after, tasks, facet=benchmark.class_facet, seed=seed)
-    return Gain(overall, by, answers, readability=read)
+    one_family = adjusted_by_holm(
+        {
+            **{tested[facet, name]: level for facet, found in by.items() for name, level in found.items()},
+            **{("answers", task, name): level for task, found in answers.items() for name, level in found.items()},
+        }
+    )
+    for facet, found_levels in by.items():
+        for name in found_levels:
+            found_levels[name] = _with_p(found_levels[name], one_family[tested[facet, name]])
+    for task, found_levels in answers.items():
+        for name in found_levels:
+            found_levels[name] = one_family["answers", task, name]
+    return Gain(overall, by, answers)
+
+
+def _with_p(level: LevelGain, same: LevelGain) -> LevelGain:
+    return replace(level, permutation_p_holm=same.permutation_p_holm)
 
 
 def level_gain(
     before: Sequence[ParsedReply], after: Sequence[ParsedReply], metric: Metric, *, seed: int = 0
 ) -> LevelGain:
     """Returns the gain of a metric on scored rows that are paired by position."""
+    gain = _whole(before, after, metric, seed=seed)
+    return replace(gain, readability=_readability(gain, before, after, metric, seed=seed))
+
+
+def _readability(
+    gain: LevelGain, before: Sequence[ParsedReply], after: Sequence[ParsedReply], metric: Metric, *, seed: int
+) -> Readability | None:
+    """Returns the readability of a gain, for which a missing reply counts as unread; None if all could be read."""
+    pairs = [(_is_read(one), _is_read(other)) for one, other in zip(before, after, strict=True)]
+    both = pairs.count((True, True))
+    if both == len(pairs):
+        return None
+    # Rows of all questions, because a composite metric has no value on some of them.
+    kept = [other if all(pair) else one for pair, one, other in zip(pairs, before, after, strict=True)]
+    part = _whole(before, kept, metric, seed=seed) if both else None
+    return Readability(
+        only_before=pairs.count((True, False)),
+        only_after=pairs.count((False, True)),
+        neither=pairs.count((False, False)),
+        both=both,
+        value=part.value if part else None,
+        ci95=part.ci95 if part else None,
+        permutation_p=part.permutation_p if part else None,
+        format_value=gain.value - (part.value if part else 0.0),
+    )
+
+
+def _is_read(row: ParsedReply) -> bool:
+    return all(reply.parsed is not None for reply in row.passes)
+
+
+def _whole(before: Sequence[ParsedReply], after: Sequence[ParsedReply], metric: Metric, *, seed: int) -> LevelGain:
     right = _both_correctness(before, after)
     patients = [row.question.patient_id for row in before]
     earlier, later = metric.on(before), metric.on(after)
@@ -169,7 +218,7 @@ def _answers(
         if len(both) >= MIN_QUESTIONS
     }
     by: dict[str, dict[str, LevelGain]] = {}
-    for (task, answer), level in adjusted_by_holm(found).items():
+    for (task, answer), level in found.items():
         by.setdefault(task, {})[answer] = level
     return by
 

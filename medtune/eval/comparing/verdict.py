@@ -3,33 +3,64 @@
 The rule wants two things: the test that swaps whole patients gives p <= `ALPHA`, and the 95 % interval excludes zero.
 Where only one of them holds, the evidence is not enough, and the words say which one is missing.
 
+Format is not knowledge: where replies became readable, the same rule is asked of the part of the gain on the questions
+that could be read both times (`Readability`). If it is not met there, what was learnt is the format of an answer.
+
 Names the tasks and true answers on which a model got worse, so that a gain over all questions does not hide them.
 
-The claim that a part surely got worse is made only where all questions together changed surely: the tests are ordered,
-first the whole and then its parts. The parts' p values are adjusted by Holm's method among the tasks and among the true
-answers. Both together keep the probability that anything is claimed wrongly at about 5 %: without any true change the
-test of the whole decides alone, and otherwise false claims of a fall take half of each family's 5 %.
+A claim about a part, in words or as a marked cell, is made only where all questions together changed surely: the tests
+are ordered, first the whole and then its parts. The p values of the parts in all tables of a page are adjusted together
+by Holm's method. Both keep the probability that anything is claimed wrongly at about 5 %: without any true change the
+test of the whole decides alone, and otherwise the parts share 5 %.
 
 Source: ordered families of tests: Dmitrienko et al. 2003, doi:10.1002/sim.1526; Holm 1979,
 https://www.jstor.org/stable/4615733.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
 from typing import Literal, Protocol
 
 from medtune.data.types import Interval
-from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.report.table import spoken
 from medtune.eval.statistics.patient_swaps import ALPHA, p_equals, p_text
 
-Verdict = Literal["gain", "loss", "unclear"]
+Verdict = Literal["gain", "format", "loss", "unclear"]
 VERDICTS: Mapping[Verdict, str] = {
     "gain": "The gain is larger than chance explains",
+    "format": "The model learnt the format of the answers; that it answers more of them right is not shown",
     "loss": "Training made it worse",
     "unclear": "The change cannot be told from chance",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readability:
+    """The questions of a gain by whether the replies to them could be read, and the gain split by it into two parts.
+
+    A model that merely learnt to answer in few words is read more often, and its score rises without any knowledge.
+
+    Attributes:
+        only_before: Number of questions whose reply could be read before and not after.
+        only_after: Number of questions whose reply could be read after and not before.
+        neither: Number of questions whose reply could be read neither before nor after.
+        both: Number of questions whose reply, in each pass, could be read before and after.
+        value: The part of the gain on those questions: the gain if all other replies had stayed as they were; None if
+            there are none.
+        ci95: Its 95 % interval, paired by question, with patients as clusters; None if there is none.
+        permutation_p: Its p value from swaps of whole patients; None if there is none.
+        format_value: The other part of the gain, which goes with replies that became readable or unreadable; None if it
+            is not recorded.
+    """
+
+    only_before: int
+    only_after: int
+    neither: int
+    both: int
+    value: float | None = None
+    ci95: Interval | None = None
+    permutation_p: float | None = None
+    format_value: float | None = None
 
 
 class Change(Protocol):
@@ -63,6 +94,10 @@ class Change(Protocol):
     def mcnemar_p(self) -> float:
         """P value of McNemar's exact test, which takes questions as independent."""
 
+    @property
+    def readability(self) -> Readability | None:
+        """The part of the difference that goes with replies that became readable; None if all could be read."""
+
 
 def leading_p(change: Change) -> float | None:
     """Returns the p value that decides: after Holm's correction where there is one; None if none is recorded."""
@@ -70,11 +105,36 @@ def leading_p(change: Change) -> float | None:
 
 
 def verdict(change: Change, *, higher_is_better: bool) -> Verdict:
-    """Returns "gain" or "loss" where the p value and the interval both say so, else "unclear"."""
+    """Returns "gain" or "loss" where the p value and the interval both say so, else "unclear".
+
+    A gain is "format" if the same is not so of its part on the questions whose replies could be read both times.
+    """
     p = leading_p(change)
     if p is None or p > ALPHA or change.ci95 is None or not _excludes_zero(change.ci95):
         return "unclear"
-    return "gain" if (change.ci95.low > 0) == higher_is_better else "loss"
+    if (change.ci95.low > 0) != higher_is_better:
+        return "loss"
+    return "gain" if is_of_answers(change) else "format"
+
+
+def verdict_text(change: Change, *, higher_is_better: bool) -> str:
+    """Returns the verdict in words."""
+    judged = verdict(change, higher_is_better=higher_is_better)
+    unread = "" if judged != "loss" or is_of_answers(change) else "; no loss is shown on what could be read both times"
+    return VERDICTS[judged] + unread
+
+
+def is_of_answers(change: Change) -> bool:
+    """Returns whether p value and interval show the difference on the questions whose replies can be read both times.
+
+    It must have the sign of the whole difference.
+    """
+    part = change.readability
+    if part is None:
+        return True
+    if part.ci95 is None or (part.permutation_p or 0.0) > ALPHA:
+        return False
+    return part.ci95.low > 0 if change.value > 0 else part.ci95.high < 0
 
 
 def grounds(change: Change) -> str:
@@ -130,73 +190,8 @@ def _at_least(change: Change) -> str:
     return f" (with {few} it cannot be below {p_text(least)})" if least > ALPHA else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Readability:
-    """The questions of a gain by whether the replies to them could be read, and the gain where they always could.
-
-    A model that merely learnt to answer in few words is read more often, and its score rises without any knowledge.
-
-    Attributes:
-        only_before: Number of questions whose reply could be read before and not after.
-        only_after: Number of questions whose reply could be read after and not before.
-        neither: Number of questions whose reply could be read neither before nor after.
-        both: Number of questions whose reply could be read before and after.
-        value: The gain on those questions; None if there are none.
-        ci95: Its 95 % interval, paired by question, with patients as clusters; None if there is none.
-    """
-
-    only_before: int
-    only_after: int
-    neither: int
-    both: int
-    value: float | None = None
-    ci95: Interval | None = None
-
-
-class GainOnRows(Protocol):
-    """A gain on some of the questions."""
-
-    @property
-    def value(self) -> float:
-        """The metric after minus before."""
-        ...
-
-    @property
-    def ci95(self) -> Interval:
-        """Its 95 % interval."""
-        ...
-
-
-def readability(
-    before: Sequence[ParsedReply],
-    after: Sequence[ParsedReply],
-    gain: Callable[[Sequence[ParsedReply], Sequence[ParsedReply]], GainOnRows],
-) -> Readability | None:
-    """Returns the readability of scored rows that are paired by position; None if every reply could be read.
-
-    A question that was not answered has no reply to be read, and counts as unread.
-
-    Args:
-        after: The rows after, about the same questions in the same order.
-    """
-    pairs = [(one.parsed is not None, other.parsed is not None) for one, other in zip(before, after, strict=True)]
-    both = pairs.count((True, True))
-    if both == len(pairs):
-        return None
-    kept = [all(pair) for pair in pairs]
-    on_both = gain([*compress(before, kept)], [*compress(after, kept)]) if both else None
-    return Readability(
-        only_before=pairs.count((True, False)),
-        only_after=pairs.count((False, True)),
-        neither=pairs.count((False, False)),
-        both=both,
-        value=on_both.value if on_both else None,
-        ci95=on_both.ci95 if on_both else None,
-    )
-
-
-def readability_text(found: Readability) -> str:
-    """Returns the readability of a gain as a sentence.
+def readability_text(found: Readability, names: tuple[str, str] | None = None) -> str:
+    """Returns the two parts of a gain as a sentence, or those of the difference between two sides with these names.
 
     Example:
         >>> readability_text(Readability(only_before=1, only_after=20, neither=0, both=0))
@@ -204,13 +199,19 @@ def readability_text(found: Readability) -> str:
     """
     said = f"{found.only_after:,} {'reply' if found.only_after == 1 else 'replies'} became readable and "
     said += f"{found.only_before:,} unreadable"
+    difference, gone = "gain", "goes with what became readable"
+    if names:
+        said = f"{found.only_before:,} questions have a readable reply of {names[0]} alone, {found.only_after:,} of "
+        said += f"{names[1]} alone"
+        difference, gone = "difference", "goes with the others"
     if found.neither:
         said += f", {found.neither:,} could be read neither time"
     if found.value is None:
         return f"{said}; no question has a reply that could be read both times."
     reach = f" (95 % interval {found.ci95.low:+.3f} to {found.ci95.high:+.3f})" if found.ci95 else ""
-    said += f"; on the {found.both:,} questions whose replies could be read both times"
-    return f"{said} the gain is {found.value:+.3f}{reach}."
+    said += f"; the part of the {difference} on the {found.both:,} questions whose replies could be read both times is "
+    rest = "" if found.format_value is None else f", and {found.format_value:+.3f} {gone}"
+    return f"{said}{found.value:+.3f}{reach}{rest}."
 
 
 MAX_FALLS = 3

@@ -23,6 +23,7 @@ from medtune.eval.report.table import (
     word,
 )
 from medtune.eval.results.phase_schema import Level, Phase
+from medtune.eval.statistics.patient_swaps import p_equals
 
 TITLES = {
     "random": "Guessing among the options",
@@ -45,7 +46,6 @@ _AUDITED_COLUMNS = (
     "finding",
 )
 _NOT_BEATEN = "the model is not better than this"
-_BETTER = "this is better than the model"
 _UNSEEING = ("text_only", "blank_image", "other_image")
 
 
@@ -87,7 +87,8 @@ def strongest_check(run: RunData) -> Strongest | None:
 
     The checks are those that need no training of the model (guessing, frequent answers, classifiers of thumbnails or
     of the vision features), and the model without the image. Those of the audit are compared by the interval of the
-    paired difference, baselines without an audit by the model's own interval. A surely better one comes first.
+    paired difference, and one is better only where its p value among all checks says so too. Baselines without an audit
+    are compared with the model's own interval, and none of them is called better. A surely better one comes first.
     """
     if run.audit is None:
         return _strongest_baseline(run)
@@ -99,7 +100,7 @@ def strongest_check(run: RunData) -> Strongest | None:
     left = [(row, gap) for row, gap in rows if gap.ci95.low <= 0]
     if not left:
         return None
-    row, gap = min(left, key=lambda pair: (pair[1].ci95.high >= 0, pair[1].value))
+    row, gap = min(left, key=lambda pair: (not pair[1].is_better, pair[1].value))
     free = ", which needs no training of this model," if row.phase == NO_MODEL else ""
     if row.name == LINEAR_PROBE and not _is_vision_frozen(run):
         free = ", whose features were trained with the model,"
@@ -115,13 +116,14 @@ def _is_vision_frozen(run: RunData) -> bool:
 
 
 def _strongest(row: AuditRow, gap: Gap, free: str) -> Strongest:
-    is_better = gap.ci95.high < 0
-    standing = "it is better than the model" if is_better else "the model is not surely better"
+    standing = "it is better than the model" if gap.is_better else "the model is not surely better"
+    p = gap.permutation_p_holm
+    tested = "" if p is None else f"; {p_equals(p)} after Holm's correction over the checks"
     sentence = (
         f"{_capital(row.title)}{free} reaches an accuracy of {plain(row.value, 2)} on {row.n:,} questions: {standing} "
-        f"(model minus check {signed(gap.value, 2)}, 95 % interval {span(gap.ci95, 2, sign=True)})."
+        f"(model minus check {signed(gap.value, 2)}, 95 % interval {span(gap.ci95, 2, sign=True)}{tested})."
     )
-    return Strongest(row.title, row.value, is_better, sentence)
+    return Strongest(row.title, row.value, gap.is_better, sentence)
 
 
 def _strongest_baseline(run: RunData) -> Strongest | None:
@@ -132,20 +134,16 @@ def _strongest_baseline(run: RunData) -> Strongest | None:
     if not reached:
         return None
     best = max(reached, key=lambda blind: sign * blind.value)
-    is_better = _exceeds(best.value, run)
-    standing = "it is better than the model" if is_better else "the model is not surely better"
-    sentence = f"{best.title} reaches {plain(best.value, 2)}: {standing}, whose interval is {span(level.ci95, 2)}."
-    return Strongest(best.title, best.value, is_better, sentence)
+    # The interval of the model is no test of the difference, and the strongest of several is picked.
+    beyond = best.value > level.ci95.high if run.higher_is_better else best.value < level.ci95.low
+    test = "; the check lies beyond it, and medtune audit RUN tests that" if beyond else ""
+    sentence = f"{best.title} reaches {plain(best.value, 2)}: the model is not surely better, whose interval is "
+    return Strongest(best.title, best.value, is_better=False, sentence=f"{sentence}{span(level.ci95, 2)}{test}.")
 
 
 def _reaches(value: float, run: RunData) -> bool:
     reach = run.last.overall.ci95
     return reach is not None and (value >= reach.low if run.higher_is_better else value <= reach.high)
-
-
-def _exceeds(value: float, run: RunData) -> bool:
-    reach = run.last.overall.ci95
-    return reach is not None and (value > reach.high if run.higher_is_better else value < reach.low)
 
 
 def _capital(text: str) -> str:
@@ -268,4 +266,4 @@ def _against(value: float, phase: Phase, run: RunData) -> tuple[Cell, ...]:
         return change(None), word("")
     if own > value if run.higher_is_better else own < value:
         return _difference(own, value), word("")
-    return _difference(own, value), word(_BETTER if _exceeds(value, run) else _NOT_BEATEN, "flag")
+    return _difference(own, value), word(_NOT_BEATEN, "flag")

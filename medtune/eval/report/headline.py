@@ -4,14 +4,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from medtune.eval.comparing.verdict import (
-    VERDICTS,
     Fall,
+    Verdict,
     fall_sentences,
     falls,
     grounds,
     question_level,
     readability_text,
     verdict,
+    verdict_text,
 )
 from medtune.eval.data_label import NOT_RECORDED, PATIENT, several
 from medtune.eval.parsed_reply import passes_text
@@ -29,7 +30,7 @@ class Headline:
     """The first lines of a report.
 
     Attributes:
-        verdict: "gain", "loss" or "unclear" (`comparing.verdict`); "single" if there is no gain to judge.
+        verdict: The verdict on the gain (`comparing.verdict`); "single" if there is no gain to judge.
         verdict_text: The verdict in words, with a check that is better than the model, and a fall beside a gain.
         before: The primary metric before training as text; None without a gain.
         after: The primary metric of the last phase as text.
@@ -39,7 +40,7 @@ class Headline:
         banners: (name, meaning) of each reason why the numbers are not the benchmark's own.
     """
 
-    verdict: Literal["gain", "loss", "unclear", "single"]
+    verdict: Verdict | Literal["single"]
     verdict_text: str
     before: str | None
     after: str
@@ -77,6 +78,7 @@ def headline(run: RunData, *, num_patients: int | None) -> Headline:
     change = run.gain
     before = run.phases["zero_shot"].overall.value
     judged = verdict(change, higher_is_better=run.higher_is_better)
+    said = verdict_text(change, higher_is_better=run.higher_is_better)
     worse = falls(judged, change.by, change.answers, higher_is_better=run.higher_is_better)
     verb = "went from" if change.value == 0 else "rose from" if change.value > 0 else "fell from"
     reach = f" (95 % interval {span(change.ci95, 2, sign=True)})" if change.ci95 else ""
@@ -92,7 +94,7 @@ def headline(run: RunData, *, num_patients: int | None) -> Headline:
     return Headline(
         verdict=judged,
         verdict_text="; ".join(
-            [VERDICTS[judged], *_remembered(run), *_better(rival), *(_worst(worse) if judged == "gain" else ())]
+            [said, *_remembered(run), *_better(rival), *(_worst(worse) if judged in ("gain", "format") else ())]
         ),
         before=start,
         after=after,
@@ -132,6 +134,8 @@ def _remembered(run: RunData) -> list[str]:
     if label.seen_in_training == NOT_RECORDED:
         return ["on which patients the weights were trained before is not recorded"]
     seen = [f"the weights were trained on {label.seen_in_training}"] if label.seen_in_training else []
+    if label.learnt_lookalikes:
+        seen.append(label.learnt_lookalikes)
     return [*seen, *(["the data changed during the run"] if label.changed_data else [])]
 
 

@@ -3,13 +3,20 @@
 from collections.abc import Mapping
 
 from medtune.data.prepared.lookalikes import TRAIN_TWIN
-from medtune.eval.comparing.verdict import grounds, has_one_question_each, one_question_note, question_level
+from medtune.eval.comparing.verdict import (
+    grounds,
+    has_one_question_each,
+    one_question_note,
+    question_level,
+    readability_text,
+)
 from medtune.eval.parsed_reply import passes_text
-from medtune.eval.report.cells import gain_cells, value_cells
+from medtune.eval.report.cells import gain_cells, part_cells, value_cells
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import (
     Cell,
     ReportTable,
+    change,
     count,
     interval,
     not_available,
@@ -26,6 +33,7 @@ from medtune.eval.results.schema import LevelGain
 PATIENTS = "p (patients)"
 HOLM = "p (patients, Holm)"
 MCNEMAR = "p (McNemar, questions)"
+PARTS = ("of it, readable both times", "of it, became readable")
 
 
 def gain_table(run: RunData) -> ReportTable:
@@ -49,6 +57,27 @@ def gain_table(run: RunData) -> ReportTable:
         gained, reach = gain_cells(run.gain, higher_is_better=run.higher_is_better)
         rows.append((word("gain", "ours"), gained, count(run.gain.n), reach, *(number(None),) * (4 if waits else 3)))
         notes.append("The gain is paired: the same questions before and after.")
+        if part := run.gain.readability:
+            empty = (number(None),) * (4 if waits else 3)
+            rows.append(
+                (
+                    word("of it, readable both times"),
+                    change(part.value),
+                    count(part.both),
+                    interval(part.ci95, sign=True),
+                    *empty,
+                )
+            )
+            rows.append(
+                (
+                    word("of it, with replies that became readable"),
+                    change(part.format_value),
+                    count(run.gain.n - part.both),
+                    interval(None),
+                    *empty,
+                )
+            )
+            notes.append(readability_text(part))
         notes += [f"{grounds(run.gain)}.", f"{question_level(run.gain)}."]
         if run.gain.unscored:
             notes.append(f"Left out of the gain: {run.gain.unscored:,} questions with an unscored answer.")
@@ -90,7 +119,8 @@ def facet_table(run: RunData, facet: str) -> ReportTable:
     columns = [spoken(facet), "questions", *(["unscored"] if waits else []), "guessing"]
     for name in run.phases:
         columns += [phase_title(name), f"95 % interval, {phase_title(name)}"]
-    columns += ["gain", "95 % interval of the gain", *tests] if run.gain else []
+    split = any(one.readability for one in changes.values())
+    columns += ["gain", "95 % interval of the gain", *(PARTS if split else ()), *tests] if run.gain else []
     rows = []
     for level in dict.fromkeys(name for found in levels.values() for name in found):
         known = [found[level] for found in levels.values() if level in found]
@@ -99,7 +129,8 @@ def facet_table(run: RunData, facet: str) -> ReportTable:
         for found in levels.values():
             row += value_cells(found.get(level))
         if run.gain:
-            row += gain_cells(changes.get(level), higher_is_better=run.higher_is_better)
+            row += gain_cells(changes.get(level), higher_is_better=run.higher_is_better, whole=run.gain)
+            row += part_cells(changes.get(level)) if split else []
             row += [p_value(values.get(level)) for values in tests.values()]
         rows.append(tuple(row))
     caption = f"{spoken(run.level_metric).capitalize()} by {spoken(facet)}"
@@ -113,14 +144,16 @@ def answers_table(run: RunData) -> ReportTable | None:
         return None
     changes = {f"{task} {answer}": one for task, levels in found.items() for answer, one in levels.items()}
     tests = _tests(changes)
+    split = any(one.readability for one in changes.values())
     rows = []
     for task, levels in found.items():
         for answer, one in levels.items():
             row = [word(spoken(task)), word(answer), count(one.n), number(one.before), number(one.after)]
-            row += gain_cells(one, higher_is_better=True)
+            row += gain_cells(one, higher_is_better=True, whole=run.gain)
+            row += part_cells(one) if split else []
             rows.append((*row, *(p_value(values[f"{task} {answer}"]) for values in tests.values())))
     columns = ["task", "true answer", "questions", "found before", "found after", "gain", "95 % interval of the gain"]
-    columns += tests
+    columns += [*(PARTS if split else ()), *tests]
     return ReportTable("Share of right ones by true answer", tuple(columns), tuple(rows), _test_notes(changes, tests))
 
 
@@ -130,7 +163,10 @@ def _test_notes(changes: Mapping[str, LevelGain], tests: Mapping[str, object]) -
         notes.append("p (patients): before and after are swapped for whole patients; it decides.")
         notes.append("p (McNemar, questions) takes questions as independent and decides nothing.")
     if HOLM in tests:
-        notes.append("Holm's correction counts all rows as one family of tests.")
+        notes.append(
+            "Holm's correction counts the rows of all tables as one family of tests. A row is marked only where all "
+            "questions together changed surely."
+        )
     one_each = [level for level, one in changes.items() if has_one_question_each(one)]
     if one_each:
         notes.append(one_question_note(list(map(spoken, one_each)), len(changes)))

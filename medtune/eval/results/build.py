@@ -12,13 +12,13 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing import gain as compared
 from medtune.eval.comparing.gain import Gain
 from medtune.eval.comparing.verdict import (
-    VERDICTS,
     fall_sentences,
     falls,
     grounds,
     question_level,
     readability_text,
     verdict,
+    verdict_text,
 )
 from medtune.eval.data_label import DataLabel
 from medtune.eval.parsed_reply import passes_text
@@ -27,7 +27,7 @@ from medtune.eval.scoring.parse_replies import read_by, refusals_text
 from medtune.eval.scoring.score import LevelScore, PhaseScores
 from medtune.eval.scoring.tables import finite_number, finite_table
 from medtune.eval.statistics.calibration import Calibration
-from medtune.eval.statistics.intervals import METHOD
+from medtune.eval.statistics.intervals import METHOD, method_for
 
 NOTHING: Mapping[Reading, str] = {}
 
@@ -93,7 +93,7 @@ def results_file(
         stopped_early=facts.stopped_early,
         weights_commit=facts.weights_commit,
         patient_unit=facts.patient_unit,
-        interval_method=METHOD,
+        interval_method=_method(*phases.values()),
         **asdict(facts.label),
     )
 
@@ -108,18 +108,22 @@ def rescored(
         primary=_primary(benchmark),
         phases=_phases(phases),
         gain=_gain(gain),
-        interval_method=METHOD,
+        interval_method=_method(*phases.values()),
     )
 
 
 def scores_file(phase: PhaseScores, label: DataLabel, *, rows: schema.FileRows | None = None) -> schema.ScoresFile:
     """Returns the content of scores.json: one evaluation, the label of its data, and the rows of the files scored."""
-    return schema.ScoresFile(**asdict(label), **vars(_phase(phase)), file_rows=rows, interval_method=METHOD)
+    return schema.ScoresFile(**asdict(label), **vars(_phase(phase)), file_rows=rows, interval_method=_method(phase))
 
 
 def audit_file(audit: Audit, label: DataLabel) -> schema.AuditFile:
     """Returns the content of audit.json."""
     return schema.AuditFile(**asdict(label), rows=audit.rows, collapse=audit.collapse, interval_method=METHOD)
+
+
+def _method(*phases: PhaseScores) -> str:
+    return method_for([row.question.patient_id for row in phases[-1].rows])
 
 
 def _primary(benchmark: Benchmark) -> schema.Primary:
@@ -200,7 +204,7 @@ def _gain(gain: compared.Gain | None) -> schema.Gain | None:
         {facet: {name: _level_gain(each) for name, each in found.items()} for facet, found in levels.items()}
         for levels in (gain.by, gain.answers)
     )
-    return schema.Gain(**vars(_level_gain(gain.overall)), by=by, answers=answers, readability=gain.readability)
+    return schema.Gain(**vars(_level_gain(gain.overall)), by=by, answers=answers)
 
 
 def _level_gain(level: compared.LevelGain) -> schema.LevelGain:
@@ -215,6 +219,7 @@ def _level_gain(level: compared.LevelGain) -> schema.LevelGain:
         permutation_p=level.permutation_p,
         permutation_p_holm=level.permutation_p_holm,
         mcnemar_p=level.mcnemar_p,
+        readability=level.readability,
         counts=schema.Changed(
             both_right=level.both_right,
             only_before=level.only_before,
@@ -253,6 +258,11 @@ def gain_table(
     if gain:
         low, high = gain.overall.ci95
         rows.append(("gain", f"{gain.overall.value:+.3f}", str(gain.overall.n), f"{low:+.3f} to {high:+.3f}"))
+        if part := gain.overall.readability:
+            reach = f"{part.ci95.low:+.3f} to {part.ci95.high:+.3f}" if part.ci95 else ""
+            rows.append(("  readable both times", f"{part.value or 0.0:+.3f}", str(part.both), reach))
+            rest = gain.overall.n - part.both
+            rows.append(("  became readable", f"{part.format_value or 0.0:+.3f}", str(rest), ""))
     for name, value in last.overall.baselines.items():
         seen = last.metrics.get(cast("Condition", name), {}).get(last.parser)
         if value is None:
@@ -278,10 +288,14 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benc
     of = f"{score.n * score.repeats} replies to {score.n} questions" if score.repeats > 1 else f"{score.n}"
     notes = [
         f"{benchmark.title} {benchmark.version}; answers read by {read}.",
-        f"95 % intervals: {METHOD}.",
+        f"95 % intervals: {_method(last)}.",
         f"Counted as wrong: {score.unparsable} unparsable and {last.overall.unanswered} unanswered of {of}.",
         *_passes(phases),
     ]
+    cut = {name: _cut(phase) for name, phase in phases.items()}
+    if any(number for number, _ in cut.values()):
+        said = ", ".join(f"{name.replace('_', '-')} {number} of {of}" for name, (number, of) in cut.items())
+        notes.append(f"Replies that were cut at eval.max_new_tokens: {said}.")
     if last.other_answers:
         kinds = "; ".join(f"{kind} {count:,}" for kind, count in last.other_answers.items())
         notes.append(f"Scored apart, and not in {benchmark.primary} above: {kinds}.")
@@ -293,9 +307,9 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benc
     if last.refusals and last.refusals.total:
         notes.append(refusals_text(last.refusals))
     if gain:
-        if gain.readability:
-            notes.append(readability_text(gain.readability))
         level = gain.overall
+        if level.readability:
+            notes.append(readability_text(level.readability))
         if level.unscored:
             notes.append(f"Left out of the gain: {level.unscored} questions with an unscored answer before or after.")
         in_passes = "In most of its passes right" if score.repeats > 1 else "Right"
@@ -304,9 +318,16 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benc
             f"only after {level.only_after}, neither {level.both_wrong}."
         )
         judged = verdict(level, higher_is_better=benchmark.higher_is_better)
-        notes += [f"{VERDICTS[judged]}. {grounds(level)}.", f"{question_level(level)}."]
+        said = verdict_text(level, higher_is_better=benchmark.higher_is_better)
+        notes += [f"{said}. {grounds(level)}.", f"{question_level(level)}."]
         notes += fall_sentences(falls(judged, gain.by, gain.answers, higher_is_better=benchmark.higher_is_better))
     return notes
+
+
+def _cut(phase: PhaseScores) -> tuple[int, int]:
+    replies = [reply.prediction for row in phase.rows for reply in row.passes if reply.prediction]
+    generated = [each.finish_reason for each in replies if each.finish_reason is not None]
+    return generated.count("length"), len(generated)
 
 
 def _passes(phases: Mapping[str, PhaseScores]) -> list[str]:

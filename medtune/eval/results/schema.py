@@ -65,10 +65,12 @@ class LevelGain:
         ci95: 95 % interval of the value, paired by question, with patients as clusters; None if it is not recorded.
         permutation_p: Two-sided p value of the primary metric's change, from swaps of before and after for whole
             patients; a gain is judged by it. None if it is not recorded.
-        permutation_p_holm: `permutation_p` of a level after Holm's correction over the levels of its facet; None for
-            all questions together.
+        permutation_p_holm: `permutation_p` of a level after Holm's correction over all levels and answers of the page;
+            None for all questions together.
         mcnemar_p: Two-sided p value of McNemar's exact test, which takes questions as independent.
         counts: Number of questions that were answered right before, after, both times or never.
+        readability: The questions by whether the replies to them could be read, and the two parts of the gain: on those
+            whose replies always could, and the rest; None if every reply could be read, or if it is not recorded.
     """
 
     value: float
@@ -82,6 +84,7 @@ class LevelGain:
     permutation_p_holm: float | None = None
     mcnemar_p: float
     counts: Changed
+    readability: Readability | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,14 +92,11 @@ class Gain(LevelGain):
     """The gain on all questions.
 
     Attributes:
-        readability: The questions by whether the replies to them could be read, and the gain on those whose replies
-            always could; None if every reply could be read, or if it is not recorded.
         by: Facet -> level -> the gain on the questions of that level.
         answers: Task -> true answer -> the change of the share of right ones among the questions with this answer, for
-            tasks with few different answers. Holm's correction is over all of these answers.
+            tasks with few different answers.
     """
 
-    readability: Readability | None = None
     by: Mapping[str, Mapping[str, LevelGain]] = field(default_factory=dict)
     answers: Mapping[str, Mapping[str, LevelGain]] = field(default_factory=dict)
 
@@ -125,12 +125,15 @@ class UsedProtocol:
         repeats: Number of times that each question was asked.
         condition_repeats: Condition -> number of times that each question was asked under it, if that differs.
         max_new_tokens: Length of the longest reply, in tokens.
+        thinking: Whether replies begin with a thought, where the chat template has one: "off", "on", or "keep" for what
+            the template does by itself; left out if it is not recorded.
     """
 
     temperature: float | None
     repeats: Count
     condition_repeats: Mapping[Condition, Count]
     max_new_tokens: Count
+    thinking: Fact = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

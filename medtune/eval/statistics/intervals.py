@@ -153,6 +153,29 @@ METHOD = (
     "Wilson's score interval, for differences Tango's, of the effective number of questions with patients as clusters "
     "and t quantiles; for values without bounds the t interval"
 )
+_MANY, _UNEQUAL_CV = 50, 0.5
+_UNEQUAL = (
+    "; CAUTION: the patients are few and have unequal numbers of questions, and if the score goes with that number, "
+    "intervals hold the truth less often (in 87 to 92 of 100 simulated studies of 5 to 10 very unequal patients)"
+)
+
+
+def method_for(clusters: Sequence[str]) -> str:
+    """Returns the name of the method, with a caution if there are few and unequal patients.
+
+    These are fewer than 50, whose numbers of questions have a coefficient of variation above 0.5. The answers do not
+    tell whether the interval is too narrow: it is where patients with many questions are missing among the few, which
+    cannot be seen (docs/intervals.md).
+
+    Example:
+        >>> method_for(["a"] * 90 + ["b", "c", "d", "e"]) == METHOD, method_for(["a", "b", "c", "d"] * 9) == METHOD
+        (False, True)
+    """
+    sizes = np.unique(np.asarray(clusters, dtype=np.str_), return_counts=True)[1]
+    is_caution = 1 < sizes.size < _MANY and float(sizes.std()) > _UNEQUAL_CV * float(sizes.mean())
+    return METHOD + _UNEQUAL if is_caution else METHOD
+
+
 SHARE = Interval(0.0, 1.0)
 # With this number of patients with a changed answer, all changed alike, the sign-flip test does not reject yet.
 _FEW_CHANGED = 4

@@ -22,6 +22,7 @@ from medtune.models.media_reader import read_item
 from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.builder import user_turns
 from medtune.models.sequence.processor_template import ANSWER, QUESTION, TODAY
+from medtune.models.sequence.thinking import set_thinking
 from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.generic.model import GenericVlm
 from medtune.models.transformers_vlm.loading import read_processor
@@ -324,6 +325,12 @@ class PartsReference:
         return tokens_NE
 
 
+def _processor(folder: Path, loading: Loading) -> Any:
+    processor = read_processor(folder, str(folder))
+    set_thinking(processor, loading.thinking)
+    return processor
+
+
 def reference_of(
     assembled: Assembled, family: Family | None, *, folder: Path | None, loading: Loading, precise: Precise
 ) -> Reference:
@@ -337,12 +344,12 @@ def reference_of(
     if isinstance(assembled.model, VisionLanguageModel):
         return PartsReference(assembled, assembled.model, precise=precise)
     if isinstance(assembled.model, GenericVlm) and folder is not None:
-        processor = read_processor(folder, str(folder))
+        processor = _processor(folder, loading)
         return ProcessorReference(assembled, processor, frames="video", precise=precise, writes_answers=True)
     if family is None or not isinstance(transform, ProcessorTransform):
         raise TypeError(f"plain transformers cannot be asked about a {type(assembled.model).__name__}")
     own = folder is not None and family.processor_writes_videos
-    processor = read_processor(folder, str(folder)) if folder is not None and own else deepcopy(transform.processor)
+    processor = _processor(folder, loading) if folder is not None and own else deepcopy(transform.processor)
     if loading.image_max_pixels is not None:
         size = dict(processor.image_processor.size)
         processor.image_processor.size = {**size, "longest_edge": loading.image_max_pixels * family.image_frames}

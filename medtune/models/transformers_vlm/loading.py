@@ -12,6 +12,7 @@ from medtune.data.media.volumes.read import AxialPictures, axial_pictures
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled
 from medtune.models.sequence.end_tokens import ended_by
+from medtune.models.sequence.thinking import opened_thought, set_thinking
 from medtune.models.sharding.of_transformers import as_if_loaded, loaded_type
 from medtune.models.sharding.unread import weights_stay_unread
 from medtune.models.transformers_vlm.families import find_family
@@ -62,7 +63,7 @@ def taken_fields(family: Family) -> tuple[str, ...]:
     images = ("image_max_pixels",) if family.any_size else ()
     videos = () if family.video is None else ("video_frames", "video_frames_per_s", "volumes_as")
     limited = () if family.limit_videos is None else ("video_max_pixels",)
-    return ("weights", "revision", "dtype", *images, *videos, *limited)
+    return ("weights", "revision", "dtype", "thinking", *images, *videos, *limited)
 
 
 def skeleton(config: PreTrainedConfig, family: Family) -> TransformersVlm:
@@ -84,6 +85,7 @@ def pretrained(where: str, family: Family, loading: Loading) -> Assembled:
     if config.model_type not in family.model_types:
         raise ValueError(f"{said}: a model of type {config.model_type!r}; wanted {' or '.join(family.model_types)}")
     processor = read_processor(folder, said)
+    set_thinking(processor, loading.thinking)
     refuse_pixel_limits(family, loading)
     _limit_images(processor, family, loading, where=said)
     if family.limit_videos is not None:
@@ -113,6 +115,7 @@ def put_together(whole: PreTrainedModel, processor: Any, family: Family, loading
             _volumes(loading, family),
         ),
         provenance=dict.fromkeys(("vision", "projector", "language"), f"{where}, {loading.dtype}"),
+        opened=opened_thought(processor),
     )
 
 

@@ -13,17 +13,9 @@ from torch.distributed.tensor import DTensor
 
 from medtune.models.contract import PARTS, Model, part_parameters, root_of
 from medtune.models.sharding.unread import weights_stay_unread
-from medtune.models.tuning.plan import Lora, Mode, OptimizerName, PartName, PartTuning, ScheduleName, Tuning
-from medtune.models.tuning.quantize import (
-    float32_adapters,
-    is_lora,
-    is_quantized,
-    linear_names,
-    logical_size,
-    quantized_size,
-    stored_bytes,
-    widen_learning,
-)
+from medtune.models.tuning.adapters import inject_lora, target_notes
+from medtune.models.tuning.plan import Mode, OptimizerName, PartName, PartTuning, ScheduleName, Tuning
+from medtune.models.tuning.quantize import is_quantized, logical_size, quantized_size, stored_bytes, widen_learning
 
 ADAPTER = ".lora_"
 """A piece of text that the names of all adapters' parameters contain, and no others."""
@@ -70,14 +62,18 @@ def apply_tuning(model: Model, tuning: Tuning, *, seed: int) -> tuple[PartRow, .
     return set_learning(model, tuning)
 
 
-def adapt(model: Model, tunings: Sequence[Tuning], *, seed: int) -> None:
+def adapt(model: Model, tunings: Sequence[Tuning], *, seed: int) -> tuple[str, ...]:
     """Adds the adapters of all tunings to the model, in place; parameters that any tuning trains require gradients.
 
     These parameters are then stored in float32, whatever type the model's weights have; weights that stay in their
     files get that type when they are read. The random weights of the adapters are drawn from `seed`, so that a recipe
     starts from the same weights on all ranks.
+
+    Returns:
+        Sentences about LoRA targets that fit nothing, or layers that cannot be adapted.
     """
     torch.manual_seed(seed)
+    notes: list[str] = []
     for part in PARTS:
         parts = [tuning.parts()[part] for tuning in tunings]
         # What a stage may change: how fast an adapter learns.
@@ -87,12 +83,14 @@ def adapt(model: Model, tunings: Sequence[Tuning], *, seed: int) -> None:
                 f"train.stages: two stages give model.tuning.{part}.lora different values; an adapter keeps its shape"
             )
         for lora in wanted:
-            _inject_lora(model, part, lora)
+            notes += target_notes(model, part, lora)
+            inject_lora(model, part, lora)
     learning = [_learning(model, tuning) for tuning in tunings]
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(any(name in each for each in learning))
     if not weights_stay_unread():
         widen_learning(model)
+    return tuple(notes)
 
 
 def set_learning(
@@ -174,56 +172,6 @@ def _local_name(model: Model, name: str) -> str:
 
 def _size(parameters: Iterable[Tensor]) -> int:
     return sum(logical_size(parameter) for parameter in parameters)
-
-
-def _inject_lora(model: Model, part: PartName, lora: Lora) -> None:
-    from peft import LoraConfig, inject_adapter_in_model
-
-    adapted = False
-    for root in model.part_roots[part]:
-        names = linear_names(model, part, root)
-        chosen = [name for name in names if lora.targets is None or re.fullmatch(lora.targets, name)]
-        if not chosen:
-            continue
-        # Without values, the rows of a weight in 4 bits have no lengths that peft could measure.
-        first: Any = model.get_submodule(f"{root}.{chosen[0]}")
-        counted_only = first.weight.is_meta and is_quantized(first.weight)
-        config = LoraConfig(
-            r=lora.r,
-            lora_alpha=lora.alpha,
-            lora_dropout=lora.dropout,
-            target_modules="|".join(re.escape(name) for name in chosen),
-            use_rslora=lora.rslora,
-            use_dora=lora.dora and not counted_only,
-            # The weights that pissa and eva begin with are computed once for a run, by `starting_weights`.
-            init_lora_weights="gaussian" if lora.init == "gaussian" else True,
-        )
-        with float32_adapters(model.get_submodule(f"{root}.{name}") for name in chosen):
-            inject_adapter_in_model(config, model.get_submodule(root))
-        if lora.dora and counted_only:
-            _add_lengths(model, [f"{root}.{name}" for name in chosen])
-        adapted = True
-    if not adapted:
-        able = [name for root in model.part_roots[part] for name in linear_names(model, part, root)]
-        raise ValueError(
-            f"model.tuning.{part}.lora.targets: {lora.targets!r} fits no module of the part; "
-            + (
-                f"what can be adapted is for instance {able[:4]}"
-                if able
-                else "it has none that LoRA could adapt; use full"
-            )
-        )
-
-
-def _add_lengths(model: Model, names: Sequence[str]) -> None:
-    from peft.tuners.lora.dora import DoraLinearLayer
-
-    for name in names:
-        layer = model.get_submodule(name)
-        assert is_lora(layer)
-        lengths = DoraLinearLayer(fan_in_fan_out=False)
-        lengths.weight = nn.Parameter(torch.empty(layer.out_features, device="meta"))
-        layer.lora_magnitude_vector["default"] = lengths
 
 
 def parameters_by_part(model: Model, tuning: Tuning, *, weight_decay: float) -> list[dict[str, Any]]:

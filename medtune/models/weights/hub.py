@@ -25,6 +25,8 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
+from huggingface_hub.utils.tqdm import enable_progress_bars
+from transformers.utils import logging
 
 from medtune.models.weights.assets import PROBE_S, AssetError, hub_reachable
 from medtune.models.weights.proof.prove import PROOF
@@ -34,6 +36,13 @@ SMALL_FILES = ("*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.md", "L
 WEIGHT_FILES = ("model.safetensors.index.json", "model.safetensors")
 _SUBFOLDERS = ("*/*",)
 _CARD = "README.md"
+
+
+def show_downloads_alone() -> None:
+    """Lets progress bars of downloads be shown, and not those of transformers, which come with every load of a file."""
+    logging.disable_progress_bar()
+    # transformers turns both off.
+    enable_progress_bars()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Literal
 from medtune.data.types import VolumesAs
 
 DtypeName = Literal["float32", "bfloat16"]
+Thinking = Literal["off", "on", "keep"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,9 @@ class Loading:
         crop_margin_mm: Margin around these organs, in mm; None takes the model's own.
         system_prompt: Text of the system turn that opens every conversation of ct_chat; the empty text leaves the turn
             out. None takes the published text where the folder of the weights holds it (conversation.py), else no turn.
+        thinking: Whether replies begin with a thought, where the chat template opens one or has a switch for it. off
+            asks behind an empty thought, and learns the answer alone; on lets the model think, is for evaluation alone
+            and needs a large eval.max_new_tokens; keep takes the template as it is, whose empty thought is then learnt.
         time_sentence: The words that llava_video_7b_qwen2 reads behind a video, with {seconds}, {frames} and {times} in
             place of the clip's length, the number of its frames and their times. None takes the published words where
             the folder of the weights holds them (README.md), else medtune's own.
@@ -70,6 +74,7 @@ class Loading:
     crop_organs: tuple[str, ...] | None = None
     crop_margin_mm: float | None = None
     system_prompt: str | None = None
+    thinking: Thinking = "off"
     time_sentence: str | None = None
 
 

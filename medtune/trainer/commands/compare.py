@@ -116,6 +116,7 @@ def _read_run(root: Path, *, phase: Phase | None, parser: str | None) -> Answers
         split=recipe.eval.split,
         parser=parser or phases[chosen].parser,
         label=results.label,
+        thinking=results.protocol.used.thinking if results.protocol else "",
     )
     path = {"zero_shot": folder.zero_shot, "final": folder.final}[chosen] / "predictions.jsonl"
     has_likelihood = "likelihood" not in results.unavailable
@@ -131,7 +132,9 @@ def _answers_of(predictions: Path, *, like: Answers) -> Answers:
     prompts = like.about.label.prompts if own else FOREIGN_WORDING
     trained = dict.fromkeys(("unofficial_training", "learnt_lookalikes", "seen_in_training", "changed_data"), "")
     label = replace(like.about.label, prompts=prompts, **trained)
-    return replace(like, about=replace(like.about, name=predictions.name, label=label), predictions=predictions)
+    return replace(
+        like, about=replace(like.about, name=predictions.name, label=label, thinking=""), predictions=predictions
+    )
 
 
 def _read_alike(one: Answers, other: Answers) -> tuple[Answers, Answers]:

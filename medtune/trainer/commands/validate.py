@@ -131,13 +131,16 @@ def validate(
     if recipe.model.language_bits is not None:
         device = torch.device("meta" if assembled is None else "cpu")
         quantize_language(model, precision=precision, device=device)
-    adapt(model, [stage.tuning for stage in recipe.stages], seed=recipe.train.seed)
+    for note in adapt(model, [stage.tuning for stage in recipe.stages], seed=recipe.train.seed):
+        print(f"           {note}")
     set_types(model, precision)
     if assembled is not None:
         if recipe.model.checkpoint is not None:
             load_checkpoint(recipe, model, recipe.model.checkpoint)
         for group, origin in assembled.provenance.items():
             print(f"           {group}: {origin}")
+    if assembled is not None and "thinking" in entry.takes:
+        print(f"           {_thinking(recipe, assembled)}")
     if model.whole_logits_because is not None:
         print(f"           holds the logits of all target tokens at once: {model.whole_logits_because}")
     if recipe.train.precision == "auto":
@@ -165,6 +168,18 @@ def validate(
             _show_hours(own, data, planner, lacks, named=None if devices is None else available, size=probe_size)
         )
     return _said_missing(lacks)
+
+
+def _thinking(recipe: Recipe, assembled: Assembled) -> str:
+    mode, opened = recipe.model.thinking, assembled.opened.strip()
+    if not opened:
+        said = "replies begin with the answer; where the template has a thought, it is empty and not learnt"
+    elif mode == "on":
+        said = f"replies begin with {opened}, and so many as {recipe.eval.max_new_tokens} tokens are read"
+    else:
+        said = f"WARNING: replies begin with {opened} and are cut behind {recipe.eval.max_new_tokens} tokens, and "
+        said += "training teaches to close it at once; off asks and learns without a thought"
+    return f"thinking {mode}: {said}"
 
 
 def _show_hours(

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import lightning.pytorch as pl
 import torch
@@ -27,7 +28,17 @@ from medtune.trainer.launch.rank import join, see_folder
 from medtune.trainer.launch.started import ALONE, Started
 from medtune.trainer.recipe.check import primary_parser
 from medtune.trainer.recipe.schema import SERVED, ModelBlock, Recipe
-from medtune.trainer.seen import NOTHING, UNKNOWN, Learnt, asked_again, comparable, data_facts, learnt_from, read_learnt
+from medtune.trainer.seen import (
+    NOTHING,
+    UNKNOWN,
+    Learnt,
+    asked_again,
+    comparable,
+    data_facts,
+    learnt_from,
+    looks_learnt,
+    read_learnt,
+)
 from medtune.trainer.training.mixture import TrainingSet, described, stage_mixture
 from medtune.trainer.training.stages import check_early_stopping, with_counted_epochs
 
@@ -47,16 +58,25 @@ def learnt_before(model: ModelBlock) -> Learnt:
     return NOTHING.joined(read_learnt(facts) or UNKNOWN for facts in facts_before(model))
 
 
-def seen_before(model: ModelBlock, groups: Sequence[MediaGroup], contents: Mapping[str, str]) -> str:
-    """Returns how many of the evaluated media groups the recipe's weights were trained on.
+class SeenBefore(NamedTuple):
+    """What of the evaluated media groups a recipe's weights were trained on.
 
-    Returns:
-        Numbers of patients and questions; `NOT_RECORDED` if trained weights do not say what they were trained on, or
-        say it under another user's patient key; "" if none of the patients and media was trained on, or the recipe
-        begins with weights of others.
+    Attributes:
+        again: Numbers of patients and questions; `NOT_RECORDED` if trained weights do not say what they were trained
+            on, or say it under another user's patient key; "" if none of the patients and media was trained on, or the
+            recipe begins with weights of others.
+        alike: How many other media look like ones that were trained on; "" if none does.
     """
+
+    again: str
+    alike: str
+
+
+def seen_before(model: ModelBlock, groups: Sequence[MediaGroup], evaluated: Prepared) -> SeenBefore:
+    """Returns how many of the evaluated media groups the recipe's weights were trained on."""
     learnt = learnt_before(model)
-    return asked_again(learnt, groups, contents) or ("" if comparable(learnt) else NOT_RECORDED)
+    again = asked_again(learnt, groups, evaluated.contents) or ("" if comparable(learnt) else NOT_RECORDED)
+    return SeenBefore(again, looks_learnt(learnt, groups, evaluated))
 
 
 def learnt_in_all(recipe: Recipe, training_sets: Sequence[TrainingSet], *, limit: int | None) -> Learnt:
@@ -65,7 +85,8 @@ def learnt_in_all(recipe: Recipe, training_sets: Sequence[TrainingSet], *, limit
     groups = (group for mixture in mixtures for member in mixture.members for group in member.groups)
     # Files of two folders have one name only if they are the same.
     contents = {name: shown for each in training_sets for name, shown in each.prepared.contents.items()}
-    now = learnt_from(groups, contents)
+    looks = {name: look for each in training_sets for name, look in each.prepared.looks.items()}
+    now = learnt_from(groups, contents, looks)
     return now.joined([learnt_before(recipe.model)])
 
 
@@ -81,7 +102,8 @@ class Experiment:
         limit: About how many questions of each split are used; None uses all.
         unofficial_training: The evaluation-only data sets that the model is trained on, in the form of
             `DataLabel.unofficial_training`; "" if there are none.
-        learnt_lookalikes: Says which training sets hold images that look like evaluated ones; "" if none does.
+        learnt_lookalikes: Says how many evaluated images look like images of training sets, or like those that the
+            weights were trained on before; "" if none does.
         trained_on: A description of the training sets in words; "" if nothing is trained.
         learnt: The patients and media that the model has learnt from once the training has ended, earlier trainings of
             its weights included; nothing if nothing is trained.
@@ -183,6 +205,7 @@ def open_experiment(
         recipe = with_counted_epochs(recipe, [each.prepared for each in training_sets], limit=limit)
         check_early_stopping(recipe, benchmark)
         trained_on = described(recipe, stage_mixture(recipe, recipe.stages[0], training_sets, limit=limit))
+    seen = seen_before(recipe.model, tested(recipe, prepared, limit=limit), prepared)
     experiment = Experiment(
         name=name,
         recipe=recipe,
@@ -197,10 +220,10 @@ def open_experiment(
             [each.prepared.manifest for each in training_sets],
             before=[recorded_label(facts).unofficial_training for facts in facts_before(recipe.model)],
         ),
-        learnt_lookalikes="; ".join(each.lookalikes for each in training_sets if each.lookalikes),
+        learnt_lookalikes="; ".join(filter(None, [*(each.lookalikes for each in training_sets), seen.alike])),
         trained_on=trained_on,
         learnt=learnt_in_all(recipe, training_sets, limit=limit) if training else NOTHING,
-        seen_in_training=seen_before(recipe.model, tested(recipe, prepared, limit=limit), prepared.contents),
+        seen_in_training=seen.again,
     )
     if experiment.rank == 0:
         begin_or_resume(

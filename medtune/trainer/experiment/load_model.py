@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from huggingface_hub.utils import enable_progress_bars
-from transformers.utils import logging as transformers_log
 
 from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.prepared.read import Prepared
@@ -28,7 +26,7 @@ from medtune.models.weights.adapters.read import adapter_digest
 from medtune.models.weights.adapters.write import Base
 from medtune.models.weights.checkpoint import fitting_facts, load_trained, read_starts, trainable_names
 from medtune.models.weights.export import assemble_model, base_of
-from medtune.models.weights.hub import commits
+from medtune.models.weights.hub import commits, show_downloads_alone
 from medtune.trainer.devices.ranks import barrier, state_timeout
 from medtune.trainer.experiment.evaluate import AskedModel, LoadedModel, ServedModel
 from medtune.trainer.experiment.experiment import Experiment
@@ -215,7 +213,7 @@ def _fetched(experiment: Experiment) -> Assembled:
     ranks find them.
     """
     block, seed = _pinned(experiment.recipe.model, experiment.folder), experiment.recipe.train.seed
-    _show_downloads_alone()
+    show_downloads_alone()
     if experiment.rank == 0:
         assembled = assemble_model(block.name, seed, block)
         experiment.folder.note_commits(commits(_repositories(block), block.revision))
@@ -237,12 +235,6 @@ def _fetched(experiment: Experiment) -> Assembled:
         quantize_language(assembled.model, precision=experiment.recipe.train.precision, device=experiment.device)
         assembled.provenance["language"] += FOUR_BITS
     return assembled
-
-
-def _show_downloads_alone() -> None:
-    # transformers also shows a bar for reading files, at every load, and turns both on and off together.
-    transformers_log.disable_progress_bar()
-    enable_progress_bars()
 
 
 def _repositories(block: ModelBlock) -> list[str]:

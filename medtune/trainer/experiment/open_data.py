@@ -156,6 +156,7 @@ def check_fit(recipe: Recipe, prepared: Prepared, benchmark: Benchmark, *, train
     Checked are the answer format, the parser, the conditions, and that no needed split is empty. Training needs the
     splits train and val; with a mixture, train comes from the mixture.
     """
+    _check_thinking(recipe, training=training)
     official = benchmark.official if prepared.templates is not None else None
     if official is not None and official.answer_format != recipe.model.answer_format:
         raise ValueError(
@@ -174,6 +175,26 @@ def check_fit(recipe: Recipe, prepared: Prepared, benchmark: Benchmark, *, train
             raise ValueError(f"{prepared.root}: the split {split!r} is empty. {why}. {otherwise}")
     if set(recipe.eval.conditions) - set(CONDITIONS):
         check_conditions(prepared.groups(recipe.eval.split), benchmark, recipe.eval.conditions)
+
+
+LEAST_THOUGHT = 256
+"""The smallest length of a reply, in tokens, that begins with a thought; the value is our own choice."""
+
+
+def _check_thinking(recipe: Recipe, *, training: bool) -> None:
+    if recipe.model.thinking != "on":
+        return
+    if training:
+        raise ValueError(
+            "model.thinking is on: the answers of the data have no thoughts, so that training would teach to close a "
+            "thought at once. Train with model.thinking=off, or with keep to learn the template's own empty thought; "
+            "`medtune eval` takes on"
+        )
+    if "generation" in recipe.eval.known_readings and recipe.eval.max_new_tokens < LEAST_THOUGHT:
+        raise ValueError(
+            f"model.thinking is on and eval.max_new_tokens {recipe.eval.max_new_tokens}: replies would be cut within "
+            f"their thoughts. Set eval.max_new_tokens=1024, or at least {LEAST_THOUGHT}"
+        )
 
 
 def missing_data(recipe: Recipe, benchmark: Benchmark) -> str | None:

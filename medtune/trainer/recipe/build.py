@@ -310,6 +310,9 @@ def _key(hint: Hint, key: object, place: Place, layers: Sequence[Layer]) -> obje
 
 
 def _single(hint: Hint, value: object, place: Place, layers: Sequence[Layer]) -> object:
+    if isinstance(value, bool) and (word := "on" if value else "off") in typing.get_args(hint):
+        # YAML reads the words on and off as true and false.
+        return word
     refused = value is None or isinstance(value, Mapping | list | tuple)
     if not refused:
         try:

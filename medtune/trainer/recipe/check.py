@@ -310,6 +310,7 @@ def protocol_facts(recipe: Recipe, benchmark: Benchmark) -> ProtocolFacts:
         repeats=recipe.eval.repeats,
         condition_repeats=recipe.eval.condition_repeats,
         max_new_tokens=recipe.eval.max_new_tokens,
+        thinking=recipe.model.thinking if endpoint is None else "",
     )
     return ProtocolFacts(used=used, published=benchmark.protocol)
 

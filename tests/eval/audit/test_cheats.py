@@ -19,7 +19,7 @@ def test_reading_the_answer_from_the_prompt_is_a_prompt_leak(world: World, out: 
     assert leak.flag == "the answer can be read from the prompt"
     assert leak.ci95 is not None
     assert leak.ci95.low > 0.1
-    assert "ignored" in (row(audit, "text_only").flag or "")
+    assert "not shown to be used" in (row(audit, "text_only").flag or "")
 
 
 def test_always_the_first_option_follows_the_place(world: World, out: Path) -> None:
@@ -41,7 +41,7 @@ def test_not_naming_the_option_that_is_told_is_a_matter_of_the_answer_format(wor
 def test_ignoring_the_image_changes_nothing_without_it(world: World, out: Path) -> None:
     audit = world.audit(Blind(), out)
     for name in ("text_only", "blank_image", "other_image"):
-        assert "the image is ignored" in (row(audit, name).flag or "")
+        assert "the image is not shown to be used" in (row(audit, name).flag or "")
         assert row(audit, name).gap is not None
         assert row(audit, name).value == row(audit, "model").value
     assert row(audit, "option_permutation").value == 1
@@ -94,7 +94,7 @@ def test_audit_json_has_the_designed_shape(world: World, out: Path) -> None:
     for each in written["rows"]:
         assert set(each) == names
         assert each["ci95"] is None or len(each["ci95"]) == 2
-        assert each["gap"] is None or set(each["gap"]) == {"value", "ci95"}
+        assert each["gap"] is None or set(each["gap"]) == {"value", "ci95", "permutation_p", "permutation_p_holm"}
     text = audit_text(audit, title="Audit")
     assert METHOD in text
     assert "FLAG answers that follow the option when options are permuted: " in text

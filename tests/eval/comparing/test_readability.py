@@ -1,14 +1,19 @@
 """Tests that a gain says how much of it goes with replies that became readable."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from medtune.benchmarks import find_benchmark, paper_of
 from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.eval.comparing.compare import About, Side, compare
+from medtune.eval.comparing.compare_file import compare_file
+from medtune.eval.comparing.compare_text import comparison_table, judgement
 from medtune.eval.comparing.gain import Gain, gain_between
-from medtune.eval.comparing.verdict import Readability, readability_text
+from medtune.eval.comparing.verdict import Readability, readability_text, verdict
 from medtune.eval.data_label import DataLabel
 from medtune.eval.report.report import run_report
 from medtune.eval.report.run_data import read_run
@@ -49,33 +54,39 @@ def test_tuning_that_only_shortens_replies_has_no_gain_on_what_was_readable() ->
     found = gain(rambling, shortened)
     num_unread = rambling.count(UNREADABLE)
     assert found.overall.value > 0.2
-    assert found.readability is not None
-    assert (found.readability.only_after, found.readability.only_before, found.readability.neither) == (
-        num_unread,
-        0,
-        0,
-    )
-    assert found.readability.both == len(ASKED) - num_unread
-    assert found.readability.value == 0
-    assert found.readability.ci95 is not None
-    assert found.readability.ci95.low <= 0 <= found.readability.ci95.high
+    assert found.overall.readability is not None
+    assert (
+        found.overall.readability.only_after,
+        found.overall.readability.only_before,
+        found.overall.readability.neither,
+    ) == (num_unread, 0, 0)
+    assert found.overall.readability.both == len(ASKED) - num_unread
+    assert found.overall.readability.value == 0
+    assert found.overall.readability.ci95 is not None
+    assert found.overall.readability.ci95.low <= 0 <= found.overall.readability.ci95.high
 
 
 def test_the_reverse_and_what_is_never_read_are_counted() -> None:
     right = [question.answer for question in ASKED]
     found = gain([UNREADABLE, *right[1:]], [UNREADABLE, UNREADABLE, *right[2:]])
-    assert found.readability is not None
-    assert (found.readability.only_before, found.readability.only_after, found.readability.neither) == (1, 0, 1)
+    assert found.overall.readability is not None
+    assert (
+        found.overall.readability.only_before,
+        found.overall.readability.only_after,
+        found.overall.readability.neither,
+    ) == (1, 0, 1)
 
 
 def test_nothing_is_said_where_every_reply_could_be_read() -> None:
     right = [question.answer for question in ASKED]
-    assert gain([wrong(question) for question in ASKED], right).readability is None
+    assert gain([wrong(question) for question in ASKED], right).overall.readability is None
 
 
 def test_without_a_reply_that_is_readable_both_times_there_is_no_value() -> None:
     found = gain([UNREADABLE] * len(ASKED), [question.answer for question in ASKED])
-    assert found.readability == Readability(only_before=0, only_after=len(ASKED), neither=0, both=0)
+    assert found.overall.readability == Readability(
+        only_before=0, only_after=len(ASKED), neither=0, both=0, format_value=found.overall.value
+    )
 
 
 def test_results_file_and_table_say_it() -> None:
@@ -83,12 +94,12 @@ def test_results_file_and_table_say_it() -> None:
     phases = {"zero_shot": phase([UNREADABLE, *right[1:]]), "final": phase(right)}
     found = gain_between(phases["zero_shot"], phases["final"], BUSI)
     assert found is not None
-    assert found.readability is not None
+    assert found.overall.readability is not None
     file = results_file(phases, found, BUSI, benchmark_name="busi", model="nano", facts=run_facts(LABEL))
     written = json.loads(json_bytes(file))["gain"]["readability"]
     assert (written["only_after"], written["both"], written["value"]) == (1, len(ASKED) - 1, 0)
     table = gain_table(phases, found, BUSI, label=LABEL)
-    assert readability_text(found.readability) in table
+    assert readability_text(found.overall.readability) in table
 
 
 def test_report_says_it_in_its_first_lines(prepared_tiny: Path, tmp_path: Path) -> None:
@@ -97,11 +108,78 @@ def test_report_says_it_in_its_first_lines(prepared_tiny: Path, tmp_path: Path) 
         run / "results.json",
         "gain",
         "readability",
-        value={"only_before": 1, "only_after": 32, "neither": 0, "both": 210, "value": 0.01, "ci95": [-0.02, 0.04]},
+        value={"only_before": 1, "only_after": 32, "neither": 0, "both": 210, "value": 0.01, "ci95": [-0.02, 0.04],
+               "format_value": 0.2},
+    )  # fmt: skip
+    change_json(run / "results.json", "gain", "permutation_p", value=0.001)
+    change_json(run / "results.json", "gain", "ci95", value=[0.1, 0.3])
+    page = run_report(read_run(run), paper_of)
+    wanted = (
+        "32 replies became readable and 1 unreadable; the part of the gain on the 210 questions whose replies could "
     )
-    sentences = run_report(read_run(run), paper_of).headline.sentences
-    wanted = "32 replies became readable and 1 unreadable; on the 210 questions whose replies could be read both times "
-    assert any(each.startswith(wanted + "the gain is +0.010 (95 % interval -0.020 to +0.040)") for each in sentences)
+    wanted += (
+        "be read both times is +0.010 (95 % interval -0.020 to +0.040), and +0.200 goes with what became readable."
+    )
+    assert wanted in page.headline.sentences
+    assert page.headline.verdict == "format"
+    assert page.headline.verdict_text.startswith("The model learnt the format of the answers")
+    assert [row[1].text for row in page.gain.rows if row[0].text.startswith("of it")] == ["+0.010", "+0.200"]
+
+
+@pytest.mark.parametrize(
+    ("share_read", "share_right", "wanted"),
+    [(0.4, 0.8, "format"), (0.0, 0.8, "format"), (0.9, 0.1, "unclear"), (1.0, 0.9, "unclear")],
+)
+def test_same_answers_in_another_format_are_never_called_a_gain(
+    share_read: float, share_right: float, wanted: str
+) -> None:
+    """The replies after say what those before said, some of which could not be read."""
+    share = np.random.default_rng(7).random((2, len(ASKED)))
+    after = [
+        question.answer if luck < share_right else wrong(question)
+        for question, luck in zip(ASKED, share[0], strict=True)
+    ]
+    before = [reply if luck < share_read else UNREADABLE for reply, luck in zip(after, share[1], strict=True)]
+    found = gain(before, after).overall
+    assert verdict(found, higher_is_better=True) == wanted
+    if found.readability:
+        assert (found.readability.value or 0.0) + (found.readability.format_value or 0.0) == pytest.approx(found.value)
+        assert found.readability.format_value == pytest.approx(found.value)
+
+
+def test_what_is_answered_better_is_a_gain_beside_what_became_readable() -> None:
+    after = [question.answer for question in ASKED]
+    before = [UNREADABLE if place % 4 == 0 else wrong(question) for place, question in enumerate(ASKED)]
+    found = gain(before, after).overall
+    assert verdict(found, higher_is_better=True) == "gain"
+    assert found.readability
+    assert found.readability.value == pytest.approx(0.75)
+    assert found.readability.format_value == pytest.approx(0.25)
+
+
+def test_a_model_that_can_be_read_is_not_called_better_in_its_answers() -> None:
+    right = [question.answer for question in ASKED]
+    sides = [evaluation(replies) for replies in ([UNREADABLE if i % 2 else a for i, a in enumerate(right)], right)]
+    for (first, second), judged in ((sides, "format"), (sides[::-1], "loss")):
+        found = compare(first, second, BUSI)
+        assert compare_file(found).overall.verdict == judged
+        assert "more of its replies can be read, not that more of its answers are right" in judgement(found)
+
+
+def test_sides_that_think_otherwise_are_not_compared_without_a_word() -> None:
+    right = [question.answer for question in ASKED]
+    first, second = evaluation(right), evaluation([wrong(ASKED[0]), *right[1:]])
+    for mode, said in (("on", True), ("off", False)):
+        one, other = (
+            replace(each, about=replace(each.about, thinking=own)) for each, own in ((first, "off"), (second, mode))
+        )
+        table = comparison_table(compare(one, other, BUSI))
+        assert any("Not asked alike" in note and "model.thinking on" in note for note in table.notes) == said
+
+
+def evaluation(replies: list[str]) -> Side:
+    about = About(str(hash(tuple(replies))), "BUSI 1.0", "00", "test", "generation", LABEL)
+    return Side(about, tuple(phase(replies).rows))
 
 
 @pytest.mark.parametrize("number", [1, 2])

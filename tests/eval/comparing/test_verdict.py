@@ -78,7 +78,7 @@ def test_each_way_not_to_be_enough_is_said() -> None:
     assert "cannot be below" not in grounds(change(0.2, UP, 0.125, patients=6))
     assert grounds(change(0.2, UP, None)).startswith("No test of whole patients is recorded")
     assert grounds(change(0.2, None, 0.01)).startswith("There is no 95 % interval")
-    assert set(VERDICTS) == {"gain", "loss", "unclear"}
+    assert set(VERDICTS) == {"gain", "format", "loss", "unclear"}
 
 
 TASKS = {"task": {"plane": change(0.3, UP, 0.001, holm=0.002), "head_size": change(-0.15, DOWN, 0.01, holm=0.02)}}

@@ -35,6 +35,12 @@ def test_only_a_sure_gain_is_set_apart(gain: LevelGain | None, higher_is_better:
     assert improvement_tone(gain, higher_is_better=higher_is_better) == tone
 
 
+@pytest.mark.parametrize(("whole", "tone"), [((0.01, 0.2), "good"), ((-0.2, -0.01), "good"), ((-0.1, 0.2), "")])
+def test_a_part_is_marked_only_beside_a_whole_that_changed_surely(whole: tuple[float, float], tone: str) -> None:
+    part = gain_of((0.1, 0.2), 0.001, holm=0.01)
+    assert gain_cells(part, higher_is_better=True, whole=gain_of(whole, 0.01))[0].tone == tone
+
+
 def test_a_gain_and_its_interval_have_signs() -> None:
     value, reach = gain_cells(gain_of((0.125, 0.5), 0.01), higher_is_better=True)
     assert (value.text, value.tone, reach.text) == ("+0.250", "good", "+0.125 to +0.500")

@@ -35,6 +35,7 @@ def write_checks(run: Path, *rows: dict[str, Any]) -> None:
 
 MAJORITY = audit_row("majority", "most frequent train answer of the task", 0.56, (0.10, -0.02, 0.22))
 PROBE = audit_row("linear_probe", "logistic regression on the vision features", 0.82, (-0.16, -0.28, -0.05))
+PROBE["gap"] |= {"permutation_p": 0.0004, "permutation_p_holm": 0.006}
 BEATEN = audit_row("random", "guessing", 0.33, (0.33, 0.2, 0.45))
 
 
@@ -46,9 +47,17 @@ def test_the_strongest_check_is_named_and_called_better_where_it_is(run: Path) -
     assert (
         "Logistic regression on the vision features, which needs no training of this model, reaches an accuracy of "
         "0.82 on 9 questions: it is better than the model (model minus check \N{MINUS SIGN}0.16, 95 % interval "
-        "\N{MINUS SIGN}0.28 to \N{MINUS SIGN}0.05)."
+        "\N{MINUS SIGN}0.28 to \N{MINUS SIGN}0.05; p = 0.006 after Holm's correction over the checks)."
     ) in top.sentences
     assert "better than the model (0.82)" in write_report(run, paper_of).read_text()
+
+
+@pytest.mark.parametrize("holm", [None, 0.02])
+def test_a_check_is_not_called_better_by_its_interval_alone(run: Path, holm: float | None) -> None:
+    """It is picked among many, each of which may be better by chance."""
+    write_checks(run, BEATEN, MAJORITY, {**PROBE, "gap": {**PROBE["gap"], "permutation_p_holm": holm}})
+    assert "better" not in report(run).headline.verdict_text
+    assert "0.82 on 9 questions: the model is not surely better" in said(run)
 
 
 def test_a_check_that_is_not_surely_worse_is_named_as_such(run: Path) -> None:

@@ -51,13 +51,13 @@ class Answers:
 
 def simulated(rng: np.random.Generator, setting: Setting) -> Answers:
     """Returns the answers of one data set."""
-    sizes = _sizes(rng, setting)
+    sizes = patient_sizes(rng, setting)
     codes = np.repeat(np.arange(setting.patients), sizes)
     rank = rng.random(setting.patients)
-    before = rng.random(codes.size) < _skill(rank, setting.before, setting.icc)[codes]
+    before = rng.random(codes.size) < skill(rank, setting.before, setting.icc)[codes]
     if setting.changed is None:
         other = np.where(rng.random(setting.patients) < setting.kept, rank, rng.random(setting.patients))
-        after = rng.random(codes.size) < _skill(other, setting.after, setting.icc)[codes]
+        after = rng.random(codes.size) < skill(other, setting.after, setting.icc)[codes]
     else:
         is_changed = (rng.random(setting.patients) < setting.changed / setting.patients)[codes]
         to_right = (rng.random(setting.patients) < setting.after)[codes]
@@ -86,7 +86,7 @@ def telling_patients(values: list[float], patients: list[str]) -> float:
     return float(np.sum(deviations**2)) ** 2 / fourth if fourth > 0 else 0.0
 
 
-def _sizes(rng: np.random.Generator, setting: Setting) -> Numbers:
+def patient_sizes(rng: np.random.Generator, setting: Setting) -> Numbers:
     if setting.size_cv == 0:
         return np.full(setting.patients, MEAN_QUESTIONS)
     shape = setting.size_cv**-2
@@ -94,7 +94,7 @@ def _sizes(rng: np.random.Generator, setting: Setting) -> Numbers:
     return np.maximum(1, np.rint(drawn)).astype(np.intp)
 
 
-def _skill(rank: Floats, accuracy: float, icc: float) -> Floats:
+def skill(rank: Floats, accuracy: float, icc: float) -> Floats:
     """Returns the skills at ranks of 0 to 1 among all patients."""
     return np.full(rank.size, accuracy) if icc == 0 else np.interp(rank, _RANKS, _skills(accuracy, icc))
 

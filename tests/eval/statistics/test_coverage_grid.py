@@ -10,6 +10,7 @@ together too, and of their share the standard error is as small as that of one s
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
@@ -17,9 +18,18 @@ import numpy as np
 import pytest
 
 from medtune.data.types import Interval
+from medtune.eval.statistics.clusters import Floats, Numbers
 from medtune.eval.statistics.column_sums import mean_of
-from medtune.eval.statistics.intervals import gain_interval, mean_interval, statistic_interval
-from tests.eval.statistics.simulated_answers import Answers, Setting, simulated, telling_patients, true_gain
+from medtune.eval.statistics.intervals import gain_interval, mean_interval, method_for, statistic_interval
+from tests.eval.statistics.simulated_answers import (
+    Answers,
+    Setting,
+    patient_sizes,
+    simulated,
+    skill,
+    telling_patients,
+    true_gain,
+)
 
 LEAST, MOST = 0.935, 0.975
 ENOUGH_PATIENTS = 8
@@ -176,6 +186,36 @@ def test_fewer_data_sets_still_find_intervals_that_are_too_narrow_or_too_wide() 
     # Over all settings these cover often enough: where nobody changes, any interval around 0 does.
     assert not is_too_low(few)
     assert len(wrong(few)) > 3
+
+
+def unequal_means_held(patients: int, icc: float, *, repeats: int) -> int:
+    """Returns how many intervals of a mean held it where a patient's accuracy is given by the number of questions."""
+    setting, rng = Setting(patients, 2.0, icc, 0.5), np.random.default_rng(3)
+    everyone = np.sort(patient_sizes(np.random.default_rng(1), replace(setting, patients=200_000)))
+
+    def skills(sizes: Numbers) -> Floats:
+        least, most = (np.searchsorted(everyone, sizes, side) for side in ("left", "right"))
+        return skill((least + rng.random(sizes.size) * (most - least)) / everyone.size, 0.5, icc)
+
+    truth, held = float(everyone @ skills(everyone) / everyone.sum()), 0
+    for _ in range(repeats):
+        codes = np.repeat(np.arange(patients), sizes := patient_sizes(rng, setting))
+        right = (rng.random(codes.size) < skills(sizes)[codes]).astype(float)
+        low, high = mean_interval(right.tolist(), [str(code) for code in codes])
+        held += low <= truth <= high
+    print(f"accuracy by size, {patients} patients, icc {icc}: covers {held / repeats:.3f}")
+    return held
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("patients", "icc", "least"), [(5, 0.6, 0.86), (5, 0.3, 0.88), (10, 0.3, 0.88), (20, 0.3, 0.93), (50, 0.3, 0.935)]
+)
+def test_a_mean_of_few_unequal_patients_is_covered_as_often_as_the_caution_says(
+    patients: int, icc: float, least: float
+) -> None:
+    assert unequal_means_held(patients, icc, repeats=1000) / 1000 >= least
+    assert "CAUTION" not in method_for([str(number % 50) for number in range(150)])
 
 
 def skewed_errors_held(patients: int, size_cv: float, *, repeats: int) -> int:

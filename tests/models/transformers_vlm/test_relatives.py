@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from jinja2 import Template
 from transformers import Glm46VConfig, Glm46VImageProcessor, Glm46VProcessor, Glm46VVideoProcessor
 from transformers.models.smolvlm import processing_smolvlm
 
@@ -16,9 +17,10 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.doctor.find_reference import reference_of
 from medtune.models.nano.transformers_vlm import Nano, text_config, write_nano
+from medtune.models.sequence.thinking import opened_thought, set_thinking
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.generic.loading import from_checkpoint
-from medtune.models.weights.loading_options import Loading
+from medtune.models.weights.loading_options import Loading, Thinking
 from medtune.models.zoo.nano_any_size import build_glm, build_qwen35
 from medtune.models.zoo.nano_hub import build_internvl
 from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
@@ -131,8 +133,8 @@ def test_the_doctor_scales_images_by_the_same_limit(tmp_path: Path) -> None:
     assert told["image_grid_thw"].tolist() == ours["image_grid_thw"].tolist()
 
 
-def test_an_answer_behind_an_open_thought_closes_it_first(tmp_path: Path) -> None:
-    """Qwen3.5's larger models are asked with a thought that has begun, and have answered with an empty one."""
+def write_thinking(folder: Path) -> None:
+    """Writes a tiny Qwen3.5 that is asked with a thought that has begun, and has answered with an empty one."""
     nano = build_qwen35()
     opened = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
     header = "<|im_start|>{{ message['role'] }}\n"
@@ -141,12 +143,68 @@ def test_an_answer_behind_an_open_thought_closes_it_first(tmp_path: Path) -> Non
     nano.processor.chat_template = nano.processor.chat_template.replace(
         opened, opened.replace("assistant\n", "assistant\n<think>\n")
     ).replace(header, header + "{% if message['role'] == 'assistant' %}<think>\n\n</think>\n\n{% endif %}")
-    write_nano(nano, tmp_path, seed=0)
-    family = from_checkpoint(str(tmp_path), Loading(weights=str(tmp_path))).family
-    asked, laid = (family.layout(QUESTION, answer, shapes=[Size(90, 60)]) for answer in (None, ANSWER))
-    assert family.decode(asked.ids).endswith("<think>\n")
+    write_nano(nano, folder, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "end", "learnt", "opened"),
+    [
+        ("off", "<think>\n\n</think>\n\n", ANSWER, ""),
+        ("on", "<think>\n", f"\n</think>\n\n{ANSWER}", "<think>\n"),
+        ("keep", "<think>\n", f"\n</think>\n\n{ANSWER}", "<think>\n"),
+    ],
+)
+def test_an_open_thought_is_closed_in_the_prompt_or_kept(
+    mode: Thinking, end: str, learnt: str, opened: str, tmp_path: Path
+) -> None:
+    write_thinking(tmp_path)
+    made = from_checkpoint(str(tmp_path), Loading(weights=str(tmp_path), thinking=mode))
+    asked, laid = (made.family.layout(QUESTION, answer, shapes=[Size(90, 60)]) for answer in (None, ANSWER))
+    assert made.family.decode(asked.ids).endswith(f"assistant\n{end}")
     assert laid.ids[: len(asked.ids)] == asked.ids
-    assert family.decode([label for label in laid.labels if label >= 0]) == f"\n</think>\n\n{ANSWER}"
+    assert made.family.decode([label for label in laid.labels if label >= 0]) == learnt
+    assert made.opened == opened
+
+
+class Templated:
+    """A processor of which only the chat template matters."""
+
+    def __init__(self, template: str) -> None:
+        self.chat_template = template
+
+    def apply_chat_template(self, turns: list[dict[str, Any]], *, tokenize: bool, add_generation_prompt: bool) -> str:
+        assert not tokenize
+        told = [{"role": turn["role"], "content": turn["content"][0]["text"]} for turn in turns]
+        return str(Template(self.chat_template).render(messages=told, add_generation_prompt=add_generation_prompt))
+
+
+TURNS = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}"
+ASKED = TURNS + "{% if add_generation_prompt %}<assistant>OPENED{% endif %}"
+SWITCH = "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}"
+
+
+@pytest.mark.parametrize(
+    ("opened", "off", "on"),
+    [
+        ("", "", ""),
+        ("<think>\n", "<think>\n\n</think>\n\n", "<think>\n"),
+        ("<thinking>", "<thinking>\n</thinking>\n\n", "<thinking>"),
+        ("[THINK]", "[THINK]\n[/THINK]\n\n", "[THINK]"),
+        ("◁think▷", "◁think▷\n◁/think▷\n\n", "◁think▷"),
+        ("<think>\n\n</think>\n\n", "<think>\n\n</think>\n\n", "<think>\n\n</think>\n\n"),
+        (SWITCH, "<think></think>", ""),
+        ("{% if enable_thinking %}<think>{% else %}<think></think>{% endif %}", "<think></think>", "<think>"),
+    ],
+)
+def test_templates_of_many_makes_ask_without_a_thought_or_with_one(opened: str, off: str, on: str) -> None:
+    modes: tuple[tuple[Thinking, str], ...] = (("off", off), ("on", on))
+    for mode, wanted in modes:
+        processor = Templated(ASKED.replace("OPENED", opened))
+        set_thinking(processor, mode)
+        turns = [{"role": "user", "content": [{"type": "text", "text": "Q?"}]}]
+        said = processor.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+        assert said == f"<user>Q?<assistant>{wanted}"
+        assert opened_thought(processor) == ("" if "/" in wanted else wanted)
 
 
 def test_a_processor_that_needs_another_package_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

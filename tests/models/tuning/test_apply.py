@@ -1,5 +1,6 @@
 """Tests which parameters learn, and that a run notices it when others do."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
-from medtune.models.tuning.apply import GradientAudit, apply_tuning, parameters_by_part, recompute_activations
+from medtune.models.tuning.apply import GradientAudit, adapt, apply_tuning, parameters_by_part, recompute_activations
 from medtune.models.tuning.plan import Lora, PartTuning, Tuning
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.checkpoint import trainable_names
@@ -53,6 +54,52 @@ def test_targets_choose_among_them() -> None:
     _, model = _nano(Tuning(language=PartTuning("lora", lora=Lora(targets=r".*\.(q|v)_proj"))))
     adapted = {name.split(".")[-2] for name, _ in model.named_modules() if name.endswith(".lora_A")}
     assert adapted == {"q_proj", "v_proj"}
+
+
+class Router(torch.nn.Module):
+    """Chooses experts with a matrix of its own, as mixtures of experts do, and not with a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4, 8))
+
+
+def _notes_on(targets: str) -> tuple[str, ...]:
+    model = _model(zoo_entry("nano_pocket").assemble(0))
+    model.language.model.layers[0].mlp.add_module("router", Router())
+    return adapt(model, [Tuning(language=PartTuning("lora", lora=Lora(targets=targets)))], seed=0)
+
+
+@pytest.mark.parametrize(
+    ("targets", "said", "named"),
+    [
+        ("lm_head", "lm_head", "lm_head"),
+        (r".*\.(q|v)_proj|lm_head", "lm_head", "lm_head"),
+        (r".*\.(q_proj|embed_tokens)", "embed_tokens", "model.embed_tokens"),
+        (r"(?:.*layers.*\.(q|v)_proj)|.*(embed_tokens)", ".*(embed_tokens)", "model.embed_tokens"),
+        (r"(q|v|lm|.*v)_(proj|head)", "lm", "lm_head"),
+        (r".*mlp\.(gate_proj|router)", "router", "model.layers.0.mlp.router"),
+    ],
+)
+def test_a_target_that_cannot_be_adapted_is_refused_by_its_name(targets: str, said: str, named: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"targets: {said!r} names {named}, which exists and cannot be")):
+        _notes_on(targets)
+
+
+@pytest.mark.parametrize(
+    ("targets", "notes"),
+    [
+        (r".*\.(q|v)_proj", []),
+        (r".*\.(q|v|qkv)_proj", ["'qkv' fits no layer of the part and adapts nothing"]),
+        (r".*\.q_proj|Wqkv", ["'Wqkv' fits no layer of the part and adapts nothing"]),
+        (
+            r".*layers.*",
+            ["'.*layers.*' also fits model.layers.0.mlp.router, which cannot be adapted and stays as it is"],
+        ),
+    ],
+)
+def test_what_targets_do_not_adapt_is_listed(targets: str, notes: list[str]) -> None:
+    assert _notes_on(targets) == tuple(f"model.tuning.language.lora.targets: {note}" for note in notes)
 
 
 def test_untrained_lora_answers_like_the_model_without_it() -> None:

@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import PIL.Image
@@ -13,6 +14,7 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.tuning.apply import PartRow, apply_tuning, set_learning
 from medtune.models.tuning.quantize import set_types
 from medtune.trainer.commands.cli import main
+from medtune.trainer.experiment.open_data import open_data
 from medtune.trainer.plan.devices import Devices, parse_devices
 from medtune.trainer.plan.gathered import Divided
 from medtune.trainer.plan.held import Held, held
@@ -266,3 +268,23 @@ def test_local_folder_stands_for_the_hub(elsewhere: Path, capsys: Capture) -> No
     empty.mkdir()
     assert main(["validate", "qwen25vl_7b_fetal_gauge_lora", "--set", f"model.weights={empty}"]) == 1
     assert f"{empty} is neither a local folder" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("word", ["on", "off", "keep"])
+def test_words_that_yaml_reads_as_true_and_false_are_kept(word: str) -> None:
+    assert read_recipe("nano_busi_lora", [f"model.thinking={word}"]).model.thinking == word
+
+
+@pytest.mark.parametrize(
+    ("training", "tokens", "said"),
+    [
+        (True, 1024, "training would teach to close a thought"),
+        (False, 16, "cut within their thoughts"),
+        (False, 1024, ""),
+    ],
+)
+def test_thoughts_are_neither_trained_away_nor_cut(prepared_tiny: Path, training: bool, tokens: int, said: str) -> None:
+    settings = [f"data.root={prepared_tiny}", "model.thinking=on", f"eval.max_new_tokens={tokens}"]
+    recipe = read_recipe("nano_busi_lora", [*settings, "eval.readings=[generation]", "eval.parser=robust"])
+    with pytest.raises(ValueError, match=said) if said else nullcontext():
+        open_data(recipe, training=training)

@@ -268,7 +268,11 @@ def test_served_and_local_models_take_all_of_it() -> None:
         assert (recipe.eval.max_new_tokens, recipe.eval.repeats) == (800, 1)
         facts = protocol_facts(recipe, u2)
         assert facts.used == UsedProtocol(
-            temperature=0.7, repeats=1, condition_repeats={"with_anatomy": 5}, max_new_tokens=800
+            temperature=0.7,
+            repeats=1,
+            condition_repeats={"with_anatomy": 5},
+            max_new_tokens=800,
+            thinking="" if recipe is served else "off",
         )
         assert facts.published is not None
         assert facts.published.temperature == 0.7
@@ -286,7 +290,9 @@ def test_rexsonovqa_is_asked_once_at_temperature_1_and_states_no_length(*, serve
     recipe = as_published(_recipe(served=served), find_benchmark("rexsonovqa"))
     facts = protocol_facts(recipe, find_benchmark("rexsonovqa"))
     own = read_recipe("nano_busi_lora").eval.max_new_tokens
-    assert facts.used == UsedProtocol(temperature=1.0, repeats=1, condition_repeats={}, max_new_tokens=own)
+    assert facts.used == UsedProtocol(
+        temperature=1.0, repeats=1, condition_repeats={}, max_new_tokens=own, thinking="" if served else "off"
+    )
     assert facts.published is not None
     assert facts.published.max_new_tokens is None
 

@@ -17,9 +17,10 @@ from medtune.data.prepared.write import prepare
 from medtune.models.weights.checkpoint import read_about
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.seen import UNKNOWN, Learnt, comparable, learnt_from, read_learnt
+from medtune.trainer.seen import UNKNOWN, Learnt, asked_again, comparable, learnt_from, looks_learnt, read_learnt
 from tests.examples import write_example
 from tests.trainer.conftest import QUICK, Capture, Nano, Told, json_of
+from tests.twins import write_twins
 
 SHORT = (*QUICK[:1], "train.max_steps=2", "eval.every_steps=1", "eval.val_questions=2", "eval.max_new_tokens=2",
          "eval.readings=[likelihood]", "eval.conditions=[image]")  # fmt: skip
@@ -150,7 +151,7 @@ def _results(run: Path) -> dict[str, object]:
 
 def _learnt(folder: Path) -> Learnt:
     prepared = open_prepared(folder)
-    return learnt_from(prepared.groups("train"), prepared.contents)
+    return learnt_from(prepared.groups("train"), prepared.contents, prepared.looks)
 
 
 def test_a_checkpoint_names_the_patients_and_media_of_its_training(trained: Path, prepared_tiny: Path) -> None:
@@ -180,6 +181,27 @@ def test_another_split_of_the_same_data_is_flagged_everywhere(
     for report in ("report.html", "report.md"):
         assert "Evaluated on patients of its training" in (out / report).read_text(), report
         assert words in (out / report).read_text(), report
+
+
+def test_copies_under_new_names_of_what_was_trained_on_are_marked_everywhere(
+    trained: Path, tiny_busi: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    """No image and no patient is the same: only the perceptual hashes, which the weights carry, know them again."""
+    raw, asked, out = write_twins(tiny_busi, tmp_path / "raw"), tmp_path / "asked", tmp_path / "out"
+    prepare(find_source("busi"), benchmark="busi", root=raw, out=asked)
+    groups, known = (
+        open_prepared(asked).groups("train"),
+        read_learnt(read_about(trained / "checkpoints/best.safetensors")),
+    )
+    assert known is not None
+    assert asked_again(known, groups, open_prepared(asked).contents) == ""
+    words = looks_learnt(known, groups, open_prepared(asked))
+    assert re.match(r"[1-9]\d* of the \d+ evaluated media look like media that the weights were trained on", words)
+    limits = ["eval.split=train", "eval.conditions=[image]", "eval.readings=[likelihood]", "log.wandb=disabled"]
+    assert main(["eval", str(trained), "--out", str(out), "--set", f"data.root={asked}", *limits]) == 0
+    assert f"look-alikes: {words}" in capsys.readouterr().out
+    assert _results(out)["learnt_lookalikes"] == words
+    assert words in (out / "report.md").read_text()
 
 
 def test_what_an_earlier_training_did_not_record_stays_unknown() -> None:

@@ -17,6 +17,7 @@ from medtune.data.types import Image, Split
 from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import DataBlock, Recipe, TrainFolder
+from medtune.trainer.seen import asked_again, learnt_from, looks_learnt, read_learnt
 from medtune.trainer.training.mixture import (
     Mixture,
     num_changeable,
@@ -275,6 +276,22 @@ def test_a_scan_of_the_test_in_another_format_is_refused_with_counts_and_no_name
         refuse_same(learnt, asked)
     assert "SECRET" not in str(told.value)
     refuse_same(asked, learnt)
+
+
+def test_weights_know_a_scan_again_in_another_format_and_one_that_looks_like_it(tmp_path: Path) -> None:
+    forms = write_forms(tmp_path / "forms", body(0))
+    write_nifti(tmp_path / "finer.nii", zoom(body(1), 1.5, order=1), LPS)
+    splits: tuple[Split, ...] = ("train", "train", "val", "test")
+    learnt = prepared([forms["scan.nii"], *write_bodies(tmp_path / "a", (1, 2, 3))], splits, tmp_path / "learnt")
+    asked = prepared([forms["series"], tmp_path / "finer.nii", *write_bodies(tmp_path / "b", (4, 5))],
+                     ("test", "test", "train", "val"), tmp_path / "asked")  # fmt: skip
+    known = learnt_from(learnt.groups("train"), learnt.contents, learnt.looks)
+    kept = read_learnt(known.facts())
+    assert kept == known
+    groups = asked.groups("test")
+    assert asked_again(kept, groups, asked.contents).startswith("1 of the 2 evaluated patients")
+    assert looks_learnt(kept, groups, asked).startswith("1 of the 2 evaluated media look like media that the weights")
+    assert "SECRET" not in str(known.facts())
 
 
 def test_a_resampled_scan_of_the_test_is_refused_unless_it_is_allowed(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ LESION = "lesion"
 LICENCE = "CC0 (as listed in U2-Bench, Table 7)"
 PATIENT_UNIT = (
     "one image stands for one patient: the release has about 780 images of 600 women and does not say "
-    "whose they are; images that look alike are taken for one woman's when splits are made"
+    "whose they are; images that look alike are taken for one woman's in splits and in intervals"
 )
 _OFFICIAL_FOLDER = "Dataset_BUSI_with_GT"
 _NAME = re.compile(r"(?P<stem>(?P<class>benign|malignant|normal) \((?P<number>\d+)\))(?P<mask>_mask(_\d+)?)?\.png")

@@ -15,6 +15,7 @@ from medtune.data.media.volumes.read import AxialPictures, axial_pictures
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled, Model
 from medtune.models.sequence.end_tokens import ended_by
+from medtune.models.sequence.thinking import opened_thought, set_thinking
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.generic.conversation import Conversations
 from medtune.models.transformers_vlm.generic.media import GenericTransform, Outputs, processor_outputs
@@ -83,7 +84,7 @@ def generic_entry(title: str, licence: str, *, hub: HubWeights, config: Callable
 def _taken(family: str | None) -> tuple[str, ...]:
     if family is not None:
         return taken_fields(find_family(family))
-    return ("weights", "revision", "dtype", "video_frames", "video_frames_per_s", "volumes_as")
+    return ("weights", "revision", "dtype", "thinking", "video_frames", "video_frames_per_s", "volumes_as")
 
 
 def _family_here(where: str) -> str | None:
@@ -117,6 +118,7 @@ def read_generic(where: str, config: PreTrainedConfig, loading: Loading) -> Asse
     folder = checkpoint_folder(where, what="configuration", revision=loading.revision, files=SMALL_FILES)
     said = described(where, folder)
     processor = read_processor(folder, said)
+    set_thinking(processor, loading.thinking)
     try:
         # Everything small is read and tried before the weights.
         reader = generic_reader(processor, config, loading)
@@ -138,11 +140,13 @@ class GenericReader:
     Attributes:
         outputs: The kinds of the processor's outputs.
         template: Lays out a question as a sequence.
+        opened: The text with which the prompt for a reply opens a thought; "" if it opens none.
     """
 
     outputs: Outputs
     template: GenericTemplate
     transform: GenericTransform
+    opened: str
 
     def around(self, whole: PreTrainedModel, provenance: dict[str, str]) -> Assembled:
         """Returns the model with its reader.
@@ -152,7 +156,7 @@ class GenericReader:
         """
         model = GenericVlm(whole, self.outputs.by_token, self.outputs.joins, self.outputs.axes)
         family = ended_by(self.template, whole.generation_config, self.template.tokenizer)
-        return Assembled(model, family, self.transform, provenance)
+        return Assembled(model, family, self.transform, provenance, opened=self.opened)
 
 
 def generic_reader(processor: Any, config: Any, loading: Loading) -> GenericReader:
@@ -171,6 +175,7 @@ def generic_reader(processor: Any, config: Any, loading: Loading) -> GenericRead
             joins_images=outputs.joins is not None,
         ),
         GenericTransform(conversations, outputs.image, outputs.video, sampling, volumes),
+        opened_thought(processor),
     )
 
 

@@ -23,7 +23,7 @@ from medtune.eval.results.typed_json import read_json
 from medtune.eval.scoring.answer_classes import TaskClasses
 from medtune.eval.scoring.score import PhaseScores
 from medtune.eval.scoring.tables import Cell
-from medtune.eval.statistics.intervals import METHOD
+from medtune.eval.statistics.intervals import method_for
 from medtune.models.tuning.apply import PartRow
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.schema import LogBlock
@@ -209,7 +209,7 @@ class Dashboard(WandbLogger):
             columns, rows = _gain_rows(gain)
             panels["gain/by task"] = wandb.Table(columns=columns, data=rows)
         self.experiment.log({**panels, STEP: last_step})
-        self.experiment.config.update({"interval_method": METHOD}, allow_val_change=True)
+        self.experiment.config.update({"interval_method": method_for(_patients(phases))}, allow_val_change=True)
         self.experiment.summary.update(summary(phases, gain))
         path = Path(self.experiment.dir) / WORKSPACE
         group, project = str(self._wandb_init["group"]), str(self._project)
@@ -247,6 +247,11 @@ def phase_tables(scores: PhaseScores) -> Iterator[tuple[str, Sequence[str], Sequ
     )
 
 
+def _patients(phases: Mapping[str, PhaseScores]) -> list[str]:
+    *_, last = phases.values()
+    return [row.question.patient_id for row in last.rows]
+
+
 def confusion_pairs(task: TaskClasses) -> tuple[list[int], list[int]]:
     """Returns for each question of a task the numbers of its true class and of the class that was read.
 
@@ -266,10 +271,11 @@ def summary(phases: Mapping[str, PhaseScores], gain: Gain | None) -> dict[str, f
 
     "gain_p" is the p value over all questions from swaps of before and after for whole patients, and
     "gain_p_holm/TASK" that of a task after Holm's correction. "gain_p_mcnemar" is McNemar's, which takes questions as
-    independent. A phase whose score has no value, because no answer was judged yet, has no score here. "PHASE_unscored"
-    is the number of answers that wait for a judge, and "PHASE_repeats" the number of passes that the score is the mean
-    of, if there are several. The score counts "PHASE_n" of "PHASE_asked" questions; "PHASE_outside/METRIC" is the score
-    of others, by the first metric that is about them.
+    independent. "gain_of_answers" is the part of the gain on questions whose replies could be read both times, and
+    "gain_of_format" the rest. A phase whose score has no value, because no answer was judged yet, has no score here.
+    "PHASE_unscored" is the number of answers that wait for a judge, and "PHASE_repeats" the number of passes that the
+    score is the mean of, if there are several. The score counts "PHASE_n" of "PHASE_asked" questions;
+    "PHASE_outside/METRIC" is the score of others, by the first metric that is about them.
     """
     values = {name: phase.overall.score.value for name, phase in phases.items()}
     found = {name: value for name, value in values.items() if math.isfinite(value)}
@@ -288,6 +294,9 @@ def summary(phases: Mapping[str, PhaseScores], gain: Gain | None) -> dict[str, f
         found |= {"gain": level.value, "gain_p": level.permutation_p, "gain_n": float(level.n)}
         found["gain_p_mcnemar"] = level.mcnemar_p
         found |= {"gain_ci95_low": level.ci95.low, "gain_ci95_high": level.ci95.high}
+        found |= dict(zip(("gain_of_answers", "gain_of_format"), _parts(level), strict=True))
+        if (part := level.readability) and part.ci95:
+            found |= {"gain_of_answers_ci95_low": part.ci95.low, "gain_of_answers_ci95_high": part.ci95.high}
         for task, each in gain.by.get("task", {}).items():
             found[f"gain/{task}"] = each.value
             if each.permutation_p_holm is not None:
@@ -297,12 +306,17 @@ def summary(phases: Mapping[str, PhaseScores], gain: Gain | None) -> dict[str, f
 
 def _gain_rows(gain: Gain) -> tuple[list[str], list[list[object]]]:
     columns = ["task", "n", "gain", "95 % low", "95 % high", "only before", "only after"]
-    columns += ["p (patients)", "p (patients, Holm)", "p (McNemar, questions)"]
+    columns += ["of answers", "of format", "p (patients)", "p (patients, Holm)", "p (McNemar, questions)"]
     levels = {"all": gain.overall, **gain.by.get("task", {})}
     return columns, [
-        [task, each.n, each.value, *each.ci95, each.only_before, each.only_after, *_tests(each)]
+        [task, each.n, each.value, *each.ci95, each.only_before, each.only_after, *_parts(each), *_tests(each)]
         for task, each in levels.items()
     ]
+
+
+def _parts(level: LevelGain) -> tuple[float, float]:
+    part = level.readability
+    return (part.value or 0.0, part.format_value or 0.0) if part else (level.value, 0.0)
 
 
 def _tests(level: LevelGain) -> tuple[float, float | None, float]:

@@ -1,0 +1,126 @@
+"""Tests that a picture is found again that was moved, cropped or drawn on, and that different pictures are not."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import PIL.ImageDraw
+import pytest
+
+from medtune.data.prepared.lookalikes import perceptual_hash
+from medtune.data.prepared.same_picture import same_pictures
+from medtune.data.prepared.write import prepare
+from medtune.data.raw.source import Source, SourceTable
+from medtune.data.types import MediaRef, Question, Split
+
+Image = PIL.Image.Image
+
+
+def cropped(left: float, top: float, right: float, bottom: float) -> Callable[[Image], Image]:
+    return lambda image: image.crop(
+        (int(left * image.width), int(top * image.height), int(right * image.width), int(bottom * image.height))
+    )
+
+
+def moved(x: float, y: float) -> Callable[[Image], Image]:
+    def copy(image: Image) -> Image:
+        black = PIL.Image.new("RGB", image.size)
+        black.paste(image, (int(x * image.width), int(y * image.height)))
+        return black
+
+    return copy
+
+
+def with_calipers(image: Image) -> Image:
+    image = cropped(0.07, 0, 1, 0.93)(image)
+    draw = PIL.ImageDraw.Draw(image)
+    for x, y in ((0.35, 0.4), (0.6, 0.45), (0.5, 0.3), (0.45, 0.65)):
+        at = int(x * image.width), int(y * image.height)
+        draw.line((at[0] - 7, at[1], at[0] + 7, at[1]), fill=(255, 255, 0), width=2)
+        draw.line((at[0], at[1] - 7, at[0], at[1] + 7), fill=(255, 255, 0), width=2)
+    return image
+
+
+COPIES: dict[str, Callable[[Image], Image]] = {
+    "cropped on the left": cropped(0.12, 0, 1, 1),
+    "cropped below": cropped(0, 0, 1, 0.82),
+    "cropped around": cropped(0.06, 0.08, 0.95, 0.97),
+    "moved": moved(0.12, -0.04),
+    "moved down": moved(0, 0.1),
+    "with calipers": with_calipers,
+}
+
+
+@pytest.fixture(scope="module")
+def scans(shared_real: Path) -> list[Image]:
+    """Real scans of which no two show the same (of the malignant ones some do)."""
+    paths = [
+        shared_real / "busi" / kind / f"{kind} ({n}).png" for kind in ("benign", "normal") for n in (1, 3, 6, 8, 11)
+    ]
+    return [PIL.Image.open(path).convert("RGB") for path in paths]
+
+
+def pairs(images: Mapping[str, Image]) -> set[tuple[str, str]]:
+    looks = {name: perceptual_hash(np.asarray(image)) for name, image in images.items()}
+    return set(
+        same_pictures(
+            {name: look for name, look in looks.items() if look is not None},
+            images.__getitem__,
+            known=lambda one, other: False,
+        )
+    )
+
+
+@pytest.mark.parametrize("kind", COPIES)
+def test_a_changed_copy_is_found_and_no_other_pair(scans: list[Image], kind: str) -> None:
+    images = {f"{number} plain": scan for number, scan in enumerate(scans)}
+    images |= {f"{number} copy": COPIES[kind](scan) for number, scan in enumerate(scans)}
+    found = pairs(images)
+    wanted = {(f"{number} copy", f"{number} plain") for number in range(len(scans))}
+    assert found <= wanted
+    assert len(found) >= 0.7 * len(wanted)
+
+
+def test_flat_and_single_images_are_nobodys_copy(scans: list[Image]) -> None:
+    assert pairs({"a": scans[0]}) == set()
+    assert pairs({"a": scans[0], "b": PIL.Image.new("RGB", (200, 150)), "c": scans[0].resize((5, 4))}) == set()
+
+
+def prepared(scans: list[Image], folder: Path, splits: Mapping[str, Split | None]) -> tuple[str, ...]:
+    """Prepares scans, each with a moved copy that has another diagnosis; returns what is said about look-alikes."""
+    questions, media = [], {}
+    for number, scan in enumerate(scans):
+        for kind, image in (("plain", scan), ("copy", moved(0.12, -0.04)(scan))):
+            name = f"SECRET {number} {kind}"
+            image.save(folder / f"{name}.png")
+            media[name] = (MediaRef(folder / f"{name}.png"),)
+            answer = "benign" if kind == "plain" or number else "malignant"
+            questions.append(
+                Question(
+                    name, name, "What is it?", ("benign", "malignant"), answer, "choice", name, split=splits[kind],
+                    facets={"task": "diagnosis"},
+                )
+            )  # fmt: skip
+    table = SourceTable(tuple(questions), media, stands_for_patient="image")
+    source = Source("t", "CC0", "https://example.org", "released", "image", lambda root, seed, scratch: table, None)
+    (folder / "raw").mkdir()
+    made = prepare(source, benchmark="x", root=folder / "raw", out=folder / "out")
+    assert "SECRET" not in (made.root / "manifest.json").read_text()
+    (folder / "patients").write_text(str(sum(made.manifest.num_patients.values())))
+    return made.manifest.lookalikes.lines()
+
+
+def test_copies_share_a_split_and_a_patient_and_other_diagnoses_are_named(scans: list[Image], tmp_path: Path) -> None:
+    said = prepared(scans, tmp_path, {"plain": None, "copy": None})
+    number = int(said[1].partition(" more pairs show one picture moved, cropped or drawn on")[0])
+    assert number >= 0.8 * len(scans)
+    assert said[2] == "no pair within 8 of 64 bits or of such a correlation is in two splits"
+    assert said[3].startswith("look-alikes with different answers: ")
+    assert "('What is it?')" in said[3]
+    assert (tmp_path / "patients").read_text() == str(2 * len(scans) - number)
+
+
+def test_copies_across_the_splits_of_the_data_are_counted(scans: list[Image], tmp_path: Path) -> None:
+    said = prepared(scans[:4], tmp_path, {"plain": "train", "copy": "test"})
+    assert "4 of 4 pairs in two splits by the source's own split" in said
