@@ -77,7 +77,8 @@ def test_a_function_is_asked_each_question_once(data: medtune.Dataset, tmp_path:
     assert sorted(count for count, _ in asked) == [0] * 9 + [1] * 9
     assert any("malignant" in prompt and prompt.startswith("What does") for _, prompt in asked)
     assert len(result.replies) == 9
-    right = sum(question.answer == "malignant" for question in data.test)
+    # "Malignant" also names the option "malignant lesion", whose noun two options share.
+    right = sum(question.answer in ("malignant", "malignant lesion") for question in data.test)
     assert result.score.value == pytest.approx(right / 9)
     assert result.scores.overall.baselines["text_only"] == result.score.value
 

@@ -66,6 +66,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 FORMATS = ("PNG", "JPEG", "TIFF")
 _PICTURE_WITH_OTHERS = "MPO"
 """What phones and cameras write into files called .jpg: a picture, and smaller or other views of it behind."""
+_JPEG_HEAD_BYTES = 2**16
 RED = (255, 0, 0)
 STROKE_SHARE = 1 / 200
 MIN_STROKE_PX = 2
@@ -105,6 +106,13 @@ def decode_image(path: Path) -> Image:
         picture.load()
         upright = ImageOps.exif_transpose(picture)
         return Image(_to_rgb(upright, path, stored))
+
+
+def holds_others(path: Path) -> bool:
+    """Returns whether a file is a JPEG with other pictures behind the first, which alone `decode_image` returns."""
+    with path.open("rb") as file:
+        head = file.read(_JPEG_HEAD_BYTES)
+    return head.startswith(b"\xff\xd8") and b"MPF\0" in head
 
 
 def image_size(path: Path) -> Size:

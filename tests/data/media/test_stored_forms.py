@@ -1,5 +1,6 @@
 """Holds the readers of pictures against every form in which a file may store the same picture."""
 
+import shutil
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +12,12 @@ import pydicom
 import pytest
 from numpy.typing import NDArray
 
+from medtune.benchmarks import find_source
 from medtune.data.media.images import Size, decode_image, image_size
 from medtune.data.media.videos.container import timeline
 from medtune.data.media.videos.read import read_video
 from medtune.data.media.volumes.read import read_volume
+from medtune.data.prepared.write import prepare
 from medtune.data.types import MediaRef
 
 Order = Literal["<", ">"]
@@ -88,6 +91,16 @@ def test_a_collected_picture_shows_the_truth(cases: Path, name: str) -> None:
     read_HW = decode_image(cases / "images" / name).pixels_HWC[..., 0].astype(int)
     assert np.abs(read_HW - truth_HW).max() <= (2 if name.endswith("jpg") else 0)
     assert image_size(cases / "images" / name) == Size(160, 96)
+
+
+def test_the_pictures_behind_a_first_one_are_counted(cases: Path, tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    shutil.copy(cases / "images" / "15_mpo.jpg", tmp_path / "raw" / "a.jpg")
+    (tmp_path / "raw" / "data.csv").write_text("image,question,answer,split\na.jpg,What?,a cyst,test\n")
+    made = prepare(find_source("table"), benchmark="vqa", root=tmp_path / "raw" / "data.csv", out=tmp_path / "out")
+    assert any(
+        note.startswith("files with several pictures (MPO, as phones write them): 1;") for note in made.manifest.notes
+    )
 
 
 def test_a_picture_that_is_all_in_its_transparency_is_refused(cases: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from medtune.data.media.images import holds_others
 from medtune.data.prepared import question_rows
 from medtune.data.prepared.copy_media import CopiedFile, copy_media, units_of
 from medtune.data.prepared.manifest import check_rejected_share
@@ -72,6 +73,9 @@ def take(
     check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
     table = question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed)
     copied, broken = copy_media(table.media, work.media, draws=table.draws, work=work.copy)
+    if others := sum(path.is_file() and holds_others(path) for path, file in copied.items() if file.size is not None):
+        note = f"files with several pictures (MPO, as phones write them): {others}; the first picture of each was taken"
+        table = replace(table, notes=(*table.notes, note))
     if source.provenance == "synthetic":
         # A simulation draws many patients from few shapes and knows them all: what looks alike is not one patient.
         copied = {path: _without_look(file) for path, file in copied.items()}
