@@ -39,6 +39,15 @@ def named_model(text: str) -> BertModel:
     return BertModel(name, int(layer))
 
 
+def check_model(model: BertModel, *, named_by: str = "--bertscore") -> None:
+    """Refuses a folder that is not there, or one without its layer; a name with one slash may be one of the hub."""
+    is_folder = os.sep in model.name
+    if is_folder and not Path(model.name).is_dir():
+        raise ValueError(f"{named_by}: there is no folder {model.name}; name one, or a model of the hub")
+    if is_folder and model.layer is None:
+        raise ValueError(f"{named_by}: a folder needs its layer, e.g. {model.name}:6")
+
+
 def bert_scores(texts: Sequence[str], references: Sequence[str], model: BertModel) -> list[BertScore]:
     """Returns the score of each text against its reference, without idf and without rescaling; none for no texts.
 
@@ -46,11 +55,7 @@ def bert_scores(texts: Sequence[str], references: Sequence[str], model: BertMode
         Zhang et al. 2020, https://arxiv.org/abs/1904.09675; U2-Bench's use of it: gurenolun/Dolphin-ai-bench,
         new_results/qwen_report_eval.py.
     """
-    is_folder = os.sep in model.name
-    if is_folder and not Path(model.name).is_dir():
-        raise ValueError(f"--bertscore: there is no folder {model.name}; name one, or a model of the hub")
-    if is_folder and model.layer is None:
-        raise ValueError(f"--bertscore: a folder needs its layer, e.g. {model.name}:6")
+    check_model(model)
     if not texts:
         return []
     import bert_score

@@ -41,6 +41,7 @@ from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.evaluate import departure
 from medtune.trainer.experiment.experiment import Experiment, open_run
 from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.recipe.check import text_model_at
 from medtune.trainer.recipe.read import read_settings
 
 
@@ -80,6 +81,7 @@ def _rescored(experiment: Experiment, path: Path, *, parser: str, before: PhaseS
         parser=parser,
         unlike_published=departure(experiment, questions),
         before=None if before is None else before.overall.score.value,
+        text_model=text_model_at(experiment.recipe.eval, path.parent.name),
     )
     write_parsed(path.parent / "parsed.jsonl", questions, predictions, experiment.benchmark)
     write_document(path.parent / "scores.json", scores_file(scores, experiment.label))

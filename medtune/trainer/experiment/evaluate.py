@@ -23,6 +23,7 @@ from medtune.eval.predictions.files import MERGED
 from medtune.eval.published_protocol import why_unlike_published
 from medtune.eval.results.build import scores_file
 from medtune.eval.results.typed_json import write_document
+from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.models.answering import LocalAnswerer
@@ -207,11 +208,13 @@ def score_answers(
     *,
     out_dir: Path,
     before: PhaseScores | None = None,
+    text_model: BertModel | None = None,
 ) -> PhaseScores:
     """Scores the answers in `out_dir` and writes the scores beside them; all ranks take part, and each gets them.
 
     Args:
         before: The scores before training, which tables of a gain show; None if there are none.
+        text_model: The model for the BERTScore of free text; None leaves it out.
     """
     # If a judge has given verdicts in an earlier run of this phase, they are kept.
     predictions = with_verdicts(predictions, out_dir / MERGED, experiment.benchmark)
@@ -223,6 +226,7 @@ def score_answers(
         parser=experiment.primary_parser,
         unlike_published=departure(experiment, questions),
         before=None if before is None else before.overall.score.value,
+        text_model=text_model,
     )
     if experiment.rank == 0:
         write_parsed(out_dir / "parsed.jsonl", questions, predictions, experiment.benchmark)

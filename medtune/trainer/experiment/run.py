@@ -33,7 +33,7 @@ from medtune.trainer.experiment.load_model import about_weights, adapted, load_m
 from medtune.trainer.experiment.run_folder import RunFolder, write_json
 from medtune.trainer.launch.slurm import mark_stopped
 from medtune.trainer.launch.stop import INTERRUPTED, asked_to_stop
-from medtune.trainer.recipe.check import protocol_facts
+from medtune.trainer.recipe.check import protocol_facts, text_model_at
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.training.batches import MicroBatches, stage_batches
 from medtune.trainer.training.dashboard.logger import dashboard_of
@@ -249,7 +249,8 @@ def _phase(
         on_waited=lambda share: waited.update({f"{name}/{WAITED}": share}),
     )
     questions = [question for group in groups for question in group.questions]
-    scores = score_answers(experiment, questions, answers, out_dir=out_dir, before=before)
+    text_model = text_model_at(experiment.recipe.eval, name)
+    scores = score_answers(experiment, questions, answers, out_dir=out_dir, before=before, text_model=text_model)
     took = clock(time.monotonic() - began_s)
     experiment.say(f"{name.replace('_', '-')}: {phase_text(scores, experiment.benchmark)}, in {took}")
     log_phase(experiment, loggers, name, scores, groups=groups, out_dir=out_dir, step=step, also=waited)

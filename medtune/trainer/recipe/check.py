@@ -8,6 +8,7 @@ from medtune.eval.asking.conditions import READINGS
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.results.schema import ProtocolFacts, UsedProtocol
 from medtune.eval.scoring import parse_replies
+from medtune.eval.scoring.bertscore import BertModel, check_model, named_model
 from medtune.eval.scoring.parse_replies import LIKELIHOOD
 from medtune.models.endpoint.settings import check_endpoint
 from medtune.models.tuning.plan import Lora
@@ -64,6 +65,8 @@ def check_recipe(recipe: Recipe) -> None:
         raise ValueError("eval.readings is empty; it must hold likelihood, generation or both")
     if "image" not in evaluation.conditions:
         raise ValueError(f"eval.conditions is {evaluation.conditions}; it must hold 'image'")
+    if evaluation.bertscore is not None:
+        check_model(named_model(evaluation.bertscore), named_by="eval.bertscore")
     if recipe.model.endpoint is None:
         _check_training(recipe)
         _check_precision(recipe)
@@ -282,6 +285,12 @@ def as_published(recipe: Recipe, benchmark: Benchmark) -> Recipe:
     )
     asked = endpoint and dataclasses.replace(endpoint, temperature=temperature)
     return dataclasses.replace(recipe, eval=evaluation, model=dataclasses.replace(recipe.model, endpoint=asked))
+
+
+def text_model_at(evaluation: EvalBlock, phase: str) -> BertModel | None:
+    """Returns the model for the BERTScore of an evaluation (zero_shot, val, final); None where it has none."""
+    named = evaluation.bertscore if phase in evaluation.bertscore_at else None
+    return named_model(named) if named else None
 
 
 def departure_from_published(recipe: Recipe, benchmark: Benchmark) -> str:

@@ -292,8 +292,7 @@ class EvalBlock:
             any question of the split has options, else generation alone, as for a served model.
         conditions: The conditions under which the final model, and the model of `medtune eval`, is asked: each says
             what is shown with the question. "image" has to be among them.
-        conditions_at: The phases of `medtune run` that ask under all of these conditions, zero_shot and final; the
-            others ask only under "image". `medtune eval` always asks under all.
+        conditions_at: The phases of `medtune run` that ask under all of them; the others ask only under "image".
         parser: The parser of the primary reading; None is "likelihood", or the benchmark's first parser of replies.
         questions: Number of questions of the split, drawn with the seed as whole media groups; None asks all.
         every_steps: Optimizer steps between two evaluations during training.
@@ -307,6 +306,8 @@ class EvalBlock:
         repeats: How often each reply is drawn; greedy replies do not differ. Scores are the mean over the repeats.
         condition_repeats: How often the replies under single conditions are drawn, if not as often as `repeats` says.
             The replies under "image", with which they are compared, are drawn as often as the most frequent of them.
+        bertscore: The text model of BERTScore, as NAME, NAME:LAYER or FOLDER:LAYER; None leaves it out.
+        bertscore_at: The evaluations with a BERTScore: zero_shot, val (each validation, on `val_questions`), final.
         protocol: recipe uses the values of this block; published uses the temperature, repeats and max_new_tokens that
             the authors of the benchmark state.
     """
@@ -325,6 +326,8 @@ class EvalBlock:
     temperature: float = 0.0
     repeats: int = 1
     condition_repeats: dict[Condition, int] = field(default_factory=dict)
+    bertscore: str | None = None
+    bertscore_at: tuple[Literal["zero_shot", "val", "final"], ...] = ("zero_shot", "final")
     protocol: Literal["recipe", "published"] = "recipe"
 
     @property

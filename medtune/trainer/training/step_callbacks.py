@@ -29,6 +29,7 @@ from medtune.trainer.devices.ranks import barrier, state_timeout, stopping_signa
 from medtune.trainer.experiment.evaluate import score_answers
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.recipe import schema
+from medtune.trainer.recipe.check import text_model_at
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.loggers import phase_metrics
@@ -297,7 +298,10 @@ class ValidationRecord(Callback):
             merge_shards(folder, [prediction_key(each) for visit in self._asked.visits for each in visit.requests])
         barrier()
         predictions = list(stored_predictions(folder).values())
-        scores = score_answers(self._experiment, self._asked.questions, predictions, out_dir=folder)
+        text_model = text_model_at(self._experiment.recipe.eval, PHASE)
+        scores = score_answers(
+            self._experiment, self._asked.questions, predictions, out_dir=folder, text_model=text_model
+        )
         self._scores = scores
         primary = scores.metrics["image"][scores.parser]
         for name, score in {**primary, self._experiment.benchmark.primary: scores.overall.score}.items():

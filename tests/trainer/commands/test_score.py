@@ -1,18 +1,22 @@
 """Tests of `medtune score`, called as on the command line."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from medtune.benchmarks import find_benchmark, find_source
+from medtune.benchmarks.u2_bench import table1_row
 from medtune.data import catalog
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.write import prepare
 from medtune.data.types import Question
+from medtune.eval.scoring.bertscore import BertModel, BertScore
 from medtune.eval.scoring.reply_rules import TITLE
 from medtune.trainer.commands.cli import main
+from medtune.trainer.recipe.check import text_model_at
+from medtune.trainer.recipe.schema import EvalBlock
 from tests.benchmarks.vqa.own_data import LAYOUTS
 from tests.benchmarks.vqa.test_conversation_sources import mllm_demo
 from tests.examples import write_example
@@ -317,3 +321,29 @@ def test_eval_and_score_give_the_same_numbers(name: str, tmp_path: Path) -> None
     outside = sum(each["n"] + each["unscored"] for each in mine["outside"].values())
     assert mine["asked"] == len(open_prepared(prepared).questions("test"))
     assert mine["overall"]["n"] + mine["overall"]["unscored"] + outside == mine["asked"]
+
+
+def test_a_recipe_names_the_model_of_bertscore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Told) -> None:
+    """It is computed by the phases that the recipe names, and its values stand in results.json."""
+    asked = list[BertModel]()
+
+    def scores(texts: Sequence[str], references: Sequence[str], model: BertModel) -> list[BertScore]:
+        asked.append(model)
+        return [BertScore(0.5, 0.5, 0.5)] * len(texts)
+
+    monkeypatch.setattr(table1_row, "bert_scores", scores)
+    write_example("u2_bench", tmp_path / "raw")
+    prepared, run = tmp_path / "prepared", tmp_path / "run"
+    given = ["--source", "u2_bench", "--from", str(tmp_path / "raw")]
+    assert main(["prepare", "u2_bench", *given, "--out", str(prepared)]) == 0
+    settings = [f"data.root={prepared}", "data.benchmark=u2_bench", "eval.max_new_tokens=2", "log.wandb=disabled"]
+    command = ["eval", "nano_busi_lora", "--out", str(run), "--set", *settings]
+    assert "eval.bertscore: there is no folder /no/model" in refused(main([*command, "eval.bertscore=/no/model:6"]))
+    assert main([*command, "eval.bertscore=a-model:6"]) == 0
+    assert set(asked) == {BertModel("a-model", 6)}
+    tables = json_of(run / "results.json")["phases"]["zero_shot"]["tables"]
+    (table,) = [each for each in tables if "Table 1" in each["title"] and "alone" in each["title"]]
+    own = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+    assert [row["RG_BERT"] for row in own if row["model"] == "ours, likelihood"] == [50.0]
+    only_val = EvalBlock(bertscore="a-model", bertscore_at=("val",))
+    assert [text_model_at(only_val, phase) for phase in ("final", "val")] == [None, BertModel("a-model")]
