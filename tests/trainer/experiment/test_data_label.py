@@ -113,7 +113,7 @@ def test_weights_keep_what_they_learnt_when_they_are_asked_about_another_set(
 
 
 def test_validate_says_it_before_anything_is_learnt(divided: Path, shown: Told) -> None:
-    settings = [f"data.root={divided}", "data.benchmark=u2_bench", *QUICK]
+    settings = [f"data.root={divided}", "data.benchmark=u2_bench", *QUICK, "eval.val_questions=40"]
     assert "unofficial split by patient" in shown(main(["validate", "nano_busi_lora", "--set", *settings]))
 
 

@@ -37,14 +37,14 @@ class Looked:
         looked = self
 
         def preparing(picture: PIL.PngImagePlugin.PngImageFile) -> None:
-            looked.decoded[Path(str(picture.filename)).name] += 1
+            looked.decoded[Path(str(getattr(picture.fp, "name", ""))).name] += 1
             looked._prepare(picture)
 
         monkeypatch.setattr(PIL.PngImagePlugin.PngImageFile, "load_prepare", preparing)
 
     def _opening(self, file: object, *told: object, **named: object) -> PIL.Image.Image:
-        if isinstance(file, Path):
-            self.opened[file.name] += 1
+        if name := getattr(file, "name", None):
+            self.opened[Path(str(name)).name] += 1
         picture: PIL.Image.Image = self._open(file, *told, **named)
         return picture
 
