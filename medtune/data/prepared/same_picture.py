@@ -51,7 +51,7 @@ def same_pictures(
     names = sorted(name for name, look in looks.items() if isinstance(look, int))
     if not 1 < len(names) <= MOST_IMAGES:
         return []
-    images = _thumbnails([opened(name) for name in names])
+    images = _thumbnails(names, opened)
     codes_N = np.array([looks[name] for name in names], dtype=np.uint64)
     pairs: Iterable[tuple[int, int]] = _nearest(codes_N)
     pairs = [pair for pair in pairs if not known(names[pair[0]], names[pair[1]])]
@@ -60,13 +60,21 @@ def same_pictures(
     return [(names[one], names[other]) for one, other in pairs]
 
 
-def _thumbnails(images: Iterable[PIL.Image.Image]) -> list[Picture]:
+def _thumbnails(names: Sequence[str], opened: Callable[[str], PIL.Image.Image]) -> list[Picture]:
     """Returns the images on one scale, so that a cropped copy is not stretched: half of them fit into `_LARGEST`."""
-    grey = [each.convert("L") for each in images]
-    scale = _LARGEST / float(np.median([max(each.size) for each in grey]))
-    sizes = [[min(max(round(edge * scale), 8), 3 * _LARGEST // 2) for edge in each.size] for each in grey]
-    box = PIL.Image.Resampling.BOX
-    return [np.asarray(each.resize((w, h), box)) for each, (w, h) in zip(grey, sizes, strict=True)]
+
+    # One image at a time is open and in memory.
+    def size(name: str) -> tuple[int, int]:
+        with opened(name) as image:
+            return image.size
+
+    def thumbnail(name: str) -> Picture:
+        with opened(name) as image:
+            w, h = (min(max(round(edge * scale), 8), 3 * _LARGEST // 2) for edge in image.size)
+            return np.asarray(image.convert("L").resize((w, h), PIL.Image.Resampling.BOX))
+
+    scale = _LARGEST / float(np.median([max(size(name)) for name in names]))
+    return [thumbnail(name) for name in names]
 
 
 def _nearest(codes_N: NDArray[np.uint64]) -> list[tuple[int, int]]:

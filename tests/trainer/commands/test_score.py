@@ -258,7 +258,7 @@ def test_every_layout_goes_from_the_files_to_a_score(
 ) -> None:
     arguments = LAYOUTS[layout](shared_real, tmp_path / "raw")
     found = _prepared_and_run(nano, tmp_path, arguments)
-    assert found["primary"] == {"name": "closed_accuracy", "higher_is_better": True}
+    assert found["primary"] == {"name": "closed_accuracy", "higher_is_better": True, "level_name": "closed_accuracy"}
     leaks = "of 60 test questions 18 about a shared image" if layout == "VQA-RAD" else ""
     assert str(found.get("split_leaks", ""))[: len(leaks)] == leaks
     assert bool(leaks) == ("split_leaks" in found)

@@ -19,7 +19,13 @@ from tests.examples import write_example
 from tests.trainer.conftest import QUICK, Capture, Nano, Told, json_of
 from tests.twins import prepared_twins, write_twins
 
-QUICKER = ("train.max_steps=1", "eval.every_steps=1", "eval.readings=[generation]", "eval.conditions=[image]")
+QUICKER = (
+    "train.max_steps=1",
+    "eval.val_questions=40",
+    "eval.every_steps=1",
+    "eval.readings=[generation]",
+    "eval.conditions=[image]",
+)
 SAYS_SO = "u2_bench by patient"
 BANNER = "Trained on an evaluation set"
 
@@ -113,7 +119,7 @@ def test_weights_keep_what_they_learnt_when_they_are_asked_about_another_set(
 
 
 def test_validate_says_it_before_anything_is_learnt(divided: Path, shown: Told) -> None:
-    settings = [f"data.root={divided}", "data.benchmark=u2_bench", *QUICK, "eval.val_questions=40"]
+    settings = [f"data.root={divided}", "data.benchmark=u2_bench", *QUICK, *QUICKER]
     assert "unofficial split by patient" in shown(main(["validate", "nano_busi_lora", "--set", *settings]))
 
 

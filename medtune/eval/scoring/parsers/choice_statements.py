@@ -385,15 +385,15 @@ def after_thoughts(reply: str) -> str:
     return _up_to_stop(_UP_TO_LAST_END.sub("", _THOUGHT.sub("", reply)).strip())
 
 
-_HEADER = re.compile(r"\A(?:<\|(?:im_start|start_header_id)\|>\w*(?:<\|end_header_id\|>)?|<start_of_turn>\w*|<s>)\s*")
+_HEAD = re.compile(r"(?i)\A(?:<\|(?:im_start|start_header_id)\|>\w*(?:<\|end_header_id\|>)?|<start_of_turn>\w*|<s>)\s*")
 _STOP = re.compile(
-    r"<\|(?!(?:begin|end)_of_)[\w▁ ]+\|>|<\|(?:begin|end)_of_(?:text|sentence|turn)\|>|</?s>|\[/?INST\]|"
+    r"(?i)<\|(?!(?:begin|end)_of_)[\w▁ ]+\|>|<\|(?:begin|end)_of_(?:text|sentence|turn)\|>|</?s>|\[/?INST\]|"
     r"<(?:eos|pad|end_of_turn|end_of_utterance|start_of_turn|endoftext)>"
 )
 _CLOSED_ALONE = re.compile(r"</(?:final[_ ]?)?(?:answer|ans)>", re.I)
 
 
 def _up_to_stop(reply: str) -> str:
-    said = _HEADER.sub("", reply)
+    said = _HEAD.sub("", reply)
     said = said[: stop.start()] if (stop := _STOP.search(said)) else said
     return said.strip() if _TAGGED.search(said) else _CLOSED_ALONE.sub("", said).strip()
