@@ -29,7 +29,7 @@ from medtune.models.tuning.apply import PartRow, adapt, set_learning
 from medtune.models.tuning.quantize import NARROW, precise, quantize_language, resolved
 from medtune.models.weights.assets import cache_folder
 from medtune.models.weights.export import assemble_model
-from medtune.models.weights.hub import kept_weights
+from medtune.models.weights.hub import kept_weights, show_downloads_alone
 from medtune.trainer.devices.ranks import device_of_rank, highest
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.load_model import about_weights, place
@@ -234,6 +234,7 @@ def examine(candidate: Candidate) -> DoctorFile:
 def _checks(candidate: Candidate, questions: Sequence[AskedQuestion]) -> list[Check]:
     recipe, device = candidate.recipe, candidate.device
     block, read_as = recipe.model, getattr(torch, recipe.model.dtype)
+    show_downloads_alone()
     assembled = assemble_model(block.name, recipe.train.seed, block)
     model = assembled.model
     model.requires_grad_(False)

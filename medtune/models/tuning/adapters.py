@@ -127,7 +127,11 @@ def alternatives(pattern: str) -> list[tuple[str, str]]:
         return [each for piece in pieces for each in alternatives(piece)]
     found = []
     for start, end in zip(groups[1::2], groups[2::2], strict=False):
-        first = start + len(re.match(r"\((\?(:|P<\w+>))?", pattern[start:])[0])  # type: ignore[index]
+        opening = re.match(r"\((?:\?:|\?P<\w+>|(?!\?))", pattern[start:])
+        if opening is None:
+            # What looks ahead or behind names no layer.
+            continue
+        first = start + opening.end()
         inner = alternatives(pattern[first:end])
         if len(inner) > 1:
             found += [(said, pattern[:first] + alone + pattern[end:]) for said, alone in inner]

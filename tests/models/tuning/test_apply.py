@@ -90,6 +90,9 @@ def test_a_target_that_cannot_be_adapted_is_refused_by_its_name(targets: str, sa
     ("targets", "notes"),
     [
         (r".*\.(q|v)_proj", []),
+        (r"(?!lm_head|.*embed_tokens|.*router).*_proj", []),
+        (r".*(?<!q|k)_proj", []),
+        (r"(?!lm_head|model\.embed_tokens)model\..*\.(?P<which>q|v)_proj", []),
         (r".*\.(q|v|qkv)_proj", ["'qkv' fits no layer of the part and adapts nothing"]),
         (r".*\.q_proj|Wqkv", ["'Wqkv' fits no layer of the part and adapts nothing"]),
         (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.data.types import Question
+from medtune.data.types import AnswerKind, Question
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 from medtune.eval.scoring.parsers.yes_no_parser import parse_closed
 
@@ -14,8 +14,8 @@ MOST_UNREAD = 0.1
 
 
 def asked(text: str, options: tuple[str, ...]) -> Question:
-    kind = "yes_no" if options == ("Yes", "No") else "choice"
-    return Question("q", "m", text, options, options[0], kind, "p")  # type: ignore[arg-type]
+    kind: AnswerKind = "yes_no" if options == ("Yes", "No") else "choice"
+    return Question("q", "m", text, options, options[0], kind, "p")
 
 
 @pytest.mark.parametrize("name", ["choice", "hard_choice", "yes_no"])
