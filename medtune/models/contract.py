@@ -133,6 +133,15 @@ class Model(nn.Module, ABC):
         """Returns the features_MX of the vision tower; None where images have different numbers of features."""
         return None
 
+    @property
+    def mixer(self) -> nn.Linear | None:
+        """The projector's last layer where it makes all tokens of a media item at once, from one vector; else None."""
+        return None
+
+    def reduced(self, media: MediaBatch, /) -> Tensor:
+        """Returns what the mixer reads of each media item, (M, H), for models that have one."""
+        raise NotImplementedError
+
     @abstractmethod
     def encode(self, media: MediaBatch, /) -> Encoded:
         """Returns the encoded media items; moves its input to the model's device and type."""

@@ -76,6 +76,16 @@ class VisionLanguageModel(Model):
         features_MND: Tensor = self.vision(self._at_the_tower(pixels_MCHW))
         return features_MND.flatten(1)
 
+    @property
+    def mixer(self) -> nn.Linear | None:
+        mixer = getattr(self.projector, "mix", None)
+        return mixer if isinstance(mixer, nn.Linear) else None
+
+    @torch.no_grad()
+    def reduced(self, pixels_MCHW: Tensor) -> Tensor:
+        reduced_MH: Tensor = self.projector.get_submodule("reduce")(self.vision(self._at_the_tower(pixels_MCHW)))
+        return reduced_MH
+
     def _at_the_tower(self, pixels_MCHW: Tensor) -> Tensor:
         weight = next(self.vision.parameters())
         # Integers are code ids of a tower that ran before, which keep their type.

@@ -1,8 +1,11 @@
-"""Computes the weights that adapters begin with, where they come from the model itself (PiSSA) or from data (EVA).
+"""Computes the weights that learning begins with, where they come from the model itself (PiSSA) or from data.
 
-Adapters of both kinds are injected with ordinary weights first. `start_adapters` then replaces these. It is called once
-for a run, and what it made is kept in a file, because a singular value decomposition comes out differently on another
-machine.
+EVA gives adapters, and the words start a projector, weights that come from training data. All three replace ordinary
+weights that are there already. They are computed once for a run and kept in a file, because a decomposition comes out
+differently on another machine.
+
+Shape legend: M media items, H values that a projector's last layer reads, K visual tokens, E embedding width, I inputs
+of a layer, R rank.
 
 PiSSA takes a part out of the adapted weight. A checkpoint of it holds, beside the trained adapters, the adapters as
 they were at the beginning, so that `take_out` can make the same remaining weight from the pretrained one.
@@ -11,7 +14,8 @@ they were at the beginning, so that `take_out` can make the same remaining weigh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,6 +39,18 @@ An exact one took 17 times as long for a weight of 2048 x 2048 on one core. What
 weight, so the model is the same either way.
 
 Source: Meng et al. 2024, arXiv 2404.02948; the number of iterations is the one that peft recommends.
+"""
+LEAST_LESSONS = 20
+"""How often the train split asks a question, at least, for a token to say its answers (our own choice)."""
+MOST_ITEMS = 2048
+"""The number of media items that the words start looks at, at most (our own choice)."""
+_TEXTS_A_TOKEN = 2
+_RIDGE, _CONTRAST = 0.3, 4.0
+"""The weight of the penalty, beside a mean square of about 1 of each value that the regression reads, and how much
+larger the differences between answers are written than they are between words.
+
+Source: measured on simulated fetal ultrasound with pocket, 120 steps of 4 images: accuracy 0.86 of 400 validation
+questions, against about 0.5 from random weights.
 """
 MOST_PASSES = 200
 """The number of forward passes after which EVA gives up; it usually needs about ten."""
@@ -109,6 +125,83 @@ def start_eva(model: Model, parts: set[PartName], batches: Iterator[EvaBatch]) -
         )
         for name, components_RI in _components(model, config, batches).items():
             layers[name.removesuffix(".base_layer")].lora_A["default"].weight.data.copy_(components_RI)
+
+
+class Lesson(NamedTuple):
+    """An answer of the train split.
+
+    Attributes:
+        item: Number of the media item that the question is about.
+        text: The question.
+    """
+
+    item: int
+    text: str
+    answer: str
+
+
+def say_words(
+    mixer: nn.Linear, reduced_MH: Tensor, lessons: Sequence[Lesson], word: Callable[[str], Tensor], *, num_tokens: int
+) -> int:
+    """Gives a projector's last layer weights with which its tokens say the answers that can be read off its input.
+
+    For each question's text that is asked often, ridge regression predicts the embedding of the answer from the input.
+    The texts are shared out among the tokens, the most frequent first; a token of several says their sum, around the
+    mean of their answers.
+
+    Args:
+        mixer: The layer, from (M, H) to (M, K * E), changed in place.
+        reduced_MH: What the layer reads of each media item.
+        word: Returns the embedding of an answer, (E,).
+
+    Returns:
+        The number of texts whose answers it says.
+    """
+    from sklearn.linear_model import Ridge
+
+    texts = repeated_texts(lessons)[: _TEXTS_A_TOKEN * num_tokens]
+    mean_H, spread_H = reduced_MH.double().mean(0), reduced_MH.double().std(0) + 1e-2
+    known_MH = (reduced_MH.double() - mean_H) / spread_H
+    load = [0] * num_tokens
+    weight_KEH = torch.zeros(num_tokens, mixer.out_features // num_tokens, mixer.in_features)
+    centres_KXE: list[list[Tensor]] = [[] for _ in load]
+    shift_KE = torch.zeros(weight_KEH.shape[:2], dtype=torch.float64)
+    for text in texts:
+        asked = [lesson for lesson in lessons if lesson.text == text]
+        words_XE = torch.stack([word(lesson.answer) for lesson in asked]).double()
+        read_XH = known_MH[[lesson.item for lesson in asked]]
+        middle_H, centre_E = read_XH.mean(0), words_XE.mean(0)
+        ridge = Ridge(_RIDGE * mixer.in_features).fit(read_XH.numpy(), words_XE.numpy())
+        slope_EH = _CONTRAST * torch.from_numpy(ridge.coef_)
+        token = load.index(min(load))
+        load[token] += len(asked)
+        weight_KEH[token] += (slope_EH / spread_H).float()
+        shift_KE[token] -= slope_EH @ (mean_H / spread_H + middle_H)
+        centres_KXE[token].append(centre_E)
+    for token, centres in enumerate(centres_KXE):
+        if centres:
+            shift_KE[token] += torch.stack(centres).mean(0)
+    with torch.no_grad():
+        mixer.weight.copy_(weight_KEH.flatten(0, 1))
+        mixer.bias.copy_(shift_KE.flatten())
+    return len(texts)
+
+
+def repeated_texts(lessons: Sequence[Lesson]) -> list[str]:
+    """Returns the questions that are asked often enough and have more than one answer, the most frequent first.
+
+    Raises:
+        ValueError: There is none.
+    """
+    asked = Counter(lesson.text for lesson in lessons)
+    several = Counter(text for text, _ in {(lesson.text, lesson.answer) for lesson in lessons})
+    found = [text for text, count in asked.most_common() if count >= LEAST_LESSONS and several[text] > 1]
+    if not found:
+        raise ValueError(
+            "model.tuning.projector.start: words needs a question about single media items, with options, that the "
+            f"train split asks at least {LEAST_LESSONS} times with the same text; leave it out"
+        )
+    return found
 
 
 class EvaBatch(NamedTuple):

@@ -5,11 +5,10 @@ Before this, `open_experiment` in `experiment.py` opens the recipe, its data and
 
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-import torch
 from lightning.pytorch.loggers import Logger
 
 from medtune.benchmarks import paper_of
@@ -19,86 +18,22 @@ from medtune.eval.comparing.gain import gain_between
 from medtune.eval.results.build import RunFacts, gain_table, phase_text, results_file
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.score import PhaseScores
-from medtune.models.contract import Assembled
 from medtune.models.endpoint.settings import NO_LIKELIHOOD
-from medtune.models.sharding.unread import leaving_weights_unread
-from medtune.models.tuning.quantize import precise
-from medtune.models.tuning.starting_weights import NO_STARTS, EvaBatch, parts_with, start_eva, start_pissa
-from medtune.models.weights.checkpoint import trainable_names, write_trained
 from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.devices.strategies import check_freed
 from medtune.trainer.experiment.evaluate import AskedModel, LoadedModel, answer_groups, score_answers, tested_groups
 from medtune.trainer.experiment.experiment import Experiment
-from medtune.trainer.experiment.load_model import about_weights, adapted, load_model, load_trainable, place
+from medtune.trainer.experiment.first_weights import first_weights
+from medtune.trainer.experiment.load_model import load_model, load_trainable
 from medtune.trainer.experiment.run_folder import RunFolder, write_json
 from medtune.trainer.launch.slurm import mark_stopped
 from medtune.trainer.launch.stop import INTERRUPTED, asked_to_stop
 from medtune.trainer.recipe.check import protocol_facts, text_model_at
 from medtune.trainer.recipe.schema import Recipe
-from medtune.trainer.training.batches import MicroBatches, stage_batches
 from medtune.trainer.training.dashboard.logger import dashboard_of
 from medtune.trainer.training.fit import fit
 from medtune.trainer.training.loggers import WAITED, close_loggers, log_parts, log_phase, open_loggers
-from medtune.trainer.training.mixture import stage_mixture
 from medtune.trainer.training.stages import PlannedStage, planned_stages
-
-
-def starting_adapters(experiment: Experiment) -> Path | None:
-    """Returns the file of weights that the first stage begins with; None where adapters begin at random.
-
-    It is made once. Every process, every stage and every resumed run reads it, so that all begin with the same numbers.
-    """
-    path = experiment.folder.start
-    tunings = [stage.tuning for stage in experiment.recipe.stages]
-    if not parts_with(tunings, "pissa") | parts_with(tunings, "eva"):
-        return None
-    if not path.is_file():
-        # Every process loads the model, because they wait for one another while they do; only one reads the weights.
-        with leaving_weights_unread(experiment.rank != 0):
-            assembled = adapted(experiment, None)
-        if experiment.rank == 0:
-            _make(experiment, assembled, path)
-    barrier()
-    return path
-
-
-def _make(experiment: Experiment, assembled: Assembled, path: Path) -> None:
-    tunings = [stage.tuning for stage in experiment.recipe.stages]
-    pissa, eva = parts_with(tunings, "pissa"), parts_with(tunings, "eva")
-    experiment.say("making the weights that the adapters begin with")
-    model = assembled.model
-    # Before `place` narrows the weights, as when a checkpoint is read.
-    starts = start_pissa(model, pissa) if pissa else NO_STARTS
-    place(model, experiment.recipe.train.precision, experiment.device)
-    if eva:
-        model.eval()
-        with torch.no_grad(), precise(experiment.recipe.train.precision, experiment.device)():
-            start_eva(model, eva, _batches(experiment, assembled))
-    learnt = set(trainable_names(model))
-    tensors = {name: parameter for name, parameter in model.named_parameters() if name in learnt}
-    write_trained(
-        path,
-        tensors,
-        about={**experiment.about, **about_weights(experiment.recipe), **experiment.learnt.facts()},
-        starts=starts,
-    )
-
-
-def _batches(experiment: Experiment, assembled: Assembled) -> Iterator[EvaBatch]:
-    recipe = experiment.recipe
-    stage = next(each for each in recipe.stages if parts_with([each.tuning], "eva"))
-    mixture = stage_mixture(recipe, stage, experiment.training_sets, limit=experiment.limit)
-    batches = stage_batches(mixture, stage, assembled, rank=0, world_size=1)
-    return _shown(batches, with_media=recipe.train.text_only_share < 1)
-
-
-def _shown(batches: MicroBatches, *, with_media: bool) -> Iterator[EvaBatch]:
-    number = 0
-    while True:
-        batch = batches[number]
-        number += 1
-        if batch.media is not None or not with_media:
-            yield EvaBatch(batch.rows, batch.media)
 
 
 def plan_text(experiment: Experiment, *, hardware: str) -> str:
@@ -183,7 +118,7 @@ def _zero_shot(
 
 
 def _train_stages(experiment: Experiment, loggers: Sequence[Logger]) -> bool:
-    start = experiment.recipe.model.checkpoint or starting_adapters(experiment)
+    start = experiment.recipe.model.checkpoint or first_weights(experiment)
     for planned in planned_stages(experiment.recipe):
         # A stage writes its last weights before its last state, so the weights exist once this step is saved.
         is_done = _is_done(experiment.folder, planned)

@@ -28,10 +28,10 @@ from medtune.trainer.devices.ranks import left_as_found
 from medtune.trainer.devices.strategies import check_freed
 from medtune.trainer.experiment.evaluate import LoadedModel, score_answers
 from medtune.trainer.experiment.experiment import Experiment
+from medtune.trainer.experiment.first_weights import first_weights
 from medtune.trainer.experiment.load_model import load_model
 from medtune.trainer.experiment.open_data import OpenedData
 from medtune.trainer.experiment.prepared_data import groups_of, tested
-from medtune.trainer.experiment.run import starting_adapters
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.hours.answering import NO_AUDIT, Audited, Clock, chosen_groups, measured_answers, measured_audit
 from medtune.trainer.hours.rows import Row, audit_row, not_counted, phase_row, training_row, validation_row
@@ -224,7 +224,7 @@ class _Probe:
         if (given := self._recipe.model.checkpoint) is not None:
             return given, []
         begun = self._clock()
-        made = starting_adapters(self._experiment)
+        made = first_weights(self._experiment)
         cost = Cost(self._clock() - begun)
         return made, [] if made is None else [Row("first weights", cost, {}, "all of it, as a run makes them")]
 

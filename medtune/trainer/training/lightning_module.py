@@ -348,6 +348,7 @@ def _only_for_runs(recipe: Recipe) -> str:
     }
     starts = {how.lora.init for how in recipe.stages[0].tuning.parts().values() if how.mode == "lora"}
     found["model.tuning.*.lora.init"] = bool(starts & {"pissa", "eva"})
+    found["model.tuning.projector.start"] = recipe.stages[0].tuning.projector.start == "words"
     return ", ".join(name for name, is_set in found.items() if is_set)
 
 

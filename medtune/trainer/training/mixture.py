@@ -9,9 +9,10 @@ import numpy as np
 from medtune.data.media.augment import AllowedChanges, Change, allow_nothing, augment_media, changes_allowed_by_all
 from medtune.data.prepared.lookalikes import MAX_DISTANCE
 from medtune.data.prepared.read import Prepared, SharedMedia, shared_content, shown_media
-from medtune.data.types import Media, MediaGroup, Prompt, Question, Split, UnofficialSplit
+from medtune.data.types import Media, MediaGroup, MediaRef, Prompt, Question, Split, UnofficialSplit
 from medtune.eval.benchmark import Benchmark
 from medtune.models.media_reader import unchanged
+from medtune.models.tuning.starting_weights import MOST_ITEMS, Lesson, repeated_texts
 from medtune.trainer.experiment.for_model import open_for_model
 from medtune.trainer.experiment.prepared_data import refuse_other_benchmark, whole_test
 from medtune.trainer.recipe.schema import DataBlock, Recipe, Stage, TrainFolder
@@ -216,6 +217,36 @@ def stage_mixture(recipe: Recipe, stage: Stage, training_sets: Sequence[Training
         )
     shares = shares_of(data, [len(member.groups) for member in members])
     return Mixture(members, shares, seed, data.augment, recipe.train.text_only_share)
+
+
+def with_words(recipe: Recipe) -> bool:
+    """Returns whether the projector begins with the words of the train split's answers."""
+    return any(stage.tuning.projector.start == "words" for stage in recipe.stages)
+
+
+def lessons_of(
+    recipe: Recipe, training_sets: Sequence[TrainingSet], *, limit: int | None
+) -> tuple[list[MediaRef], list[Lesson]]:
+    """Returns media items of the train split, each shown alone, and their questions with options.
+
+    Of more than MOST_ITEMS, some are taken at equal distances.
+
+    Raises:
+        ValueError: No text of a question is asked often enough.
+    """
+    stage = recipe.stages[0]
+    found = [group for each in training_sets for group in training_groups(recipe, each.prepared, stage, limit=limit)]
+    alone = [group for group in found if len(group.media) == 1]
+    num_kept = min(len(alone), MOST_ITEMS)
+    kept = [alone[number * len(alone) // num_kept] for number in range(num_kept)]
+    lessons = [
+        Lesson(number, question.text, question.answer)
+        for number, group in enumerate(kept)
+        for question in group.questions
+        if question.options
+    ]
+    repeated_texts(lessons)
+    return [group.media[0] for group in kept], lessons
 
 
 def folders_of(data: DataBlock) -> tuple[TrainFolder, ...]:

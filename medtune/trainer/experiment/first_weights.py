@@ -1,0 +1,124 @@
+"""Makes the weights that the first stage of a run begins with, where they come from the model itself or from data."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+
+from medtune.data.progress import progress
+from medtune.data.types import MediaRef
+from medtune.models.contract import Assembled
+from medtune.models.media_reader import read_item
+from medtune.models.sharding.unread import leaving_weights_unread
+from medtune.models.tuning.plan import Tuning
+from medtune.models.tuning.quantize import precise
+from medtune.models.tuning.starting_weights import NO_STARTS, EvaBatch, parts_with, say_words, start_eva, start_pissa
+from medtune.models.weights.checkpoint import trainable_names, write_trained
+from medtune.trainer.devices.ranks import barrier
+from medtune.trainer.experiment.experiment import Experiment
+from medtune.trainer.experiment.load_model import about_weights, adapted, place
+from medtune.trainer.recipe.schema import ModelBlock
+from medtune.trainer.training.batches import MicroBatches, stage_batches
+from medtune.trainer.training.mixture import lessons_of, stage_mixture, with_words
+
+_ITEMS_AT_ONCE = 16
+
+
+def first_weights(experiment: Experiment) -> Path | None:
+    """Returns the file of weights that the first stage begins with; None where it begins with those of the model.
+
+    It is made once. Every process, every stage and every resumed run reads it, so that all begin with the same numbers.
+    """
+    path, recipe = experiment.folder.start, experiment.recipe
+    tunings = [stage.tuning for stage in recipe.stages]
+    words = with_words(recipe)
+    if words and not (words := _is_untrained(recipe.model)):
+        experiment.say("model.tuning.projector.start words: left out, the projector is trained already")
+    if not parts_with(tunings, "pissa") | parts_with(tunings, "eva") and not words:
+        return None
+    if not path.is_file():
+        # Every process loads the model, because they wait for one another while they do; only one reads the weights.
+        with leaving_weights_unread(experiment.rank != 0):
+            assembled = adapted(experiment, None)
+        if experiment.rank == 0:
+            _make(experiment, assembled, path, tunings, words=words)
+    barrier()
+    return path
+
+
+def _is_untrained(model: ModelBlock) -> bool:
+    return model.weights is None and model.adapter is None
+
+
+def _make(experiment: Experiment, assembled: Assembled, path: Path, tunings: Sequence[Tuning], *, words: bool) -> None:
+    pissa, eva = parts_with(tunings, "pissa"), parts_with(tunings, "eva")
+    model, precision = assembled.model, experiment.recipe.train.precision
+    if pissa | eva:
+        experiment.say("making the weights that the adapters begin with")
+    # Before `place` narrows the weights, as when a checkpoint is read.
+    starts = start_pissa(model, pissa) if pissa else NO_STARTS
+    place(model, precision, experiment.device)
+    model.eval()
+    with torch.no_grad(), precise(precision, experiment.device)():
+        if words:
+            _start_words(experiment, assembled)
+        if eva:
+            start_eva(model, eva, _batches(experiment, assembled))
+    learnt = set(trainable_names(model))
+    tensors = {name: parameter for name, parameter in model.named_parameters() if name in learnt}
+    write_trained(
+        path,
+        tensors,
+        about={**experiment.about, **about_weights(experiment.recipe), **experiment.learnt.facts()},
+        starts=starts,
+    )
+
+
+def _start_words(experiment: Experiment, assembled: Assembled) -> None:
+    shown, lessons = lessons_of(experiment.recipe, experiment.training_sets, limit=experiment.limit)
+    model, family = assembled.model, assembled.family
+    assert model.mixer is not None, "`adapt` refuses other projectors"
+    read = _reduced(shown, assembled)
+    embeddings = model.of_transformers.get_input_embeddings()
+    assert isinstance(embeddings.weight, torch.Tensor)
+
+    def word(answer: str) -> torch.Tensor:
+        # Behind a blank, as it stands where a prompt lists it.
+        layout = family.layout("", f" {answer}", shapes=())
+        ids = torch.tensor(layout.ids[-layout.num_targets : -1], device=experiment.device)
+        embedded_E: torch.Tensor = embeddings(ids).float().mean(0).cpu()
+        return embedded_E
+
+    num_tokens = model.mixer.out_features // embeddings.weight.shape[1]
+    said = say_words(model.mixer, read, lessons, word, num_tokens=num_tokens)
+    experiment.say(
+        f"projector: begins with the words of the answers to {said} questions, as ridge regression reads them off "
+        f"{len(shown):,} {shown[0].kind}s of the train split"
+    )
+
+
+def _reduced(shown: Sequence[MediaRef], assembled: Assembled) -> torch.Tensor:
+    transform, parts = assembled.transform, []
+    with progress("projector", unit="media") as on_done:
+        for start in range(0, len(shown), _ITEMS_AT_ONCE):
+            on_done(start, len(shown))
+            items = [read_item(ref, transform) for ref in shown[start : start + _ITEMS_AT_ONCE]]
+            parts.append(assembled.model.reduced(transform.stack(items)).float().cpu())
+    return torch.cat(parts)
+
+
+def _batches(experiment: Experiment, assembled: Assembled) -> Iterator[EvaBatch]:
+    recipe = experiment.recipe
+    stage = next(each for each in recipe.stages if parts_with([each.tuning], "eva"))
+    mixture = stage_mixture(recipe, stage, experiment.training_sets, limit=experiment.limit)
+    batches = stage_batches(mixture, stage, assembled, rank=0, world_size=1)
+    return _shown(batches, with_media=recipe.train.text_only_share < 1)
+
+
+def _shown(batches: MicroBatches, *, with_media: bool) -> Iterator[EvaBatch]:
+    number = 0
+    while True:
+        batch = batches[number]
+        number += 1
+        if batch.media is not None or not with_media:
+            yield EvaBatch(batch.rows, batch.media)
