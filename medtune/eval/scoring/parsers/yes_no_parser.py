@@ -249,9 +249,10 @@ def _affirms_in(clause: str, wanted: Sequence[str], *, is_of_one: bool) -> bool:
     told = _content(clause)
     if not told or NEGATION.search(clause) or not (_IS.search(clause) or (is_of_one and len(told) <= 2)):
         return False
-    if _follow(wanted, told) or (is_of_one and set(wanted) == set(told)):
+    if _follow(wanted, told) or (is_of_one and len(told) <= 2 and set(wanted) == set(told)):
         return True
-    plain = [word for word in told if word in wanted or not (word in _BESIDE or word.isdigit())]
+    beside = _DEGREES if _DISTINCT & {*wanted} else _BESIDE
+    plain = [word for word in told if not (word in beside or word.isdigit())]
     missing = {*wanted} - {*told}
     return bool(plain) and plain[-1] == wanted[-1] and _follow(plain, wanted) and not missing & _DISTINCT
 
