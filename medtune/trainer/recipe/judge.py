@@ -11,7 +11,12 @@ from medtune.models.weights.loading_options import DtypeName
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A text model of transformers: its hub id or folder, and the number format of the weights in memory."""
+    """A text model of transformers.
+
+    Attributes:
+        weights: Its hub id or folder.
+        dtype: Number format of the weights in memory.
+    """
 
     weights: str
     dtype: DtypeName = "bfloat16"
