@@ -19,6 +19,7 @@ from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.tables import computed_hash, table_digests
 from medtune.data.types import SPLITS, MediaGroup
 from medtune.models.endpoint.settings import asked_alike
+from medtune.trainer.recipe.judge import judged_alike
 from medtune.trainer.recipe.schema import Recipe, Stage, TrainBlock
 
 _PATIENTS, _MEDIA, _KEY, _BEFORE = "learnt_patients", "learnt_media", "learnt_patient_key", "learnt_before"
@@ -234,14 +235,17 @@ _MISSING = "(not there)"
 def asks_the_same(recipe: Recipe) -> Recipe:
     """Returns the recipe without the settings that may change when a run is resumed.
 
-    These are the fields in `FREE`, and the prices, the spending limit and the pace of an endpoint.
+    These are the fields in `FREE`, and the prices, the spending limit and the pace of an endpoint and of a judge's.
     """
     plain = {name: _default(TrainBlock, name) for name in FREE}
     micro_batch = {name: _default(Stage, name) for name in ("micro_batch_size", "micro_batch_tokens")}
     stages = tuple(replace(each, **micro_batch) for each in recipe.train.stages)
     endpoint = None if recipe.model.endpoint is None else asked_alike(recipe.model.endpoint)
     return replace(
-        recipe, train=replace(recipe.train, stages=stages, **plain), model=replace(recipe.model, endpoint=endpoint)
+        recipe,
+        train=replace(recipe.train, stages=stages, **plain),
+        model=replace(recipe.model, endpoint=endpoint),
+        eval=replace(recipe.eval, judge=recipe.eval.judge and judged_alike(recipe.eval.judge)),
     )
 
 

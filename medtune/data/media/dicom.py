@@ -219,7 +219,8 @@ def _grey(stored: NDArray[np.generic], dataset: Dataset, stored_range: _Range) -
         bits = int(dataset.VOILUTSequence[0].LUTDescriptor[2])
         return _scale(apply_voi(values, dataset), _Range(0.0, 2.0**bits - 1.0))
     if None not in (dataset.get("WindowCenter"), dataset.get("WindowWidth")):
-        # Values far outside of any window become exactly the ends of the range that pydicom scales to.
+        # Values far outside of any window become exactly the ends of the range that pydicom scales to; with a negative
+        # rescale slope the first of them is the higher one.
         ends = apply_windowing(np.array([-1e12, 1e12]), dataset)
         return _scale(apply_windowing(values, dataset), _Range(float(ends[0]), float(ends[1])))
     if stored_range.high <= 255 and np.array_equal(values, stored) and int(stored.min()) >= 0:
@@ -250,7 +251,7 @@ def _padding(stored: NDArray[np.generic], dataset: Dataset) -> NDArray[np.bool_]
 def _scale(values: NDArray[np.generic], span: _Range) -> NDArray[np.uint8]:
     if values.dtype == np.uint8 and span == (0.0, 255.0):
         return np.ascontiguousarray(values, dtype=np.uint8)
-    if span.high <= span.low:
+    if span.high == span.low:
         return np.zeros(values.shape, np.uint8)
     shares = (values.astype(np.float64) - span.low) / (span.high - span.low)
     return np.rint(np.clip(shares, 0, 1) * 255).astype(np.uint8)

@@ -20,7 +20,7 @@ from medtune.eval.report.audit import Strongest, strongest_check
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import plain, signed, span, spoken
 from medtune.eval.results.schema import LevelGain
-from medtune.eval.scoring.parse_replies import refusals_text
+from medtune.eval.scoring.reply_ends import cut_text, refusals_text
 
 MAX_FLAGS = 5
 
@@ -172,6 +172,8 @@ def _counted(run: RunData) -> tuple[str, ...]:
         found.append(
             f"Unscored: {run.last.unscored:,} free answers wait for a judge (medtune judge); no score counts them."
         )
+    if cut := cut_text({name: phase.cut for name, phase in run.results.phases.items()}):
+        found.append(cut)
     if refusals and refusals.total:
         found.append(refusals_text(refusals))
     return tuple(found)

@@ -23,7 +23,8 @@ from medtune.eval.comparing.verdict import (
 from medtune.eval.data_label import DataLabel
 from medtune.eval.parsed_reply import passes_text
 from medtune.eval.results import phase_schema, schema
-from medtune.eval.scoring.parse_replies import read_by, refusals_text
+from medtune.eval.scoring.parse_replies import read_by
+from medtune.eval.scoring.reply_ends import cut_text, refusals_text
 from medtune.eval.scoring.score import LevelScore, PhaseScores
 from medtune.eval.scoring.tables import finite_number, finite_table
 from medtune.eval.statistics.calibration import Calibration
@@ -150,6 +151,7 @@ def _phase(phase: PhaseScores) -> phase_schema.Phase:
         tables=tuple(finite_table(table) for table in phase.tables),
         calibration=_reliability(phase.calibration) if phase.calibration else None,
         refusals=phase.refusals,
+        cut=dict(phase.cut),
         unscored=phase.unscored,
         asked=phase.asked,
         outside={name: _measured(score) for name, score in phase.outside.items()},
@@ -239,6 +241,7 @@ def gain_table(
     *,
     label: DataLabel,
     unavailable: Mapping[Reading, str] = NOTHING,
+    judged_by: str = "medtune judge",
 ) -> str:
     """Returns the phases, their gain and the last phase's baselines as a table of plain text.
 
@@ -248,6 +251,7 @@ def gain_table(
         benchmark: The benchmark that scored them.
         label: Label of the data.
         unavailable: For each reading that the model cannot give the reason.
+        judged_by: The command that has answers judged which wait for it.
     """
     *_, last = phases.values()
     rows = [("", benchmark.primary, "n", "95 % interval")]
@@ -278,10 +282,10 @@ def gain_table(
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in rows]
     lines.insert(1, "-" * max(len(line) for line in lines))
-    return "\n".join([*lines, "", *label.notes(), *_notes(phases, gain, benchmark)])
+    return "\n".join([*lines, "", *label.notes(), *_notes(phases, gain, benchmark, judged_by)])
 
 
-def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benchmark) -> list[str]:
+def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benchmark, judged_by: str) -> list[str]:
     *_, last = phases.values()
     score = last.overall.score
     read = read_by(last.parser, (row.question for row in last.rows), benchmark)
@@ -292,10 +296,8 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benc
         f"Counted as wrong: {score.unparsable} unparsable and {last.overall.unanswered} unanswered of {of}.",
         *_passes(phases),
     ]
-    cut = {name: _cut(phase) for name, phase in phases.items()}
-    if any(number for number, _ in cut.values()):
-        said = ", ".join(f"{name.replace('_', '-')} {number} of {of}" for name, (number, of) in cut.items())
-        notes.append(f"Replies that were cut at eval.max_new_tokens: {said}.")
+    if said := cut_text({name: phase.cut for name, phase in phases.items()}):
+        notes.append(said)
     if last.other_answers:
         kinds = "; ".join(f"{kind} {count:,}" for kind, count in last.other_answers.items())
         notes.append(f"Scored apart, and not in {benchmark.primary} above: {kinds}.")
@@ -303,7 +305,7 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benc
         notes.append(outside)
     waiting = [f"{name.replace('_', '-')} {phase.unscored}" for name, phase in phases.items() if phase.unscored]
     if waiting:
-        notes.append(f"Unscored free answers, which wait for a judge (medtune judge): {', '.join(waiting)}.")
+        notes.append(f"Unscored free answers, which wait for a judge ({judged_by}): {', '.join(waiting)}.")
     if last.refusals and last.refusals.total:
         notes.append(refusals_text(last.refusals))
     if gain:
@@ -322,12 +324,6 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benc
         notes += [f"{said}. {grounds(level)}.", f"{question_level(level)}."]
         notes += fall_sentences(falls(judged, gain.by, gain.answers, higher_is_better=benchmark.higher_is_better))
     return notes
-
-
-def _cut(phase: PhaseScores) -> tuple[int, int]:
-    replies = [reply.prediction for row in phase.rows for reply in row.passes if reply.prediction]
-    generated = [each.finish_reason for each in replies if each.finish_reason is not None]
-    return generated.count("length"), len(generated)
 
 
 def _passes(phases: Mapping[str, PhaseScores]) -> list[str]:

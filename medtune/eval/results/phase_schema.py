@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from medtune.data.types import Interval
 from medtune.eval.scoring.answer_classes import TaskClasses
-from medtune.eval.scoring.parse_replies import Refusals
+from medtune.eval.scoring.reply_ends import Cut, Refusals
 from medtune.eval.scoring.tables import Table
 
 
@@ -138,6 +138,7 @@ class Phase:
             for the same replies.
         calibration: Calibration of the likelihood reading; None if there is no likelihood reading.
         refusals: Numbers of refusals among the generated replies; None if no reply was generated.
+        cut: Condition -> numbers of generated replies, and of those that were cut at their largest length.
         unscored: Number of questions with an answer that waits for a judge, among all questions.
         asked: Number of questions that were asked; `overall` counts `n` of them. None if it is not recorded.
         outside: Metric -> its value on the questions that the primary metric is not about, which no score in `overall`
@@ -155,6 +156,7 @@ class Phase:
     tables: tuple[PaperTable, ...] = ()
     calibration: Reliability | None = None
     refusals: Refusals | None = None
+    cut: Mapping[str, Cut] = field(default_factory=dict)
     unscored: Count = 0
     asked: Count | None = None
     outside: Mapping[str, Measured] = field(default_factory=dict)

@@ -126,7 +126,7 @@ class UsedProtocol:
         condition_repeats: Condition -> number of times that each question was asked under it, if that differs.
         max_new_tokens: Length of the longest reply, in tokens.
         thinking: Whether replies begin with a thought, where the chat template has one: "off", "on", or "keep" for what
-            the template does by itself; left out if it is not recorded.
+            the template does by itself; for a served model "as the server decides". Left out if it is not recorded.
     """
 
     temperature: float | None

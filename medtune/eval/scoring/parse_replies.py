@@ -26,7 +26,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import get_args
@@ -319,68 +319,3 @@ def is_short(question: Question) -> bool:
         (True, 3)
     """
     return is_open(question) and num_words(question) <= MAX_SHORT_WORDS
-
-
-_OPENING = r"(?:(?:i(?:'|’)?m|i am|we(?:'|’)?re) (?:very )?sorry|sorry|i apologi[sz]e|unfortunately|as an ai\b[^.,]*)"
-_CANNOT = (
-    r"i(?:'|’)?m (?:not able|unable)|i am (?:not able|unable)|i (?:can(?:not|(?:'|’)t| not)|won(?:'|’)t|must decline)"
-)
-_DOING = (
-    r"(?:help|assist|answer|provide|give|offer|comply|fulfil|respond|diagnos|interpret|analy[sz]e|identify|comment|"
-    r"make (?:a|any) (?:medical )?diagnos)"
-)
-_IN_WORDS = re.compile(
-    rf"^\W*(?:{_OPENING}[,.;:!]*\s*(?:but\s+)?)?(?:{_CANNOT})(?:\s+(?:to|be able to))?(?:\s+\w+)?\s+{_DOING}",
-    re.IGNORECASE,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Refusals:
-    """Counts of generations in which the model or its server declined to answer.
-
-    Attributes:
-        n: Number of all generations.
-        filtered: Number withheld by the server's content filter (finish reason "content_filter").
-        refused: Number marked as a refusal by the server (finish reason "refusal").
-        in_words: Number of others that begin like a refusal. They are found by a pattern, which may miss some and
-            may count some that are no refusal.
-    """
-
-    n: int
-    filtered: int
-    refused: int
-    in_words: int
-
-    @property
-    def total(self) -> int:
-        """The number of refusals of all kinds."""
-        return self.filtered + self.refused + self.in_words
-
-
-def count_refusals(predictions: Iterable[Prediction]) -> Refusals:
-    """Returns the refusals among all generations, under every condition."""
-    said = [prediction for prediction in predictions if prediction.key.reading == "generation"]
-    filtered = sum(each.finish_reason == "content_filter" for each in said)
-    refused = sum(each.finish_reason == "refusal" for each in said)
-    marked = ("content_filter", "refusal")
-    in_words = sum(each.finish_reason not in marked and is_refusal(each.text or "") for each in said)
-    return Refusals(len(said), filtered, refused, in_words)
-
-
-def refusals_text(found: Refusals) -> str:
-    """Returns the refusals as a sentence."""
-    return (
-        f"Refusals among {found.n} generations, each counted as the answer that it is: {found.filtered} withheld by a "
-        f"content filter, {found.refused} marked by the server, {found.in_words} in plain words."
-    )
-
-
-def is_refusal(text: str) -> bool:
-    """Returns whether a reply begins with the words of a refusal; what comes after is not looked at.
-
-    Example:
-        >>> is_refusal("I'm sorry, but I can't assist with that."), is_refusal("I cannot see a femur: B")
-        (True, False)
-    """
-    return _IN_WORDS.match(text) is not None

@@ -13,7 +13,8 @@ from medtune.eval.parsed_reply import ParsedReply, num_passes, passes_text
 from medtune.eval.scoring.answer_classes import NO_CLASSES, ByTask, classes_by_task
 from medtune.eval.scoring.baselines import BASELINES, TrainSplit, blind, train_answers
 from medtune.eval.scoring.bertscore import BertModel
-from medtune.eval.scoring.parse_replies import LIKELIHOOD, Refusals, count_refusals, parse_all, primary_parser
+from medtune.eval.scoring.parse_replies import LIKELIHOOD, parse_all, primary_parser
+from medtune.eval.scoring.reply_ends import Cut, Refusals, count_cut, count_refusals
 from medtune.eval.scoring.reply_rules import rules_table
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.statistics.calibration import Calibration, calibrated, true_place
@@ -128,6 +129,7 @@ class PhaseScores:
         tables: The benchmark's own tables, and that of the rules of other tools.
         calibration: The calibration of the likelihood reading under condition "image"; None without such a reading.
         refusals: The refusals among the generations; None where there are no generations.
+        cut: The generations that were cut, by condition.
         unscored: Number of questions with an answer that waits for a judge, whatever the primary metric is about.
         asked: Number of all questions, whatever the primary metric is about.
         outside: The questions that the primary metric is not about, by the name of the first metric that is: its score.
@@ -144,6 +146,7 @@ class PhaseScores:
     tables: tuple[Table, ...] = ()
     calibration: Calibration | None = None
     refusals: Refusals | None = None
+    cut: Mapping[str, Cut] = field(default_factory=dict)
     unscored: int = 0
     asked: int = 0
     outside: Mapping[str, Score] = field(default_factory=dict)
@@ -231,6 +234,7 @@ def score_phase(
         ),
         calibration=_calibration(replies["image"].get(LIKELIHOOD, ())),
         refusals=refusals if refusals.n else None,
+        cut=count_cut(predictions),
         unscored=sum(row.unscored for row in replies["image"].get(_generation(parser, benchmark), ())),
         asked=len(questions),
         outside=_outside(replies["image"][parser], benchmark),

@@ -50,10 +50,12 @@ class EndpointJudge:
         """
         if not asked:
             return
-        tokens = [self._tokens(request) for request in asked]
+        new = [request for request in asked if not self.client.is_kept(self._body(request), repeat=0)]
+        tokens = [self._tokens(request) for request in new]
         total = Tokens(sum(each.input for each in tokens), sum(each.output for each in tokens))
-        self.say(f"judge      {self.client.budget.estimate_text(total, number=len(asked))}")
-        self.client.budget.refuse_above_cap(total, what=f"judging {len(asked):,} answers")
+        kept = f", and {len(asked) - len(new):,} in the cache" if len(new) < len(asked) else ""
+        self.say(f"judge      {self.client.budget.estimate_text(total, number=len(new))}{kept}")
+        self.client.budget.refuse_above_cap(total, what=f"judging {len(new):,} answers")
         failures = 0
         with ThreadPoolExecutor(self.endpoint.concurrency, thread_name_prefix="judge") as pool:
             under_way = {pool.submit(self._reply, request, is_usable): request.key for request in asked}

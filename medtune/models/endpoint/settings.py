@@ -162,6 +162,11 @@ def asked_alike(endpoint: Endpoint) -> Endpoint:
     )
 
 
+def without_address(endpoint: Endpoint) -> Endpoint:
+    """Returns the settings without the server's address, the name of the key and the folder of the cache."""
+    return replace(endpoint, base_url="", key_env=None, cache=None)
+
+
 def read_key(endpoint: Endpoint, *, where: str) -> str | None:
     """Returns the key from its environment variable; None where the settings name none."""
     if endpoint.key_env is None:

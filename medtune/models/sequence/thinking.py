@@ -15,6 +15,7 @@ from medtune.models.weights.loading_options import Thinking
 
 _ASKED, _ANSWER = "\ue000asked\ue000", "\ue000answer\ue000"
 _OPEN = re.compile(r"(?:<(think(?:ing)?|thought)>|\[(THINK)\]|◁(think)▷)\s*\Z")
+_EMPTY = re.compile(r"[<\[◁](think(?:ing)?|thought|THINK)[>\]▷]\s*[<\[◁]/\1[>\]▷]\s*")
 _CLOSED = {"[THINK]": "[/THINK]", "◁think▷": "◁/think▷"}
 _SWITCH = re.compile(r"\benable_thinking\b")
 
@@ -38,6 +39,16 @@ def set_thinking(processor: Any, mode: Thinking) -> None:
         closing = lead or f"\n{_CLOSED.get(tag, tag.replace('<', '</'))}\n\n"
         close = f"{{% if add_generation_prompt %}}{{{{ {closing!r} }}}}{{% endif %}}"
         _put(processor, template.removesuffix("\n") + close)
+
+
+def is_empty_thought(text: str) -> bool:
+    r"""Returns whether a text is a thought without words, with its tags.
+
+    Example:
+        >>> is_empty_thought("<think>\n\n</think>\n\n"), is_empty_thought("<think>\nB?</think>")
+        (True, False)
+    """
+    return _EMPTY.fullmatch(text) is not None
 
 
 def opened_thought(processor: Any) -> str:

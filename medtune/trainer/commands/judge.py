@@ -1,48 +1,38 @@
 """`medtune judge`: lets a judge give verdicts on free answers of a run or of any tool's file, and scores them."""
 
 import argparse
-import contextlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from medtune.benchmarks import find_benchmark, paper_of
 from medtune.data.prepared.read import open_prepared
-from medtune.data.progress import progress
-from medtune.data.types import PredictionKey, Question, Split
-from medtune.eval.benchmark import Benchmark
+from medtune.data.types import PredictionKey, Split
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.judge.agreement import agreement, agreement_tables, read_human_scores
-from medtune.eval.judge.task import Judge, JudgeTask, with_official_words
-from medtune.eval.judge.verdicts import (
-    Judging,
-    judge_predictions,
-    judge_replies,
-    read_verdicts,
-    verdicts_path,
-    with_verdicts,
-)
+from medtune.eval.judge.verdicts import Judging, judge_replies, read_verdicts, verdicts_path
 from medtune.eval.predictions.files import MERGED, read_predictions, stored_predictions
 from medtune.eval.report.write import write_report
-from medtune.eval.results.build import gain_table, rescored, scores_file
+from medtune.eval.results.build import gain_table, rescored
 from medtune.eval.results.schema import ResultsFile
 from medtune.eval.results.typed_json import read_json, write_document
-from medtune.eval.scoring.parse_replies import write_parsed
-from medtune.eval.scoring.score import PhaseScores, score_phase
+from medtune.eval.scoring.score import PhaseScores
 from medtune.eval.scoring.tables import table_text
-from medtune.models.endpoint.judging import EndpointJudge
-from medtune.models.endpoint.served import Served, open_client
-from medtune.models.endpoint.settings import Endpoint, check_endpoint
-from medtune.models.local_judge import LocalJudge
-from medtune.models.weights.loading_options import DtypeName
 from medtune.trainer.commands.arguments import Commands, add_overrides, add_split
 from medtune.trainer.commands.score import score_file
-from medtune.trainer.devices.ranks import device_of_rank
-from medtune.trainer.experiment.evaluate import departure
+from medtune.trainer.experiment.evaluate import score_answers
 from medtune.trainer.experiment.experiment import Experiment, open_run
+from medtune.trainer.experiment.judging import (
+    SPENDING,
+    AnsweredFile,
+    judge_answers,
+    judge_command_line,
+    judge_task,
+    opened_judge,
+    say,
+)
 from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.recipe.check import text_model_at
-from medtune.trainer.recipe.read import read_settings
+from medtune.trainer.recipe.judge import JudgeSettings, check_judge
+from medtune.trainer.recipe.read import read_settings, recipe_tree
 
 
 def rescore_run(experiment: Experiment) -> str:
@@ -52,118 +42,51 @@ def rescore_run(experiment: Experiment) -> str:
     """
     folder = experiment.folder
     results = read_json(folder.results, ResultsFile)
-    paths = {"zero_shot": folder.zero_shot, "final": folder.final}
+    folders = {"zero_shot": folder.zero_shot, "final": folder.final}
+    there = experiment.prepared.questions(experiment.recipe.eval.split)
     phases: dict[str, PhaseScores] = {}
     for name, phase in results.phases.items():
-        before = phases.get("zero_shot")
-        phases[name] = _rescored(experiment, paths[name] / MERGED, parser=phase.parser, before=before)
-    both = set(phases) == set(paths)
+        stored = list(stored_predictions(folders[name]).values())
+        answered = {prediction.key.question_id for prediction in stored}
+        phases[name] = score_answers(
+            experiment,
+            [question for question in there if question.id in answered],
+            stored,
+            out_dir=folders[name],
+            phase=name,
+            parser=phase.parser,
+            before=phases.get("zero_shot"),
+        )
+    both = set(phases) == set(folders)
     gain = gain_between(phases["zero_shot"], phases["final"], experiment.benchmark) if both else None
     write_document(folder.results, rescored(results, phases, gain, experiment.benchmark))
     *_, last = phases.values()
-    said = [gain_table(phases, gain, experiment.benchmark, label=experiment.label, unavailable=results.unavailable)]
+    judged_by = judge_command_line(folder.root, experiment.recipe)
+    said = [
+        gain_table(
+            phases,
+            gain,
+            experiment.benchmark,
+            label=experiment.label,
+            unavailable=results.unavailable,
+            judged_by=judged_by,
+        )
+    ]
     said += [table_text(table) for table in last.tables]
     return "\n\n".join([*said, f"report: {write_report(folder.root, paper_of)}"])
 
 
-def _rescored(experiment: Experiment, path: Path, *, parser: str, before: PhaseScores | None) -> PhaseScores:
-    stored = list(stored_predictions(path.parent).values())
-    answered = {prediction.key.question_id for prediction in stored}
-    questions: list[Question] = [
-        question for question in experiment.prepared.questions(experiment.recipe.eval.split) if question.id in answered
-    ]
-    predictions = with_verdicts(stored, path, experiment.benchmark)
-    scores = score_phase(
-        questions,
-        predictions,
-        experiment.benchmark,
-        train=experiment.train_split,
-        parser=parser,
-        unlike_published=departure(experiment, questions),
-        before=None if before is None else before.overall.score.value,
-        text_model=text_model_at(experiment.recipe.eval, path.parent.name),
-    )
-    write_parsed(path.parent / "parsed.jsonl", questions, predictions, experiment.benchmark)
-    write_document(path.parent / "scores.json", scores_file(scores, experiment.label))
-    return scores
-
-
-@dataclass(frozen=True)
-class LocalModel:
-    """A text model of transformers: its hub id or folder, and the number format of the weights in memory."""
-
-    weights: str
-    dtype: DtypeName = "bfloat16"
-
-
-@dataclass(frozen=True)
-class JudgeSettings:
-    """A judge, which is either served (`endpoint`) or a model in this process (`local`).
-
-    Attributes:
-        prompt: Files whose texts are sent verbatim, one after the other, instead of the benchmark's instructions; for
-            users who have the official ones as text.
-        official: The benchmark's own evaluation script, or the folder that holds it, from which the instructions and
-            the text around question and answer are read, never run; for ReXSonoVQA its evaluate_results.py. None uses
-            `prompt` or our own words.
-        official_strict: Whether the script's block on strictness is appended to the instructions, as by its option
-            --strict_judge.
-        strict: Whether the temperature is 0 and a server is asked to keep to the verdict's JSON schema. The reply is
-            checked either way.
-        max_new_tokens: Largest number of tokens in a verdict, including those of the model's reasoning.
-    """
-
-    endpoint: Endpoint | None = None
-    local: LocalModel | None = None
-    prompt: tuple[Path, ...] = ()
-    official: Path | None = None
-    official_strict: bool = False
-    strict: bool = True
-    max_new_tokens: int = 512
-
-
-def read_judge(file: Path | None, overrides: Sequence[str]) -> JudgeSettings:
-    """Returns the settings of a YAML file with `overrides` applied; without a file, the defaults are overridden."""
-    settings = read_settings(JudgeSettings, file, overrides)
-    if (settings.endpoint is None) == (settings.local is None):
-        raise ValueError(
-            "a judge needs one of endpoint (base_url, model, ...) and local (weights); give a file with --judge, or "
-            "--set endpoint.base_url=... endpoint.model=..."
-        )
-    if settings.official is not None and settings.prompt:
-        raise ValueError("official and prompt both give the judge's instructions; leave one of them out")
-    if settings.official is None and settings.official_strict:
-        raise ValueError("official_strict needs official, the script whose block on strictness is meant")
-    if settings.max_new_tokens < 1:
-        raise ValueError(f"max_new_tokens is {settings.max_new_tokens}; it must be at least 1")
-    if settings.endpoint is not None:
-        check_endpoint(settings.endpoint, where="endpoint")
-        if settings.strict and settings.endpoint.temperature != 0:
-            raise ValueError(
-                f"endpoint.temperature is {settings.endpoint.temperature}: a strict judge has 0; for a model that "
-                "takes no temperature set strict=false"
-            )
+def read_judge(file: Path | None, overrides: Sequence[str], *, run: Path | None) -> JudgeSettings:
+    """Returns the settings of a YAML file, or else of the run's recipe, with `overrides` applied."""
+    own = run and RunFolder(run)
+    below = (recipe_tree(own.read_recipe())["eval"]["judge"] if own and own.recipe.is_file() else None) or {}
+    settings = read_settings(JudgeSettings, file, overrides, below=below)
+    check_judge(settings, where="", how="give a file with --judge, or --set endpoint.base_url=... endpoint.model=...")
     return settings
-
-
-def instructions(settings: JudgeSettings, own: str) -> str:
-    """Returns the texts of the user's files or, without files, the benchmark's `own` instructions."""
-    texts = []
-    for path in settings.prompt:
-        if not path.is_file():
-            raise FileNotFoundError(f"prompt: no file {path}")
-        try:
-            texts.append(path.read_text("utf-8").strip())
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{path}: not UTF-8; save the prompt as UTF-8") from error
-        if not texts[-1]:
-            raise ValueError(f"{path}: the prompt is empty")
-    return "\n\n".join(texts) if texts else own
 
 
 UNJUDGED = 1
 """The exit status if some answers have no verdict."""
-SPENDING = "judge_spending.jsonl"
 
 
 def judge_arguments(parser: argparse.ArgumentParser) -> None:
@@ -188,7 +111,7 @@ def judge_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="A YAML file that describes the judge: endpoint or local, and prompt or official, strict and "
-        "max_new_tokens (default: only what --set says).",
+        "max_new_tokens (default: eval.judge of the run's recipe, and what --set says).",
     )
     add_overrides(parser, of="judge's file", example="endpoint.model=gpt-5")
     parser.add_argument(
@@ -214,29 +137,19 @@ def judge_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         if options.predictions is not None:
             return show_agreement(answered_file(options.target, **of_file), options.agreement)
         return show_agreement(answered_phase(Path(options.target), options.phase), options.agreement)
-    settings = read_judge(options.judge, options.overrides)
+    run = Path(options.target) if options.predictions is None else None
+    settings = read_judge(options.judge, options.overrides, run=run)
     if options.predictions is not None:
         return judge_file(options.target, **of_file, settings=settings)
     return judge_run(Path(options.target), settings)
-
-
-@dataclass(frozen=True)
-class AnsweredFile:
-    """A file of predictions with the questions that it answers, and what they ask of a judge."""
-
-    title: str
-    predictions: Path
-    questions: tuple[Question, ...]
-    benchmark: Benchmark
-    task: JudgeTask
 
 
 def judge_run(root: Path, settings: JudgeSettings) -> int:
     """Judges every phase of a run, scores it again and writes its report anew; returns the exit status."""
     experiment = _open_finished(root)
     phases = answered_phases(experiment)
-    with _opened(settings, root / SPENDING) as judge:
-        found = [_judged(judge, settings, phase) for phase in phases]
+    with opened_judge(settings, root / SPENDING) as judge:
+        found = [judge_answers(judge, settings, phase) for phase in phases]
     print(f"\n{rescore_run(experiment)}")
     return _status(found)
 
@@ -246,8 +159,8 @@ def judge_file(
 ) -> int:
     """Judges a file of predictions and scores it; returns the exit status."""
     answered = answered_file(benchmark_name, predictions=predictions, questions=questions, split=split)
-    with _opened(settings, predictions.parent / SPENDING) as judge:
-        found = _judged(judge, settings, answered)
+    with opened_judge(settings, predictions.parent / SPENDING) as judge:
+        found = judge_answers(judge, settings, answered)
     print()
     score_file(benchmark_name, [predictions], questions, split=split)
     return _status([found])
@@ -273,10 +186,10 @@ def show_agreement(answered: AnsweredFile, human: Path) -> int:
 def answered_phases(experiment: Experiment) -> list[AnsweredFile]:
     """Returns the answered phases of a run, zero_shot first."""
     benchmark, folder = experiment.benchmark, experiment.folder
-    task = _task(benchmark, experiment.recipe.data.benchmark)
+    task = judge_task(benchmark, experiment.recipe.data.benchmark)
     questions = experiment.prepared.questions(experiment.recipe.eval.split)
     paths = [phase / MERGED for phase in (folder.zero_shot, folder.final) if (phase / MERGED).is_file()]
-    return [AnsweredFile(path.parent.name.replace("_", "-"), path, questions, benchmark, task) for path in paths]
+    return [AnsweredFile(path.parent.name.replace("_", "-"), path, questions, task) for path in paths]
 
 
 def answered_phase(root: Path, name: str | None) -> AnsweredFile:
@@ -297,60 +210,15 @@ def _open_finished(root: Path) -> Experiment:
 def answered_file(name: str, *, predictions: Path, questions: Path, split: Split) -> AnsweredFile:
     """Returns a file of predictions that any tool wrote, with the questions of a prepared folder."""
     benchmark = find_benchmark(name)
-    task = _task(benchmark, name)
-    return AnsweredFile(predictions.name, predictions, open_prepared(questions).questions(split), benchmark, task)
-
-
-def _task(benchmark: Benchmark, name: str) -> JudgeTask:
-    if benchmark.judging is None:
-        raise ValueError(f"{name}: no answer of this benchmark needs a judge; `medtune score` scores all of them")
-    return benchmark.judging
-
-
-@contextlib.contextmanager
-def _opened(settings: JudgeSettings, ledger: Path) -> Iterator[Judge]:
-    tokens = settings.max_new_tokens
-    if settings.local is not None:
-        local = settings.local
-        yield LocalJudge(local.weights, dtype=local.dtype, max_new_tokens=tokens, device=device_of_rank(0))
-        return
-    assert settings.endpoint is not None
-    with open_client(Served(settings.endpoint, ledger, where="endpoint"), say=_say) as client:
-        yield EndpointJudge(settings.endpoint, client, max_new_tokens=tokens, strict=settings.strict, say=_say)
-
-
-def _judged(judge: Judge, settings: JudgeSettings, answered: AnsweredFile) -> Judging:
-    task = answered.task
-    if settings.official is not None:
-        task = with_official_words(task, settings.official, is_strict=settings.official_strict)
-    with progress(f"judge {answered.title}", unit="answers") as on_verdict:
-        found = judge_predictions(
-            judge,
-            read_predictions(answered.predictions),
-            answered.questions,
-            task,
-            system=instructions(settings, task.system),
-            path=answered.predictions,
-            on_verdict=on_verdict,
-        )
-    own = "files of the user" if settings.prompt or settings.official else "medtune's own"
-    _say(f"{answered.title}: judged by {found.judge} ({own})")
-    _say(
-        f"  {found.free} free answers: {found.judged} judged, {found.empty} empty (no points), {len(found.failed)} "
-        f"without a verdict{'' if answered.task.is_extra else ' (unscored)'}"
-    )
-    return found
+    task = judge_task(benchmark, name)
+    return AnsweredFile(predictions.name, predictions, open_prepared(questions).questions(split), task)
 
 
 def _status(found: list[Judging]) -> int:
     failed = sum(len(each.failed) for each in found)
     if failed:
-        _say(f"{failed} answers have no verdict; the same command asks for these alone")
+        say(f"{failed} answers have no verdict; the same command asks for these alone")
     return UNJUDGED if failed else 0
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
 
 
 COMMANDS: Commands = {"judge": (judge_arguments, judge_command)}

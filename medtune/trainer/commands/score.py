@@ -136,7 +136,10 @@ def score_arguments(parser: argparse.ArgumentParser) -> None:
         "--questions", type=Path, required=True, metavar="DIR", help="The prepared folder that holds the questions."
     )
     parser.add_argument(
-        "--parser", metavar="NAME", help="The parser that reads the replies (default: the benchmark's first parser)."
+        "--parser",
+        metavar="NAME",
+        help="The parser by whose readings the primary score goes (default: likelihood where the file holds that of "
+        "options, with the benchmark's first parser of replies for questions without them, and else that parser).",
     )
     parser.add_argument(
         "--bertscore",

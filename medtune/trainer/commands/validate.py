@@ -30,6 +30,7 @@ from medtune.trainer.plan.devices import Devices, on_devices, parse_devices, thi
 from medtune.trainer.plan.missing import missing_memory, plan_table, sizes_of
 from medtune.trainer.plan.plan import ASSUMED_TOKENS, Planner, Sizes
 from medtune.trainer.recipe.check import primary_parser
+from medtune.trainer.recipe.judge import JudgeSettings, check_can_judge
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import AUTO, Recipe, Stage
 from medtune.trainer.training.batches import stage_batches
@@ -263,7 +264,18 @@ def _show_data(recipe: Recipe, *, training: bool) -> OpenedData:
         if line:
             print(f"           look-alikes: {line}")
     print(f"scores     {_scored(data)}")
+    if data.recipe.eval.judge is not None:
+        print(f"judge      {_judged(data, data.recipe.eval.judge)}")
     return data
+
+
+def _judged(data: OpenedData, judge: JudgeSettings) -> str:
+    check_can_judge(judge, data.benchmark)
+    task, served = data.benchmark.judging, judge.endpoint
+    free = sum(task is not None and task.covers(each) for each in data.prepared.questions(data.recipe.eval.split))
+    where = "in this process" if served is None else f"at {served.base_url}, which is sent questions and answers"
+    cap = "" if served is None else "; no cap" if served.max_usd is None else f"; at most {served.max_usd:g} USD"
+    return f"{judge.model} {where}: {free:,} free answers at {', '.join(data.recipe.eval.judge_at)}{cap}"
 
 
 def _scored(data: OpenedData) -> str:

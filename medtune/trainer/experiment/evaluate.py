@@ -23,7 +23,6 @@ from medtune.eval.predictions.files import MERGED
 from medtune.eval.published_protocol import why_unlike_published
 from medtune.eval.results.build import scores_file
 from medtune.eval.results.typed_json import write_document
-from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.models.answering import LocalAnswerer
@@ -31,11 +30,11 @@ from medtune.models.contract import Assembled
 from medtune.models.media_reader import MediaReader, lost_readers_named, read_item
 from medtune.models.sharding.lock_step import StoppedInTurn, Turns, lock_step
 from medtune.models.tuning.quantize import precise
-from medtune.trainer.devices.ranks import StoppedAlone, barrier, check_stop, highest, wait_or_stop
+from medtune.trainer.devices.ranks import StoppedAlone, check_stop, highest, told_by_first, wait_or_stop
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.prepared_data import tested
 from medtune.trainer.launch.stop import asked_to_stop, listening
-from medtune.trainer.recipe.check import departure_from_published
+from medtune.trainer.recipe.check import departure_from_published, text_model_at
 
 _IMAGES_AT_ONCE = 16
 
@@ -207,31 +206,35 @@ def score_answers(
     predictions: Sequence[Prediction],
     *,
     out_dir: Path,
+    phase: str = "",
+    parser: str | None = None,
     before: PhaseScores | None = None,
-    text_model: BertModel | None = None,
 ) -> PhaseScores:
-    """Scores the answers in `out_dir` and writes the scores beside them; all ranks take part, and each gets them.
+    """Scores the answers in `out_dir` and writes the scores beside them; rank 0 does, and every rank gets them.
 
     Args:
+        phase: The evaluation (zero_shot, val, final), by which the recipe says whether texts have a BERTScore.
+        parser: The primary parser; None is that of the recipe.
         before: The scores before training, which tables of a gain show; None if there are none.
-        text_model: The model for the BERTScore of free text; None leaves it out.
     """
-    # If a judge has given verdicts in an earlier run of this phase, they are kept.
+    if experiment.rank != 0:
+        told: PhaseScores = told_by_first(None)
+        return told
+    # If a judge has given verdicts on answers of this phase, they are kept.
     predictions = with_verdicts(predictions, out_dir / MERGED, experiment.benchmark)
     scores = score_phase(
         questions,
         predictions,
         experiment.benchmark,
         train=experiment.train_split,
-        parser=experiment.primary_parser,
+        parser=parser or experiment.primary_parser,
         unlike_published=departure(experiment, questions),
         before=None if before is None else before.overall.score.value,
-        text_model=text_model,
+        text_model=text_model_at(experiment.recipe.eval, phase),
     )
-    if experiment.rank == 0:
-        write_parsed(out_dir / "parsed.jsonl", questions, predictions, experiment.benchmark)
-        write_document(out_dir / "scores.json", scores_file(scores, experiment.label))
-    barrier()
+    write_parsed(out_dir / "parsed.jsonl", questions, predictions, experiment.benchmark)
+    write_document(out_dir / "scores.json", scores_file(scores, experiment.label))
+    told_by_first(scores)
     return scores
 
 

@@ -27,6 +27,7 @@ from medtune.trainer.experiment.run_folder import RunFolder, begin_or_resume
 from medtune.trainer.launch.rank import join, see_folder
 from medtune.trainer.launch.started import ALONE, Started
 from medtune.trainer.recipe.check import primary_parser
+from medtune.trainer.recipe.judge import check_can_judge
 from medtune.trainer.recipe.schema import SERVED, ModelBlock, Recipe
 from medtune.trainer.seen import (
     NOTHING,
@@ -200,6 +201,8 @@ def open_experiment(
     recipe = replace(recipe, train=replace(recipe.train, precision=resolved(recipe.train.precision, device)))
     pl.seed_everything(recipe.train.seed, workers=True, verbose=False)
     recipe, prepared, benchmark, training_sets = open_data(recipe, training=training, limit=limit)
+    if recipe.eval.judge is not None:
+        check_can_judge(recipe.eval.judge, benchmark)
     trained_on = ""
     if training:
         recipe = with_counted_epochs(recipe, [each.prepared for each in training_sets], limit=limit)

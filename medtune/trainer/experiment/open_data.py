@@ -17,7 +17,7 @@ from medtune.models.weights.export import is_exported
 from medtune.models.weights.hub import gate_advice, kept_weights, refuse_revision, terms_of
 from medtune.trainer.experiment.for_model import open_for_model
 from medtune.trainer.experiment.prepared_data import limited, whole_test
-from medtune.trainer.recipe.check import as_published, primary_parser, with_readings
+from medtune.trainer.recipe.check import as_published, judge_at, primary_parser, with_readings
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.training.mixture import TrainingSet, lessons_of, open_training_sets, with_words
 from medtune.trainer.training.stages import check_early_stopping
@@ -48,6 +48,7 @@ def check_scored(
         limit: About how many questions of each split are used; None uses all.
     """
     options, seed = recipe.eval, recipe.train.seed
+    judgeless = training and judge_at(options, "val") is None
     asked = [_drawn(prepared, options.split, options.questions, "eval.questions", limit=limit, seed=seed)]
     if training:
         asked.append(_drawn(prepared, "val", options.val_questions, "eval.val_questions", limit=limit, seed=seed))
@@ -67,11 +68,12 @@ def check_scored(
                 f"{each.name} lack some. {way}"
             )
         _check_parser(recipe, covered, parser, each)
-        if training and each.split == "val" and _waits_for_judge(benchmark, covered):
+        if judgeless and each.split == "val" and _waits_for_judge(benchmark, covered):
             raise ValueError(
                 f"{prepared.root}: the primary metric {benchmark.primary!r} of all of {each.name} needs a judge, who "
-                "has no part in training, so that no checkpoint could be chosen. Put questions with options into the "
-                "split val, or train with another benchmark"
+                "has no part in validations, so that no checkpoint could be chosen. Give eval.judge with "
+                "eval.judge_at=[zero_shot,val,final], put questions with options into the split val, or train with "
+                "another benchmark"
             )
 
 

@@ -24,11 +24,12 @@ from medtune.trainer.devices.strategies import check_freed
 from medtune.trainer.experiment.evaluate import AskedModel, LoadedModel, answer_groups, score_answers, tested_groups
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.first_weights import first_weights
+from medtune.trainer.experiment.judging import judge_command_line, judge_phase
 from medtune.trainer.experiment.load_model import load_model, load_trainable
 from medtune.trainer.experiment.run_folder import RunFolder, write_json
 from medtune.trainer.launch.slurm import mark_stopped
 from medtune.trainer.launch.stop import INTERRUPTED, asked_to_stop
-from medtune.trainer.recipe.check import protocol_facts, text_model_at
+from medtune.trainer.recipe.check import protocol_facts
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.training.dashboard.logger import dashboard_of
 from medtune.trainer.training.fit import fit
@@ -184,8 +185,8 @@ def _phase(
         on_waited=lambda share: waited.update({f"{name}/{WAITED}": share}),
     )
     questions = [question for group in groups for question in group.questions]
-    text_model = text_model_at(experiment.recipe.eval, name)
-    scores = score_answers(experiment, questions, answers, out_dir=out_dir, before=before, text_model=text_model)
+    judge_phase(experiment, name, questions, out_dir=out_dir)
+    scores = score_answers(experiment, questions, answers, out_dir=out_dir, phase=name, before=before)
     took = clock(time.monotonic() - began_s)
     experiment.say(f"{name.replace('_', '-')}: {phase_text(scores, experiment.benchmark)}, in {took}")
     log_phase(experiment, loggers, name, scores, groups=groups, out_dir=out_dir, step=step, also=waited)
@@ -227,7 +228,14 @@ def _finish(
     there = len(experiment.prepared.questions(recipe.eval.split))
     if asked < there:
         experiment.say(f"\nasked {asked} of the {there} questions of {recipe.eval.split!r}, drawn by train.seed")
-    told = gain_table(phases, gain, benchmark, label=experiment.label, unavailable=_unavailable(recipe))
+    told = gain_table(
+        phases,
+        gain,
+        benchmark,
+        label=experiment.label,
+        unavailable=_unavailable(recipe),
+        judged_by=judge_command_line(folder.root, recipe),
+    )
     experiment.say("\n" + told)
     experiment.say(f"results: {folder.results}")
     if dashboard := dashboard_of(loggers):

@@ -1,6 +1,7 @@
 """Refuses a recipe with values that no run could use, before any data or model is loaded."""
 
 import dataclasses
+import re
 from collections.abc import Sequence
 
 from medtune.data.types import Question, Reading
@@ -10,9 +11,10 @@ from medtune.eval.results.schema import ProtocolFacts, UsedProtocol
 from medtune.eval.scoring import parse_replies
 from medtune.eval.scoring.bertscore import BertModel, check_model, named_model
 from medtune.eval.scoring.parse_replies import LIKELIHOOD
-from medtune.models.endpoint.settings import check_endpoint
+from medtune.models.endpoint.settings import Endpoint, check_endpoint
 from medtune.models.tuning.plan import Lora
 from medtune.models.weights.loading_options import CODES, set_fields
+from medtune.trainer.recipe.judge import JudgeSettings, check_judge
 from medtune.trainer.recipe.schema import SERVED, DataBlock, EvalBlock, ModelBlock, Recipe, Stage
 
 LEAST_IMAGE_PIXELS = 56 * 56
@@ -67,6 +69,8 @@ def check_recipe(recipe: Recipe) -> None:
         raise ValueError(f"eval.conditions is {evaluation.conditions}; it must hold 'image'")
     if evaluation.bertscore is not None:
         check_model(named_model(evaluation.bertscore), named_by="eval.bertscore")
+    if evaluation.judge is not None:
+        check_judge(evaluation.judge, where="eval.judge.", how="leave eval.judge out to judge later")
     if recipe.model.endpoint is None:
         _check_training(recipe)
         _check_precision(recipe)
@@ -297,6 +301,11 @@ def text_model_at(evaluation: EvalBlock, phase: str) -> BertModel | None:
     return named_model(named) if named else None
 
 
+def judge_at(evaluation: EvalBlock, phase: str) -> JudgeSettings | None:
+    """Returns the judge of an evaluation (zero_shot, val, final); None where it has none."""
+    return evaluation.judge if phase in evaluation.judge_at else None
+
+
 def departure_from_published(recipe: Recipe, benchmark: Benchmark) -> str:
     """Returns how the recipe's answers depart from the published protocol, as a clause; "" if they do not.
 
@@ -323,9 +332,14 @@ def protocol_facts(recipe: Recipe, benchmark: Benchmark) -> ProtocolFacts:
         repeats=recipe.eval.repeats,
         condition_repeats=recipe.eval.condition_repeats,
         max_new_tokens=recipe.eval.max_new_tokens,
-        thinking=recipe.model.thinking if endpoint is None else "",
+        thinking=recipe.model.thinking if endpoint is None else _thinking_of_server(endpoint),
     )
     return ProtocolFacts(used=used, published=benchmark.protocol)
+
+
+def _thinking_of_server(endpoint: Endpoint) -> str:
+    asked = [f"{name}={value}" for name, value in endpoint.extra_fields.items() if re.search("think|reason", name)]
+    return f"as the server decides{', asked with ' if asked else ''}{', '.join(asked)}"
 
 
 def with_readings(recipe: Recipe, asked: Sequence[Question]) -> Recipe:

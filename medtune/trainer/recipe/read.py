@@ -118,17 +118,17 @@ def recipe_from_tree(tree: Mapping[str, Any], *, where: str) -> Recipe:
     return _recipe(tree, [Layer(where, tree)])
 
 
-def read_settings(kind: type[_T], file: Path | None, overrides: Sequence[str]) -> _T:
+def read_settings(kind: type[_T], file: Path | None, overrides: Sequence[str], *, below: Tree | None = None) -> _T:
     """Returns settings other than a recipe, from a YAML file with `overrides` applied.
 
     Args:
-        file: The YAML file; None starts from the defaults of `kind`.
+        file: The YAML file; None starts from `below`, and else from the defaults of `kind`.
         overrides: KEY=VALUE, applied in their order.
     """
     if file is not None and not file.is_file():
         raise FileNotFoundError(f"no file {file}")
-    below = Layer(COMMAND_LINE, {}) if file is None else read_layer(file)
-    layers = [below, *map(override_layer, overrides)]
+    lowest = Layer(COMMAND_LINE, below or {}) if file is None else read_layer(file)
+    layers = [lowest, *map(override_layer, overrides)]
     return build(kind, merge(layers), layers)
 
 

@@ -11,6 +11,7 @@ from medtune.eval.asking.conditions import READINGS
 from medtune.models.endpoint.settings import Endpoint
 from medtune.models.tuning.plan import OptimizerName, Precision, ScheduleName, Tuning
 from medtune.models.weights.loading_options import Loading
+from medtune.trainer.recipe.judge import JudgeSettings
 
 SERVED = "endpoint"
 """The value of model.name for a model that is asked over the network."""
@@ -20,16 +21,11 @@ AUTO = "auto"
 STAGE_KEYS = ("batch_size", "micro_batch_size", "micro_batch_tokens", "warmup_ratio", "schedule", "lr_floor")
 """The keys whose values a stage takes from `train` if it does not give them itself."""
 
+Evaluations = tuple[Literal["zero_shot", "val", "final"], ...]
 StrategyName = Literal[
-    "auto",
-    "ddp",
-    "fsdp",
-    "deepspeed_stage_1",
-    "deepspeed_stage_2",
-    "deepspeed_stage_2_offload",
-    "deepspeed_stage_3",
+    "auto", "ddp", "fsdp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_2_offload", "deepspeed_stage_3",
     "deepspeed_stage_3_offload",
-]
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -308,6 +304,8 @@ class EvalBlock:
             The replies under "image", with which they are compared, are drawn as often as the most frequent of them.
         bertscore: The text model of BERTScore, as NAME, NAME:LAYER or FOLDER:LAYER; None leaves it out.
         bertscore_at: The evaluations with a BERTScore: zero_shot, val (each validation, on `val_questions`), final.
+        judge: The judge of free answers, with its cap on costs; None leaves it to `medtune judge`.
+        judge_at: The evaluations whose free answers are judged, in the same way.
         protocol: recipe uses the values of this block; published uses the temperature, repeats and max_new_tokens that
             the authors of the benchmark state.
     """
@@ -327,7 +325,9 @@ class EvalBlock:
     repeats: int = 1
     condition_repeats: dict[Condition, int] = field(default_factory=dict)
     bertscore: str | None = None
-    bertscore_at: tuple[Literal["zero_shot", "val", "final"], ...] = ("zero_shot", "final")
+    bertscore_at: Evaluations = ("zero_shot", "final")
+    judge: JudgeSettings | None = None
+    judge_at: Evaluations = ("zero_shot", "final")
     protocol: Literal["recipe", "published"] = "recipe"
 
     @property

@@ -21,10 +21,12 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel
 from medtune.eval.predictions.files import replace_file
 from medtune.eval.scoring.score import LevelScore, PhaseScores
+from medtune.models.endpoint.settings import without_address
 from medtune.models.tuning.apply import PartRow
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.run_folder import environment
 from medtune.trainer.launch.started import how_started
+from medtune.trainer.recipe.judge import unnamed
 from medtune.trainer.recipe.read import recipe_tree
 from medtune.trainer.recipe.schema import LogBlock, Recipe
 from medtune.trainer.training.dashboard.logger import Dashboard, dashboard_of, shows_images
@@ -38,6 +40,7 @@ def phase_metrics(phase: str, scores: PhaseScores, benchmark: Benchmark) -> dict
     the number of passes and "_repeat_sd" the standard deviation between them. The primary metric counts "_n" of
     "_asked" questions; "PHASE/outside/METRIC" has others, by the first metric that is about them. If the benchmark's
     scores need a judge, "PHASE/unscored" is the number of questions with an answer that waits for it.
+    "PHASE/CONDITION/cut" is the share of replies that were cut, "cut_in_thought" that of thoughts.
     """
     flat = _level(f"{phase}/{benchmark.primary}", scores.overall)
     flat[f"{phase}/{benchmark.primary}_asked"] = float(scores.asked)
@@ -49,6 +52,10 @@ def phase_metrics(phase: str, scores: PhaseScores, benchmark: Benchmark) -> dict
         for parser, metrics in parsers.items():
             for name, score in metrics.items():
                 flat[f"{phase}/{condition}/{parser}/{name}"] = score.value
+    for shown, cut in scores.cut.items():
+        flat[f"{phase}/{shown}/cut"] = cut.cut / cut.n
+        if cut.in_thought:
+            flat[f"{phase}/{shown}/cut_in_thought"] = cut.in_thought / cut.n
     if benchmark.judging is not None and not benchmark.judging.is_extra:
         flat[f"{phase}/unscored"] = float(scores.unscored)
     return flat
@@ -76,7 +83,6 @@ def logged_config(recipe: Recipe, manifest: Manifest, label: DataLabel) -> dict[
     are left out, because they may hold folders and file names of a hospital.
     """
     checkpoint, endpoint = recipe.model.checkpoint, recipe.model.endpoint
-    unnamed = endpoint and dataclasses.replace(endpoint, base_url="", key_env=None, cache=None)
     named = dataclasses.replace(
         recipe,
         data=dataclasses.replace(
@@ -84,7 +90,12 @@ def logged_config(recipe: Recipe, manifest: Manifest, label: DataLabel) -> dict[
             root=Path(recipe.data.root.name),
             mixture=tuple(dataclasses.replace(part, root=Path(part.root.name)) for part in recipe.data.mixture),
         ),
-        model=dataclasses.replace(recipe.model, checkpoint=checkpoint and Path(checkpoint.name), endpoint=unnamed),
+        model=dataclasses.replace(
+            recipe.model,
+            checkpoint=checkpoint and Path(checkpoint.name),
+            endpoint=endpoint and without_address(endpoint),
+        ),
+        eval=dataclasses.replace(recipe.eval, judge=recipe.eval.judge and unnamed(recipe.eval.judge)),
     )
     data = {key: value for key, value in dataclasses.asdict(manifest).items() if key not in _MAY_NAME_FILES}
     around = {key: value for key, value in environment(()).items() if key != "command"}

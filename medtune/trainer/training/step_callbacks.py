@@ -28,8 +28,8 @@ from medtune.models.weights.divided.pieces import Piece, held_piece, local_part
 from medtune.trainer.devices.ranks import barrier, state_timeout, stopping_signal
 from medtune.trainer.experiment.evaluate import score_answers
 from medtune.trainer.experiment.experiment import Experiment
+from medtune.trainer.experiment.judging import judge_phase
 from medtune.trainer.recipe import schema
-from medtune.trainer.recipe.check import text_model_at
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.loggers import phase_metrics
@@ -298,10 +298,8 @@ class ValidationRecord(Callback):
             merge_shards(folder, [prediction_key(each) for visit in self._asked.visits for each in visit.requests])
         barrier()
         predictions = list(stored_predictions(folder).values())
-        text_model = text_model_at(self._experiment.recipe.eval, PHASE)
-        scores = score_answers(
-            self._experiment, self._asked.questions, predictions, out_dir=folder, text_model=text_model
-        )
+        judge_phase(self._experiment, PHASE, self._asked.questions, out_dir=folder)
+        scores = score_answers(self._experiment, self._asked.questions, predictions, out_dir=folder, phase=PHASE)
         self._scores = scores
         primary = scores.metrics["image"][scores.parser]
         for name, score in {**primary, self._experiment.benchmark.primary: scores.overall.score}.items():

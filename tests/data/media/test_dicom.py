@@ -5,9 +5,16 @@ from pathlib import Path
 import numpy as np
 import pydicom
 import pytest
+import SimpleITK as sitk  # noqa: N813
 from numpy.typing import NDArray
 from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
-from pydicom.uid import ExplicitVRLittleEndian, UltrasoundImageStorage, generate_uid
+from pydicom.uid import (
+    DeflatedExplicitVRLittleEndian,
+    ExplicitVRLittleEndian,
+    ImplicitVRLittleEndian,
+    UltrasoundImageStorage,
+    generate_uid,
+)
 
 from medtune.data.media.images import Size, decode_image, image_size
 
@@ -158,3 +165,86 @@ def test_dicom_without_picture_is_refused(tmp_path: Path) -> None:
     del dataset.PixelData
     with pytest.raises(ValueError, match="holds no picture"):
         decode_image(_saved(dataset, tmp_path))
+
+
+def _read_by_itk(path: Path) -> NDArray[np.float64]:
+    """Returns the values as ITK's own reader (GDCM) gives them: rescaled, MONOCHROME1 inverted, no window."""
+    reader = sitk.ImageFileReader()
+    reader.SetFileName(str(path))
+    return np.asarray(sitk.GetArrayFromImage(reader.Execute())[0], np.float64)
+
+
+def _shown(values: NDArray[np.float64], dataset: FileDataset) -> NDArray[np.float64]:
+    """Returns what a screen shows of rescaled values, 0 to 255, by the formulas of the standard, not those of pydicom.
+
+    Source: DICOM PS3.3 C.11.2.1.2.1 (LINEAR), C.11.2.1.3.1 (SIGMOID) and C.11.2.1.3.2 (LINEAR_EXACT).
+    """
+    if "WindowCenter" not in dataset:
+        return np.asarray((values - values.min()) / (values.max() - values.min()) * 255)
+    centre, width = float(dataset.WindowCenter), float(dataset.WindowWidth)
+    function = str(dataset.get("VOILUTFunction", "LINEAR"))
+    if function == "SIGMOID":
+        return 255 / (1 + np.exp(-4 * (values - centre) / width))
+    exact = function == "LINEAR_EXACT"
+    shift, span = (0.0, width) if exact else (0.5, width - 1)
+    return np.clip((values - (centre - shift)) / span + 0.5, 0, 1) * 255
+
+
+@pytest.mark.parametrize("function", [None, "LINEAR", "LINEAR_EXACT", "SIGMOID"])
+@pytest.mark.parametrize("slope", [None, 2, -0.5])
+@pytest.mark.parametrize("interpretation", ["MONOCHROME2", "MONOCHROME1"])
+@pytest.mark.parametrize("kind", ["u1", "i1", "u2", "i2"])
+def test_grey_equals_that_of_another_reader(
+    kind: str, interpretation: str, slope: float | None, function: str | None, tmp_path: Path
+) -> None:
+    """Grey values of every type, scale and window: ITK reads the values, and the standard's formulas show them."""
+    is_wide, is_signed = kind[1] == "2", kind[0] == "i"
+    bits = 12 if is_wide else 8
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1)) if is_signed else (0, 2**bits)
+    pixels = np.random.default_rng(0).integers(low, high, (6, 8)).astype(kind)
+    dataset = _dataset(pixels, "MONOCHROME2", bits)
+    dataset.PixelRepresentation = int(is_signed)
+    if slope is not None:
+        dataset.RescaleSlope, dataset.RescaleIntercept = slope, -10
+    if function is not None:
+        centre = 0.4 * high * (1 if slope is None else slope)
+        dataset.WindowCenter, dataset.WindowWidth, dataset.VOILUTFunction = centre, 0.7 * high, function
+    dataset.file_meta.TransferSyntaxUID = ImplicitVRLittleEndian if is_signed else DeflatedExplicitVRLittleEndian
+    values = _read_by_itk(_saved(dataset, tmp_path))
+    keeps = function is None and slope is None and kind == "u1"
+    wanted = values if keeps else _shown(values, dataset)
+    dataset.PhotometricInterpretation = interpretation
+    path = _saved(dataset, tmp_path)
+    wanted = 255 - wanted if interpretation == "MONOCHROME1" else wanted
+    assert np.abs(np.array(_grey(path)) - wanted).max() <= 1
+
+
+@pytest.mark.parametrize("interpretation", ["RGB", "YBR_FULL", "PALETTE COLOR"])
+@pytest.mark.parametrize("planar", [0, 1])
+def test_colours_equal_those_of_another_reader(interpretation: str, planar: int, tmp_path: Path) -> None:
+    pixels = np.random.default_rng(1).integers(0, 256, (6, 8, 3)).astype(np.uint8)
+    if interpretation == "PALETTE COLOR":
+        dataset = _dataset(pixels[..., 0], interpretation)
+        for number, colour in enumerate(("Red", "Green", "Blue")):
+            values = np.random.default_rng(number).integers(0, 256, 256).astype("<u2") * 257
+            dataset.add_new(f"{colour}PaletteColorLookupTableDescriptor", "US", [256, 0, 16])
+            dataset.add_new(f"{colour}PaletteColorLookupTableData", "OW", values.tobytes())
+    else:
+        dataset = _dataset(pixels, interpretation)
+        dataset.PlanarConfiguration = planar
+        dataset.PixelData = (pixels.transpose(2, 0, 1) if planar else pixels).tobytes()
+    path = _saved(dataset, tmp_path)
+    theirs = _read_by_itk(path)
+    if theirs.max() > 255:
+        theirs /= 257
+    assert np.abs(decode_image(path).pixels_HWC - theirs).max() <= 1
+
+
+def test_the_files_that_failed_equal_another_reader(shared_real: Path) -> None:
+    plain, padded = (shared_real.parent / "cases" / "dicoms" / name for name in ("00_plain.dcm", "02_padding_high.dcm"))
+    for path in (plain, padded):
+        dataset = pydicom.dcmread(path)
+        values = _read_by_itk(path)
+        seen = values != dataset.get("PixelPaddingValue", -1)
+        wanted = np.where(seen, (values - values[seen].min()) / np.ptp(values[seen]) * 255, 0)
+        assert np.abs(np.array(_grey(path)) - wanted).max() <= 1

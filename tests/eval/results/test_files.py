@@ -54,8 +54,8 @@ def test_every_file_of_a_run_is_read_and_written_to_the_byte(run: Path) -> None:
 
 def test_files_have_their_fields_in_the_designed_order(run: Path) -> None:
     phase = [
-        "parser", "overall", "by", "metrics", "tables", "calibration", "refusals", "unscored", "asked", "outside",
-        "classes", "without_classes", "other_answers",
+        "parser", "overall", "by", "metrics", "tables", "calibration", "refusals", "cut", "unscored", "asked",
+        "outside", "classes", "without_classes", "other_answers",
     ]  # fmt: skip
     score = ["value", "n", "ci95", "unparsable", "unscored", "repeats", "repeat_sd"]
     results = json.loads((run / "results.json").read_bytes())
@@ -93,7 +93,18 @@ def test_files_of_earlier_versions_and_of_others_are_read(run: Path) -> None:
     lost = ("protocol", "recipe", "data_hash", "provenance", "prompts", "stands_for_patient", "unavailable")
     for name in (*lost, "benchmark_version"):
         del content[name]
-    for name in ("by", "metrics", "tables", "calibration", "refusals", "unscored", "asked", "outside", "other_answers"):
+    for name in (
+        "by",
+        "metrics",
+        "tables",
+        "calibration",
+        "refusals",
+        "cut",
+        "unscored",
+        "asked",
+        "outside",
+        "other_answers",
+    ):
         del content["phases"]["final"][name]
     content["mine"] = {"note": "by hand"}
     (run / "results.json").write_text(json.dumps(content))

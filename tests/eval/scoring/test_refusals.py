@@ -2,8 +2,8 @@
 
 import pytest
 
-from medtune.data.types import Prediction, PredictionKey, Reading
-from medtune.eval.scoring.parse_replies import Refusals, count_refusals, is_refusal
+from medtune.data.types import Condition, Prediction, PredictionKey, Reading
+from medtune.eval.scoring.reply_ends import Cut, Refusals, count_cut, count_refusals, cut_text, is_refusal
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,21 @@ def test_each_refusal_counts_once() -> None:
     ]
     assert count_refusals(said) == Refusals(n=4, filtered=1, refused=1, in_words=1)
     assert count_refusals(said).total == 3
+
+
+def test_replies_that_were_cut_are_counted_by_condition_and_by_their_thoughts() -> None:
+    def said(number: int, text: str, end: str | None, condition: Condition = "image") -> Prediction:
+        return Prediction(PredictionKey(str(number), condition, "generation", 0), text=text, finish_reason=end)
+
+    texts = ["<think>\nIs it B", "[THINK]A?", "<think>B?</think> the lesion", "It is", "", "A? No</think>"]
+    found = count_cut(
+        [
+            *(said(number, text, "length") for number, text in enumerate(texts)),
+            said(8, "<think>B?</think> B", "stop"),
+            said(9, "B", "stop", "text_only"),
+            said(9, "B", None, "other_image"),
+        ]
+    )
+    assert found == {"image": Cut(7, 6, 3), "text_only": Cut(1, 0, 0)}
+    wanted = "Replies that were cut at eval.max_new_tokens: zero-shot 6 of 7, 3 of them within their thoughts."
+    assert (cut_text({"zero_shot": found}), cut_text({"final": {"image": Cut(7, 0, 0)}})) == (wanted, "")

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from medtune.data import catalog
 from medtune.data.plugins import name_folders
-from medtune.trainer.commands.judge import JudgeSettings
 from medtune.trainer.commands.show import recipe_fields
 from medtune.trainer.recipe.build import origins
+from medtune.trainer.recipe.judge import JudgeSettings
 from medtune.trainer.recipe.read import (
     find_recipe,
     read_layers,

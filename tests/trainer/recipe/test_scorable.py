@@ -163,7 +163,7 @@ def test_a_limit_of_a_run_is_checked_too(tmp_path: Path) -> None:
 def test_a_training_whose_validation_waits_for_a_judge_is_refused(folders: Mapping[str, Path]) -> None:
     data = opened(folders["free"])
     judged = replace(data.benchmark, judging=replace(m3d_judge_task(), covers=lambda question: True))
-    with pytest.raises(ValueError, match="needs a judge, who has no part in training"):
+    with pytest.raises(ValueError, match="needs a judge, who has no part in validations"):
         check_scored(data.recipe, data.prepared, judged, parser="reply", training=True, limit=None)
     check_scored(data.recipe, data.prepared, judged, parser="reply", training=False, limit=None)
 
@@ -272,7 +272,7 @@ def test_served_and_local_models_take_all_of_it() -> None:
             repeats=1,
             condition_repeats={"with_anatomy": 5},
             max_new_tokens=800,
-            thinking="" if recipe is served else "off",
+            thinking="as the server decides" if recipe is served else "off",
         )
         assert facts.published is not None
         assert facts.published.temperature == 0.7
@@ -291,7 +291,11 @@ def test_rexsonovqa_is_asked_once_at_temperature_1_and_states_no_length(*, serve
     facts = protocol_facts(recipe, find_benchmark("rexsonovqa"))
     own = read_recipe("nano_busi_lora").eval.max_new_tokens
     assert facts.used == UsedProtocol(
-        temperature=1.0, repeats=1, condition_repeats={}, max_new_tokens=own, thinking="" if served else "off"
+        temperature=1.0,
+        repeats=1,
+        condition_repeats={},
+        max_new_tokens=own,
+        thinking="as the server decides" if served else "off",
     )
     assert facts.published is not None
     assert facts.published.max_new_tokens is None

@@ -14,10 +14,12 @@ from medtune.benchmarks import find_source
 from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.tables import map_table, read_media, read_questions, write_tables
 from medtune.data.prepared.write import prepare
+from medtune.data.types import Split
 from medtune.models.weights.checkpoint import read_about
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.seen import UNKNOWN, Learnt, asked_again, comparable, learnt_from, looks_learnt, read_learnt
+from tests.data.prepared.content.scans import body, prepared, write_bodies, write_forms
 from tests.examples import write_example
 from tests.trainer.conftest import QUICK, Capture, Nano, Told, json_of
 from tests.twins import write_twins
@@ -202,6 +204,18 @@ def test_copies_under_new_names_of_what_was_trained_on_are_marked_everywhere(
     assert f"look-alikes: {words}" in capsys.readouterr().out
     assert _results(out)["learnt_lookalikes"] == words
     assert words in (out / "report.md").read_text()
+
+
+@pytest.mark.parametrize("form", ["scan.nii", "scaled.nii.gz", "series"])
+def test_a_learnt_scan_is_known_again_in_another_format(form: str, tmp_path: Path) -> None:
+    forms = write_forms(tmp_path / "forms", body(0))
+    splits: tuple[Split, ...] = ("train", "train", "val", "test")
+    learnt = prepared([forms["scan.nii.gz"], *write_bodies(tmp_path / "a", (1, 2, 3))], splits, tmp_path / "learnt")
+    asked = prepared([*write_bodies(tmp_path / "b", (4, 5, 6)), forms[form]], splits, tmp_path / "asked")
+    known = learnt_from(learnt.groups("train"), learnt.contents, learnt.looks)
+    words = "1 of the 1 evaluated patients and 1 of the 1 questions about them"
+    assert asked_again(known, asked.groups("test"), asked.contents) == words
+    assert asked_again(known, asked.groups("val"), asked.contents) == ""
 
 
 def test_what_an_earlier_training_did_not_record_stays_unknown() -> None:

@@ -26,7 +26,8 @@ _OF_ANOTHER = re.compile(
 FINAL_ANSWER = re.compile(rf"\bfinal\s+{_ANSWER_WORD}(?:\s+{_NOUN}\b)?{_LINK}", re.I)
 ANSWER = re.compile(
     rf"(?:{_ANSWER_WORD}(?:\s+{_NOUN}\b)?|"
-    rf"\b(?:correct|right|best|most[ \t]+\w+|final|appropriate|chosen|selected)[ \t]+{_NOUN}\b|"
+    rf"\b(?:correct|right|best|most[ \t]+\w+|final|appropriate|chosen|selected)[ \t]+{_NOUN}\b|\brichtig(?=\s+ist\b)|"
+    rf"\b{_NOUN}\s+(?:correct[ae]|corretta)\b|正确(?:的)?选项|"
     rf"\b{_NOUN}(?=\s*(?:[:=]|(?:is|would be)\b))){_LINK}",
     re.I,
 )
@@ -35,7 +36,7 @@ _CHOSEN = re.compile(
     rf"\b(?:likely|probably)\s+(?:it(?:['’]s|\s+is)\s+)?(?:{_NOUN}\s+)?(?=[(\[]?[A-Z][)\]]?[.!]?\s*\Z)|"
     rf"(?:^|(?<=\n))[ \t]*(?:my\s+)?(?:{_NOUN}|final|correct|conclusion|prediction|selection|solution|verdict|"
     r"decision)\s*:\s*|\bI(?:['’](?:d|ll|m)|\s+would|\s+will|\s+am)?\s+(?:\w+\s+)?"
-    rf"(?:choose|pick|select|go(?:ing)?\s+with|opt\s+for|say|guess|think|believe)\s+(?:that\s+)?(?:it(?:['’]s|\s+is)\s+)?(?:the\s+)?(?:{_NOUN}\s+)?|"
+    rf"(?:choose|pick|select|go(?:ing)?\s+with|opt\s+for|say|guess|think|believe|meant?)\s+(?:that\s+)?(?:it(?:['’]s|\s+is)\s+)?(?:the\s+)?(?:{_NOUN}\s+)?|"
     rf"\bit(?:['’]s|\s+is)\s+(?:the\s+)?(?:{_NOUN}\s+)?(?=[(\[]?[A-Za-z][)\]]?(?:[.,;!]|\s*$))",
     re.I,
 )
@@ -48,9 +49,8 @@ _SUBJECT = re.compile(
     re.I,
 )
 _CONCLUSION = re.compile(
-    rf"\b(?:therefore|thus|hence|so)\b[\s,:]*(?:it(?:['’]s|\s+is)\s+)?(?:the\s+)?(?:{_NOUN}\s+)?"
-    r"(?=[(\[]?[A-Za-z][)\]]?\s*[.!]?\s*\Z)",
-    re.I,
+    rf"(?i)\b(?:therefore|thus|hence|so)\b[\s,:]*(?:it(?:['’]s|\s+is)\s+)?(?:the\s+)?(?:{_NOUN}\s+)?"
+    r"(?=[(\[]?[A-Za-z][)\]]?\s*[.!]?\s*\Z)"
 )
 _LAST_WORD = re.compile(r"(?<=\w\w)[,:.!?][ \t]+(?=[(\[]?[A-Za-z][)\]]?[.!]?\Z)")
 _OPTION = re.compile(
@@ -61,16 +61,18 @@ _LINE = re.compile(
     r"(?:^|(?<=\n))[ \t>\"'´‘“•–/→⇒➡✅✔👉\ufe0f-]*(?:[(\[](?P<boxed>[A-Za-z])[)\]]|(?P<bare>[A-Za-z])"
     r"(?:[).:](?=\s|$|\w{2})|[。、，]|[ \t]*(?=\n|$)|(?=[,;]\s)|(?=\s+(?:[-–—]\s|\(|(?:because|since|as|due)\b))))"
 )
-
 _CORRECTED = re.compile(
-    r"(?:^|(?<=[.!?\n,;–—-]))\s*(?:(?:no|oh|hmm)\b[\s,.]*)?"
-    r"(?:wait|correction|scratch that|on second thoughts?|let me correct|actually,? no|oops)\b(?:[\s,.:;-]*no\b)?",
-    re.I,
+    r"(?i)(?:^|(?<=[.!?\n,;–—-]))\s*(?:(?:no|oh|hmm)\b[\s,.]*)?"
+    r"(?:wait|correction|scratch that|on second thoughts?|let me correct|actually,? no|oops|(?<=\?)\s*no)\b"
+    r"(?:[\s,.:;-]*(?:no|actually)\b)*"
 )
 _L = r"[(\[]?[A-Z][)\]]?(?![\w'’])"
-_DENIED_FIRST = re.compile(rf"\bnot\s+(?:{_NOUN}\s+)?{_L},?\s+but\s+(?:rather\s+)?(?=(?:{_NOUN}\s+)?{_L})")
+_DENIED_FIRST = re.compile(
+    rf"(?:\b(?i:not|nicht|non(?:\s+è)?|no\s+es|não\s+é|(?:ce\s+n['’]est\s+)?pas)\s+|不是\s*)(?:{_NOUN}\s+)?{_L},?"
+    rf"\s*(?:\b(?:but|sondern|ma|mas|sino|mais)\s+|而是?\s*)(?:rather\s+)?(?=(?:{_NOUN}\s+)?{_L})"
+)
 _DENIED_LAST = re.compile(
-    rf"(?<![A-Za-z])({_L})\s*,?\s+(?:and\s+not|not|rather\s+than|instead\s+of)\s+(?:{_NOUN}\s+)?{_L}"
+    rf"(?<![A-Za-z])({_L})\s*,?\s+(?:(?:and\s+)?not|rather\s+than|instead\s+of)\s+(?:{_NOUN}\s+)?{_L}"
 )
 _PREFERRED = re.compile(rf"\b(?:more|most|rather)\s+(?:likely|probably)\s+(?:it\s+is\s+|is\s+)?(?:{_NOUN}\s+)?", re.I)
 _BRACKETED = re.compile(r"[(\[{]\s*(?P<letter>[A-Za-z])\s*[)\]}]")
@@ -79,9 +81,8 @@ _FOLLOWS = re.compile(
     r"\s*(?:[.,:;!?\"'”’|<}\])/&+\u3002]|\Z|\n|\(|[-–—]\s|(?:because|since|as|due|and|or|but|rather)\b)", re.I
 )
 _JOINT = re.compile(
-    r"[\s(]*(?:(?P<mark>[,/&+;])\s*(?P<word>and|or)?|(?P<alone>and|or))\s*(?:(?:maybe|possibly|perhaps)\s+)?"
-    rf"(?:{_NOUN}\s+)?",
-    re.I,
+    r"(?i)[\s(]*(?:(?P<mark>[,/&+;])\s*(?P<word>and|or)?|(?P<alone>and|or))\s*(?:(?:maybe|possibly|perhaps)\s+)?"
+    rf"(?:{_NOUN}\s+)?"
 )
 _BEFORE_BRACKET = re.compile(r"[ \t]*(?=[(\[][A-Za-z][)\]])")
 _ARTICLE_LIKE = "AaIi"

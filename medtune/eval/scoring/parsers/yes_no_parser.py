@@ -121,6 +121,8 @@ _FIRST = re.compile(
 _LETTERED = re.compile(r"\A\W*[a-z]\s*[.):\]-]+\s*(?=(?:yes|no)\b)")
 _IS = re.compile(r"\b(?:is|are|was|were|shows?|has|have|see|appears?|exists?|consistent with)\b")
 _CLAUSES = re.compile(r"[,.;:!?\n]|\b(?:but|while|although|whereas)\b")
+_STATE_OF = re.compile(r"(?P<subject>[^.,;:!?\n]+):\s*(?P<state>[^:]+)")
+_POSITIVE = re.compile(r"\A\W*positive for ")
 _VERDICT = re.compile(r"\b(yes|no)\b\s*(?:[.,;:!\n]|\Z)")
 _WORD = re.compile(r"(?<![\w-])(yes|no)(?![\w-])")
 _DENIED = re.compile(r"(?:(?<![\w-])(?:no|not)|n['’]t)\s+(?P<what>[^.,;:!?\n]+)")
@@ -190,6 +192,9 @@ def _read(said: str, question: Question) -> str | None:
     asked = question.text.casefold()
     if (whole := _WORDS.get(normalised(said))) is not None:
         return whole
+    if (named := _STATE_OF.fullmatch(said)) and (about := set(_content(named["subject"]))) <= set(_content(asked)):
+        return _read(named["state"].strip(), question) if about else None
+    said = _POSITIVE.sub("there is ", said)
     if not _TURNED.search(asked) and (state := "no" if _NONE.fullmatch(said) else _STATE.get(normalised(said))):
         return state
     for pattern, word in _FOREIGN:
@@ -244,9 +249,10 @@ def _affirms_in(clause: str, wanted: Sequence[str], *, is_of_one: bool) -> bool:
     told = _content(clause)
     if not told or NEGATION.search(clause) or not (_IS.search(clause) or (is_of_one and len(told) <= 2)):
         return False
-    if _follow(wanted, told):
+    if _follow(wanted, told) or (is_of_one and len(told) <= 2 and set(wanted) == set(told)):
         return True
-    plain = [word for word in told if word not in _DEGREES]
+    beside = _DEGREES if _DISTINCT & {*wanted} else _BESIDE
+    plain = [word for word in told if not (word in beside or word.isdigit())]
     missing = {*wanted} - {*told}
     return bool(plain) and plain[-1] == wanted[-1] and _follow(plain, wanted) and not missing & _DISTINCT
 
@@ -267,6 +273,8 @@ def _opposes(said: str, asked: str) -> bool:
     if NEGATION.search(said) or NEGATION.search(asked):
         return False
     told, wanted = set(_WHOLE_WORD.findall(said)), set(_WHOLE_WORD.findall(asked))
+    if told & {f"{un}{word}" for un in ("un", "non") for word in _content(asked)[-1:]}:
+        return True
     pairs = [(one, other) for pair in _OPPOSITES for one, other in (pair, pair[::-1])]
     return any(wanted & one and not wanted & other and told & other and not told & one for one, other in pairs)
 
@@ -301,7 +309,10 @@ _OPPOSITES: Sequence[tuple[frozenset[str], frozenset[str]]] = tuple(
 _DEGREES = frozenset(
     _WHOLE_WORD.findall("small tiny mild moderate minimal trace large massive subtle new obvious clear likely")
 )
-_DISTINCT = frozenset().union(*(one | other for one, other in _OPPOSITES)) | _DEGREES | {"severe", "old"}
+_BESIDE = _DEGREES | frozenset(_WHOLE_WORD.findall("left right bilateral mildly moderately slightly minimally mm cm"))
+_DISTINCT = (
+    frozenset().union(*(one | other for one, other in _OPPOSITES)) | _BESIDE | {"severe", "severely", "markedly", "old"}
+)
 
 
 def parse_closed(reply: str, question: Question) -> str | None:

@@ -232,7 +232,7 @@ def _context(config: Any) -> int | None:
 
 
 def _refuse_settings(loading: Loading, model_type: str, *, videos: bool) -> None:
-    taken = ["model.weights", "model.revision", "model.dtype"]
+    taken = ["model.weights", "model.revision", "model.dtype", "model.thinking"]
     taken += ["model.video_frames", "model.video_frames_per_s", "model.volumes_as"] if videos else []
     if wrong := [name for name in set_fields(loading) if name not in taken]:
         shows = "images and videos" if videos else "images, as the processor or its chat template takes no videos,"

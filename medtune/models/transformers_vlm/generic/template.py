@@ -18,6 +18,7 @@ from medtune.data.media.load import Shape
 from medtune.data.media.videos.read import Frames
 from medtune.data.types import Turn
 from medtune.models.sequence.builder import IGNORED, Sequence, Span
+from medtune.models.sequence.thinking import is_empty_thought
 from medtune.models.transformers_vlm.generic.conversation import MASK, Asked, Conversations, Medium, as_image, as_video
 
 _Ids = tuple[int, ...]
@@ -94,25 +95,26 @@ class GenericTemplate:
 
     def _target(self, told: _Told, answer: str, asked: _Ids) -> _Ids:
         whole, marked = self._read(told, answer)
-        # Where a template marks the answers of all turns, the last one is learnt.
-        learnt = tuple(place for place in marked if place >= len(asked) or not told.turns)
-        if whole[: len(asked)] != asked:
-            place = next(n for n, each in enumerate(asked) if n >= len(whole) or whole[n] != each)
+        place = next((n for n, each in enumerate(asked) if n >= len(whole) or whole[n] != each), len(asked))
+        # A template may write an empty thought for a reply, and none in front of an answer that it shows.
+        if place < len(asked) and not is_empty_thought(self._tokenizer.decode(asked[place:])):
             raise ValueError(
                 "the conversation with the answer does not begin with the prompt from which a reply is generated: they "
                 f"differ at token {place} ({self._around(asked, place)!r} in the prompt, "
                 f"{self._around(whole, place)!r} with the answer), so that what is learnt would not be what is asked. "
-                "Edit the chat template in a copy of the folder"
+                "Ask without a thought (model.thinking=off), or edit the chat template in a copy of the folder"
             )
+        # Where a template marks the answers of all turns, the last one is learnt.
+        learnt = tuple(each for each in marked if each >= place or not told.turns)
         if self._conversations.marks_answers:
-            if not learnt or learnt != tuple(range(len(asked), learnt[-1] + 1)):
+            if not learnt or learnt != tuple(range(place, learnt[-1] + 1)):
                 raise ValueError(
                     f"the chat template marks the tokens {learnt[0] if learnt else 'none'} to "
                     f"{learnt[-1] if learnt else 'none'} as generated, but the prompt for generation ends before token "
-                    f"{len(asked)}; edit the generation span of the template in a copy of the folder"
+                    f"{place}; edit the generation span of the template in a copy of the folder"
                 )
-            return whole[len(asked) : learnt[-1] + 1]
-        target = whole[len(asked) :]
+            return whole[place : learnt[-1] + 1]
+        target = whole[place:]
         if self._stop_id in target:
             return target[: target.index(self._stop_id) + 1]
         # Where no token ends the turn, the template may still write a blank or a line break, which is no answer.

@@ -51,6 +51,9 @@ READ: dict[tuple[str, ...], dict[str | None, str]] = {
             "Die richtige Antwort ist C|Ich wähle C.|La respuesta correcta es C.|La respuesta es la opción C|"
             "La bonne réponse est C.|Réponse : C|A resposta é C.|La risposta corretta è la C|正确答案是C|应选C|"
             "选项C正确|故选C。|正解はCです|C是正确的|"
+            "B... wait, actually C.|Hmm, A? No - C.|La respuesta correcta no es B, sino C.|Ce n'est pas B mais C.|"
+            "Nicht B, sondern C|不是B，而是C|La opción correcta es C|Richtig ist C.|正确选项为C|"
+            "Sorry, I meant C, not B.|"
             "La opción C es correcta.|Your answer was B; mine is C.|cancer|malignancy|the last option|"
             "答案是malignant"
         ),
@@ -120,6 +123,20 @@ SAID: dict[str, dict[str | None, str]] = {
         "No": "It is on the right.|not on the left",
         None: "both sides|left and right",
     },
+    "Is there a pneumothorax?": {
+        "Yes": (
+            "Pneumothorax: present|Positive for pneumothorax|A large left pneumothorax is present.|"
+            "A 2 cm pneumothorax is seen."
+        ),
+        "No": "Pneumothorax: no|Pneumothorax: absent",
+        None: "Effusion: present|Pneumothorax: possible",
+    },
+    "Is there a pneumothorax on the left?": {None: "A large right pneumothorax is present."},
+    "Is the fracture displaced?": {
+        "Yes": "Minimally displaced|displaced fracture|displaced",
+        "No": "The fracture is nondisplaced.|Undisplaced|undisplaced fracture",
+    },
+    "Is the fracture severely displaced?": {None: "Minimally displaced"},
     "Is the spleen absent?": {None: "present|The spleen is present."},
     "Is the mass malignant?": {"No": "The mass is benign.|benign", "Yes": "malignant", None: "It could be malignant"},
 }

@@ -115,11 +115,16 @@ def test_labels_are_the_generation_span_of_the_template(folder: Path) -> None:
         _read(folder).family.layout("Which plane?", "head", shapes=[SIZE])
 
 
-def test_a_prompt_that_the_answer_does_not_continue_is_refused(folder: Path) -> None:
+def test_a_thought_that_shown_answers_lack_is_closed_in_the_prompt_or_refused(folder: Path) -> None:
     thinking = chatml("<image>").replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}")
     (folder / "chat_template.jinja").write_text(thinking, "utf-8")
-    with pytest.raises(ValueError, match=r"does not begin with the prompt.*<thin' in the prompt"):
-        _read(folder).family.layout("Which plane?", "head", shapes=[SIZE])
+    family = _read(folder).family
+    asked, laid = (family.layout("Which plane?", answer, shapes=[SIZE]) for answer in (None, "head"))
+    assert family.decode(asked.ids).endswith("assistant\n<think>\n\n</think>\n\n")
+    assert laid.ids[: len(asked.ids)] == asked.ids
+    assert family.decode([label for label in laid.labels if label >= 0]) == "head"
+    with pytest.raises(ValueError, match=r"does not begin with the prompt.*<thin' in the prompt.*model.thinking=off"):
+        _read(folder, thinking="keep").family.layout("Which plane?", "head", shapes=[SIZE])
 
 
 def test_a_spelt_control_token_stays_text(folder: Path) -> None:
