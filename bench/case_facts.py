@@ -15,7 +15,8 @@ from bench.measuring.measured import Limit, Measured, TwoWays, peak_memory_gb, t
 from medtune.benchmarks.ctlesionvqa.construction.cases import read_facts
 from medtune.benchmarks.ctlesionvqa.construction.facts import Facts
 from medtune.benchmarks.ctlesionvqa.construction.mask_names import MaskFile
-from medtune.benchmarks.ctlesionvqa.sources.ct_phantom import USUAL, Subject, draw
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom import Subject, draw
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.anatomy import USUAL
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import draw_findings
 from medtune.data.media.volumes.formats.nifti import read_nifti_labels, write_nifti
 from medtune.data.prepared.work.processes import in_processes
