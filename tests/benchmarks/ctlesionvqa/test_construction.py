@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 from scipy import ndimage
+from scipy.optimize import linear_sum_assignment
 
 from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.ctlesionvqa.construction.cases import read_facts
@@ -55,7 +56,7 @@ def cohort(number: int, seed: int) -> list[Subject]:
 def holds_the_truth(subject: Subject) -> Facts:
     """Checks every measured lesion of a simulated patient against what was drawn."""
     drawn = draw(subject)
-    facts = measured(f"case-{subject.number}", drawn)
+    facts = measured(f"case-{subject.seed}-{subject.number}", drawn)
     assert not facts.wrong
     assert from_json(json.loads(json.dumps(to_json(facts)))) == facts
     for site in SITES:
@@ -65,12 +66,13 @@ def holds_the_truth(subject: Subject) -> Facts:
         total = sum(each.volume_cm3 for each in lesions)
         marked = np.count_nonzero(drawn.scan.masks.get(f"{ADJECTIVES[site]}_lesion", np.zeros(1)))
         assert total == pytest.approx(marked * SPACING_MM**3 / 1000)
-        for each in true:
-            centre = [mm / SPACING_MM + (length - 1) / 2 for mm, length in zip(each.solid.centre, SIZE, strict=True)]
-            found = min(
-                lesions, key=lambda lesion: abs(lesion.slice - 1 - centre[2]) + abs(lesion.volume_cm3 - each.volume_cm3)
-            )
-            lesions.remove(found)
+        centres = [[mm / SPACING_MM + (n - 1) / 2 for mm, n in zip(x.solid.centre, SIZE, strict=True)] for x in true]
+        costs = [
+            [abs(f.slice - 1 - c[2]) + abs(f.volume_cm3 - x.volume_cm3) + 3 * (f.place != x.place) for f in lesions]
+            for x, c in zip(true, centres, strict=True)
+        ]
+        for row, column in zip(*linear_sum_assignment(np.array(costs).reshape(len(true), len(true))), strict=True):
+            each, centre, found = true[row], centres[row], lesions[column]
             assert found.long_cm == pytest.approx(each.diameter_mm / 10, abs=VOXEL_CM)
             assert found.volume_cm3 == pytest.approx(each.volume_cm3, abs=0.3 + 0.3 * each.volume_cm3)
             assert found.slice - 1 == pytest.approx(centre[2], abs=1.0)
