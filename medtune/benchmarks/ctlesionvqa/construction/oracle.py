@@ -8,6 +8,7 @@ parts of a report.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,8 @@ def look(name: str, ref: MediaRef, masks: Path | None, case: str) -> Facts:
     if masks is not None:
         given = masks_of_case(masks, case)
         own = {mask: files for mask, files in own.items() if mask not in LESIONS} | given
-    return read_facts(name, ref.path, own)
+    # A model answers with the masks that it has; that they contradict one another costs it what they cost the answers.
+    return replace(read_facts(name, ref.path, own), wrong={})
 
 
 def answer(question: Question, facts: Any) -> Reasoned:

@@ -115,15 +115,15 @@ def draw_patient(rng: np.random.Generator, build: Build = USUAL) -> Patient:
         ],
         "descending": [place.tube((118, 8, -30), (116, 10, -115), 19)],
     }
-    solids = {
-        "liver": liver,
-        "spleen": [place.ball((104, 42, 58), (30, 44, 48))],
-        "kidney_left": [place.ball((66, 56, -8), (28, 29, 53))],
-        "kidney_right": [place.ball((-66, 56, -20), (28, 29, 53))],
-    }
+
+    def size_of(organ: str) -> float:
+        return build.sizes.get(organ, 1.0)
+
     organs = {
-        organ: place.drawn([_grown(ball, build.sizes.get(organ, 1.0)) for ball in balls])
-        for organ, balls in solids.items()
+        "liver": place.drawn([_grown(ball, size_of("liver")) for ball in liver]),
+        "spleen": place.drawn([_grown(place.ball((104, 42, 58), (30, 44, 48)), size_of("spleen"))]),
+        "kidney_left": place.drawn([_grown(place.ball((66, 56, -8), (28, 29, 53)), size_of("kidney_left"))]),
+        "kidney_right": place.drawn([_grown(place.ball((-66, 56, -20), (28, 29, 53)), size_of("kidney_right"))]),
     }
     shared = {"pancreas": place.shift(), "colon": place.shift()}
     thirds = {
