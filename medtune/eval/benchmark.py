@@ -6,11 +6,14 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from medtune.data.media.augment import AllowedChanges, allow_nothing
 from medtune.data.prepared.lookalikes import TRAIN_TWIN
-from medtune.data.types import AnswerFormat, Condition, Prediction, Prompt, Question
+from medtune.data.types import AnswerFormat, Condition, MediaRef, Prediction, Prompt, Question
 from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.asking.official_prompts import OUR_WORDING, OfficialPrompts
 from medtune.eval.judge.task import JudgeTask
@@ -104,6 +107,33 @@ class Tables(Protocol):
         """Returns the tables in the order in which they are shown."""
 
 
+class Reasoned(NamedTuple):
+    """A reply, the program that gave it, and what each of its steps gave."""
+
+    reply: str
+    program: str
+    steps: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """Answers a benchmark's questions from masks, as `medtune oracle` does.
+
+    Attributes:
+        look: A function of (name, scan, folder of masks, case's name there) that finds out what a scan holds. Without a
+            folder the masks are the prepared ones. Processes share the scans, so that its result must be picklable.
+        answer: A function of (question, what the scan holds).
+        picture: A function of (question, scan, folder, case's name, what it holds) that returns the slice that the
+            question is about, RGB, (H, W, 3), with the outlines of the masks.
+        write_table: A function of (path, what each scan holds) that writes all of it as a table.
+    """
+
+    look: Callable[[str, MediaRef, Path | None, str], Any]
+    answer: Callable[[Question, Any], Reasoned]
+    picture: Callable[[Question, MediaRef, Path | None, str, Any], NDArray[np.uint8]]
+    write_table: Callable[[Path, Sequence[Any]], None]
+
+
 Render = Callable[[Question, AnswerFormat], Prompt]
 Parser = Callable[[str, Question], str | None]
 
@@ -162,6 +192,8 @@ class Benchmark:
             questions"; "" if they are the same.
         result_rows: A function of (path, questions) that returns the rows of the benchmark's own result files, which
             are a file or lie in a folder, or None where the path holds no such file.
+        oracle: Answers the questions from masks; None for a benchmark whose answers no mask tells.
+        size_facets: Those of the facets that say how large or faint what is asked about is, for tables of an oracle.
     """
 
     title: str
@@ -189,6 +221,8 @@ class Benchmark:
     class_facet: str = "task"
     any_facet: bool = False
     result_rows: Callable[[Path, Sequence[Question]], ToolRows | None] = no_result_rows
+    oracle: Oracle | None = None
+    size_facets: tuple[str, ...] = ()
 
     @property
     def primary(self) -> str:

@@ -80,7 +80,8 @@ def test_free_numbers_are_never_moved() -> None:
 
 
 NOT_PATIENTS = {
-    "busi": "image", "ctlesionvqa": "scan", "image_folder": "image", "llama_factory": "image", "m3d_vqa": "case",
+    "busi": "image", "ct_masks": "scan", "ctlesionvqa": "scan", "image_folder": "image", "llama_factory": "image",
+    "m3d_vqa": "case",
     "medxpertqa_mm": "question", "mmmu_med": "question", "mmmu_med_test": "question", "ms_swift": "image",
     "omnimedvqa": "image", "path_vqa": "image", "pmc_vqa": "article", "pmc_vqa_2": "article",
     "pmc_vqa_clean": "article", "rexsonovqa": "video", "slake": "image", "slake_en": "image", "slake_zh": "image",

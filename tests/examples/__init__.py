@@ -51,6 +51,7 @@ def _write_settings(name: str, num_patients: int, folder: Path) -> None:
 
 OF_SOURCES: Mapping[str, Callable[[Path], None]] = {
     "busi": public_sets.write_busi,
+    "ct_masks": ctlesionvqa.write_own,
     "ct_phantom": partial(_write_settings, "ct_phantom", 12),
     "ctlesionvqa": ctlesionvqa.write,
     "fetal_gauge_rebuilt": partial(write_sets, FETAL_GAUGE_SETS),

@@ -31,6 +31,26 @@ def write(root: Path) -> None:
         csv.writer(file).writerows([HEADER, *([index, *row] for index, row in enumerate(rows))])
 
 
+def write_own(root: Path) -> None:
+    """Writes ten scans with masks, as a user's own, of which every second one has a lesion in the liver."""
+    rng = np.random.default_rng(0)
+    affine = np.diag([-4.0, -4.0, 5.0, 1.0])
+    for number in range(_NUM_SCANS):
+        hu_IJK = rng.normal(60, 10, (20, 18, 12)).astype(np.int16)
+        liver, spleen, lesion = (np.zeros(hu_IJK.shape, np.uint8) for _ in range(3))
+        liver[2 : 9 + number % 3, 3:14, 2:10], spleen[14:18, 9 : 13 + number % 4, 3:8] = 1, 1
+        masks = {"liver": liver, "spleen": spleen}
+        if number % 2:
+            lesion[4:7, 6 : 8 + number % 3, 4:6] = 1
+            hu_IJK[lesion > 0] -= 40
+            masks["liver_lesions"] = lesion
+        folder = root / f"scan_{number}"
+        (folder / "segmentations").mkdir(parents=True, exist_ok=True)
+        write_nifti(folder / "ct.nii.gz", hu_IJK, affine)
+        for name, mask in masks.items():
+            write_nifti(folder / "segmentations" / f"{name}.nii.gz", mask, affine)
+
+
 def _rows(scan: str, number: int) -> list[tuple[object, ...]]:
     has = number % 2
     scanner, contrast = ("SIEMENS", "GE MEDICAL SYSTEMS")[has], ("Venous", "Plain")[has]

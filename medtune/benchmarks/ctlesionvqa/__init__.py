@@ -35,6 +35,7 @@ from itertools import combinations
 
 from medtune.benchmarks import example
 from medtune.benchmarks.ctlesionvqa import reply_parsers, scoring
+from medtune.benchmarks.ctlesionvqa.construction.oracle import oracle
 from medtune.benchmarks.ctlesionvqa.paper_tables import missing, references
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import INPUT_MODE, result_rows
 from medtune.benchmarks.ctlesionvqa.subtypes import answer_type, subtype
@@ -180,7 +181,7 @@ def benchmark() -> Benchmark:
         licence="v1 CC BY-NC-ND 4.0, v2 CC BY 4.0",
         url="https://github.com/Schuture/DeepTumorVQA",
         citation="DeepTumorVQA. arXiv:2505.18915 (2025); version 2: arXiv:2605.09679 (2026).",
-        sources=("ctlesionvqa", "ct_phantom"),
+        sources=("ctlesionvqa", "ct_masks", "ct_phantom"),
         facets=("task", "subtype", "format", "organ", *LESION_FACETS, *SUBGROUPS),
         class_facet="subtype",
         render=render,
@@ -213,6 +214,8 @@ def benchmark() -> Benchmark:
         judging=judge_task(),
         official=official_prompts(),
         result_rows=result_rows,
+        oracle=oracle(),
+        size_facets=LESION_FACETS,
     )
 
 

@@ -1,4 +1,4 @@
-"""Reads and writes the one setting of a simulation, the number of patients, as a small JSON file."""
+"""Reads and writes the settings of a simulation, the number of patients and its switches, as a small JSON file."""
 
 import json
 from pathlib import Path
@@ -10,21 +10,30 @@ _WANTED = 'an object like {"num_patients": 24}, with a whole number of at least 
 
 def num_patients(file: Path, *, default: int) -> int:
     """Returns the number of patients that a settings file states, or the default if it states none."""
+    return settings(file, default=default)[0]
+
+
+def settings(file: Path, *, default: int, switches: tuple[str, ...] = ()) -> tuple[int, frozenset[str]]:
+    """Returns the number of patients and those of a simulation's switches that a settings file turns on."""
     if not file.is_file():
         raise FileNotFoundError(f"{file}: there is no such file. Write it, or give no folder: the default then holds.")
     try:
-        settings = json.loads(file.read_text("utf-8"))
+        stated = json.loads(file.read_text("utf-8"))
     except ValueError as error:
         raise ValueError(f"{file}: broken JSON ({error}), wanted {_WANTED}.") from None
-    if not isinstance(settings, dict):
+    if not isinstance(stated, dict):
         raise ValueError(f"{file}: wanted {_WANTED}.")
-    for name in settings:
-        if name != "num_patients":
-            raise ValueError(f"{file}: unknown setting {name!r}.{nearest(name, ['num_patients'])} Wanted {_WANTED}.")
-    count = settings.get("num_patients", default)
+    known = ["num_patients", *switches]
+    for name in stated:
+        if name not in known:
+            raise ValueError(f"{file}: unknown setting {name!r}.{nearest(name, known)} Wanted {_WANTED}.")
+    count = stated.get("num_patients", default)
     if type(count) is not int or count < 1:
         raise ValueError(f"{file}: num_patients is {count!r}, wanted {_WANTED}.")
-    return count
+    for name in switches:
+        if not isinstance(stated.get(name, False), bool):
+            raise ValueError(f"{file}: {name} is {stated[name]!r}, wanted true or false.")
+    return count, frozenset(name for name in switches if stated.get(name))
 
 
 def write_num_patients(file: Path, count: int) -> None:

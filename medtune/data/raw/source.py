@@ -48,6 +48,30 @@ class Draw(NamedTuple):
     said: str
 
 
+class Finding(NamedTuple):
+    """A call that finds out about one media item what its questions ask, which several processes share.
+
+    Attributes:
+        find: The call, which must be picklable. It returns what JSON can hold, and raises a ValueError or
+            FileNotFoundError where the files are wrong.
+        said: What decides the outcome, or the files that do. An interrupted preparation keeps what was found under the
+            same words and unchanged files.
+    """
+
+    find: Callable[[], Any]
+    said: str | tuple[Path, ...]
+
+
+Found = Mapping[str, Any]
+"""What was found out about each media item, by its id: an outcome, or a `NotFound` where the call failed."""
+
+
+class NotFound(NamedTuple):
+    """Why nothing was found out about a media item."""
+
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class SourceTable:
     """The questions and media that a source read from raw files.
@@ -67,6 +91,9 @@ class SourceTable:
         stands_for_patient: What the patient ids name, as a noun: "patient", or where the files do not say whose images
             they are, what stands for a patient, e.g. "image", "film" or "image or film". Outputs then say so.
         draws: How media files are made that are not there yet, by their paths. Drawing is then divided among processes.
+        findings: For a source that makes questions of its media: what has to be found out about each, by media id. The
+            questions above only tell its patients and answers apart, for a limit, and `ask` makes the real ones.
+        ask: A function of (table, what was found) that returns the table with its questions.
     """
 
     questions: Sequence[Question]
@@ -76,6 +103,8 @@ class SourceTable:
     missing: tuple[Missing, ...] = ()
     stands_for_patient: str = "patient"
     draws: Mapping[Path, Draw] = field(default_factory=dict)
+    findings: Mapping[str, Finding] = field(default_factory=dict)
+    ask: Callable[[SourceTable, Found], SourceTable] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,12 @@ from tests.benchmarks.simulators.drawing import drawn
 
 PATIENTS, LIMIT = 8, 4
 SIMULATIONS = {
-    "ct_phantom": (ct_phantom, "scan", 1),
-    "fetal_phantom": (fetal_phantom, "simulate_frame", 5),
-    "fetal_sweep": (fetal_sweep, "sweep", 2),
+    "ct_phantom": (ct_phantom, "scan", 1, 1),
+    "fetal_phantom": (fetal_phantom, "simulate_frame", 5, 0),
+    "fetal_sweep": (fetal_sweep, "sweep", 2, 0),
 }
-"""Each simulated source, the function that makes one scan, frame or sweep, and how many a patient has."""
+"""Each simulated source, the function that makes one scan, frame or sweep, how many a patient has, and how many more
+are made to ask about the patient."""
 
 
 def _tree(root: Path) -> dict[str, bytes]:
@@ -29,7 +30,7 @@ def _tree(root: Path) -> dict[str, bytes]:
 
 
 def _counted(name: str, patch: pytest.MonkeyPatch) -> list[str]:
-    module, maker, _ = SIMULATIONS[name]
+    module, maker, *_ = SIMULATIONS[name]
     made: list[str] = []
     plain: Callable[..., object] = getattr(module, maker)
 
@@ -52,18 +53,18 @@ def _all_first(module: ModuleType) -> Callable[[Path | None, int, Path], SourceT
 
 @pytest.mark.parametrize("name", SIMULATIONS)
 def test_a_limit_simulates_what_it_keeps(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module, _, of_each = SIMULATIONS[name]
+    module, _, of_each, asked = SIMULATIONS[name]
     made = _counted(name, monkeypatch)
     source, settings = find_source(name), tmp_path / "settings"
     assert source.write_settings
     source.write_settings(settings, PATIENTS)
     limited = prepare(source, benchmark="x", root=settings, out=tmp_path / "limited", limit=LIMIT)
     assert sum(limited.manifest.num_patients.values()) == LIMIT
-    assert len(made) == LIMIT * of_each
+    assert len(made) == LIMIT * (of_each + asked)
     made.clear()
     whole = replace(source, read=_all_first(module))
     before = prepare(whole, benchmark="x", root=settings, out=tmp_path / "before", limit=LIMIT)
-    assert len(made) == PATIENTS * of_each
+    assert len(made) == PATIENTS * of_each + LIMIT * asked
     assert _tree(limited.root) == _tree(before.root)
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from medtune.data.prepared.read import open_prepared
-from medtune.trainer.commands import validate_hours
 from medtune.trainer.commands.cli import main
 from medtune.trainer.commands.show import FieldLine, recipe_fields
+from medtune.trainer.hours import validate_hours
 from medtune.trainer.plan.devices import Devices
 from medtune.trainer.recipe.read import read_recipe, recipe_tree
 from tests.trainer.conftest import QUICK, Capture, Nano, Told

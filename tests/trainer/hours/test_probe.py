@@ -22,11 +22,11 @@ from medtune.models.answering import LocalAnswerer
 from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.export import assemble_model
 from medtune.trainer.commands.cli import main
-from medtune.trainer.commands.validate_hours import hours_table
 from medtune.trainer.experiment.open_data import open_data
 from medtune.trainer.hours import probe as probing
 from medtune.trainer.hours.probe import Hours, probe
 from medtune.trainer.hours.steps import StageTimes, Validated, of_one_device
+from medtune.trainer.hours.validate_hours import hours_table
 from medtune.trainer.hours.work import (
     Cost,
     Pieces,

@@ -71,7 +71,10 @@ def take(
     """Reads the source and copies its media into the draft folder; questions with broken media are rejected."""
     table = read_source(source, root, seed, work.scratch)
     check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
-    table = question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed)
+    table = _asked(
+        source, question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed), work
+    )
+    check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
     copied, broken = copy_media(table.media, work.media, draws=table.draws, work=work.copy)
     if others := sum(path.is_file() and holds_others(path) for path, file in copied.items() if file.size is not None):
         note = f"files with several pictures (MPO, as phones write them): {others}; the first picture of each was taken"
@@ -126,7 +129,11 @@ def prepare_share(
     check_folders(source, root, out)
     with work_folder(out, source, processes=processes, share=share) as work:
         table = question_rows.check_table(source.name, read_source(source, root, seed, work.scratch))
-        every = units_of(question_rows.limit_patients(table, limit, seed).media, table.draws)
+        table = question_rows.limit_patients(table, limit, seed)
+        work.find(
+            {name: table.findings[name] for number, name in enumerate(table.media) if table.ask and share.holds(number)}
+        )
+        every = units_of(table.media, table.draws)
         mine = [unit for number, unit in enumerate(every) if share.holds(number)]
         outcomes = [outcome for outcomes in work.copy(mine) for outcome in outcomes]
     return SharedWork(
@@ -140,8 +147,19 @@ def take_questions(
     """Reads the source's questions and leaves its media where they are, or missing."""
     table = read_source(source, root, seed, work.scratch, without_media=True)
     check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
-    table = question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed)
+    table = _asked(
+        source, question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed), work
+    )
+    check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
     return Taken(table, {}, table.rejects)
+
+
+def _asked(source: Source, table: SourceTable, work: WorkFolder) -> SourceTable:
+    """Returns the table with the questions that are made of its media, where a source makes them so."""
+    if table.ask is None:
+        return table
+    found = work.find({media_id: table.findings[media_id] for media_id in table.media})
+    return question_rows.check_table(source.name, table.ask(table, found))
 
 
 def _without_look(file: CopiedFile) -> CopiedFile:

@@ -5,19 +5,20 @@ the prepared folder as a whole, and is then gone.
 """
 
 import errno
+import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from medtune.data.prepared.copy_media import CopiedFile, Unit, copy_unit
 from medtune.data.prepared.manifest import ENTRIES, MANIFEST, MEDIA_FOLDER
 from medtune.data.prepared.work.claims import WHOLE, Claim, Journal, claimed, content_key, content_said, path_said
 from medtune.data.prepared.work.processes import in_processes, start_server
-from medtune.data.raw.source import Source
+from medtune.data.raw.source import Finding, NotFound, Source
 from medtune.data.unique_names import unique_mark
 
 
@@ -117,6 +118,27 @@ class WorkFolder:
                 found[key] = done.result
         return [found[key] for key in keys]
 
+    def find(self, findings: Mapping[str, Finding]) -> dict[str, Any]:
+        """Returns what each call finds out, or a `NotFound`; what an interrupted preparation has found is kept."""
+        folder = self.root / "findings"
+        folder.mkdir(exist_ok=True)
+        said = {name: [path_said(p) for p in each.said] if isinstance(each.said, tuple) else each.said
+                for name, each in findings.items()}  # fmt: skip
+        files = {name: folder / f"{content_key('found', said[name])}.json" for name in findings}
+        left = [name for name in findings if not files[name].is_file()]
+        tasks = [_Search(findings[name], files[name]) for name in left]
+        if self.processes == 1:
+            outcomes = [_search(task) for task in tasks]
+        else:
+            outcomes = [DIED] * len(tasks)
+            for done in in_processes(_search, tasks, processes=self.processes):
+                outcomes[done.number] = DIED if done.result is None else done.result
+        wrong = {name: reason for name, reason in zip(left, outcomes, strict=True) if reason}
+        return {
+            name: NotFound(wrong[name]) if name in wrong else json.loads(files[name].read_text("utf-8"))
+            for name in findings
+        }
+
     def _key(self, unit: Unit) -> str:
         kinds = [what for _, what in unit.files]
         if unit.draw is not None:
@@ -132,6 +154,23 @@ class WorkFolder:
         for file in self.media.iterdir():
             if file.name not in names:
                 file.unlink()
+
+
+class _Search(NamedTuple):
+    finding: Finding
+    file: Path
+
+
+def _search(task: _Search) -> str:
+    """Writes what a call finds into a file and returns "", or returns why it found nothing."""
+    try:
+        found = task.finding.find()
+    except (ValueError, FileNotFoundError) as error:
+        return str(error)
+    draft = task.file.with_name(f".{unique_mark()}")
+    draft.write_text(json.dumps(found), "utf-8")
+    draft.replace(task.file)
+    return ""
 
 
 class _Task(NamedTuple):
@@ -173,7 +212,7 @@ def work_folder(out: Path, source: Source, *, processes: int = 1, share: Share |
                     try:
                         yield work
                     finally:
-                        is_done = share is None and journal.is_empty
+                        is_done = share is None and journal.is_empty and not any((root / "findings").glob("*.json"))
                 if share is None:
                     claim.check()
                     put_in_place(work.draft, out)

@@ -5,28 +5,62 @@ one stream of random numbers. Everything else (body, place and brightness of org
 another stream, so that neither gives a hint of the other. Lesions measure 5 to 40 mm and differ by 10 to 80 HU from
 their organ; the noise has a standard deviation of 15 HU.
 
+The scans and masks are measured and asked about as any others (`construction`). Eight subtypes are asked, in the format
+that a small model can learn: those with yes or no as free text, the others as multiple choice.
+
 No folder is needed. To change the number of patients, give a folder that holds phantom.json: {"num_patients": 24}
+With {"every_subtype": true} beside it, organs are also enlarged or fatty, lesions are more, 9 to 40 mm large and 40 to
+80 HU from their organ, vessels are drawn, and every subtype is asked in both formats.
 """
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.anatomy import ORGANS, draw_patient
-from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import Findings, draw_findings, place_lesions
-from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.metadata_table import Row, truth
-from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.questions import Subject, questions
-from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.scan import scan, write
-from medtune.benchmarks.simulators.settings import num_patients as patients_asked_for
-from medtune.benchmarks.simulators.settings import write_num_patients
+from medtune.benchmarks.ctlesionvqa.construction.cases import stored_masks
+from medtune.benchmarks.ctlesionvqa.construction.facts import Facts, from_json, to_json
+from medtune.benchmarks.ctlesionvqa.construction.mask_names import LESIONS, PARTS, MaskFile, adjective
+from medtune.benchmarks.ctlesionvqa.construction.measure import measure, region
+from medtune.benchmarks.ctlesionvqa.construction.questions import questions
+from medtune.benchmarks.ctlesionvqa.construction.subtypes_asked import CLASSES, YES_NO, Asked, preset
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.anatomy import (
+    ORGANS,
+    USUAL,
+    Build,
+    Patient,
+    draw_builds,
+    draw_patient,
+)
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import (
+    ADJECTIVES,
+    SITES,
+    Findings,
+    Lesion,
+    draw_findings,
+    place_lesions,
+)
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.scan import Scan, scan, write
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.shapes import SPACING_MM
+from medtune.benchmarks.simulators.settings import settings, write_num_patients
 from medtune.data.media.volumes.formats.abdomen_atlas import MASKS, SCAN
-from medtune.data.raw.source import Draw, Source, SourceTable
-from medtune.data.types import MediaRef, Question
+from medtune.data.raw.source import Draw, Finding, Found, NotFound, Source, SourceTable
+from medtune.data.types import MediaRef, Question, Volume
 
 NUM_PATIENTS = 800
 SETTINGS_FILE = "phantom.json"
-_LABELS, _NUISANCE = 0, 1
+EVERY_SUBTYPE = "every_subtype"
+RULES = "by_masks"
+_LABELS, _NUISANCE, _BUILD = 0, 1, 2
+MASK_NAMES = (*ORGANS, *(mask for organ, parts in PARTS.items() if organ != "kidney" for mask in parts.values()))
+VESSELS = ("aorta", "postcava", "stomach", "superior_mesenteric_artery", "portal_vein")
+_ASKED = (
+    *(f"{ADJECTIVES[site]} lesion existence" for site in SITES), "largest lesion attenuation",
+    "largest lesion location", "lesion type classification", "lesion volume measurement",
+)  # fmt: skip
 
 
 def source() -> Source:
@@ -46,34 +80,115 @@ def _write_settings(folder: Path, patients: int) -> None:
     write_num_patients(folder / SETTINGS_FILE, patients)
 
 
-def undrawn(folder: Path, *, seed: int, num_patients: int) -> SourceTable:
-    """Returns all questions about the scans, which are still to be drawn."""
-    asked: list[Question] = []
+def undrawn(folder: Path, *, seed: int, num_patients: int, every_subtype: bool = False) -> SourceTable:
+    """Returns the scans, which are still to be drawn, with what is known of their lesions."""
+    known: list[Question] = []
     media: dict[str, tuple[MediaRef, ...]] = {}
     draws: dict[Path, Draw] = {}
-    for number, found in enumerate(draw_findings(num_patients, np.random.default_rng([seed, _LABELS]))):
+    findings: dict[str, Finding] = {}
+    builds = (
+        draw_builds(num_patients, np.random.default_rng([seed, _BUILD])) if every_subtype else [USUAL] * num_patients
+    )
+    labels = draw_findings(num_patients, np.random.default_rng([seed, _LABELS]), clear=every_subtype)
+    for number, (found, build) in enumerate(zip(labels, builds, strict=True)):
         name = f"PHANTOM_{number:08d}"
-        rng = np.random.default_rng([seed, _NUISANCE, number])
-        patient = draw_patient(rng)
-        asked += questions(Subject(name, patient, seed), place_lesions(patient, found, rng))
-        masks = tuple((organ, folder / name / MASKS / f"{organ}.nii.gz") for organ in sorted(ORGANS))
-        media[name] = (MediaRef(folder / name / SCAN, kind="volume", masks=masks),)
-        made = partial(write_patient, folder / name, found, seed=seed, number=number)
-        draw = Draw(folder / name, made, f"ct_phantom, seed {seed}, patient {number} of {num_patients}")
-        draws |= dict.fromkeys((folder / name / SCAN, *(path for _, path in masks)), draw)
-    return SourceTable(tuple(asked), media, draws=draws)
+        subject = Subject(found, build, seed, number)
+        known += [_known(name, site, "Yes" if found[site] else "No") for site in SITES]
+        said = f"ct_phantom, seed {seed}, patient {number} of {num_patients}" + ", every subtype" * every_subtype
+        draw = Draw(folder / name, partial(write_patient, folder / name, subject), said)
+        files = _files(folder / name, MASK_NAMES + (VESSELS if every_subtype else ()))
+        media[name] = (MediaRef(folder / name / SCAN, kind="volume", masks=stored_masks(files, ORGANS)),)
+        draws |= dict.fromkeys((folder / name / SCAN, *(each.path for each in lesion_files(folder / name))), draw)
+        draws |= dict.fromkeys((path for _, path in media[name][0].masks), draw)
+        findings[name] = Finding(partial(_measured, name, subject), said)
+    ask = partial(_ask, seed=seed, every_subtype=every_subtype)
+    return SourceTable(tuple(known), media, draws=draws, findings=findings, ask=ask)
 
 
-def write_patient(folder: Path, found: Findings, *, seed: int, number: int) -> Row:
-    """Draws one patient's scan with its masks into a folder, and returns the true findings."""
-    rng = np.random.default_rng([seed, _NUISANCE, number])
-    patient = draw_patient(rng)
-    lesions = place_lesions(patient, found, rng)
-    scanned = scan(patient, lesions, rng)
-    write(folder, scanned)
-    return truth(folder.name, patient, lesions, scanned)
+class Subject(NamedTuple):
+    """What decides a simulated patient."""
+
+    found: Findings
+    build: Build
+    seed: int
+    number: int
+
+
+class Drawn(NamedTuple):
+    """A simulated patient with the lesions and the scan, as they were drawn."""
+
+    patient: Patient
+    lesions: Sequence[Lesion]
+    scan: Scan
+
+
+def draw(subject: Subject) -> Drawn:
+    """Draws one patient's scan."""
+    rng = np.random.default_rng([subject.seed, _NUISANCE, subject.number])
+    patient = draw_patient(rng, subject.build)
+    lesions = place_lesions(patient, subject.found, rng)
+    return Drawn(patient, lesions, scan(patient, lesions, rng))
+
+
+def write_patient(folder: Path, subject: Subject) -> Drawn:
+    """Draws one patient's scan, writes it with its masks into a folder, and returns what was drawn."""
+    drawn = draw(subject)
+    write(folder, drawn.scan)
+    return drawn
+
+
+def about(patient: Patient) -> dict[str, str]:
+    return {"sex": patient.sex, "age": str(patient.age_years), "scanner": patient.maker, "contrast": patient.phase}
+
+
+def measured(name: str, drawn: Drawn) -> Facts:
+    """Returns the facts that the construction finds in a drawn scan."""
+    regions = {each: cut for each, mask in drawn.scan.masks.items() if (cut := region(mask)) is not None}
+    volume = Volume(drawn.scan.hu_IJK, (SPACING_MM,) * 3, "LPS")
+    return measure(name, volume, regions, about(drawn.patient))
+
+
+def _measured(name: str, subject: Subject) -> dict[str, Any]:
+    return to_json(measured(name, draw(subject)))
+
+
+def lesion_files(folder: Path) -> list[MaskFile]:
+    return [file for files in _files(folder, LESIONS).values() for file in files]
+
+
+def _files(folder: Path, names: Iterable[str]) -> dict[str, list[MaskFile]]:
+    return {name: [MaskFile(folder / MASKS / f"{name}.nii.gz")] for name in names}
+
+
+def _known(name: str, site: str, answer: str) -> Question:
+    """Returns what is known of a patient before the scan is drawn, by which a limit chooses among patients."""
+    facets = {"task": "recognition", "subtype": f"{site} lesion existence"}
+    return Question(f"{name} {site}", name, "", YES_NO, answer, "yes_no", name, facets)
+
+
+def _ask(table: SourceTable, found: Found, *, seed: int, every_subtype: bool) -> SourceTable:
+    cases = [from_json(each) for each in found.values() if not isinstance(each, NotFound)]
+    media = {}
+    for facts in cases:
+        (ref,) = table.media[facts.name]
+        kinds = {(lesion.organ, lesion.kind) for lesion in facts.lesions}
+        ill = [f"{adjective(organ)}_{kind.lower()}" for organ, kind in kinds]
+        masks = (*ref.masks, *stored_masks(_files(ref.path.parent, ill), ()))
+        media[facts.name] = (replace(ref, masks=tuple(sorted(masks))),)
+    wanted = (lambda asked, kind: True) if every_subtype else _is_learnable
+    asked = questions(cases, preset(RULES), seed=seed, wanted=wanted)
+    return replace(table, questions=tuple(asked), media=media)
+
+
+def _is_learnable(asked: Asked, kind: str) -> bool:
+    """Returns whether a small model is asked a question: yes or no in free text, the others as multiple choice."""
+    if asked.subtype not in _ASKED or asked.options == CLASSES or f"({asked.organ}, lesion)" not in asked.program:
+        return asked.subtype == "lesion type classification" and kind == "multi_choice"
+    return kind == ("free_text" if asked.options == YES_NO else "multi_choice")
 
 
 def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
-    number = NUM_PATIENTS if root is None else patients_asked_for(root / SETTINGS_FILE, default=NUM_PATIENTS)
-    return undrawn(scratch, seed=seed, num_patients=number)
+    number, switches = NUM_PATIENTS, frozenset[str]()
+    if root is not None:
+        number, switches = settings(root / SETTINGS_FILE, default=NUM_PATIENTS, switches=(EVERY_SUBTYPE,))
+    return undrawn(scratch, seed=seed, num_patients=number, every_subtype=EVERY_SUBTYPE in switches)

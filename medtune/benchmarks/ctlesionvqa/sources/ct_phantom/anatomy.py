@@ -4,9 +4,9 @@ A position is given in millimetres from the grid's centre towards the patient's 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.shapes import (
     union,
 )
 
-Phase = Literal["venous", "delay"]
+Phase = Literal["venous", "delay", "plain"]
 PHASES: tuple[Phase, ...] = ("venous", "delay")
 SEXES = ("F", "M")
 MAKERS = ("GE", "Philips", "Siemens")
@@ -35,10 +35,30 @@ AIR_HU, FAT_HU, MUSCLE_HU, BONE_HU, GAS_HU = -1000.0, -100.0, 55.0, 280.0, -700.
 _HU: Mapping[Phase, Mapping[str, float]] = {
     "venous": {"liver": 110, "spleen": 120, "kidney": 170, "pancreas": 90, "colon": 60, "vessel": 170},
     "delay": {"liver": 90, "spleen": 95, "kidney": 150, "pancreas": 75, "colon": 50, "vessel": 120},
+    "plain": {"liver": 60, "spleen": 50, "kidney": 35, "pancreas": 42, "colon": 30, "vessel": 40},
 }
 _HU_SD = 5.0
 _SHIFT_MM = 3.0
 _LOOPS = 14
+
+
+@dataclass(frozen=True)
+class Build:
+    """What differs from a usual patient, for questions about enlarged or fatty organs; the default differs in nothing.
+
+    Attributes:
+        sizes: The factors on the lengths of organs.
+        hu: What is added to the brightness of organs, in HU.
+        vessels: Whether the vessels around the pancreas are drawn, and have masks as stomach and great vessels have.
+    """
+
+    phase: Phase | None = None
+    sizes: Mapping[str, float] = field(default_factory=dict)
+    hu: Mapping[str, float] = field(default_factory=dict)
+    vessels: bool = False
+
+
+USUAL = Build()
 
 
 @dataclass(frozen=True)
@@ -50,7 +70,8 @@ class Patient:
         organs: Each organ on the grid, by name.
         thirds: The thirds of pancreas and colon on the grid, by organ and third.
         hu: The brightness of each organ in HU.
-        surroundings: The structures around the organs with their brightness in HU, in the order of drawing.
+        surroundings: The structures around the organs with their names ("" for those without a mask) and their
+            brightness in HU, in the order of drawing.
         body_radii_mm: The half axes of the body's axial outline, from side to side and from front to back.
     """
 
@@ -61,7 +82,7 @@ class Patient:
     organs: Mapping[str, Depth]
     thirds: Mapping[str, Mapping[str, Depth]]
     hu: Mapping[str, float]
-    surroundings: tuple[tuple[Solid, float], ...]
+    surroundings: tuple[tuple[str, Solid, float], ...]
     body_radii_mm: tuple[float, float]
 
     @cached_property
@@ -74,15 +95,17 @@ class Patient:
         return self.segments if organ == "liver" else self.thirds[organ]
 
 
-def draw_patient(rng: np.random.Generator) -> Patient:
+def draw_patient(rng: np.random.Generator, build: Build = USUAL) -> Patient:
     sex, maker, phase = SEXES[rng.integers(2)], MAKERS[rng.integers(3)], PHASES[rng.integers(2)]
+    phase = build.phase or phase
     size = float(rng.normal(1.0, 0.025)) * (0.97 if sex == "F" else 1.03)
     place = _Placer(rng, size)
     liver = [place.ball((-72, 0, 42), (66, 70, 70)), place.ball((-5, -42, 52), (68, 34, 38))]
+    thick = build.sizes.get("pancreas", 1.0)
     pancreas = {
-        "head": [place.tube((-32, 2, -12), (-22, -8, 2), 15)],
-        "body": [place.tube((-22, -8, 2), (28, -10, 18), 12)],
-        "tail": [place.tube((28, -10, 18), (78, 20, 34), 11)],
+        "head": [place.tube((-32, 2, -12), (-22, -8, 2), 15 * thick)],
+        "body": [place.tube((-22, -8, 2), (28, -10, 18), 12 * thick)],
+        "tail": [place.tube((28, -10, 18), (78, 20, 34), 11 * thick)],
     }
     colon = {
         "ascending": [place.tube((-122, -2, -115), (-120, -6, -48), 21)],
@@ -92,11 +115,15 @@ def draw_patient(rng: np.random.Generator) -> Patient:
         ],
         "descending": [place.tube((118, 8, -30), (116, 10, -115), 19)],
     }
+
+    def size_of(organ: str) -> float:
+        return build.sizes.get(organ, 1.0)
+
     organs = {
-        "liver": place.drawn(liver),
-        "spleen": place.drawn([place.ball((104, 42, 58), (30, 44, 48))]),
-        "kidney_left": place.drawn([place.ball((66, 56, -8), (28, 29, 53))]),
-        "kidney_right": place.drawn([place.ball((-66, 56, -20), (28, 29, 53))]),
+        "liver": place.drawn([_grown(ball, size_of("liver")) for ball in liver]),
+        "spleen": place.drawn([_grown(place.ball((104, 42, 58), (30, 44, 48)), size_of("spleen"))]),
+        "kidney_left": place.drawn([_grown(place.ball((66, 56, -8), (28, 29, 53)), size_of("kidney_left"))]),
+        "kidney_right": place.drawn([_grown(place.ball((-66, 56, -20), (28, 29, 53)), size_of("kidney_right"))]),
     }
     shared = {"pancreas": place.shift(), "colon": place.shift()}
     thirds = {
@@ -104,7 +131,7 @@ def draw_patient(rng: np.random.Generator) -> Patient:
         for organ, third in (("pancreas", pancreas), ("colon", colon))
     }
     organs |= {organ: union(list(third.values())) for organ, third in thirds.items()}
-    hu = {name: value + float(rng.normal(0, _HU_SD)) for name, value in _HU[phase].items()}
+    hu = {name: value + float(rng.normal(0, _HU_SD)) + build.hu.get(name, 0.0) for name, value in _HU[phase].items()}
     hu |= {"kidney_left": hu["kidney"], "kidney_right": hu["kidney"]}
     body = (168 * size * float(rng.normal(1, 0.03)), 122 * size * float(rng.normal(1, 0.03)))
     return Patient(
@@ -115,7 +142,7 @@ def draw_patient(rng: np.random.Generator) -> Patient:
         organs=organs,
         thirds=thirds,
         hu=hu,
-        surroundings=_surroundings(place, hu["vessel"]),
+        surroundings=_surroundings(place, hu["vessel"], build),
         body_radii_mm=body,
     )
 
@@ -158,24 +185,32 @@ def _moved(solid: Solid, by: tuple[float, ...]) -> Solid:
     return solid._replace(start=moved(solid.start), stop=moved(solid.stop))
 
 
-def _surroundings(place: _Placer, vessel_hu: float) -> tuple[tuple[Solid, float], ...]:
+def _grown(ball: Ball, factor: float) -> Ball:
+    a, b, c = (radius * factor for radius in ball.radii_mm)
+    return ball._replace(radii_mm=(a, b, c))
+
+
+def _surroundings(place: _Placer, vessel_hu: float, build: Build) -> tuple[tuple[str, Solid, float], ...]:
     rng = place.rng
 
     def moved(solid: Solid) -> Solid:
         return place.moved([solid], place.shift())[0]
 
     found = [
-        (moved(place.tube((0, 82, -200), (0, 82, 200), 21)), BONE_HU),
-        (moved(place.tube((14, 48, -200), (14, 48, 200), 10)), vessel_hu),
-        (moved(place.tube((-16, 46, -200), (-16, 46, 200), 11)), vessel_hu),
-        (moved(place.ball((62, -28, 70), (44, 34, 48))), 15.0),
-        (moved(place.ball((60, -44, 74), (26, 14, 26))), GAS_HU),
+        ("", moved(place.tube((0, 82, -200), (0, 82, 200), 21)), BONE_HU),
+        ("aorta", moved(place.tube((14, 48, -200), (14, 48, 200), 10)), vessel_hu),
+        ("postcava", moved(place.tube((-16, 46, -200), (-16, 46, 200), 11)), vessel_hu),
+        ("stomach", moved(place.ball((62, -28, 70), (44, 34, 48))), 15.0),
+        ("", moved(place.ball((60, -44, 74), (26, 14, 26))), GAS_HU),
     ]
     for _ in range(_LOOPS):
         x, y, z = float(rng.uniform(-80, 80)), float(rng.uniform(-55, 25)), float(rng.uniform(-120, -65))
         radius = float(rng.uniform(11, 17))
-        found.append((moved(place.ball((x, y, z), (1.4 * radius, radius, radius))), float(rng.uniform(10, 45))))
-    return tuple(found)
+        found.append(("", moved(place.ball((x, y, z), (1.4 * radius, radius, radius))), float(rng.uniform(10, 45))))
+    if build.vessels:
+        found.append(("superior_mesenteric_artery", place.tube((6, 9, -90), (6, 9, 30), 6), vessel_hu))
+        found.append(("portal_vein", place.tube((-12, 12, -40), (-40, 2, 50), 7), vessel_hu))
+    return tuple((name if build.vessels else "", solid, hu) for name, solid, hu in found)
 
 
 def _segments(liver: Depth) -> dict[str, Depth]:
@@ -206,3 +241,32 @@ def _segments(liver: Depth) -> dict[str, Depth]:
     }
     outside = np.float32(-1000)
     return {name: Depth(liver.block, np.where(part, liver.depth_IJK, outside)) for name, part in where.items()}
+
+
+_SPLEENS, _KIDNEYS = (1.0, 1.14, 1.33, 1.5), (1.0, 1.0, 1.12, 1.25)
+_LIVERS, _PANCREASES = (1.0, 1.05, 1.3), (1.0, 1.4)
+_FAT_HU, _PANCREAS_FAT_HU, _KIDNEY_HU = (0.0, -12.0, -30.0), (0.0, -20.0), (0.0, -20.0)
+
+
+def draw_builds(num_patients: int, rng: np.random.Generator) -> list[Build]:
+    """Returns as many builds, with each size and brightness of each organ in equal shares and apart from the others."""
+
+    def shares(values: Sequence[float]) -> list[float]:
+        return [float(each) for each in rng.permutation(np.resize(values, num_patients))]
+
+    phases = [("plain", "venous")[int(each)] for each in shares((0, 0, 1))]
+    drawn = zip(
+        phases, *map(shares, (_SPLEENS, _KIDNEYS, _KIDNEYS, _LIVERS, _PANCREASES)),
+        *map(shares, (_FAT_HU, _PANCREAS_FAT_HU, _KIDNEY_HU)),
+        strict=True,
+    )  # fmt: skip
+    names = ("spleen", "kidney_left", "kidney_right", "liver", "pancreas")
+    return [
+        Build(
+            phase=cast("Phase", phase),
+            sizes=dict(zip(names, lengths[:5], strict=True)),
+            hu=dict(zip(("liver", "pancreas", "kidney"), lengths[5:], strict=True)),
+            vessels=True,
+        )
+        for phase, *lengths in drawn
+    ]

@@ -11,6 +11,7 @@ from itertools import product
 from typing import Literal, TypeVar
 
 import numpy as np
+from scipy import ndimage
 
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.anatomy import COLON_PARTS, PANCREAS_PARTS, SEGMENTS, Patient
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.shapes import (
@@ -41,6 +42,11 @@ ADJECTIVES: Mapping[Site, str] = {"liver": "liver", "kidney": "kidney", "pancrea
 WITH_KINDS: tuple[Site, ...] = ("kidney", "pancreas")
 """The organs in which dark lesions are cysts and bright ones are tumours."""
 MAX_LESIONS: Mapping[Site, int] = {"liver": 3, "kidney": 1, "pancreas": 1, "colon": 1}
+MANY_LESIONS: Mapping[Site, int] = {"liver": 6, "kidney": 3, "pancreas": 2, "colon": 1}
+_CLEAR_MM, _CLEAR_HU = (9.0, 40.0), (40.0, 80.0)
+_SIMILAR = (0.75, 0.95)
+# The gap between lesions at which no two voxels of theirs touch, and how deep a lesion's middle lies in its part.
+_APART_MM, _WITHIN = 8.0, 0.4
 _SMALLER = (0.3, 0.6)
 _ASPECT = (0.85, 1.0)
 _GAP_MM = 4.0
@@ -57,6 +63,8 @@ class Finding:
             and dark ones are cysts.
         diameter_mm: The diameter of the largest lesion.
         contrast_hu: The absolute difference in brightness from the organ, in HU.
+        clear: Of a cohort that asks every subtype: lesions stay apart and within their part of the organ, those of the
+            liver have kinds and those of the pancreas cells, and further ones may be similar in size and place.
     """
 
     place: str
@@ -64,6 +72,7 @@ class Finding:
     diameter_mm: float
     contrast_hu: float
     number: int
+    clear: bool = False
 
 
 Findings = Mapping[Site, Finding | None]
@@ -84,6 +93,7 @@ class Lesion:
     hu: float
     contrast_hu: float
     is_bright: bool
+    clear: bool = False
 
     @cached_property
     def drawn(self) -> Depth:
@@ -93,9 +103,16 @@ class Lesion:
     @property
     def kind(self) -> Literal["cyst", "tumor"] | None:
         """Whether the lesion is a cyst or a tumour; None in organs whose lesions are not distinguished."""
-        if self.site not in WITH_KINDS:
+        if self.site not in WITH_KINDS and not (self.clear and self.site == "liver"):
             return None
         return "tumor" if self.is_bright else "cyst"
+
+    @property
+    def cells(self) -> Literal["pdac", "pnet"] | None:
+        """The type of a tumour of the pancreas, by its contrast; None where types are not distinguished."""
+        if not self.clear or self.site != "pancreas" or not self.is_bright:
+            return None
+        return "pdac" if self.contrast_hu < sum(_CLEAR_HU) / 2 else "pnet"
 
     @property
     def diameter_mm(self) -> float:
@@ -108,9 +125,13 @@ class Lesion:
         return float(self.drawn.filled().sum()) * SPACING_MM**3 / 1000
 
 
-def draw_findings(num_patients: int, rng: np.random.Generator) -> list[Findings]:
-    """Returns the findings of all patients; each organ is ill in half of them."""
-    drawn = {site: _of_site(site, num_patients, rng) for site in SITES}
+def draw_findings(num_patients: int, rng: np.random.Generator, *, clear: bool = False) -> list[Findings]:
+    """Returns the findings of all patients; each organ is ill in half of them.
+
+    Args:
+        clear: Draws more lesions, which are large and bright or dark enough to be measured.
+    """
+    drawn = {site: _of_site(site, num_patients, rng, clear) for site in SITES}
     return [{site: drawn[site][patient] for site in SITES} for patient in range(num_patients)]
 
 
@@ -120,14 +141,15 @@ def in_equal_shares(labels: Sequence[Label], count: int, rng: np.random.Generato
     return [labels[i] for i in rng.permutation(order)]
 
 
-def _of_site(site: Site, num_patients: int, rng: np.random.Generator) -> list[Finding | None]:
+def _of_site(site: Site, num_patients: int, rng: np.random.Generator, clear: bool) -> list[Finding | None]:
     ill = in_equal_shares((True, False), num_patients, rng)
-    numbers = range(1, MAX_LESIONS[site] + 1)
+    numbers = range(1, (MANY_LESIONS if clear else MAX_LESIONS)[site] + 1)
+    sizes, contrasts = (_CLEAR_MM, _CLEAR_HU) if clear else (DIAMETERS_MM, CONTRASTS_HU)
     kinds = in_equal_shares(list(product(PLACES[site], (True, False), numbers)), sum(ill), rng)
     findings = iter(
-        Finding(place, is_bright, diameter, contrast, number)
+        Finding(place, is_bright, diameter, contrast, number, clear)
         for (place, is_bright, number), diameter, contrast in zip(
-            kinds, _spread(DIAMETERS_MM, sum(ill), rng), _spread(CONTRASTS_HU, sum(ill), rng), strict=True
+            kinds, _spread(sizes, sum(ill), rng), _spread(contrasts, sum(ill), rng), strict=True
         )
     )
     return [next(findings) if is_ill else None for is_ill in ill]
@@ -148,10 +170,11 @@ def place_lesions(patient: Patient, findings: Findings, rng: np.random.Generator
     for site, finding in findings.items():
         if finding is None:
             continue
+        similar, together = (rng.random(2) < 0.5).tolist() if finding.clear else (False, False)
         for number in range(finding.number):
-            share = 1.0 if number == 0 else float(rng.uniform(*_SMALLER))
-            diameter = max(finding.diameter_mm * share, DIAMETERS_MM[0])
-            place = finding.place if number == 0 else str(rng.choice(PLACES[site]))
+            share = 1.0 if number == 0 else float(rng.uniform(*(_SIMILAR if similar else _SMALLER)))
+            diameter = max(finding.diameter_mm * share, (_CLEAR_MM if finding.clear else DIAMETERS_MM)[0])
+            place = finding.place if number == 0 or together else str(rng.choice(PLACES[site]))
             lesion = _placed(patient, site, place, diameter, finding, placed, rng)
             if lesion is not None:
                 placed.append(lesion)
@@ -171,8 +194,16 @@ def _placed(
     room = patient.organs[organ] if site == "kidney" else patient.parts(site)[place]
     inside = room.depth_IJK.copy()
     for other in others:
-        reach = max(other.solid.radii_mm) + diameter_mm / 2 + _GAP_MM
+        reach = max(other.solid.radii_mm) + diameter_mm / 2 + (_APART_MM if finding.clear else _GAP_MM)
         inside[_distance_mm(other.solid.centre, room.block) < reach] = 0
+    if finding.clear:
+        for name, other_organ in patient.organs.items():
+            if name != organ:
+                inside[other_organ.on(room.block) > 0] = 0
+    if finding.clear and site != "kidney":
+        parts = np.stack([part.on(room.block) > 0 for name, part in patient.parts(site).items() if name != place])
+        away_mm = ndimage.distance_transform_edt(~parts.any(axis=0), SPACING_MM)
+        inside[away_mm < _WITHIN * diameter_mm / 2 + SPACING_MM] = 0
     deepest = float(inside.max())
     if deepest <= 0:
         return None
@@ -187,7 +218,7 @@ def _placed(
         radii[0], radii[1] = radii[1], radii[0]
     solid = Ball((i, j, k), (radii[0], radii[1], radii[2]))
     hu = patient.hu[organ] + (finding.contrast_hu if finding.is_bright else -finding.contrast_hu)
-    return Lesion(site, place, solid, hu, finding.contrast_hu, finding.is_bright)
+    return Lesion(site, place, solid, hu, finding.contrast_hu, finding.is_bright, finding.clear)
 
 
 def _distance_mm(centre: Point, block: Block) -> Floats:

@@ -37,7 +37,7 @@ class Scan:
 
 def scan(patient: Patient, lesions: Sequence[Lesion], rng: np.random.Generator) -> Scan:
     hu_IJK = _body(patient)
-    for solid, hu in patient.surroundings:
+    for _, solid, hu in patient.surroundings:
         _draw(hu_IJK, depth_of(solid), hu)
     masks: dict[str, Mask] = {}
     for organ in ORGANS:
@@ -51,6 +51,11 @@ def scan(patient: Patient, lesions: Sequence[Lesion], rng: np.random.Generator) 
         masks[f"liver_{name.replace(' ', '_')}"] = _mask(part) & masks["liver"]
     for name, part in patient.thirds["pancreas"].items():
         masks[f"pancreas_{name}"] = _mask(part) & masks["pancreas"]
+    for name, part in patient.thirds["colon"].items():
+        masks[f"colon_{name}"] = _mask(part) & masks["colon"]
+    for name, solid, _ in patient.surroundings:
+        if name:
+            masks[name] = _mask(depth_of(solid)) & ~np.logical_or.reduce([masks[organ] for organ in ORGANS])
     for lesion in lesions:
         _draw(hu_IJK, lesion.drawn, lesion.hu)
         for name in lesion_masks(lesion):
@@ -64,9 +69,8 @@ def scan(patient: Patient, lesions: Sequence[Lesion], rng: np.random.Generator) 
 
 def lesion_masks(lesion: Lesion) -> tuple[str, ...]:
     """Returns the names of the masks that a lesion belongs to: all lesions of its organ, and those of its kind."""
-    adjective = ADJECTIVES[lesion.site]
-    names = (f"{adjective}_lesion",)
-    return names if lesion.kind is None else (*names, f"{adjective}_{lesion.kind}")
+    kinds = ("lesion", *((lesion.kind,) if lesion.kind else ()), *((lesion.cells,) if lesion.cells else ()))
+    return tuple(f"{ADJECTIVES[lesion.site]}_{kind}" for kind in kinds)
 
 
 def write(folder: Path, scanned: Scan) -> None:

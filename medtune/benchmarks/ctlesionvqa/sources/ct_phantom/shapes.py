@@ -74,6 +74,10 @@ class Depth:
         depth_IJK[self.block] = self.depth_IJK
         return depth_IJK
 
+    def on(self, block: Block) -> Floats:
+        """Returns the depth of each voxel of another block."""
+        return self.whole()[block]
+
 
 @lru_cache(maxsize=1)
 def axes_mm() -> tuple[Floats, Floats, Floats]:

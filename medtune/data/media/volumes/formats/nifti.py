@@ -55,6 +55,23 @@ def read_nifti_mask(path: Path, volume: Volume) -> NDArray[np.bool_]:
     return np.asarray(mask.hu_IJK != 0)
 
 
+def nifti_affine(path: Path) -> NDArray[np.float64]:
+    """Returns the (4, 4) matrix from a NIfTI file's voxels to mm to the patient's right, front and head."""
+    image, place = _open(path)
+    # A header may state its lengths in metres or micrometres.
+    unit = place.spacing_mm[0] / float(np.linalg.norm(image.affine[:3, 0]))
+    return np.asarray(np.diag([unit, unit, unit, 1.0]) @ image.affine, np.float64)
+
+
+def read_nifti_labels(path: Path) -> NDArray[Any]:
+    """Returns the values of a mask or label map as the file stores them, (i, j, k)."""
+    image, _ = _open(path)
+    try:
+        return np.asarray(image.dataobj).reshape(image.shape[:3])
+    except _BROKEN as error:
+        raise ValueError(f"{path}: the voxels cannot be read ({type(error).__name__}: truncated?). {_AGAIN}") from error
+
+
 def write_nifti(path: Path, values_IJK: NDArray[np.generic], affine: NDArray[np.float64]) -> None:
     """Writes a NIfTI file with qform and sform in mm, without slope or intercept; .gz is compressed fast but little."""
     import nibabel

@@ -1,0 +1,186 @@
+"""Your own CTs with masks, asked about in CTLesionVQA's subtypes.
+
+    .../NAME/ct.nii.gz                 a scan, three levels down at most, or several
+    .../NAME/segmentations/*.nii.gz    its masks, one file each, named as AbdomenAtlas or TotalSegmentator names them
+    labels/NAME.nii.gz                 or one label map for all, with nnU-Net's labels/dataset.json
+    .../NAME/dicom                     optional: the series, for sex, age, scanner and contrast phase
+    *.csv                              optional: columns image_id, sex, age, scanner, contrast; they count before DICOM
+    construction.json                  optional: {"preset": "paper"}, or another of the presets
+
+An organ without a mask is not asked about; an organ whose mask is empty is not either, and is listed as a reject. A
+lesion without a mask, or with an empty one, is not there. A mask on another grid is resampled, or its scan is refused
+where the mask lies elsewhere. Organs whose masks overlap, and organs with a lesion outside of them, are rejects; so is
+a scan that is not in Hounsfield units or cannot be read. The other organs and scans are asked about.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from medtune.benchmarks.ctlesionvqa.construction.cases import (
+    EMPTY,
+    RESAMPLED,
+    Masks,
+    masks_of_media,
+    read_facts,
+    stored_masks,
+)
+from medtune.benchmarks.ctlesionvqa.construction.facts import Facts, from_json, to_json
+from medtune.benchmarks.ctlesionvqa.construction.mask_names import (
+    KINDS,
+    LESIONS,
+    lesion_masks,
+    masks_of_case,
+    named_files,
+)
+from medtune.benchmarks.ctlesionvqa.construction.questions import questions
+from medtune.benchmarks.ctlesionvqa.construction.subtypes_asked import PAPER, YES_NO, preset
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa import ORGANS, Scans
+from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import read_rows
+from medtune.data.media.volumes.formats.abdomen_atlas import Case, find_cases
+from medtune.data.raw.folder import raw_folder
+from medtune.data.raw.row_errors import Reject, repeat_rejects
+from medtune.data.raw.source import Finding, Found, NotFound, Source, SourceTable
+from medtune.data.types import MediaRef, Question
+
+LABELS, DICOM, SETTINGS = "labels", "dicom", "construction.json"
+_ABOUT = ("sex", "age", "scanner", "contrast")
+_CASES = "cases"
+
+
+def source() -> Source:
+    return Source(
+        title="Own CTs with masks, in CTLesionVQA's subtypes",
+        licence="that of your files",
+        url="https://arxiv.org/abs/2505.18915",
+        provenance="reconstruction",
+        patient_unit="the scan: folders of scans do not say which are one patient's",
+        read=_read,
+    )
+
+
+def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
+    folder = raw_folder(root, holds="scans as NAME/ct.nii.gz, each with masks in NAME/segmentations")
+    preset(rules := _preset(folder / SETTINGS))
+    scans = Scans()
+    for file in sorted(folder.glob("*.csv")):
+        scans.add(read_rows(folder, file))
+    known: list[Question] = []
+    media: dict[str, tuple[MediaRef, ...]] = {}
+    findings: dict[str, Finding] = {}
+    rejects: list[Reject] = []
+    for number, (name, case) in enumerate(sorted(find_cases(folder).items()), start=1):
+        masks = _masks(folder, case)
+        if not masks:
+            reason = "no mask with a known name, as AbdomenAtlas, TotalSegmentator or nnU-Net's dataset.json have them"
+            rejects.append(Reject(_CASES, number, None, reason, case.scan))
+            continue
+        ill = [organ for organ in KINDS if any(mask in masks for mask in lesion_masks(organ, "lesion"))]
+        known.append(Question(name, name, "", YES_NO, "Yes" if ill else "No", "yes_no", name, {"task": "lesions"}))
+        media[name] = (MediaRef(case.scan, kind="volume", masks=stored_masks(masks, ORGANS), encoding=case.encoding),)
+        files = (case.scan, *(file.path for files in masks.values() for file in files))
+        findings[name] = Finding(partial(_found, name, case.scan, masks), files)
+    if not media:
+        raise ValueError(
+            f"{folder}: no scan NAME/ct.nii.gz with masks in NAME/segmentations or {LABELS}/. Check --from."
+        )
+    ask = partial(_ask, rules=rules, seed=seed, scans=scans)
+    return SourceTable(
+        tuple(known), media, rejects=tuple(rejects), stands_for_patient="scan", findings=findings, ask=ask
+    )
+
+
+def _preset(file: Path) -> str:
+    if not file.is_file():
+        return PAPER
+    wanted = 'wanted an object like {"preset": "paper"}'
+    try:
+        stated = json.loads(file.read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file}: broken JSON ({error}), {wanted}.") from None
+    if not isinstance(stated, dict) or set(stated) - {"preset"} or not isinstance(stated.get("preset", PAPER), str):
+        raise ValueError(f"{file}: {wanted}, got {stated!r}.")
+    return str(stated.get("preset", PAPER))
+
+
+def _masks(folder: Path, case: Case) -> Masks:
+    return named_files(case.masks.values()) or masks_of_case(folder / LABELS, case.name)
+
+
+def _found(name: str, scan: Path, masks: Masks) -> dict[str, Any]:
+    return to_json(read_facts(name, scan, masks, _of_dicom(scan.parent / DICOM)))
+
+
+def _of_dicom(folder: Path) -> dict[str, str]:
+    """Returns sex, age, scanner and contrast phase from the first DICOM file of a folder; {} where there is none."""
+    from pydicom import dcmread
+    from pydicom.errors import InvalidDicomError
+
+    tags = ("PatientSex", "PatientAge", "Manufacturer", "SeriesDescription")
+    for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+        try:
+            header = dcmread(file, stop_before_pixels=True, specific_tags=list(tags))
+        except (InvalidDicomError, OSError, ValueError):
+            continue
+        sex, age, scanner, series = (str(header.get(tag) or "").strip() for tag in tags)
+        phase = next((word for word in ("arterial", "venous", "delay", "plain") if word in series.lower()), "")
+        # An age is three digits and Y; ages of children in months are left out.
+        years = str(int(age[:3])) if age[3:] == "Y" and age[:3].isdigit() else ""
+        return {key: cell for key, cell in zip(_ABOUT, (sex, years, scanner, phase), strict=True) if cell}
+    return {}
+
+
+def _ask(table: SourceTable, found: Found, *, rules: str, seed: int, scans: Scans) -> SourceTable:
+    cases: list[Facts] = []
+    broken: list[Reject] = []
+    wrong: list[Reject] = []
+    media: dict[str, tuple[MediaRef, ...]] = {}
+    counted: Counter[str] = Counter()
+    for number, (name, outcome) in enumerate(found.items(), start=1):
+        (ref,) = table.media[name]
+        if isinstance(outcome, NotFound):
+            broken.append(Reject(_CASES, number, None, _anonymous(outcome.reason, ref), ref.path))
+            continue
+        facts = from_json(outcome)
+        stated = {key: scans.cells[name, key] for key in _ABOUT if (name, key) in scans.cells}
+        cases.append(replace(facts, about={**facts.about, **stated}))
+        wrong += [Reject(_CASES, number, organ, reason, ref.path) for organ, reason in facts.wrong.items()]
+        for note in facts.notes:
+            kind, _, mask = note.partition(": ")
+            if kind == EMPTY and mask in ORGANS:
+                reason = "its mask holds no voxel, so that nothing is asked about this organ"
+                wrong.append(Reject(_CASES, number, mask, reason, ref.path))
+            elif mask not in LESIONS or kind != EMPTY:
+                counted[note] += 1
+        counted.update(f"organs without a mask: {organ}" for organ in ORGANS if organ not in masks_of_media(ref))
+        moved = any(note.startswith(RESAMPLED) for note in facts.notes)
+        # A model that reads masks needs them on the scan's grid, which the construction does not.
+        media[name] = (replace(ref, masks=stored_masks(masks_of_media(ref), ())) if moved else ref,)
+    asked = questions(cases, preset(rules), seed=seed)
+    if not asked:
+        raise ValueError(
+            f"no question can be asked about these scans. The first: {next(iter((*broken, *wrong)), 'no organ')}"
+        )
+    used = {question.media_id for question in asked}
+    return replace(
+        table,
+        questions=tuple(asked),
+        media={name: items for name, items in media.items() if name in used},
+        notes=(*table.notes, f"rules: the preset {rules!r}", *_worded(counted)),
+        rejects=(*table.rejects, *repeat_rejects(broken, made=len(asked), of=len(cases)), *wrong),
+    )
+
+
+def _worded(counted: Mapping[str, int]) -> Iterable[str]:
+    return (f"{what}: {count} scans" for what, count in sorted(counted.items()))
+
+
+def _anonymous(reason: str, ref: MediaRef) -> str:
+    """Returns a reason without the folders of its files, which may carry a patient's name."""
+    for path in (ref.path, *(path for _, path in ref.masks)):
+        reason = reason.replace(str(path), path.name)
+    return reason
