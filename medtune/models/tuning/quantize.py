@@ -242,6 +242,17 @@ def _four_bit(bnb: Any, plain: nn.Linear, precision: Precision, device: torch.de
     return quantized
 
 
+def unpacked(layer: Any) -> nn.Linear:
+    """Returns a plain layer with the weights in float32 that the codes of a layer in 4 bits stand for."""
+    import bitsandbytes as bnb
+
+    plain = nn.Linear(layer.in_features, layer.out_features, bias=layer.bias is not None, device="meta")
+    weight = bnb.functional.dequantize_4bit(layer.weight.data, layer.weight.quant_state)
+    plain.weight = nn.Parameter(weight.float(), requires_grad=False)
+    plain.bias = layer.bias
+    return plain
+
+
 def logical_size(parameter: torch.Tensor) -> int:
     """Returns the number of weights of a parameter: of the whole one under ZeRO-3, and the unpacked ones in 4 bits."""
     state = getattr(parameter, "quant_state", None)

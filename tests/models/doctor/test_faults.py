@@ -13,6 +13,7 @@ from medtune.data.types import MEDIA_MARK, MediaRef, Prompt, Question, Turn
 from medtune.models.answering import LocalAnswerer, TargetRead
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
+from medtune.models.doctor import proof as proof_module
 from medtune.models.doctor.answers import Asking
 from medtune.models.doctor.find_reference import reference_of
 from medtune.models.doctor.learning import GRADIENT_TOLERANCE
@@ -23,7 +24,7 @@ from medtune.models.sequence import qwen_vl
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.tuning.apply import adapt, set_learning
 from medtune.models.tuning.plan import Lora, PartTuning, Precision, Tuning
-from medtune.models.tuning.quantize import NARROW, precise, set_types
+from medtune.models.tuning.quantize import NARROW, is_quantized, precise, quantize_language, set_types
 from medtune.models.weights.checkpoint import BASE, base_samples, write_trained
 from medtune.models.weights.loading_options import DEFAULT, Loading
 from tests.models.transformers_vlm.test_parity import saved
@@ -302,6 +303,22 @@ def test_a_wrong_scale_of_alpha(folder: Path, tmp_path: Path) -> None:
     assert checks["adapter scale"].detail.endswith(
         "layers.1.self_attn.q_proj: the update is multiplied by 2.0, peft says 1.0"
     )
+
+
+def test_a_merge_into_4_bits_with_another_scale(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    merged = proof_module.merged_layer
+
+    def doubled(layer: Any) -> Any:
+        if is_quantized(layer.get_base_layer().weight):
+            layer.scaling["default"] *= 2
+        return merged(layer)
+
+    monkeypatch.setattr(proof_module, "merged_layer", doubled)
+    assembled = opened(NAME, folder)
+    quantize_language(assembled.model, precision="32-true", device=torch.device("cpu"))
+    found = trained(NAME, assembled, folder, asked_about(pictures(tmp_path)), tmp_path)["merge"]
+    assert found.passed is False
+    assert "layers.0.self_attn.q_proj: merged with its adapter it computes otherwise" in found.detail
 
 
 def test_a_shifted_position(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
