@@ -49,8 +49,8 @@ class ProcessorReference:
         frames: How frames are shown; None where the processor does not write videos as the model reads them.
         writes_answers: Whether the processor writes the whole conversation with the answer, as for any architecture.
             The tokens of an answer are then those that the template marks as generated, or else all behind the prompt
-            from which a reply is generated, up to the end of the turn. Otherwise the tokenizer writes the answer behind
-            the question's tokens.
+            from which a reply is generated; the end of the turn is the last of them. Otherwise the tokenizer writes the
+            answer behind the question's tokens.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class ProcessorReference:
         marked = mask[0].nonzero()[:, 0].tolist()
         # A template may mark the answers of the earlier turns too.
         places = [place for place in marked if place >= len(context)] if asked.question.turns else marked
-        return _resized(inputs, ids[: places[-1] + 1]), places[0]
+        return _resized(inputs, self._ended(ids[: places[-1] + 1], places[0])), places[0]
 
     def _ended(self, ids: list[int], first: int) -> list[int]:
         end = self._end()
