@@ -9,8 +9,9 @@ import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -57,7 +58,8 @@ def plain_peft(model: Model, tuning: Tuning) -> Iterator[PlainPeft]:
             warnings.simplefilter("ignore", FutureWarning)
             # peft refuses a tuning without adapters, where parts learn in full.
             configs = _configs(tuning, targets, prefix)
-            peft_model = _with_peft(target, configs) if configs else target
+            with names_kept():
+                peft_model = _with_peft(target, configs) if configs else target
         learning = {}
         for name, parameter in peft_model.named_parameters():
             mine = prefix + name.removeprefix(_PLAIN)
@@ -69,6 +71,13 @@ def plain_peft(model: Model, tuning: Tuning) -> Iterator[PlainPeft]:
     finally:
         without_adapters(model)
         model.requires_grad_(False)
+
+
+def names_kept() -> AbstractContextManager[object]:
+    """Makes peft take the names of layers as they are, and not as those of a checkpoint of transformers 4."""
+    return patch(
+        "peft.utils.transformers_weight_conversion.convert_peft_config_for_transformers", lambda *_, **__: None
+    )
 
 
 def _with_peft(target: nn.Module, configs: Sequence[LoraConfig]) -> nn.Module:
@@ -118,9 +127,12 @@ def adapted_layers(model: Model, part: PartName, tuning: Tuning) -> list[str]:
     outputs = [m.get_output_embeddings() for m in modules.values() if isinstance(m, PreTrainedModel)]
     found = []
     for name, module in modules.items():
+        linear = isinstance(module, nn.Linear) and (
+            type(module).forward is nn.Linear.forward or is_quantized(module.weight)
+        )
         pointwise = isinstance(module, nn.Conv2d) and module.kernel_size == (1, 1)
         inside_attention = isinstance(modules.get(name.rpartition(".")[0]), nn.MultiheadAttention)
-        if not (isinstance(module, nn.Linear) or pointwise) or inside_attention or any(module is o for o in outputs):
+        if not (linear or pointwise) or inside_attention or any(module is o for o in outputs):
             continue
         owner, root = root_of(name, model.part_roots)
         local = name.removeprefix(f"{root}.")

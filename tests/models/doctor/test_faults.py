@@ -13,7 +13,6 @@ from medtune.data.types import MEDIA_MARK, MediaRef, Prompt, Question, Turn
 from medtune.models.answering import LocalAnswerer, TargetRead
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.doctor import proof as proof_module
 from medtune.models.doctor.answers import Asking
 from medtune.models.doctor.find_reference import reference_of
 from medtune.models.doctor.learning import GRADIENT_TOLERANCE
@@ -25,6 +24,7 @@ from medtune.models.transformers_vlm.families import find_family
 from medtune.models.tuning.apply import adapt, set_learning
 from medtune.models.tuning.plan import Lora, PartTuning, Precision, Tuning
 from medtune.models.tuning.quantize import NARROW, is_quantized, precise, quantize_language, set_types
+from medtune.models.weights.adapters.write import merged_layer
 from medtune.models.weights.checkpoint import BASE, base_samples, write_trained
 from medtune.models.weights.loading_options import DEFAULT, Loading
 from tests.models.transformers_vlm.test_parity import saved
@@ -89,6 +89,11 @@ def opened(name: str, folder: Path | None, loading: Loading = DEFAULT) -> Assemb
     return assembled
 
 
+def _family(name: str) -> str | None:
+    """Returns the family of a twin; other names are those of families."""
+    return MODELS[name].family if name in MODELS else name
+
+
 def examined(
     name: str,
     assembled: Assembled,
@@ -98,7 +103,7 @@ def examined(
     precision: Precision = "32-true",
 ) -> dict[str, Check]:
     """Returns the checks of a model by name, on a CPU."""
-    family, device = MODELS[name].family, torch.device("cpu")
+    family, device = _family(name), torch.device("cpu")
     set_types(assembled.model.requires_grad_(False), precision)
     own = precise(precision, device)
     reference = reference_of(
@@ -133,7 +138,7 @@ def trained(
     fault: Callable[[Assembled], None] = lambda _: None,
 ) -> dict[str, Check]:
     """Returns the checks of a training step by name, on a CPU; the fault is planted after the model is adapted."""
-    family = MODELS[name].family
+    family = _family(name)
     device = torch.device("cpu")
     adapt(assembled.model, [tuning], seed=0)
     set_learning(assembled.model, tuning)
@@ -306,14 +311,14 @@ def test_a_wrong_scale_of_alpha(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_merge_into_4_bits_with_another_scale(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    merged = proof_module.merged_layer
+    merged = merged_layer
 
     def doubled(layer: Any) -> Any:
         if is_quantized(layer.get_base_layer().weight):
             layer.scaling["default"] *= 2
         return merged(layer)
 
-    monkeypatch.setattr(proof_module, "merged_layer", doubled)
+    monkeypatch.setattr("medtune.models.doctor.proof.merged_layer", doubled)
     assembled = opened(NAME, folder)
     quantize_language(assembled.model, precision="32-true", device=torch.device("cpu"))
     found = trained(NAME, assembled, folder, asked_about(pictures(tmp_path)), tmp_path)["merge"]

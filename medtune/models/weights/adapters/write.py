@@ -17,12 +17,14 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from safetensors.torch import save_file
 from torch import Tensor, nn
+from transformers.conversion_mapping import get_model_conversion_mapping
 
 from medtune.models.contract import Model
 from medtune.models.tuning.quantize import is_lora, is_quantized, unpacked
@@ -169,8 +171,22 @@ def peft_adapter(model: Model, trained: Mapping[str, Tensor], base: Base, starts
         raise NoPeftFolderError(f"{both[0]} was trained in full although it has an adapter as well")
     saved = _modules_to_save(whole, full)
     config = _config(adapted, base)
+    _refuse_renamed(config, whole)
     config.modules_to_save = saved or None
     return PeftAdapter(config, {**_lora_tensors(local, adapted), **_saved_tensors(whole, saved, local)}, outside)
+
+
+def _refuse_renamed(config: LoraConfig, whole: nn.Module) -> None:
+    from peft.utils.transformers_weight_conversion import convert_peft_config_for_transformers
+
+    read = deepcopy(config)
+    convert_peft_config_for_transformers(read, whole, get_model_conversion_mapping(whole))  # type: ignore[arg-type]
+    if renamed := sorted(
+        set(config.target_modules or ()) ^ {*(read.target_modules or ()), *(read.target_parameters or ())}
+    ):
+        raise NoPeftFolderError(
+            f"peft takes the names of its layers for those of an older transformers and adapts others ({renamed[0]})"
+        )
 
 
 def _adapters(whole: nn.Module) -> Iterator[tuple[str, LoraLayer]]:

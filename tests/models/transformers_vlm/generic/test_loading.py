@@ -221,6 +221,7 @@ PARTS = {
     "llava_next": ("model.vision_tower", "model.image_newline model.multi_modal_projector",
                    "model.language_model lm_head"),
     "mistral3": ("model.vision_tower", "model.multi_modal_projector", "model.language_model lm_head"),
+    "pixtral": ("model.vision_tower", "model.multi_modal_projector", "model.language_model lm_head"),
     "ovis2": ("model.vision_tower", "model.visual_embeddings_table", "model.language_model lm_head"),
     "gemma4": ("model.vision_tower", "model.embed_vision", "model.language_model lm_head"),
     "gemma3n": ("model.vision_tower model.audio_tower", "model.embed_vision model.embed_audio",
