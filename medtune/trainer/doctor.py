@@ -364,20 +364,14 @@ def _by_generic_entry(candidate: Candidate) -> str | None:
     block = candidate.recipe.model
     if candidate.entry.family is None or candidate.entry.published or block.reader == "generic":
         return None
-    plain = replace(
-        block, name="auto", weights=candidate.weights, reader="generic", image_max_pixels=None, video_max_pixels=None
-    )
+    limits = {"image_max_pixels": None, "video_max_pixels": None}
+    plain = replace(block, name="auto", weights=candidate.weights, reader="generic", **limits)
     try:
         record = examine(replace(candidate, recipe=replace(candidate.recipe, model=plain)))
     except FAULTS as error:
         return f"doctor: the generic entry was tried as well and cannot read the checkpoint: {error}"
-    if not record.passed:
-        failing = [check.name for check in record.checks if check.passed is False]
-        return f"doctor: the generic entry was tried as well and does not pass: {', '.join(failing)}"
-    return (
-        "doctor: the generic entry reads this checkpoint as plain transformers does: take it with model.name=auto "
-        f"model.weights={candidate.weights} model.reader=generic; questions about one image then share nothing"
-    )
+    said = f"model.name=auto model.weights={candidate.weights} model.reader=generic"
+    return f"doctor: the generic entry was tried as well ({said}): {record.headline()}"
 
 
 def _failed_before(experiment: Experiment) -> bool:
