@@ -364,14 +364,12 @@ def _by_generic_entry(candidate: Candidate) -> str | None:
     block = candidate.recipe.model
     if candidate.entry.family is None or candidate.entry.published or block.reader == "generic":
         return None
-    limits = {"image_max_pixels": None, "video_max_pixels": None}
-    plain = replace(block, name="auto", weights=candidate.weights, reader="generic", **limits)
+    plain = replace(block, name="auto", weights=candidate.weights, reader="generic")
     try:
         record = examine(replace(candidate, recipe=replace(candidate.recipe, model=plain)))
     except FAULTS as error:
         return f"doctor: the generic entry was tried as well and cannot read the checkpoint: {error}"
-    said = f"model.name=auto model.weights={candidate.weights} model.reader=generic"
-    return f"doctor: the generic entry was tried as well ({said}): {record.headline()}"
+    return f"doctor: the generic entry was tried as well (model.name=auto model.reader=generic): {record.headline()}"
 
 
 def _failed_before(experiment: Experiment) -> bool:
