@@ -20,6 +20,7 @@ from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.contract import Assembled, Model
 from medtune.models.doctor.answers import Asking
 from medtune.models.doctor.find_reference import reference_of
+from medtune.models.doctor.known import known_checks
 from medtune.models.doctor.learning import GRADIENT_TOLERANCE, StepBytes
 from medtune.models.doctor.proof import Saving, proof, training_proof
 from medtune.models.doctor.reference import FAULTS, TOLERANCE, AskedQuestion, Check, Finding, Reference, computing_type
@@ -263,6 +264,7 @@ def _checks(candidate: Candidate, questions: Sequence[AskedQuestion]) -> list[Ch
         )
     except FAULTS as error:
         return [*checks, Check("reference", False, f"plain transformers cannot read the checkpoint: {error}")]
+    checks += known_checks(assembled, reference, precision)
     checks += proof(assembled, reference, questions, asking)
     checks.append(_example_answers(candidate))
     with tempfile.TemporaryDirectory(prefix="medtune-doctor-") as scratch:
@@ -352,7 +354,22 @@ def proof_of(candidate: Candidate, *, say: Callable[[str], None]) -> DoctorFile:
     record = examine(candidate)
     keep(candidate, record)
     say(doctor_table(record))
+    if not record.passed and (other := _by_generic_entry(candidate)) is not None:
+        say(other)
     return record
+
+
+def _by_generic_entry(candidate: Candidate) -> str | None:
+    """Returns what the generic entry makes of a checkpoint whose family fails; None where there is no family."""
+    block = candidate.recipe.model
+    if candidate.entry.family is None or candidate.entry.published or block.reader == "generic":
+        return None
+    plain = replace(block, name="auto", weights=candidate.weights, reader="generic")
+    try:
+        record = examine(replace(candidate, recipe=replace(candidate.recipe, model=plain)))
+    except FAULTS as error:
+        return f"doctor: the generic entry was tried as well and cannot read the checkpoint: {error}"
+    return f"doctor: the generic entry was tried as well (model.name=auto model.reader=generic): {record.headline()}"
 
 
 def _failed_before(experiment: Experiment) -> bool:

@@ -8,7 +8,7 @@ import gc
 import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -19,13 +19,14 @@ from torch import nn
 from medtune.data.media.load import load_media
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
+from medtune.models.doctor.weights import weights_check
 from medtune.models.tuning.quantize import Precise
 from medtune.models.tuning.starting_weights import NO_STARTS
 from medtune.models.weights.adapters.write import peft_adapter, write_peft_files
 from medtune.models.weights.checkpoint import read_about, read_starts, read_trained
 from medtune.models.weights.export import assemble_model, checkpoint_dtype, merge_adapters, write_exported
 from medtune.models.weights.loading_options import Loading
-from medtune.models.weights.proof.prove import OWN, PLAIN, TOLERANCES, Proof, apart, refuse_beyond, told_by
+from medtune.models.weights.proof.prove import OWN, PLAIN, TOLERANCES, Proof, ProofError, apart, refuse_beyond, told_by
 from medtune.models.weights.proof.samples import SYNTHETIC, Sample, answer_logprobs, synthetic_samples, write_samples
 from medtune.models.weights.read_by import adapter_read_by, merged_read_by
 from medtune.trainer.experiment.for_model import open_for_model
@@ -156,10 +157,12 @@ def write_and_prove(run: RunFolder, folder: Path, wanted: ExportOptions) -> Writ
                 "dtype": _SHORT[dtype],
                 "device": str(wanted.device),
             }
+            tensors = None if wanted.as_adapter else _equal_tensors(assembled, folder, dtype)
             # Two models at once may be more than the memory holds.
             del assembled
             gc.collect()
             proof = _proven(recipe, folder, wanted, expected, task, plain=model_type is not None, scratch=Path(scratch))
+            proof = replace(proof, tensors=tensors)
         proof.write(folder)
     return Written(
         recipe, written.num_adapters, _SHORT[dtype], proof, model_type is not None, written.read_by, provenance
@@ -262,6 +265,13 @@ def _merged(run: RunFolder, recipe: Recipe, assembled: Assembled, folder: Path, 
         about=_facts(run, trained_weights(run, recipe)),
     )
     return _Described(count, merged_read_by(_plain_type(assembled)))
+
+
+def _equal_tensors(assembled: Assembled, folder: Path, dtype: torch.dtype) -> str | None:
+    found = weights_check(assembled.model, folder, read_as=dtype)
+    if found.passed is False:
+        raise ProofError(f"the export is not the merged model: {found.detail}. Nothing was written")
+    return found.detail if found.passed else None
 
 
 def _proven(

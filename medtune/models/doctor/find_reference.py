@@ -49,8 +49,8 @@ class ProcessorReference:
         frames: How frames are shown; None where the processor does not write videos as the model reads them.
         writes_answers: Whether the processor writes the whole conversation with the answer, as for any architecture.
             The tokens of an answer are then those that the template marks as generated, or else all behind the prompt
-            from which a reply is generated, up to the end of the turn. Otherwise the tokenizer writes the answer behind
-            the question's tokens.
+            from which a reply is generated; the end of the turn is the last of them. Otherwise the tokenizer writes the
+            answer behind the question's tokens.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ProcessorReference:
     ) -> None:
         self._assembled = assembled
         self._model: Any = assembled.model
-        self._processor = processor
+        self.processor = processor
         self._frames = frames
         self._precise = precise
         self._writes_answers = writes_answers
@@ -69,10 +69,14 @@ class ProcessorReference:
         self._as_text = self._rendered(_PROBE, ANSWER).count(ANSWER) != 1
         self._asked: dict[str, dict[str, Tensor]] = {}
 
+    def conversation(self) -> str:
+        """Returns a question about an image and its answer, as the chat template writes them."""
+        return self._rendered(_PROBE, ANSWER)
+
     @property
     def end_id(self) -> int | None:
         """The special token that the chat template writes behind an answer, or else the tokenizer's end of sequence."""
-        tokenizer = self._processor.tokenizer
+        tokenizer = self.processor.tokenizer
         tail = self._rendered(_PROBE, ANSWER).partition(ANSWER)[2].strip()
         ids = tokenizer(tail, add_special_tokens=False).input_ids if tail else []
         if ids and ids[0] in {*tokenizer.get_added_vocab().values(), *tokenizer.all_special_ids}:
@@ -131,7 +135,7 @@ class ProcessorReference:
         for _, settings_of in media:
             for name, value in settings_of.items():
                 how[name] = [*how.get(name, []), *value] if isinstance(value, list) else value
-        made = self._processor.apply_chat_template(
+        made = self.processor.apply_chat_template(
             self._told(self._conversation(asked, [parts for parts, _ in media]), answer),
             add_generation_prompt=answer is None,
             tokenize=True,
@@ -151,7 +155,7 @@ class ProcessorReference:
         return {"input_ids": torch.tensor([layout.ids]), **transform(decoded(asked.media[0], transform))}
 
     def _answer(self, asked: AskedQuestion, answer: str) -> tuple[dict[str, Tensor], int]:
-        tokenizer = self._processor.tokenizer
+        tokenizer = self.processor.tokenizer
         question = self._conversation(asked, [[] for _ in asked.media])
         open_text, whole_text = self._rendered(question, None), self._rendered(question, answer)
         lead = ""
@@ -179,14 +183,14 @@ class ProcessorReference:
         marked = mask[0].nonzero()[:, 0].tolist()
         # A template may mark the answers of the earlier turns too.
         places = [place for place in marked if place >= len(context)] if asked.question.turns else marked
-        return _resized(inputs, ids[: places[-1] + 1]), places[0]
+        return _resized(inputs, self._ended(ids[: places[-1] + 1], places[0])), places[0]
 
     def _ended(self, ids: list[int], first: int) -> list[int]:
         end = self._end()
         if end in ids[first:]:
             return ids[: ids.index(end, first) + 1]
         last = len(ids)
-        while last > first and not self._processor.tokenizer.decode(ids[last - 1 : last]).strip():
+        while last > first and not self.processor.tokenizer.decode(ids[last - 1 : last]).strip():
             last -= 1
         return [*ids[:last], end]
 
@@ -216,7 +220,7 @@ class ProcessorReference:
 
     def _rendered(self, turns: list[Part], answer: str | None) -> str:
         told = self._told(turns, answer)
-        made = self._processor.apply_chat_template(
+        made = self.processor.apply_chat_template(
             told, tokenize=False, add_generation_prompt=answer is None, **self._date()
         )
         return str(made)

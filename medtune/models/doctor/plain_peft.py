@@ -9,15 +9,16 @@ import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from medtune.models.contract import Model, root_of
-from medtune.models.tuning.plan import PartName, Tuning
+from medtune.models.tuning.plan import Lora, PartName, Tuning
 from medtune.models.tuning.quantize import is_adapted, is_quantized
 
 if TYPE_CHECKING:
@@ -56,8 +57,9 @@ def plain_peft(model: Model, tuning: Tuning) -> Iterator[PlainPeft]:
             # peft reads a field that transformers has renamed, and is told so.
             warnings.simplefilter("ignore", FutureWarning)
             # peft refuses a tuning without adapters, where parts learn in full.
-            adapts = any(targets.values())
-            peft_model = _with_peft(target, _config(tuning, targets, prefix)) if adapts else target
+            configs = _configs(tuning, targets, prefix)
+            with names_kept():
+                peft_model = _with_peft(target, configs) if configs else target
         learning = {}
         for name, parameter in peft_model.named_parameters():
             mine = prefix + name.removeprefix(_PLAIN)
@@ -71,24 +73,42 @@ def plain_peft(model: Model, tuning: Tuning) -> Iterator[PlainPeft]:
         model.requires_grad_(False)
 
 
-def _with_peft(target: nn.Module, config: LoraConfig) -> nn.Module:
-    from peft import get_peft_model
+def names_kept() -> AbstractContextManager[object]:
+    """Makes peft take the names of layers as they are, and not as those of a checkpoint of transformers 4."""
+    return patch(
+        "peft.utils.transformers_weight_conversion.convert_peft_config_for_transformers", lambda *_, **__: None
+    )
 
-    adapted: nn.Module = get_peft_model(target, config)
-    return adapted
+
+def _with_peft(target: nn.Module, configs: Sequence[LoraConfig]) -> nn.Module:
+    from peft import get_peft_model, inject_adapter_in_model
+    from peft.tuners.tuners_utils import cast_adapter_dtype
+
+    adapted: Any = get_peft_model(target, configs[0])
+    # DoRA is one setting for all layers of a configuration, so that parts with and without it have one each.
+    for config in configs[1:]:
+        # peft would warn of a second adapter.
+        vars(target).pop("peft_config", None)
+        inject_adapter_in_model(config, target)
+        # `get_peft_model` does this by itself.
+        cast_adapter_dtype(target, "default")
+    whole: nn.Module = adapted
+    return whole
 
 
-def _config(tuning: Tuning, targets: Mapping[PartName, Sequence[str]], prefix: str) -> LoraConfig:
+def _configs(tuning: Tuning, targets: Mapping[PartName, Sequence[str]], prefix: str) -> list[LoraConfig]:
+    names = [(name.removeprefix(prefix), tuning.parts()[part].lora) for part, own in targets.items() for name in own]
+    kinds = {lora.dora for _, lora in names}
+    return [_config([(name, lora) for name, lora in names if lora.dora == dora], dora) for dora in sorted(kinds)]
+
+
+def _config(names: Sequence[tuple[str, Lora]], dora: bool) -> LoraConfig:
     from peft import LoraConfig
 
-    names = [(name.removeprefix(prefix), tuning.parts()[part].lora) for part, own in targets.items() for name in own]
-    dora = {lora.dora for _, lora in names}
-    if len(dora) > 1:
-        raise ValueError("plain peft has DoRA for all layers of a model or for none, and model.tuning differs by part")
     return LoraConfig(
         r=1,
         lora_alpha=1,
-        use_dora=any(dora),
+        use_dora=dora,
         target_modules="|".join(re.escape(name) for name, _ in names),
         rank_pattern={f"^{re.escape(name)}$": lora.r for name, lora in names},
         # rsLoRA divides by the root of the rank, which an alpha that is larger by that root gives as well.
@@ -107,9 +127,12 @@ def adapted_layers(model: Model, part: PartName, tuning: Tuning) -> list[str]:
     outputs = [m.get_output_embeddings() for m in modules.values() if isinstance(m, PreTrainedModel)]
     found = []
     for name, module in modules.items():
+        linear = isinstance(module, nn.Linear) and (
+            type(module).forward is nn.Linear.forward or is_quantized(module.weight)
+        )
         pointwise = isinstance(module, nn.Conv2d) and module.kernel_size == (1, 1)
         inside_attention = isinstance(modules.get(name.rpartition(".")[0]), nn.MultiheadAttention)
-        if not (isinstance(module, nn.Linear) or pointwise) or inside_attention or any(module is o for o in outputs):
+        if not (linear or pointwise) or inside_attention or any(module is o for o in outputs):
             continue
         owner, root = root_of(name, model.part_roots)
         local = name.removeprefix(f"{root}.")

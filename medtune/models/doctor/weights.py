@@ -1,6 +1,8 @@
 """Compares every tensor of a checkpoint's files with the tensor in the model, one at a time."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from copy import deepcopy
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,7 +11,7 @@ from safetensors import safe_open
 from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.conversion_mapping import get_model_conversion_mapping
-from transformers.core_model_loading import WeightConverter, WeightRenaming, rename_source_key
+from transformers.core_model_loading import WeightConverter, WeightRenaming, dot_natural_key, rename_source_key
 
 from medtune.models.contract import Model
 from medtune.models.doctor.reference import Check, Finding, checked
@@ -86,10 +88,9 @@ def held_tensors(model: Model, folder: Path) -> Iterator[Held]:
         for name, tensor in _tensors(sorted((folder / LANGUAGE_FOLDER).glob("*.safetensors"))):
             yield Held(f"language.{name}", tensor, name)
         return
-    whole, prefix = model.of_transformers, _prefix(model)
-    translated = _Names(whole)
-    for source, tensor in _tensors(sorted(folder.glob("*.safetensors"))):
-        yield Held(prefix + translated(source), tensor, source)
+    prefix = _prefix(model)
+    for held in _translated(model.of_transformers, sorted(folder.glob("*.safetensors"))):
+        yield held._replace(name=prefix + held.name)
 
 
 def _prefix(model: Model) -> str:
@@ -97,17 +98,36 @@ def _prefix(model: Model) -> str:
     return next(f"{name}." for name, module in model.named_modules() if module is whole)
 
 
-class _Names:
-    def __init__(self, whole: PreTrainedModel) -> None:
-        rules = get_model_conversion_mapping(whole)
-        self._renamings = [rule for rule in rules if isinstance(rule, WeightRenaming)]
-        self._converters = [rule for rule in rules if isinstance(rule, WeightConverter)]
-        self._own: Mapping[str, Tensor] = whole.state_dict()
-        self._prefix = whole.base_model_prefix
+def _translated(whole: PreTrainedModel, paths: list[Path]) -> Iterator[Held]:
+    """Yields the tensors of files as transformers' rules name and put them together, one at a time.
 
-    def __call__(self, source: str) -> str:
-        name, _ = rename_source_key(source, self._renamings, self._converters, self._prefix, dict(self._own))
-        return source if name not in self._own and source in self._own else name
+    Of the experts of a layer, which files hold one by one, transformers makes a single tensor.
+    """
+    rules = get_model_conversion_mapping(whole)
+    renamings = [rule for rule in rules if isinstance(rule, WeightRenaming)]
+    converters = [rule for rule in rules if isinstance(rule, WeightConverter)]
+    made_by = {pattern: converter for converter in converters for pattern in converter.source_patterns}
+    own = whole.state_dict()
+    of_name: dict[str, list[tuple[str, str | None]]] = {}
+    with ExitStack() as stack:
+        files = [stack.enter_context(safe_open(path, framework="pt")) for path in paths]
+        place = {source: file for file in files for source in file.keys()}  # noqa: SIM118
+        for source in sorted(place, key=dot_natural_key):
+            name, pattern = rename_source_key(source, renamings, converters, whole.base_model_prefix, own)
+            if name not in own and source in own:
+                name, pattern = source, None
+            of_name.setdefault(name, []).append((source, pattern))
+        for name, sources in of_name.items():
+            first, pattern = sources[0]
+            if pattern is None:
+                yield Held(name, place[first].get_tensor(first), first)
+                continue
+            converter = deepcopy(made_by[pattern])
+            for source, each in sources:
+                assert each is not None
+                converter.add_tensor(name, source, each, place[source].get_tensor(source))
+            for made, tensor in converter.convert(name, model=whole, config=whole.config).items():
+                yield Held(made, tensor, first)
 
 
 def _tensors(paths: list[Path]) -> Iterator[tuple[str, Tensor]]:
@@ -122,9 +142,6 @@ def _difference(mine: Tensor, its: Tensor, read_as: torch.dtype) -> str | None:
     if its.is_floating_point():
         its = its.to(read_as).to(mine.dtype)
     here = mine.detach().cpu()
-    if here.shape != its.shape and here.numel() == its.numel() and here.dim() != its.dim():
-        # transformers stores some convolutions over patches as linear layers.
-        its = its.reshape(here.shape)
     if here.shape == its.shape and torch.equal(here, its):
         return None
     if its.dim() == 2 and its.T.shape == here.shape and torch.equal(here, its.T):

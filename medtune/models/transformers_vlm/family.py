@@ -170,6 +170,7 @@ class Family:
 
     Attributes:
         model_types: Values of `model_type` in config.json by which a checkpoint of the family is recognised.
+        towers: Values of `model_type` in its tower's configuration; none where the family reads any tower.
         wiring: The parts of the model and the functions that run them.
         pixels: Names of the processor's outputs for an image that the tower takes.
         video: Turns a video into the tower's arguments; None where the family takes no videos.
@@ -195,6 +196,13 @@ class Family:
     limit_videos: Callable[[Any, int | None, int], None] | None = None
     processor_writes_videos: bool = True
     one_item: bool = False
+    towers: tuple[str, ...] = ()
+
+    def reads(self, config: Any) -> bool:
+        """Returns whether a checkpoint is of the family, by its configuration: its own type and that of its tower."""
+        if not self.towers or config.model_type not in self.model_types:
+            return config.model_type in self.model_types
+        return config.vision_config.model_type in self.towers
 
 
 def parts(vision: str, *projector: str) -> dict[PartName, tuple[str, ...]]:

@@ -55,7 +55,7 @@ def _own_config(loading: Loading, family: Family) -> PreTrainedConfig | None:
     if folder is None or not (folder / "config.json").is_file():
         return None
     config = _read(AutoConfig, folder, described(str(loading.weights), folder), what="config.json")
-    return config if config.model_type in family.model_types else None
+    return config if family.reads(config) else None
 
 
 def taken_fields(family: Family) -> tuple[str, ...]:
@@ -82,8 +82,11 @@ def pretrained(where: str, family: Family, loading: Loading) -> Assembled:
     folder = checkpoint_folder(where, what="configuration", revision=loading.revision, files=SMALL_FILES)
     said = described(where, folder)
     config = _read(AutoConfig, folder, said, what="config.json")
-    if config.model_type not in family.model_types:
-        raise ValueError(f"{said}: a model of type {config.model_type!r}; wanted {' or '.join(family.model_types)}")
+    if not family.reads(config):
+        wanted = " or ".join(family.model_types) + (
+            f" with a tower of {' or '.join(family.towers)}" * bool(family.towers)
+        )
+        raise ValueError(f"{said}: a model of type {config.model_type!r}; wanted {wanted} (model.name: auto reads any)")
     processor = read_processor(folder, said)
     set_thinking(processor, loading.thinking)
     refuse_pixel_limits(family, loading)

@@ -36,7 +36,9 @@ _TOWERS = frozenset(
         "Qwen2VisionTransformerPretrainedModel",
         "Qwen2_5_VisionTransformerPretrainedModel",
         "Qwen3VLVisionModel",
+        "Qwen3VLMoeVisionModel",
         "Qwen3_5VisionModel",
+        "Qwen3_5MoeVisionModel",
     }
 )
 """Towers that take what is made here. GLM's tower also computes with the sizes on the device."""

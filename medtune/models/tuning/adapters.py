@@ -1,15 +1,17 @@
 """Adds low-rank adapters to the layers that a recipe's targets name, and says which of the targets fit none."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import nn
+from transformers import PreTrainedModel
 
-from medtune.models.contract import Model, root_of
+from medtune.models.contract import Model, part_parameters, root_of
 from medtune.models.tuning.plan import Lora, PartName
-from medtune.models.tuning.quantize import float32_adapters, is_lora, is_quantized, linear_names
+from medtune.models.tuning.quantize import float32_adapters, is_lora, is_quantized, linear_names, logical_size
 
 _NAMED = 4
 
@@ -97,6 +99,37 @@ def target_notes(model: Model, part: PartName, lora: Lora) -> list[str]:
         elif not fits:
             notes.append(f"{field}: {said!r} fits no layer of the part and adapts nothing")
     return notes
+
+
+MENTIONED = 0.1
+"""The share of a part's weights from which on it is said that they lie in no layer that LoRA could adapt."""
+
+
+def unadapted_notes(model: Model, part: PartName) -> list[str]:
+    """Returns a sentence on the matrices of an adapted part that are no layers for LoRA, such as fused experts.
+
+    Embeddings and output layers, which LoRA leaves alone by custom, and matrices that learn by themselves are left out.
+    """
+    able = {f"{root}.{name}" for root in model.part_roots[part] for name in linear_names(model, part, root)}
+    modules = dict(model.named_modules())
+    outputs = [m.get_output_embeddings() for m in modules.values() if isinstance(m, PreTrainedModel)]
+    whole, left = 0, Counter[str]()
+    for name, parameter in part_parameters(model, part):
+        owner = name.rpartition(".")[0]
+        if ".lora_" in name:
+            continue
+        whole += logical_size(parameter)
+        layer = modules[owner]
+        alone = isinstance(layer, nn.Embedding) or any(layer is output for output in outputs)
+        if owner not in able and not alone and not parameter.requires_grad:
+            left[re.sub(r"\.\d+(?=\.)", ".*", name)] += logical_size(parameter)
+    if left.total() < MENTIONED * whole:
+        return []
+    named = ", ".join(f"{name} ({size / whole:.1%})" for name, size in left.most_common(_NAMED))
+    return [
+        f"model.tuning.{part}: {left.total() / whole:.1%} of the part's weights do not learn, because they lie in no "
+        f"linear layer that LoRA could adapt: {named}; model.tuning.{part}.parameters trains them whole"
+    ]
 
 
 def alternatives(pattern: str) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from torch.distributed.tensor import DTensor
 
 from medtune.models.contract import PARTS, Model, part_parameters, root_of
 from medtune.models.sharding.unread import weights_stay_unread
-from medtune.models.tuning.adapters import inject_lora, target_notes
+from medtune.models.tuning.adapters import inject_lora, target_notes, unadapted_notes
 from medtune.models.tuning.plan import Mode, OptimizerName, PartName, PartTuning, ScheduleName, Tuning
 from medtune.models.tuning.quantize import is_quantized, logical_size, quantized_size, stored_bytes, widen_learning
 
@@ -70,7 +70,7 @@ def adapt(model: Model, tunings: Sequence[Tuning], *, seed: int) -> tuple[str, .
     starts from the same weights on all ranks.
 
     Returns:
-        Sentences about LoRA targets that fit nothing, or layers that cannot be adapted.
+        Sentences about LoRA targets that fit nothing, layers that cannot be adapted, and matrices that do not learn.
     """
     if any(tuning.projector.start == "words" for tuning in tunings) and model.mixer is None:
         raise ValueError(
@@ -95,6 +95,9 @@ def adapt(model: Model, tunings: Sequence[Tuning], *, seed: int) -> tuple[str, .
         parameter.requires_grad_(any(name in each for each in learning))
     if not weights_stay_unread():
         widen_learning(model)
+    for part in PARTS:
+        if any(tuning.parts()[part].mode == "lora" for tuning in tunings):
+            notes += unadapted_notes(model, part)
     return tuple(notes)
 
 

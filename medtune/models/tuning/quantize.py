@@ -169,7 +169,7 @@ def in_type(name: str, values: Tensor, wanted: torch.dtype) -> Tensor:
 
 
 def linear_names(model: Model, part: PartName, root: str) -> list[str]:
-    """Returns the names of the linear layers and 1x1 convolutions under a root that belong to the root's part.
+    """Returns the names of the linear layers and 1x1 convolutions (`is_linear`) under a root that belong to its part.
 
     Left out are the output layer of a language model and layers inside torch's own attention, which uses their weights
     directly, so that an adapter would have no effect.
@@ -186,8 +186,19 @@ def linear_names(model: Model, part: PartName, root: str) -> list[str]:
         and root_of(name, roots) == (part, root)
         and id(module) not in outputs
         and not isinstance(modules[name.rpartition(".")[0]], nn.MultiheadAttention)
-        and (isinstance(module, nn.Linear) or (isinstance(module, nn.Conv2d) and module.kernel_size == (1, 1)))
+        and is_linear(module)
     ]
+
+
+def is_linear(module: nn.Module) -> bool:
+    """Returns whether a module multiplies by its weight and does nothing else: a linear layer or a 1x1 convolution.
+
+    A class that has a forward of its own, such as Llama 4's router, may return something else.
+    """
+    if isinstance(module, nn.Conv2d):
+        return module.kernel_size == (1, 1)
+    own = type(module).forward is not nn.Linear.forward
+    return isinstance(module, nn.Linear) and (not own or is_quantized(module.weight))
 
 
 NF4_BYTES = 0.5 + (1 + 4 / 256) / 64
@@ -240,6 +251,17 @@ def _four_bit(bnb: Any, plain: nn.Linear, precision: Precision, device: torch.de
     layer.support_avx512bf16_for_cpu = False
     quantized: nn.Module = layer
     return quantized
+
+
+def unpacked(layer: Any) -> nn.Linear:
+    """Returns a plain layer with the weights in float32 that the codes of a layer in 4 bits stand for."""
+    import bitsandbytes as bnb
+
+    plain = nn.Linear(layer.in_features, layer.out_features, bias=layer.bias is not None, device="meta")
+    weight = bnb.functional.dequantize_4bit(layer.weight.data, layer.weight.quant_state)
+    plain.weight = nn.Parameter(weight.float(), requires_grad=False)
+    plain.bias = layer.bias
+    return plain
 
 
 def logical_size(parameter: torch.Tensor) -> int:

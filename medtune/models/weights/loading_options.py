@@ -8,6 +8,7 @@ from medtune.data.types import VolumesAs
 
 DtypeName = Literal["float32", "bfloat16"]
 Thinking = Literal["off", "on", "keep"]
+Reader = Literal["family", "generic"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class Loading:
         time_sentence: The words that llava_video_7b_qwen2 reads behind a video, with {seconds}, {frames} and {times} in
             place of the clip's length, the number of its frames and their times. None takes the published words where
             the folder of the weights holds them (README.md), else medtune's own.
+        reader: With model.name auto, a hub id or a folder: family reads a checkpoint by the family of its architecture
+            where there is one, and generic by its own processor and forward in any case.
     """
 
     weights: str | None = None
@@ -76,6 +79,7 @@ class Loading:
     system_prompt: str | None = None
     thinking: Thinking = "off"
     time_sentence: str | None = None
+    reader: Reader = "family"
 
 
 CODES = "codes"

@@ -14,8 +14,8 @@ from medtune.models.nano.tokenizer import byte_tokenizer
 from medtune.models.nano.transformers_vlm import Nano, nano_entry, shrunk
 
 
-def _rope(**more: object) -> dict[str, Any]:
-    return {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1], **more}
+def _rope(theta: float, **more: object) -> dict[str, Any]:
+    return {"rope_type": "default", "rope_theta": theta, "mrope_section": [2, 1, 1], **more}
 
 
 QWEN_TEMPLATE = (
@@ -54,7 +54,9 @@ def build_qwen(
     tokenizer = byte_tokenizer(special, bos=None, eos="<|im_end|>", pad="<|endoftext|>")
     token_px = (_QWEN_MERGED * patch_px) ** 2
     pixels = {"shortest_edge": 4 * token_px, "longest_edge": 16 * token_px}
-    own = {"rope_parameters": _rope(), "bos_token_id": None, "eos_token_id": tokenizer.eos_token_id, **(text or {})}
+    # The later generations, whose patches have 16 pixels, have SigLIP's normalisation in place of CLIP's.
+    normalised: dict[str, Any] = {} if patch_px == 14 else {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    own = {"rope_parameters": _rope(1e6), "bos_token_id": None, "eos_token_id": tokenizer.eos_token_id, **(text or {})}
     return Nano(
         shrunk(
             config,
@@ -64,9 +66,9 @@ def build_qwen(
             tokens={f"{name.removesuffix('_pad')}_token_id": f"<|{name}|>" for name in named},
         ),
         processor(
-            image_processor=transformers.Qwen2VLImageProcessor(size=pixels, patch_size=patch_px),
+            image_processor=transformers.Qwen2VLImageProcessor(size=pixels, patch_size=patch_px, **normalised),
             tokenizer=tokenizer,
-            video_processor=video_processor(size=pixels),
+            video_processor=video_processor(size=pixels, **normalised),
             chat_template=QWEN_TEMPLATE,
         ),
     )
@@ -107,13 +109,13 @@ def nano_qwen3vl() -> ZooEntry:
     return nano_entry("Random Qwen3-VL of width 32; for tests", "qwen3_vl", build_qwen3vl)
 
 
-def build_qwen3vl() -> Nano:
-    """Returns the twin's configuration and processor."""
+def build_qwen3vl(config: Callable[..., PreTrainedConfig] = transformers.Qwen3VLConfig, **text: object) -> Nano:
+    """Returns the twin's configuration and processor, or with other settings of its language model a relative's."""
     return build_qwen(
-        transformers.Qwen3VLConfig,
+        config,
         transformers.Qwen3VLProcessor,
         transformers.Qwen3VLVideoProcessor,
-        text={"head_dim": 8, "rope_parameters": _rope(mrope_interleaved=True)},
+        text={"head_dim": 8, "rope_parameters": _rope(5e6, mrope_interleaved=True), **text},
         vision={"depth": 3, "num_position_embeddings": 64, "deepstack_visual_indexes": [0, 1]},
         patch_px=16,
     )
@@ -124,16 +126,18 @@ def nano_qwen35() -> ZooEntry:
     return nano_entry("Random Qwen3.5 of width 32; for tests", "qwen3_5", build_qwen35)
 
 
-def build_qwen35() -> Nano:
-    """Returns the twin's configuration and processor."""
+def build_qwen35(config: Callable[..., PreTrainedConfig] = transformers.Qwen3_5Config, **text: object) -> Nano:
+    """Returns the twin's configuration and processor, or with other settings of its language model a relative's."""
     return build_qwen(
-        transformers.Qwen3_5Config,
+        config,
         transformers.Qwen3VLProcessor,
         transformers.Qwen3VLVideoProcessor,
         text={
             "head_dim": 16, "initializer_range": 0.1, "layer_types": ["linear_attention", "full_attention"],
             "linear_key_head_dim": 8, "linear_value_head_dim": 8, "linear_num_key_heads": 2,
-            "linear_num_value_heads": 4, "rope_parameters": _rope(mrope_interleaved=True, partial_rotary_factor=0.5),
+            "linear_num_value_heads": 4,
+            "rope_parameters": _rope(1e7, mrope_interleaved=True, partial_rotary_factor=0.5),
+            **text,
         },
         vision={"num_position_embeddings": 64},
         patch_px=16,
@@ -164,7 +168,7 @@ def build_glm(config: Callable[..., PreTrainedConfig], **text: object) -> Nano:
         shrunk(
             config,
             tokenizer,
-            text={**shared, "rope_parameters": _rope(partial_rotary_factor=0.5), **text},
+            text={**shared, "rope_parameters": _rope(1e4, partial_rotary_factor=0.5), **text},
             vision={"image_size": 56},
             tokens={f"{name}_token_id": token for name, token in {**medias, **edges}.items()},
         ),

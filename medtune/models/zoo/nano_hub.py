@@ -12,6 +12,8 @@ from medtune.models.nano.tokenizer import byte_tokenizer, token_id
 from medtune.models.nano.transformers_vlm import INITIALIZER_RANGE, Nano, nano_entry, shrunk
 from medtune.models.transformers_vlm.families.llava_video.model import IMAGE, VIDEO, LlavaVideoConfig, build_processor
 
+_IMAGENET: dict[str, Any] = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
+_ROPE = {"rope_type": "default", "rope_theta": 1e6}
 _IM_SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
 
@@ -29,9 +31,9 @@ def build_internvl() -> Nano:
     )  # fmt: skip
     size = {"height": 56, "width": 56}
     processor = transformers.InternVLProcessor(
-        image_processor=transformers.GotOcr2ImageProcessor(size=size, max_patches=4),
+        image_processor=transformers.GotOcr2ImageProcessor(size=size, max_patches=4, **_IMAGENET),
         tokenizer=tokenizer,
-        video_processor=transformers.InternVLVideoProcessor(size=size),
+        video_processor=transformers.InternVLVideoProcessor(size=size, **_IMAGENET),
         image_seq_length=4,
         chat_template=(
             "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{% for part in message['content'] %}"
@@ -43,7 +45,7 @@ def build_internvl() -> Nano:
     config = shrunk(
         transformers.InternVLConfig,
         tokenizer,
-        text={"model_type": "qwen2"},
+        text={"model_type": "qwen2", "rope_parameters": _ROPE},
         vision={"image_size": [56, 56], "patch_size": [14, 14]},
         tokens={"image_token_id": context},
         image_seq_length=4,
@@ -123,7 +125,7 @@ def build_mllama() -> Nano:
             "vocab_size": token_id(tokenizer, "<|image|>"), "num_hidden_layers": 4, "cross_attention_layers": [1, 3],
             "bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id,
             "pad_token_id": tokenizer.pad_token_id,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+            "rope_parameters": {"rope_type": "default", "rope_theta": 5e5},
         },
         vision={
             "hidden_size": 16, "num_hidden_layers": 2, "num_global_layers": 1, "attention_heads": 2,
@@ -231,7 +233,7 @@ def build_llava_onevision() -> Nano:
     config = shrunk(
         transformers.LlavaOnevisionConfig,
         tokenizer,
-        text={"model_type": "qwen2"},
+        text={"model_type": "qwen2", "rope_parameters": _ROPE},
         vision={"model_type": "siglip_vision_model", "vision_use_head": False},
         tokens={"image_token_index": "<image>", "video_token_index": "<video>"},
         image_grid_pinpoints=pinpoints,

@@ -23,7 +23,8 @@ from medtune.models.sequence import qwen_vl
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.tuning.apply import adapt, set_learning
 from medtune.models.tuning.plan import Lora, PartTuning, Precision, Tuning
-from medtune.models.tuning.quantize import NARROW, precise, set_types
+from medtune.models.tuning.quantize import NARROW, is_quantized, precise, quantize_language, set_types
+from medtune.models.weights.adapters.write import merged_layer
 from medtune.models.weights.checkpoint import BASE, base_samples, write_trained
 from medtune.models.weights.loading_options import DEFAULT, Loading
 from tests.models.transformers_vlm.test_parity import saved
@@ -88,6 +89,11 @@ def opened(name: str, folder: Path | None, loading: Loading = DEFAULT) -> Assemb
     return assembled
 
 
+def _family(name: str) -> str | None:
+    """Returns the family of a twin; other names are those of families."""
+    return MODELS[name].family if name in MODELS else name
+
+
 def examined(
     name: str,
     assembled: Assembled,
@@ -97,7 +103,7 @@ def examined(
     precision: Precision = "32-true",
 ) -> dict[str, Check]:
     """Returns the checks of a model by name, on a CPU."""
-    family, device = MODELS[name].family, torch.device("cpu")
+    family, device = _family(name), torch.device("cpu")
     set_types(assembled.model.requires_grad_(False), precision)
     own = precise(precision, device)
     reference = reference_of(
@@ -132,7 +138,7 @@ def trained(
     fault: Callable[[Assembled], None] = lambda _: None,
 ) -> dict[str, Check]:
     """Returns the checks of a training step by name, on a CPU; the fault is planted after the model is adapted."""
-    family = MODELS[name].family
+    family = _family(name)
     device = torch.device("cpu")
     adapt(assembled.model, [tuning], seed=0)
     set_learning(assembled.model, tuning)
@@ -302,6 +308,22 @@ def test_a_wrong_scale_of_alpha(folder: Path, tmp_path: Path) -> None:
     assert checks["adapter scale"].detail.endswith(
         "layers.1.self_attn.q_proj: the update is multiplied by 2.0, peft says 1.0"
     )
+
+
+def test_a_merge_into_4_bits_with_another_scale(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    merged = merged_layer
+
+    def doubled(layer: Any) -> Any:
+        if is_quantized(layer.get_base_layer().weight):
+            layer.scaling["default"] *= 2
+        return merged(layer)
+
+    monkeypatch.setattr("medtune.models.doctor.proof.merged_layer", doubled)
+    assembled = opened(NAME, folder)
+    quantize_language(assembled.model, precision="32-true", device=torch.device("cpu"))
+    found = trained(NAME, assembled, folder, asked_about(pictures(tmp_path)), tmp_path)["merge"]
+    assert found.passed is False
+    assert "layers.0.self_attn.q_proj: merged with its adapter it computes otherwise" in found.detail
 
 
 def test_a_shifted_position(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

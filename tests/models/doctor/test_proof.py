@@ -17,7 +17,8 @@ from medtune.models.doctor.answers import leaked
 from medtune.models.doctor.reference import AskedQuestion
 from medtune.models.doctor.weights import weights_check
 from medtune.models.transformers_vlm.families import find_family
-from medtune.models.tuning.plan import PartTuning
+from medtune.models.tuning.plan import PartTuning, Precision, Tuning
+from medtune.models.tuning.quantize import quantize_language
 from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.loading_options import DEFAULT, Loading
 from tests.data.media.videos.synthetic_videos import mp4
@@ -133,6 +134,39 @@ def test_a_twin_passes_in_mixed_precision(name: str, tmp_path: Path) -> None:
     checks |= trained(name, assembled, folder, questions, tmp_path, precision="bf16-mixed")
     assert failed(checks) == set(), [checks[each] for each in failed(checks)]
     assert "bfloat16 is frozen" in checks["number format"].detail
+
+
+def _lora(**how: Any) -> PartTuning:
+    return replace(TUNING.language, lora=replace(TUNING.language.lora, **how))
+
+
+FULL, PART = PartTuning("full", lr=1e-4), PartTuning("part", lr=1e-4, parameters=".*embed_tokens.weight")
+NO_ADAPTERS, PACKED = {"adapter scale"}, {"export"}
+MODES = {
+    "lora": (TUNING, set()),
+    "dora": (replace(TUNING, vision=_lora(dora=True), language=_lora(dora=True)), set()),
+    "dora in one part": (replace(TUNING, language=_lora(dora=True)), set()),
+    "rslora, lora+": (replace(TUNING, language=_lora(rslora=True, lr_ratio=4.0)), set()),
+    "full": (Tuning(FULL, FULL, FULL), NO_ADAPTERS),
+    "part": (Tuning(PartTuning("frozen"), FULL, PART), NO_ADAPTERS),
+    "qlora": (TUNING, PACKED),
+    "qdora": (replace(TUNING, language=_lora(dora=True)), PACKED),
+    "qlora and a part": (replace(TUNING, language=replace(_lora(), parameters=PART.parameters)), PACKED),
+}
+"""The ways in which a model learns, and the checks that do not apply to each; a q stands for weights in 4 bits."""
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+@pytest.mark.parametrize("mode", _some(MODES, plain=("full", "qdora"), slow=tuple(MODES)))
+def test_every_way_of_learning_passes(mode: str, precision: Precision, tmp_path: Path) -> None:
+    tuning, no_matter = MODES[mode]
+    assembled = opened("nano_qwen25vl", None)
+    if mode.startswith("q"):
+        quantize_language(assembled.model, precision=precision, device=torch.device("cpu"))
+    asked = asked_about(pictures(tmp_path))
+    checks = trained("nano_qwen25vl", assembled, None, asked, tmp_path, tuning=tuning, precision=precision)
+    assert failed(checks) == set(), [checks[each] for each in failed(checks)]
+    assert {name for name, check in checks.items() if check.passed is None} == {*no_matter, "memory"}
 
 
 @pytest.mark.parametrize(

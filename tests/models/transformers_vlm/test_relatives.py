@@ -1,11 +1,14 @@
 """Tests checkpoints that a family reads besides its twin: another processor, another language model."""
 
+import re
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import transformers
 from jinja2 import Template
 from transformers import Glm46VConfig, Glm46VImageProcessor, Glm46VProcessor, Glm46VVideoProcessor
 from transformers.models.smolvlm import processing_smolvlm
@@ -16,13 +19,16 @@ from medtune.data.types import Image, Video
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.doctor.find_reference import reference_of
+from medtune.models.doctor.weights import weights_check
 from medtune.models.nano.transformers_vlm import Nano, text_config, write_nano
 from medtune.models.sequence.thinking import opened_thought, set_thinking
 from medtune.models.transformers_vlm.families import find_family
-from medtune.models.transformers_vlm.generic.loading import from_checkpoint
+from medtune.models.transformers_vlm.generic.loading import family_of, from_checkpoint
+from medtune.models.tuning.apply import adapt
 from medtune.models.weights.loading_options import Loading, Thinking
-from medtune.models.zoo.nano_any_size import build_glm, build_qwen35
+from medtune.models.zoo.nano_any_size import build_glm, build_qwen3vl, build_qwen35
 from medtune.models.zoo.nano_hub import build_internvl
+from tests.models.doctor.test_faults import TUNING, asked_about, examined, failed, pictures, trained
 from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
 from tests.models.transformers_vlm.test_parity import conversation, pillow, processor, whole
 from tests.models.transformers_vlm.test_video import clip, frames_of
@@ -57,7 +63,23 @@ def _of_46(nano: Nano) -> Nano:
     )
 
 
-RELATIVES = {"internvl": internvl35, "glm46v": glm46v}
+EXPERTS: dict[str, Any] = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+
+
+def glm4v_moe() -> Nano:
+    """GLM-4.5V: a dense layer, and one with four experts and a shared one."""
+    own = {"n_routed_experts": 4, "n_shared_experts": 1, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1}
+    chosen = {"num_experts_per_tok": 2, "moe_intermediate_size": 24}
+    return build_glm(transformers.Glm4vMoeConfig, **own, **chosen)
+
+
+RELATIVES: dict[str, Callable[[], Nano]] = {
+    "internvl": internvl35,
+    "glm46v": glm46v,
+    "qwen3_vl_moe": lambda: build_qwen3vl(transformers.Qwen3VLMoeConfig, mlp_only_layers=[], **EXPERTS),
+    "qwen3_5_moe": lambda: build_qwen35(transformers.Qwen3_5MoeConfig, shared_expert_intermediate_size=24, **EXPERTS),
+    "glm4v_moe": glm4v_moe,
+}
 
 
 def _loaded(model_type: str, folder: Path, **settings: Any) -> Assembled:
@@ -103,6 +125,22 @@ def test_logits_equal_transformers_own_forward(model_type: str, tmp_path: Path) 
         assert ours == pytest.approx(_told(assembled, media, layout), abs=2e-4)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("model_type", ["qwen3_vl_moe", "qwen3_5_moe", "glm4v_moe"])
+def test_a_model_of_experts_passes_the_doctor_and_says_what_does_not_learn(model_type: str, tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    assembled = _loaded(model_type, folder)
+    assert weights_check(assembled.model, folder, read_as=torch.float32).passed
+    asked = asked_about(pictures(tmp_path))
+    family = family_of(whole(assembled).config)
+    assert family is not None
+    checks = examined(family, assembled, folder, asked) | trained(family, assembled, folder, asked, tmp_path)
+    assert failed(checks) == set(), [checks[each] for each in failed(checks)]
+    notes = [note for note in adapt(_loaded(model_type, folder).model, [TUNING], seed=0) if "tuning.language" in note]
+    assert re.search(r"\d+\.\d% of the part's weights do not learn.*\.mlp\.experts\.gate_up_proj \(", notes[0])
+
+
 def test_the_limit_of_an_image_counts_it_once_where_the_processor_counts_a_pair_of_frames(tmp_path: Path) -> None:
     assembled = _loaded("glm46v", tmp_path, image_max_pixels=6 * 28 * 28)
     image = picture(width=400, height=300)
@@ -128,7 +166,7 @@ def test_the_doctor_scales_images_by_the_same_limit(tmp_path: Path) -> None:
     reference: Any = reference_of(
         assembled, find_family("glm4v"), folder=tmp_path, loading=loading, precise=nullcontext
     )
-    told = reference._processor.image_processor(images=[pillow(picture(width=400, height=300))], return_tensors="pt")
+    told = reference.processor.image_processor(images=[pillow(picture(width=400, height=300))], return_tensors="pt")
     ours = assembled.transform(picture(width=400, height=300))
     assert told["image_grid_thw"].tolist() == ours["image_grid_thw"].tolist()
 

@@ -16,7 +16,7 @@ from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.apply import PartRow, apply_tuning
 from medtune.models.tuning.plan import Lora, Mode, PartTuning, Precision, Tuning
-from medtune.models.tuning.quantize import precise, quantize_language, set_types
+from medtune.models.tuning.quantize import precise, quantize_language, set_types, unpacked
 from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
 from tests.models.twins import EVERY_TWIN, TWINS, expanded, in_type, logprobs
 
@@ -57,11 +57,7 @@ def _unpacked(model: Model) -> Model:
     plain = deepcopy(model)
     for name, layer in list(plain.named_modules()):
         if isinstance(layer, bnb.nn.Linear4bit):
-            whole = nn.Linear(layer.in_features, layer.out_features, bias=layer.bias is not None)
-            whole.weight.data = bnb.functional.dequantize_4bit(layer.weight.data, layer.weight.quant_state)
-            if layer.bias is not None:
-                whole.bias = layer.bias
-            plain.set_submodule(name, whole.requires_grad_(False))
+            plain.set_submodule(name, unpacked(layer))
     return plain
 
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import PIL.Image
@@ -254,6 +255,8 @@ def test_beyond_either_tolerance_is_refused(difference: Apart) -> None:
 def test_a_proof_that_could_tell_nothing_says_so(tmp_path: Path) -> None:
     blind = proof(moved=Apart(1e-5, 1e-4))
     assert "could not tell the trained model from the untrained one" in " ".join(blind.sentences())
+    equal = replace(blind, tensors="57 tensors equal those in memory bit by bit")
+    assert "but the export is equal to the merged model: 57 tensors equal" in " ".join(equal.sentences())
     blind.write(tmp_path)
     assert json.loads((tmp_path / PROOF).read_text())["tells_trained_from_untrained"] is False
     assert "could not tell" not in " ".join(proof().sentences())

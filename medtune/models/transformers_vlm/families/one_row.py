@@ -22,6 +22,8 @@ def llava() -> Family:
     """The family of LLaVA-1.5; the frames of a video are shown as images."""
     return Family(
         model_types=("llava",),
+        # Pixtral has the same type, and its tower takes pictures of any size and writes a break behind each row.
+        towers=("clip_vision_model", "siglip_vision_model", "siglip2_vision_model"),
         wiring=in_sequence(parts(_TOWER, _PROJECTOR), decoder=language_model),
         sequence=visual_placeholders.llava,
         pixels=("pixel_values",),
@@ -92,13 +94,9 @@ def _token_types(step: Step, encoded: VisualTokens | None) -> dict[str, Any]:
 
 
 def glm4v() -> Family:
-    """The family of GLM-4.1V and GLM-4.6V-Flash.
-
-    GLM-4.5V and the large GLM-4.6V (type glm4v_moe) are no members: peft 0.21 gives the layers of a mixture of experts
-    other names and drops adapters of its dense layers, so that no adapter of them could be proven.
-    """
+    """The family of GLM-4.1V and GLM-4.6V-Flash, and of GLM-4.5V and GLM-4.6V with their experts."""
     return Family(
-        model_types=("glm4v", "glm46v"),
+        model_types=("glm4v", "glm46v", "glm4v_moe"),
         wiring=in_sequence(_IN_MERGER, decoder=language_model),
         sequence=glm_vl.family,
         pixels=_GRID,
@@ -127,7 +125,7 @@ def qwen3_vl() -> Family:
     Its first decoder layers add intermediate features of the tower to their states at the visual tokens (DeepStack).
     """
     return Family(
-        model_types=("qwen3_vl",),
+        model_types=("qwen3_vl", "qwen3_vl_moe"),
         wiring=in_sequence(
             parts("model.visual", "model.visual.merger", "model.visual.deepstack_merger_list"),
             decoder=language_model,
@@ -151,7 +149,7 @@ def _deepstack(step: Step, encoded: VisualTokens | None) -> dict[str, Any]:
 def qwen3_5() -> Family:
     """The family of Qwen3.5, whose decoder mixes gated delta nets with attention; media are written as for Qwen3-VL."""
     return Family(
-        model_types=("qwen3_5",),
+        model_types=("qwen3_5", "qwen3_5_moe"),
         wiring=in_sequence(
             _IN_MERGER,
             decoder=language_model,

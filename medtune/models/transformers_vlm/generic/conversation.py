@@ -18,7 +18,7 @@ from medtune.models.sequence.processor_template import ANSWER, QUESTION, TODAY
 
 MASK = "assistant_masks"
 """Name of the processor's output that marks the template's own generation span."""
-_PROBE = (64, 48)
+PROBE = (64, 48)
 """Width and height of the blank image with which a processor is tried."""
 _LARGE = 4096
 """Number of elements above which the pixels of a blank medium are not kept."""
@@ -80,7 +80,7 @@ class Conversations:
         added = sorted(processor.tokenizer.get_added_vocab(), key=len, reverse=True)
         self._control = re.compile("|".join(map(re.escape, added)) or r"(?!)")
         self._answers_as_text = False
-        image = PIL.Image.new("RGB", _PROBE)
+        image = PIL.Image.new("RGB", PROBE)
         asked, answered = (Asked(QUESTION, answer, (as_image(image),)) for answer in (None, ANSWER))
         if self.rendered(answered).count(ANSWER) != 1:
             # Some templates take the assistant's turn as text alone.

@@ -46,7 +46,7 @@ def checkpoint_entry(where: str) -> ZooEntry:
 
     def without_weights(loading: Loading = DEFAULT, /) -> Model:
         config = read_config(where, loading.revision)
-        family = family_of(config.model_type)
+        family = family_of(config) if loading.reader == "family" else None
         return generic_skeleton(config) if family is None else skeleton(config, find_family(family))
 
     return ZooEntry(
@@ -55,7 +55,7 @@ def checkpoint_entry(where: str) -> ZooEntry:
         assemble,
         without_weights,
         family=_family_here(where),
-        takes=_taken(_family_here(where)),
+        takes=(*_taken(_family_here(where)), "reader"),
     )
 
 
@@ -91,7 +91,10 @@ def _family_here(where: str) -> str | None:
     folder = kept_weights(where)
     if folder is None:
         return None
-    return family_of(str(PreTrainedConfig.get_config_dict(folder, local_files_only=True)[0].get("model_type")))
+    told, _ = PreTrainedConfig.get_config_dict(folder, local_files_only=True)
+    if told.get("model_type") not in CONFIG_MAPPING:
+        return None
+    return family_of(AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
 
 
 def from_checkpoint(where: str, loading: Loading) -> Assembled:
@@ -101,7 +104,7 @@ def from_checkpoint(where: str, loading: Loading) -> Assembled:
         AssetError: The files are not on this machine, and the hub did not give them.
     """
     config = read_config(where, loading.revision)
-    family = family_of(config.model_type)
+    family = family_of(config) if loading.reader == "family" else None
     if family is not None:
         assembled = pretrained(where, find_family(family), loading)
         assembled.provenance.update({part: f"{text}, family {family}" for part, text in assembled.provenance.items()})
@@ -201,7 +204,7 @@ def read_config(where: str, revision: str | None = None) -> PreTrainedConfig:
             f"{where}/config.json: transformers {transformers.__version__} has no model of type {kind!r}{own}. Take a "
             "checkpoint in transformers' own format, or a newer transformers"
         )
-    if kind not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES and family_of(kind) is None:
+    if kind not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES and kind not in types_of_families():
         raise ValueError(
             f"{where}/config.json: {kind!r} is no vision-language model of transformers that answers in words. A "
             "model of text alone can be the language model of pocket_ct (model.language)"
@@ -215,9 +218,14 @@ def read_config(where: str, revision: str | None = None) -> PreTrainedConfig:
     return config
 
 
-def family_of(model_type: str) -> str | None:
-    """Returns the name of the family that reads checkpoints of a type; None where there is none."""
-    return next((name for name in catalog.names(catalog.FAMILIES) if model_type in find_family(name).model_types), None)
+def family_of(config: Any) -> str | None:
+    """Returns the name of the family that reads checkpoints of a configuration; None where there is none."""
+    return next((name for name in catalog.names(catalog.FAMILIES) if find_family(name).reads(config)), None)
+
+
+def types_of_families() -> set[str]:
+    """Returns the values of `model_type` of all families."""
+    return {kind for name in catalog.names(catalog.FAMILIES) for kind in find_family(name).model_types}
 
 
 def generic_skeleton(config: PreTrainedConfig) -> GenericVlm:
@@ -232,7 +240,7 @@ def _context(config: Any) -> int | None:
 
 
 def _refuse_settings(loading: Loading, model_type: str, *, videos: bool) -> None:
-    taken = ["model.weights", "model.revision", "model.dtype", "model.thinking"]
+    taken = ["model.weights", "model.revision", "model.dtype", "model.reader", "model.thinking"]
     taken += ["model.video_frames", "model.video_frames_per_s", "model.volumes_as"] if videos else []
     if wrong := [name for name in set_fields(loading) if name not in taken]:
         shows = "images and videos" if videos else "images, as the processor or its chat template takes no videos,"

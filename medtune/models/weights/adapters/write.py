@@ -17,15 +17,17 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from safetensors.torch import save_file
 from torch import Tensor, nn
+from transformers.conversion_mapping import get_model_conversion_mapping
 
 from medtune.models.contract import Model
-from medtune.models.tuning.quantize import is_lora
+from medtune.models.tuning.quantize import is_lora, is_quantized, unpacked
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts
 
 if TYPE_CHECKING:
@@ -169,8 +171,22 @@ def peft_adapter(model: Model, trained: Mapping[str, Tensor], base: Base, starts
         raise NoPeftFolderError(f"{both[0]} was trained in full although it has an adapter as well")
     saved = _modules_to_save(whole, full)
     config = _config(adapted, base)
+    _refuse_renamed(config, whole)
     config.modules_to_save = saved or None
     return PeftAdapter(config, {**_lora_tensors(local, adapted), **_saved_tensors(whole, saved, local)}, outside)
+
+
+def _refuse_renamed(config: LoraConfig, whole: nn.Module) -> None:
+    from peft.utils.transformers_weight_conversion import convert_peft_config_for_transformers
+
+    read = deepcopy(config)
+    convert_peft_config_for_transformers(read, whole, get_model_conversion_mapping(whole))  # type: ignore[arg-type]
+    if renamed := sorted(
+        set(config.target_modules or ()) ^ {*(read.target_modules or ()), *(read.target_parameters or ())}
+    ):
+        raise NoPeftFolderError(
+            f"peft takes the names of its layers for those of an older transformers and adapts others ({renamed[0]})"
+        )
 
 
 def _adapters(whole: nn.Module) -> Iterator[tuple[str, LoraLayer]]:
@@ -320,12 +336,13 @@ def merged_layer(layer: BaseTunerLayer, dtype: torch.dtype | None = None) -> nn.
     """Returns the layer that an adapter adapts, with the adapter merged into its weights.
 
     The sum is computed in float32 and rounded once to the type of the weights. In 16 bits the product of the adapter's
-    two matrices would be rounded as well.
+    two matrices would be rounded as well. A layer in 4 bits becomes a plain one, with the weights in float32 that its
+    codes stand for and the adapter merged into them; what it adapts stays as it is.
 
     Args:
         dtype: The type of the merged weights; None keeps that of the layer's own weights.
     """
-    adapted: Any = layer
+    adapted: Any = layer if not is_quantized(layer.get_base_layer().weight) else _over_plain(layer)
     base: nn.Module = adapted.get_base_layer()
     dtypes = {name: p.dtype for name, p in base.named_parameters()}
     adapted.float()
@@ -333,3 +350,16 @@ def merged_layer(layer: BaseTunerLayer, dtype: torch.dtype | None = None) -> nn.
     for name, parameter in base.named_parameters():
         parameter.data = parameter.data.to(dtype or dtypes[name])
     return base
+
+
+def _over_plain(layer: Any) -> Any:
+    from peft import LoraConfig
+    from peft.tuners.lora import Linear
+
+    rank, alpha = layer.r[_NAME], layer.lora_alpha[_NAME]
+    config = LoraConfig(use_dora=layer.use_dora[_NAME])
+    plain = Linear(unpacked(layer.get_base_layer()), _NAME, config, r=rank, lora_alpha=alpha)
+    plain.scaling[_NAME] = layer.scaling[_NAME]
+    own = layer.state_dict()
+    plain.load_state_dict({name: own[name] for name in own if f".{_NAME}." in name}, strict=False)
+    return plain

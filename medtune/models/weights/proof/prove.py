@@ -57,6 +57,8 @@ class Proof:
             proof could not tell the trained model from the untrained one.
         four_bits_gap: How far the model with its language part in 4 bits, which was trained and evaluated, lies from
             the one that is exported, which rests on the 16-bit weights; None where nothing was in 4 bits.
+        tensors: How the tensors of the merged model's files were found equal to those in memory, in words; None where
+            they were not compared.
     """
 
     samples: int
@@ -67,6 +69,7 @@ class Proof:
     tolerance: Apart
     training_moved: Apart
     four_bits_gap: Apart | None
+    tensors: str | None = None
 
     @property
     def tells(self) -> bool:
@@ -85,7 +88,11 @@ class Proof:
             f"Training moved the same log-probabilities by {self.training_moved.mean:.2g} in the mean and "
             f"{self.training_moved.largest:.2g} at most.",
         ]
-        if not self.tells:
+        if not self.tells and self.tensors is not None:
+            lines.append(
+                f"That is hardly more than the tolerance, but the export is equal to the merged model: {self.tensors}."
+            )
+        elif not self.tells:
             lines.append(
                 "That is hardly more than the tolerance: the proof says that the folder can be read, but could not "
                 "tell the trained model from the untrained one."

@@ -23,6 +23,7 @@ from transformers import (
     Lfm2VlConfig,
     Lfm2VlImageProcessor,
     Lfm2VlProcessor,
+    LlavaConfig,
     LlavaNextConfig,
     LlavaNextImageProcessor,
     LlavaNextProcessor,
@@ -148,6 +149,26 @@ def mistral3() -> Nano:
         image_token_index=token_id(tokenizer, "[IMG]"),
         tie_word_embeddings=False,
     )  # fmt: skip
+    return Nano(config, processor)
+
+
+def pixtral() -> Nano:
+    """Pixtral under LLaVA's type: images of any size with their sizes, and a token that ends each row of patches."""
+    near = mistral3()
+    told: Any = near.config.to_dict()
+    processor = PixtralProcessor(
+        near.processor.image_processor,
+        near.processor.tokenizer,
+        patch_size=8,
+        chat_template=near.processor.chat_template,
+    )
+    config = LlavaConfig(
+        text_config=told["text_config"],
+        vision_config=told["vision_config"],
+        image_token_index=token_id(near.processor.tokenizer, "[IMG]"),
+        vision_feature_layer=-1,
+        vision_feature_select_strategy="full",
+    )
     return Nano(config, processor)
 
 
@@ -357,8 +378,8 @@ def smolvlm() -> Nano:
 BUILDERS: dict[str, Callable[[], Nano]] = {
     each.__name__: each
     for each in (
-        lfm2_vl, llava_next, mistral3, ovis2, idefics3, deepseek_vl, cohere2_vision, gemma4, smolvlm, minicpm_v,
-        gemma3n,
+        lfm2_vl, llava_next, mistral3, pixtral, ovis2, idefics3, deepseek_vl, cohere2_vision, gemma4, smolvlm,
+        minicpm_v, gemma3n,
     )
 }  # fmt: skip
 """The architectures, which differ in how they are passed images."""

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from transformers import (
 from medtune.data.media.images import Size
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import root_of
+from medtune.models.doctor.find_reference import reference_of
+from medtune.models.doctor.sequences import sequence_checks
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.generic.loading import from_checkpoint, generic_skeleton
 from medtune.models.transformers_vlm.generic.model import GenericVlm, find_parts
@@ -31,6 +34,7 @@ from medtune.models.weights.export import assemble_model
 from medtune.models.weights.hub import kept_weights
 from medtune.models.weights.loading_options import Loading
 from medtune.trainer.recipe.read import read_recipe
+from tests.models.doctor.test_faults import asked_about, pictures
 from tests.models.transformers_vlm.generic.checkpoints import BUILDERS, chatml, write_checkpoint
 from tests.models.transformers_vlm.test_parity import saved, whole
 from tests.models.twins import MODELS, OF_TRANSFORMERS, picture, twin
@@ -102,17 +106,12 @@ def test_labels_are_the_generation_span_of_the_template(folder: Path) -> None:
     layout = family.layout("Which plane?", "head", shapes=[SIZE])
     learnt = [label for label in layout.labels if label >= 0]
     assert family.pieces(learnt) == [*"head", "<|im_end|>"]
-    # The span without the end of the turn: the end is then not learnt, as the template says.
+    # A span that begins after the prompt for generation has ended, and a prompt that the answer does not continue.
     template = (folder / "chat_template.jinja").read_text("utf-8")
-    narrow = template.replace("<|im_end|>{% endgeneration %}", "{% endgeneration %}<|im_end|>")
-    (folder / "chat_template.jinja").write_text(narrow, "utf-8")
-    layout = _read(folder).family.layout("Which plane?", "head", shapes=[SIZE])
-    assert family.pieces([label for label in layout.labels if label >= 0]) == [*"head"]
-    # A span that begins after the prompt for generation has ended.
     late = template.replace("{% generation %}", "Well: {% generation %}")
     (folder / "chat_template.jinja").write_text(late, "utf-8")
-    with pytest.raises(ValueError, match="but the prompt for generation ends before token"):
-        _read(folder).family.layout("Which plane?", "head", shapes=[SIZE])
+    with pytest.raises(ValueError, match="prompt for generation ends before token"):
+        _read(folder)
 
 
 def test_a_thought_that_shown_answers_lack_is_closed_in_the_prompt_or_refused(folder: Path) -> None:
@@ -125,6 +124,30 @@ def test_a_thought_that_shown_answers_lack_is_closed_in_the_prompt_or_refused(fo
     assert family.decode([label for label in laid.labels if label >= 0]) == "head"
     with pytest.raises(ValueError, match=r"does not begin with the prompt.*<thin' in the prompt.*model.thinking=off"):
         _read(folder, thinking="keep").family.layout("Which plane?", "head", shapes=[SIZE])
+
+
+END, SPAN_ENDS = "<|im_end|>", "{% endgeneration %}"
+
+
+@pytest.mark.parametrize(
+    "behind", [SPAN_ENDS + END, " " + SPAN_ENDS + END, SPAN_ENDS, " \n" + SPAN_ENDS, SPAN_ENDS + "."]
+)
+def test_an_answer_ends_with_the_end_token_whatever_the_template_marks(folder: Path, behind: str) -> None:
+    path = folder / "chat_template.jinja"
+    path.write_text(path.read_text("utf-8").replace(END + SPAN_ENDS, behind), "utf-8")
+    assembled = _read(folder)
+    for answer in ("head", "The head.", "Is it?\nNo"):
+        layout = assembled.family.layout("Which plane?", answer, shapes=[SIZE])
+        assert assembled.family.pieces([label for label in layout.labels if label >= 0]) == [*answer, END]
+    reference = reference_of(assembled, None, folder=folder, loading=Loading(), precise=nullcontext)
+    (check,) = (
+        each
+        for each in sequence_checks(assembled, reference, asked_about(pictures(folder)))
+        if each.name == "end token"
+    )
+    assert check.passed
+    told = [reference.logprobs(each, "The head.") for each in asked_about(pictures(folder))]
+    assert {len(each_T) for each_T in told} == {len("The head.") + 1}
 
 
 def test_a_spelt_control_token_stays_text(folder: Path) -> None:
@@ -206,6 +229,7 @@ PARTS = {
     "llava_next": ("model.vision_tower", "model.image_newline model.multi_modal_projector",
                    "model.language_model lm_head"),
     "mistral3": ("model.vision_tower", "model.multi_modal_projector", "model.language_model lm_head"),
+    "pixtral": ("model.vision_tower", "model.multi_modal_projector", "model.language_model lm_head"),
     "ovis2": ("model.vision_tower", "model.visual_embeddings_table", "model.language_model lm_head"),
     "gemma4": ("model.vision_tower", "model.embed_vision", "model.language_model lm_head"),
     "gemma3n": ("model.vision_tower model.audio_tower", "model.embed_vision model.embed_audio",

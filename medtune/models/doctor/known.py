@@ -1,0 +1,211 @@
+"""Compares a checkpoint's folder with facts recorded about its architecture, because both sides of a proof read it."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from medtune.models.contract import Assembled
+from medtune.models.doctor.find_reference import ProcessorReference
+from medtune.models.doctor.reference import Check, Finding, Reference, checked
+from medtune.models.tuning.quantize import Precise, logical_size
+
+Pair = tuple[tuple[float, ...], tuple[float, ...]]
+CLIP: Pair = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
+HALF: Pair = (0.5,) * 3, (0.5,) * 3
+IMAGENET: Pair = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Means and standard deviations of towers. Source: those of CLIP, SigLIP and ImageNet in transformers.image_utils."""
+CHATML, LLAMA3, GEMMA = ("<|im_start|>", "<|im_end|>"), ("<|start_header_id|>", "<|eot_id|>"), ("<start_of_turn>",)
+VICUNA, INSTRUCT, GLM = ("USER:", "ASSISTANT:"), ("[INST]", "[/INST]"), ("<|user|>", "<|assistant|>")
+"""What a template writes around the turns of a conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The facts about an architecture that its vendors' checkpoints share.
+
+    Attributes:
+        pixels: Mean and standard deviation of the prepared pixels; None where they depend on the tower.
+        thetas: The bases of the rotary embeddings, one for each kind of layer; none where vendors' differ.
+        turns: What the template writes around turns, in one of these ways; none where vendors' differ.
+    """
+
+    pixels: Pair | None = None
+    thetas: tuple[float, ...] = ()
+    turns: tuple[tuple[str, ...], ...] = ()
+
+
+_QWEN2 = Known(CLIP, (1e6,), (CHATML,))
+_QWEN3 = Known(HALF, (5e6,), (CHATML,))
+_QWEN35 = Known(HALF, (1e7,), (CHATML,))
+KNOWN: Mapping[str, Known] = {
+    "qwen2_vl": _QWEN2,
+    "qwen2_5_vl": _QWEN2,
+    "qwen3_vl": _QWEN3,
+    "qwen3_vl_moe": _QWEN3,
+    "qwen3_5": _QWEN35,
+    "qwen3_5_moe": _QWEN35,
+    "mllama": Known(CLIP, (5e5,), (LLAMA3,)),
+    "gemma3": Known(HALF, (1e4, 1e6), (GEMMA,)),
+    "glm4v": Known(CLIP, (1e4,), (GLM,)),
+    "glm46v": Known(CLIP, (), (GLM,)),
+    "glm4v_moe": Known(CLIP, (), (GLM,)),
+    "internvl": Known(IMAGENET, (), (CHATML,)),
+    "llava_onevision": Known(HALF, (1e6,), (CHATML,)),
+    "llava_next_video": Known(CLIP, (), (VICUNA, INSTRUCT, CHATML)),
+    "llava_next": Known(CLIP, (), (VICUNA, INSTRUCT, CHATML, LLAMA3)),
+    "llava": Known(None, (), (VICUNA, INSTRUCT, CHATML, LLAMA3)),
+    "mistral3": Known(CLIP, (), (INSTRUCT,)),
+    "idefics3": Known(HALF, (), (("User:", "Assistant:"),)),
+    "smolvlm": Known(HALF, (), (("User:", "Assistant:"),)),
+    "paligemma": Known(HALF),
+}
+"""By `model_type`.
+
+Source: config.json, preprocessor_config.json and chat_template of the instruct checkpoints of Qwen/Qwen2-VL-*,
+Qwen2.5-VL-*, Qwen3-VL-*, Qwen3.5-*, meta-llama/Llama-3.2-*-Vision-Instruct, google/gemma-3-*-it, zai-org/GLM-4.1V-9B,
+OpenGVLab/InternVL3-*-hf and llava-hf, as transformers' documentation and conversion scripts state them.
+"""
+_OF_TOWER = {"clip_vision_model": CLIP, "siglip_vision_model": HALF, "pixtral": CLIP, "intern_vit": IMAGENET}
+_OF_TEXT = {"qwen2": (1e6,), "mistral": (1e6, 1e4, 1e9), "llama": (1e4, 5e5, 1e6)}
+"""The bases of language models of which an architecture takes several; a llama may be a Vicuna or a Llama 3."""
+_CONTROL = re.compile(r"<\|[\w ]+\|>|<(?:start|end)_of_\w+>|\[/?INST\]")
+PLAIN = (
+    "The heart is a muscle that pumps blood through the body. Blood carries oxygen from the lungs to all organs, and "
+    "carries carbon dioxide back to the lungs, where it leaves the body with the breath."
+)
+REAL = 100_000_000
+"""Number of weights of a language model from which on they are taken for learnt ones."""
+ABOVE = 2.0
+"""Natural logarithm of how much likelier than chance a token of plain text is at least; learnt models reach 6."""
+
+
+NAMES = ("normalisation", "rope", "control tokens", "vocabulary", "plain text")
+
+
+def known_checks(assembled: Assembled, reference: Reference, precise: Precise) -> tuple[Check, ...]:
+    """Returns the checks of the folder's facts; they do not apply to models without a processor of their own."""
+    if not isinstance(reference, ProcessorReference):
+        why = "the model has no processor of its own; its parts are compared with recorded values by medtune's tests"
+        return tuple(Check(name, None, why) for name in NAMES)
+    whole, asks = assembled.model.of_transformers, reference
+    known = KNOWN.get(whole.config.model_type, Known())
+    looks = (
+        lambda: _normalisation(whole.config, asks.processor, known),
+        lambda: _rope(whole.config, known),
+        lambda: _control_tokens(asks, known),
+        lambda: _vocabulary(whole, asks.processor),
+        lambda: _plain_text(assembled, asks.processor.tokenizer, precise),
+    )
+    return tuple(checked(name, look) for name, look in zip(NAMES, looks, strict=True))
+
+
+def _normalisation(config: Any, processor: Any, known: Known) -> Finding:
+    images = processor.image_processor
+    if not getattr(images, "do_normalize", False):
+        return None, "the processor does not normalise pixels"
+    mine = tuple(images.image_mean), tuple(images.image_std)
+    tower = getattr(getattr(config, "vision_config", None), "model_type", None)
+    wanted = known.pixels or (_OF_TOWER.get(str(tower)) if config.model_type in KNOWN else None)
+    usual = tuple(type(images).image_mean or ()), tuple(type(images).image_std or ())
+    said = f"mean {_shown(mine[0])}, standard deviation {_shown(mine[1])}"
+    if any(_equal(mine, pair) for pair in (wanted, usual) if pair is not None):
+        return True, f"{said}, as recorded for {config.model_type} or usual for its processor"
+    if wanted is not None:
+        return False, f"{said}; checkpoints of {config.model_type} have {_shown(wanted[0])} and {_shown(wanted[1])}"
+    if any(_equal(mine[::-1], pair) for pair in (CLIP, IMAGENET)):
+        return False, f"{said}: they stand in each other's place"
+    return None, f"{said}; none is recorded for {config.model_type}"
+
+
+def _equal(one: Pair, other: Pair) -> bool:
+    return len(one[0]) == len(other[0]) and torch.allclose(torch.tensor(one), torch.tensor(other), rtol=0, atol=1e-3)
+
+
+def _shown(values: tuple[float, ...]) -> str:
+    return ", ".join(f"{value:.3g}" for value in values)
+
+
+def _rope(config: Any, known: Known) -> Finding:
+    text = config.get_text_config()
+    mine = tuple(sorted(set(_thetas(getattr(text, "rope_parameters", None)))))
+    wanted, one_of = known.thetas, False
+    if not wanted and config.model_type in KNOWN:
+        wanted, one_of = _OF_TEXT.get(text.model_type, ()), True
+    if not mine or not wanted:
+        return None, f"no rotary base is recorded for {config.model_type} with {text.model_type}"
+    if not (set(mine) <= set(wanted) if one_of else mine == tuple(sorted(wanted))):
+        return False, (
+            f"the rotary base is {_listed(mine)}, and checkpoints of {config.model_type} have {_listed(wanted)}; "
+            "was config.json changed?"
+        )
+    return True, f"the rotary base is {_listed(mine)}, as recorded for {config.model_type}"
+
+
+def _thetas(told: Any) -> Iterator[float]:
+    if isinstance(told, Mapping):
+        if told.get("rope_theta") is not None:
+            yield float(told["rope_theta"])
+        for value in told.values():
+            yield from _thetas(value)
+
+
+def _listed(thetas: tuple[float, ...]) -> str:
+    return " or ".join(f"{theta:g}" for theta in thetas)
+
+
+def _control_tokens(asks: ProcessorReference, known: Known) -> Finding:
+    text, tokenizer = asks.conversation(), asks.processor.tokenizer
+    vocabulary = tokenizer.get_vocab()
+    for token in dict.fromkeys(_CONTROL.findall(text)):
+        if token not in vocabulary and token not in ("[INST]", "[/INST]"):
+            return (
+                False,
+                f"the chat template writes {token!r}, which is no token of the tokenizer: it is of another model",
+            )
+    for turns in known.turns:
+        if all(each in text for each in turns):
+            return True, f"the chat template writes turns with {' and '.join(turns)}"
+    if known.turns:
+        ways = "; ".join(" and ".join(turns) for turns in known.turns)
+        return (
+            False,
+            f"the chat template reads {text[:120]!r}; checkpoints of this architecture write turns with {ways}",
+        )
+    return True, "all control tokens of the chat template are tokens; none are recorded for this architecture"
+
+
+def _vocabulary(whole: Any, processor: Any) -> Finding:
+    tokenizer, config = processor.tokenizer, whole.config
+    rows = whole.get_input_embeddings().weight.shape[0]
+    # Where an architecture is not known, a placeholder, whose embedding is overwritten, may have no row.
+    kinds = () if config.model_type in KNOWN else ("image", "video", "audio")
+    media = {getattr(processor, f"{kind}_token", None) for kind in kinds}
+    ids = tokenizer.get_vocab()
+    beyond = sorted((place, token) for token, place in ids.items() if place >= rows and token not in media)
+    if beyond:
+        return False, f"the embedding has {rows} rows, and the tokenizer's {beyond[0][1]!r} is token {beyond[0][0]}"
+    # Some processors call the text that is written in an image's place, such as Gemma's, the image token.
+    for kind in ("image", "video") if config.model_type.startswith(("qwen", "glm")) else ():
+        mine, stated = (getattr(each, f"{kind}_token_id", None) for each in (processor, config))
+        if isinstance(mine, int) and isinstance(stated, int) and mine != stated:
+            return False, f"config.json has {stated} as its {kind} token, and the tokenizer has {mine}"
+    return True, f"the embedding has {rows} rows for {max(ids.values()) + 1} tokens"
+
+
+@torch.no_grad()
+def _plain_text(assembled: Assembled, tokenizer: Any, precise: Precise) -> Finding:
+    whole: Any = assembled.model.of_transformers
+    language = assembled.model.part_roots["language"]
+    size = sum(logical_size(p) for name, p in assembled.model.named_parameters() if name.startswith(language))
+    if size < REAL:
+        return None, f"a language model of {size} weights is taken for a reduced one that has learnt nothing"
+    ids_1L = torch.tensor([tokenizer(PLAIN).input_ids], device=next(whole.parameters()).device)
+    with precise():
+        logprobs_LV = whole(input_ids=ids_1L).logits[0, :-1].float().log_softmax(-1)
+    told = float(logprobs_LV.gather(1, ids_1L[0, 1:, None]).mean())
+    chance = -float(torch.tensor(logprobs_LV.shape[1]).log())
+    said = f"plain text has the log-probability {told:.2f} a token, where chance has {chance:.2f}"
+    return told > chance + ABOVE, said
