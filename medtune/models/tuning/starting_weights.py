@@ -49,8 +49,8 @@ _RIDGE, _CONTRAST = 0.3, 4.0
 """The weight of the penalty, beside a mean square of about 1 of each value that the regression reads, and how much
 larger the differences between answers are written than they are between words.
 
-Source: measured with pocket and `pocket_fetal_phantom_lora`'s data, LoRA on q, k, v and o with a rate of 2e-3: after 120
-to 150 steps of 4 images five runs had an accuracy between 0.71 and 0.86, one from random weights had 0.63 after 172.
+Source: measured with pocket on pocket_fetal_phantom_lora's data, with LoRA on q, k, v and o at a rate of 2e-3: after
+120 to 150 steps of 4 images four runs had an accuracy between 0.71 and 0.86, one from random weights 0.63 after 172.
 """
 MOST_PASSES = 200
 """The number of forward passes after which EVA gives up; it usually needs about ten."""
