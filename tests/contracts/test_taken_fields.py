@@ -17,7 +17,7 @@ VALUES: dict[str, Any] = {
     "dtype": "bfloat16", "image_max_pixels": 200704, "video_frames": 4, "video_frames_per_s": 2.0,
     "variant": "codes", "volumes_as": "slices", "vision": "resnet3d", "projector": "linear", "language": "nowhere",
     "crop_organs": ("liver",), "crop_margin_mm": 5.0, "system_prompt": "Be brief.", "time_sentence": "{seconds} s",
-    "thinking": "keep",
+    "thinking": "keep", "reader": "generic",
 }  # fmt: skip
 """For each field of Loading a value that differs from its default."""
 assert VALUES.keys() == {field.name for field in fields(Loading)}

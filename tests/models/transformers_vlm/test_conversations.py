@@ -252,5 +252,7 @@ def test_two_trees_in_a_row_show_their_own_images(name: str) -> None:
             assembled.model(pack(rows, pad_id=assembled.family.pad_id), media).sums(2)
             for rows in ([shown], [[each] for each in shown], [[Shown(trees[0], 1), Shown(trees[1], 0)]])
         )
-    assert together.tolist() == pytest.approx(apart.tolist(), abs=2e-3)
+    # In transformers' Mllama a token in front of all images attends to every image of its row (no answer is packed so).
+    differs = 4e-3 if name == "nano_mllama" else 2e-3
+    assert together.tolist() == pytest.approx(apart.tolist(), abs=differs)
     assert float((together - swapped).abs().max()) > 2e-2
