@@ -157,7 +157,7 @@ def test_an_export_that_is_not_the_trained_model_is_refused_and_leaves_nothing(
     monkeypatch.setattr("medtune.trainer.exporting.write_exported", spoilt)
     run = run_of("nano_qwen25vl")
     assert main(["export", str(run), "--out", str(tmp_path / "out"), "--samples", "2"]) == 1
-    assert "the export is not the trained model" in capsys.readouterr().err
+    assert "the export is not the merged model" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -203,7 +203,7 @@ def test_replies_of_a_batch_equal_generate_for_each_question(name: str) -> None:
     assert np.unique([len(set(map(tuple, wanted)))]) > 1
 
 
-JOINS = tuple(name for name in BUILDERS if name not in ("llava_next", "mistral3"))
+JOINS = tuple(name for name in BUILDERS if name not in ("llava_next", "mistral3", "pixtral"))
 """The architectures whose processor writes two images of other sizes as it writes each of them alone."""
 
 
