@@ -286,7 +286,12 @@ class LocalAnswerer:
         if asked and self._temperature:
             drawable(self._assembled.model)
         prompts = [Prompted(each.layouts[0], each.media) for each in asked]
-        for row in reply_rows(prompts, new_tokens=self._max_new_tokens, batch_tokens=self._batch_tokens):
+        for row in reply_rows(
+            prompts,
+            new_tokens=self._max_new_tokens,
+            batch_tokens=self._batch_tokens,
+            one_tree=self._assembled.model.mixes_images,
+        ):
             requests = [asked[number].request for number in row.numbers]
             wanted = [
                 Wanted(leaf, self._max_new_tokens, self._assembled.family.stop_ids, self._draw(each), self._temperature)

@@ -4,7 +4,7 @@ Shape legend: M media items, X features, T target tokens.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
@@ -88,6 +88,17 @@ class Transform(Protocol):
         ...
 
 
+class Mixer(NamedTuple):
+    """The last layer of a projector that makes all tokens of a media item at once, from one vector.
+
+    Attributes:
+        reduced: Returns what the layer reads of each media item, (M, H).
+    """
+
+    layer: nn.Linear
+    reduced: Callable[[MediaBatch], Tensor]
+
+
 class Model(nn.Module, ABC):
     """A vision-language model whose parameters belong to three parts: vision, projector and language.
 
@@ -114,6 +125,11 @@ class Model(nn.Module, ABC):
         """Whether a row may hold several trees, each with an image of its own."""
 
     @property
+    def mixes_images(self) -> bool:
+        """Whether tokens see images that stand behind them, so that a row may show the media of one tree alone."""
+        return False
+
+    @property
     @abstractmethod
     def whole_logits_because(self) -> str | None:
         """The reason, in words, why the logits of all target tokens are held at once; None where they are not."""
@@ -134,13 +150,9 @@ class Model(nn.Module, ABC):
         return None
 
     @property
-    def mixer(self) -> nn.Linear | None:
-        """The projector's last layer where it makes all tokens of a media item at once, from one vector; else None."""
+    def mixer(self) -> Mixer | None:
+        """The mixer of the projector; None where it makes each token of a part of the media item."""
         return None
-
-    def reduced(self, media: MediaBatch, /) -> Tensor:
-        """Returns what the mixer reads of each media item, (M, H), for models that have one."""
-        raise NotImplementedError
 
     @abstractmethod
     def encode(self, media: MediaBatch, /) -> Encoded:

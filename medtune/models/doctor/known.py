@@ -66,7 +66,9 @@ KNOWN: Mapping[str, Known] = {
 
 Source: config.json, preprocessor_config.json and chat_template of the instruct checkpoints of Qwen/Qwen2-VL-*,
 Qwen2.5-VL-*, Qwen3-VL-*, Qwen3.5-*, meta-llama/Llama-3.2-*-Vision-Instruct, google/gemma-3-*-it, zai-org/GLM-4.1V-9B,
-OpenGVLab/InternVL3-*-hf and llava-hf, as transformers' documentation and conversion scripts state them.
+OpenGVLab/InternVL3-*-hf and llava-hf. The bases of Qwen2-VL, Qwen2.5-VL, Mllama, Gemma 3 and GLM-4V and the pixels of
+Qwen-VL, GLM-4V, Gemma 3, Pixtral and Idefics 3 are the defaults of transformers 5.23 too; those of Qwen3-VL and Qwen3.5
+stand in public copies of their config.json. The rest was written down from the vendors' files without a second look.
 """
 _OF_TOWER = {"clip_vision_model": CLIP, "siglip_vision_model": HALF, "pixtral": CLIP, "intern_vit": IMAGENET}
 _OF_TEXT = {"qwen2": (1e6,), "mistral": (1e6, 1e4, 1e9), "llama": (1e4, 5e5, 1e6)}

@@ -111,7 +111,7 @@ def _translated(whole: PreTrainedModel, paths: list[Path]) -> Iterator[Held]:
     of_name: dict[str, list[tuple[str, str | None]]] = {}
     with ExitStack() as stack:
         files = [stack.enter_context(safe_open(path, framework="pt")) for path in paths]
-        place = {source: file for file in files for source in file.keys()}  # noqa: SIM118
+        place = {source: file for file in files for source in file.keys()}  # noqa: SIM118 - no mapping
         for source in sorted(place, key=dot_natural_key):
             name, pattern = rename_source_key(source, renamings, converters, whole.base_model_prefix, own)
             if name not in own and source in own:

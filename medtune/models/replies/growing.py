@@ -247,7 +247,9 @@ class ReplyRow(NamedTuple):
     leaves: list[int]
 
 
-def reply_rows(prompts: Sequence[Prompted], *, new_tokens: int, batch_tokens: int) -> Iterator[ReplyRow]:
+def reply_rows(
+    prompts: Sequence[Prompted], *, new_tokens: int, batch_tokens: int, one_tree: bool = False
+) -> Iterator[ReplyRow]:
     """Yields rows that hold all prompts, each once, with as many trees in a row as fit.
 
     Prompts with media and prompts without are in different rows. What counts are the nodes of the trees and the tokens
@@ -257,6 +259,7 @@ def reply_rows(prompts: Sequence[Prompted], *, new_tokens: int, batch_tokens: in
         new_tokens: Largest length of a reply, in tokens.
         batch_tokens: Largest number of tokens of a row; a tree may have more by what its prompts share
             (`grow_within`), and then has the row for itself.
+        one_tree: Whether each tree with media has the row for itself (`Model.mixes_images`).
     """
     order = sorted(range(len(prompts)), key=lambda number: _order(prompts[number].media))
     row, taken = ReplyRow([], [], []), 0
@@ -267,7 +270,8 @@ def reply_rows(prompts: Sequence[Prompted], *, new_tokens: int, batch_tokens: in
         for tree in grow_within(layouts, numbers, max_tokens=batch_tokens, room=new_tokens):
             held, numbers = numbers[: len(tree.leaves)], numbers[len(tree.leaves) :]
             size = len(tree.ids) + new_tokens * len(held)
-            if row.trees and (taken + size > batch_tokens or (media is None) != is_blind):
+            is_alone = one_tree and media is not None
+            if row.trees and (is_alone or taken + size > batch_tokens or (media is None) != is_blind):
                 yield row
                 row, taken = ReplyRow([], [], []), 0
             first = sum(len(shown.tree.ids) for shown in row.trees)

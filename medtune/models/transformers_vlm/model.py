@@ -52,6 +52,11 @@ class TransformersVlm(Model):
         return self._wiring.plain_because
 
     @property
+    def mixes_images(self) -> bool:
+        # transformers' Mllama lets a token in front of all images attend to every image of its row.
+        return self._wiring.attends
+
+    @property
     def whole_logits_because(self) -> str | None:
         return whole_logits_because(self.whole)
 

@@ -7,7 +7,7 @@ import torch
 
 from medtune.data.progress import progress
 from medtune.data.types import MediaRef
-from medtune.models.contract import Assembled
+from medtune.models.contract import Assembled, Mixer, Transform
 from medtune.models.media_reader import read_item
 from medtune.models.sharding.unread import leaving_weights_unread
 from medtune.models.tuning.plan import Tuning
@@ -77,8 +77,9 @@ def _make(experiment: Experiment, assembled: Assembled, path: Path, tunings: Seq
 def _start_words(experiment: Experiment, assembled: Assembled) -> None:
     shown, lessons = lessons_of(experiment.recipe, experiment.training_sets, limit=experiment.limit)
     model, family = assembled.model, assembled.family
-    assert model.mixer is not None, "`adapt` refuses other projectors"
-    read = _reduced(shown, assembled)
+    mixer = model.mixer
+    assert mixer is not None, "`adapt` refuses other projectors"
+    read = _reduced(shown, assembled.transform, mixer)
     embeddings = model.of_transformers.get_input_embeddings()
     assert isinstance(embeddings.weight, torch.Tensor)
 
@@ -89,21 +90,21 @@ def _start_words(experiment: Experiment, assembled: Assembled) -> None:
         embedded_E: torch.Tensor = embeddings(ids).float().mean(0).cpu()
         return embedded_E
 
-    num_tokens = model.mixer.out_features // embeddings.weight.shape[1]
-    said = say_words(model.mixer, read, lessons, word, num_tokens=num_tokens)
+    num_tokens = mixer.layer.out_features // embeddings.weight.shape[1]
+    said = say_words(mixer.layer, read, lessons, word, num_tokens=num_tokens)
     experiment.say(
         f"projector: begins with the words of the answers to {said} questions, as ridge regression reads them off "
         f"{len(shown):,} {shown[0].kind}s of the train split"
     )
 
 
-def _reduced(shown: Sequence[MediaRef], assembled: Assembled) -> torch.Tensor:
-    transform, parts = assembled.transform, []
+def _reduced(shown: Sequence[MediaRef], transform: Transform, mixer: Mixer) -> torch.Tensor:
+    parts = []
     with progress("projector", unit="media") as on_done:
         for start in range(0, len(shown), _ITEMS_AT_ONCE):
             on_done(start, len(shown))
             items = [read_item(ref, transform) for ref in shown[start : start + _ITEMS_AT_ONCE]]
-            parts.append(assembled.model.reduced(transform.stack(items)).float().cpu())
+            parts.append(mixer.reduced(transform.stack(items)).float().cpu())
     return torch.cat(parts)
 
 

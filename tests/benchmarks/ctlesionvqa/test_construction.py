@@ -357,7 +357,7 @@ def test_what_is_wrong_costs_a_scan_or_an_organ_and_no_other(wrong: str, folder:
 
 
 @pytest.mark.slow
-def test_two_processes_prepare_the_same_and_a_killed_one_continues(folder: Path, tmp_path: Path) -> None:
+def test_two_processes_prepare_the_same_as_one(folder: Path, tmp_path: Path) -> None:
     trees = []
     for processes in (1, 2):
         out = tmp_path / f"out-{processes}"

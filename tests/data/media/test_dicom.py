@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pydicom
 import pytest
-import SimpleITK as sitk  # noqa: N813
+import SimpleITK
 from numpy.typing import NDArray
 from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
 from pydicom.uid import (
@@ -169,9 +169,9 @@ def test_dicom_without_picture_is_refused(tmp_path: Path) -> None:
 
 def _read_by_itk(path: Path) -> NDArray[np.float64]:
     """Returns the values as ITK's own reader (GDCM) gives them: rescaled, MONOCHROME1 inverted, no window."""
-    reader = sitk.ImageFileReader()
+    reader = SimpleITK.ImageFileReader()
     reader.SetFileName(str(path))
-    return np.asarray(sitk.GetArrayFromImage(reader.Execute())[0], np.float64)
+    return np.asarray(SimpleITK.GetArrayFromImage(reader.Execute())[0], np.float64)
 
 
 def _shown(values: NDArray[np.float64], dataset: FileDataset) -> NDArray[np.float64]:

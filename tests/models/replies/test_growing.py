@@ -122,13 +122,16 @@ PROMPTS = st.lists(
 )
 
 
-@given(PROMPTS, st.integers(1, 60), st.integers(1, 4))
-def test_every_prompt_is_in_one_row_and_ends_at_its_leaf(prompts: list[Prompted], budget: int, new_tokens: int) -> None:
-    rows = list(reply_rows(prompts, new_tokens=new_tokens, batch_tokens=budget))
+@given(PROMPTS, st.integers(1, 60), st.integers(1, 4), st.booleans())
+def test_every_prompt_is_in_one_row_and_ends_at_its_leaf(
+    prompts: list[Prompted], budget: int, new_tokens: int, one_tree: bool
+) -> None:
+    rows = list(reply_rows(prompts, new_tokens=new_tokens, batch_tokens=budget, one_tree=one_tree))
     assert sorted(number for row in rows for number in row.numbers) == list(range(len(prompts)))
     for row in rows:
         ids = [id_ for shown in row.trees for id_ in shown.tree.ids]
         assert len({shown.media is None for shown in row.trees}) == 1
+        assert not one_tree or row.trees[0].media is None or len(row.trees) == 1
         for number, leaf in zip(row.numbers, row.leaves, strict=True):
             assert ids[leaf] == prompts[number].layout.ids[-1]
         media = [shown.media for shown in row.trees for _ in shown.tree.leaves]

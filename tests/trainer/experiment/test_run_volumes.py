@@ -165,7 +165,7 @@ def test_grid_makes_a_run_of_every_pair_and_a_table(
         assert (row["gain"], row["permutation_p"]) == (gain["value"], gain["permutation_p"])
     assert "p (patients, Holm)" in table
     assert "projector" in table
-    assert "recognition" in table
+    assert "visual reasoning" in table
     assert "grid" in refused(main(["train", str(own), "--set", *settings]))
 
 

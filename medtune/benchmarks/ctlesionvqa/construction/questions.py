@@ -14,7 +14,7 @@ from medtune.benchmarks.ctlesionvqa.construction.subtypes_asked import YES_NO, A
 from medtune.benchmarks.ctlesionvqa.subtypes import category
 from medtune.benchmarks.facets import age_decade, contrast_bin, diameter_bin, phase, scanner, sex
 from medtune.data.seeding import stable_int, stable_order
-from medtune.data.types import Question
+from medtune.data.types import AnswerKind, Question
 
 MOST = 2
 """The largest number of questions of one subtype about one scan: ours; the paper has 43 questions a scan."""
@@ -99,14 +99,16 @@ def _question(
         options, truth = tuple(stable_order(shown.values(), *key, "order")), shown[truth]
     elif asked.options == YES_NO:
         options = tuple(stable_order(YES_NO, *key, "order"))
-    answer_kind = "choice" if kind == "multi_choice" else "yes_no" if options else "text" if asked.options else "number"
+    answer_kind: AnswerKind = (
+        "choice" if kind == "multi_choice" else "yes_no" if options else "text" if asked.options else "number"
+    )
     return Question(
         id=key[1],
         media_id=facts.name,
         text=templates(asked)[stable_int(*key, "template") % len(templates(asked))],
         options=options,
         answer=truth,
-        answer_kind=answer_kind,  # type: ignore[arg-type]
+        answer_kind=answer_kind,
         patient_id=facts.name,
         unit=unit if answer_kind == "number" else None,
         facets=_facets(facts, asked, kind),
