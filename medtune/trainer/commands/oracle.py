@@ -98,6 +98,8 @@ def oracle_command(options: argparse.Namespace, arguments: Sequence[str]) -> int
         return _show(benchmark.oracle, groups, options, cases)
     if options.out is None:
         raise ValueError("--out: name the file to write the predictions to, or a question with --program.")
+    if options.report and options.masks is None:
+        raise ValueError("--report: a page is about one question (--program) or about predicted masks (--masks).")
     options.out.parent.mkdir(parents=True, exist_ok=True)
     taken = [group for group in groups if options.masks is None or group.media_id in cases]
     processes = min(options.processes, usable_cores())

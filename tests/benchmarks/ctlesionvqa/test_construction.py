@@ -276,6 +276,8 @@ def test_a_question_is_shown_from_voxels_to_its_answer(
     assert f"answer:   {question.answer}" in said
     assert "1. lesions(" in said
     assert "data:image/png;base64," in page.read_text("utf-8")
+    assert main([*command, "--out", str(tmp_path / "o.jsonl")]) == 1
+    assert "--report: a page is about one question (--program) or about predicted masks" in capsys.readouterr().err
 
 
 def test_models_are_not_shown_masks_of_lesions(prepared: Prepared) -> None:
