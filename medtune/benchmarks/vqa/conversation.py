@@ -4,7 +4,7 @@ import ast
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from medtune.data.raw.lettered_options import LETTERS, find_option, split_options
@@ -161,6 +161,8 @@ def _stand_in_front(text: str) -> bool:
 YES_NO = ("yes", "no")
 TRUTH_VALUES: Mapping[str, str] = {"true": YES_NO[0], "false": YES_NO[1]}
 _EMPTY = ("", "nan", "null", "<na>", "#n/a")
+_WORD = "null"
+"""The one of them that is an option wherever options stand: what databases and pandas write is NULL, NaN or nothing."""
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d+)?|\.\d+|\d+,(\d\d?|\d{4,}))([eE][-+]?\d+)?")
 """A number with a decimal point or comma. With three digits behind a comma it may be a thousand, and stays text."""
 _DECLARED: Mapping[str, AnswerKind | None] = {
@@ -220,8 +222,21 @@ def listed_options(value: object, place: Place, field: str) -> tuple[str, ...]:
         return ()
     if not isinstance(value, list):
         raise place.error(f"wanted a list of options, got {type(value).__name__}.", field=field)
-    options = tuple(cell_text(each.get("content") if isinstance(each, Mapping) else each) for each in value)
-    return _without_letters(tuple(filter(None, options)))
+    return option_texts((each.get("content") if isinstance(each, Mapping) else each for each in value), place, field)
+
+
+def option_texts(cells: Iterable[object], place: Place, field: str | None) -> tuple[str, ...]:
+    """Returns the options in cells, of which the last ones may be empty, without letters before them.
+
+    Between others "null" and "nan" are words, since an option is there; at the end "null" alone is one.
+    """
+    listed = list(cells)
+    while listed and listed[-1] != _WORD and not cell_text(listed[-1]):
+        listed.pop()
+    texts = [each.strip() if isinstance(each, str) else cell_text(each) for each in listed]
+    if not all(texts):
+        raise place.error("an option between others is empty. Fill it in, or move the later ones.", field=field)
+    return _without_letters(tuple(texts))
 
 
 def answered(

@@ -17,6 +17,7 @@ from medtune.benchmarks.vqa.conversation import (
     asked_turns,
     cell_text,
     listed_options,
+    option_texts,
     said_in,
     states_kind,
 )
@@ -172,20 +173,17 @@ class RowReader:
                 )
             return texts[0]
         text = self._simple(row, value, column)
+        if not text and isinstance(value, str) and value.strip() in self._options(row):
+            return value.strip()
         if not text:
             raise row.place.error("the answer is empty. Write it, or remove the row.", field=column)
         return text
 
     def _options(self, row: Row) -> tuple[str, ...]:
-        letters = [cell_text(row.values.get(name)) for name in self.columns.found.get(roles.LETTERS, ())]
-        while letters and not letters[-1]:
-            letters.pop()
-        if letters and not all(letters):
-            raise row.place.error("an option between others is empty. Fill it in, or move the later ones.")
+        letters = self.columns.found.get(roles.LETTERS, ())
+        lettered = option_texts((row.values.get(name) for name in letters), row.place, None)
         column = self.columns.of(roles.OPTIONS)
-        if letters or column is None:
-            return listed_options(list(letters), row.place, "options") if letters else ()
-        return listed_options(row.values.get(column), row.place, column)
+        return lettered if lettered or column is None else listed_options(row.values.get(column), row.place, column)
 
     def _media(self, row: Row) -> tuple[MediaRef, ...]:
         cells = (self._cell(row, role) for role in (roles.START, roles.END, roles.BOX, roles.MASKS))

@@ -108,6 +108,27 @@ def test_letters_in_columns_may_end_early(tmp_path: Path) -> None:
     assert "an option between others is empty" in str(table.rejects[0])
 
 
+NULLS = (
+    ("iodine,gadolinium,null,none,null", ("iodine", "gadolinium", "null", "none"), "null"),
+    ("iodine,gadolinium,null,none,D", ("iodine", "gadolinium", "null", "none"), "none"),
+    ("iodine,gadolinium,none,null,D", ("iodine", "gadolinium", "none", "null"), "null"),
+    ("nan,iodine,NULL,none,A", ("nan", "iodine", "NULL", "none"), "nan"),
+    ("iodine,gadolinium,NULL,NaN,B", ("iodine", "gadolinium"), "gadolinium"),
+    ("iodine,gadolinium,none,,C", ("iodine", "gadolinium", "none"), "none"),
+)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize(("cells", "options", "answer"), NULLS)
+def test_null_is_a_word_where_an_option_stands(
+    tmp_path: Path, cells: str, options: tuple[str, ...], answer: str, listed: bool
+) -> None:
+    header = "image,question,options,answer" if listed else "image,question,A,B,C,D,answer"
+    row = cells.replace(",", "|", 3) if listed else cells
+    table = read_text(tmp_path, f"{header}\nus_0.png,Which contrast?,{row}\n")
+    assert [(question.options, question.answer) for question in table.questions] == [(options, answer)]
+
+
 def test_facets_come_from_columns_with_few_values(tmp_path: Path) -> None:
     rows = [f"us_{n % 6}.png,q,text {n},{n % 2},{n},same,{'x' * 61 if n else 'y'}" for n in range(30)]
     text = "\n".join(["image,question,answer,ward,number,constant,long", *rows])
