@@ -24,6 +24,7 @@ from medtune.eval.asking import ask
 from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.plan import prediction_key
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
+from medtune.eval.learnt import seen_before
 from medtune.eval.predictions.files import stored_predictions
 from medtune.eval.scoring.parse_replies import is_closed, primary_parser
 
@@ -186,7 +187,8 @@ def evaluate(
             stacklevel=2,
         )
     parser = primary_parser(readings if any(map(is_closed, asked.chosen)) else (), benchmark)
-    found = score_questions(asked, predictions, benchmark, name=name, parser=parser)
+    seen = seen_before(getattr(model, "trained", ()), asked.groups(), asked.prepared)
+    found = score_questions(asked, predictions, benchmark, name=name, parser=parser, seen=seen)
     if out is not None:
         found.save(out)
     return found

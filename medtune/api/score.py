@@ -13,6 +13,7 @@ from medtune.eval.asking.official_prompts import FOREIGN_WORDING
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import PATIENT, UNKNOWN, DataLabel
+from medtune.eval.learnt import NOT_TRAINED, SeenBefore
 from medtune.eval.published_numbers import no_references
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.score_prepared import score_prepared
@@ -58,7 +59,13 @@ def score(
 
 
 def score_questions(
-    asked: Questions, predictions: Sequence[Prediction], benchmark: Benchmark, *, name: str, parser: str | None = None
+    asked: Questions,
+    predictions: Sequence[Prediction],
+    benchmark: Benchmark,
+    *,
+    name: str,
+    parser: str | None = None,
+    seen: SeenBefore = NOT_TRAINED,
 ) -> Evaluation:
     """Returns the scores of predictions about questions of a prepared folder.
 
@@ -68,11 +75,14 @@ def score_questions(
         benchmark: Their benchmark with its prepared prompts, for these questions.
         name: The name of what answered.
         parser: The primary parser; None takes the benchmark's first.
+        seen: What of the questions the answering model was trained on.
 
     Raises:
         ValueError: A prediction does not fit the questions.
     """
-    scores, label, benchmark = score_prepared(asked.prepared, asked.chosen, predictions, benchmark, parser=parser)
+    scores, label, benchmark = score_prepared(
+        asked.prepared, asked.chosen, predictions, benchmark, parser=parser, seen=seen
+    )
     return Evaluation(
         name=name,
         questions=asked.chosen,

@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from medtune.data.media.load import load_media
+from medtune.eval.learnt import NOTHING, learnt_facts
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.doctor.weights import weights_check
@@ -34,7 +35,6 @@ from medtune.trainer.experiment.load_model import adapter_base, load_as_left, tr
 from medtune.trainer.experiment.prepared_data import groups_of
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.schema import Recipe
-from medtune.trainer.seen import NOTHING, learnt_facts
 
 
 class Chosen(NamedTuple):

@@ -1,18 +1,23 @@
 """Tests `medtune.Vlm`: a model in memory says what the same checkpoint says through a recipe, and stays as it was."""
 
+import json
+import shutil
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from peft import LoraConfig, PromptTuningConfig, get_peft_model
+from peft import LoraConfig, PeftModel, PromptTuningConfig, get_peft_model
 from transformers import AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
 
 import medtune
 from medtune.data.types import Reading
+from medtune.eval.learnt import learnt_from, seen_before
 from medtune.models.answering import LocalAnswerer
 from medtune.models.transformers_vlm.generic.loading import read_config, read_generic
+from medtune.models.weights.adapters.write import ABOUT
+from medtune.models.weights.export import MANIFEST
 from medtune.models.weights.loading_options import Loading
 from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
 
@@ -69,6 +74,38 @@ def test_adapters_of_peft_stay_active(checkpoint: Path, prepared_tiny: Path) -> 
         found = medtune.evaluate(vlm, questions, readings=("likelihood",), progress=False)
         said.append([each.option_logprobs for each in found.predictions])
     assert said[0] != said[1]
+
+
+def test_what_was_learnt_is_compared_with_what_is_asked(checkpoint: Path, prepared_tiny: Path, tmp_path: Path) -> None:
+    data = medtune.load(prepared_tiny)
+    groups, prepared = data.test.groups()[:2], data.test.prepared
+    facts = learnt_from(groups, prepared.contents, prepared.looks).facts()
+    model, processor = loaded(checkpoint)
+    exported, adapter, plain = (tmp_path / name for name in ("exported", "adapter", "plain"))
+    shutil.copytree(checkpoint, exported)
+    (exported / MANIFEST).write_text(json.dumps({"about": facts}))
+    for folder in (adapter, plain):
+        get_peft_model(loaded(checkpoint)[0], LoraConfig(target_modules=["q_proj"])).save_pretrained(folder)
+    (adapter / ABOUT).write_text(json.dumps(facts))
+    adapted = PeftModel.from_pretrained(loaded(checkpoint)[0], adapter)
+    learnt, asked = ({group.patient_id for group in each} for each in (groups, data.test.groups()))
+    counted = f"{len(learnt)} of the {len(asked)} evaluated patients and "
+    for vlm, said in (
+        (medtune.Vlm(model, processor), ""),
+        (medtune.Vlm(loaded(exported)[0], processor), counted),
+        (medtune.Vlm(model, processor, trained=exported), counted),
+        (medtune.Vlm(adapted, processor, trained=adapter), counted),
+        (medtune.Vlm(adapted, processor), "not recorded"),
+        (medtune.Vlm(adapted, processor, trained=plain), "not recorded"),
+    ):
+        found = medtune.evaluate(vlm, data, readings=("likelihood",), progress=False)
+        assert found.label.seen_in_training.startswith(said)
+        assert bool(found.label.seen_in_training) == bool(said)
+        assert ("TRAINED ON what is evaluated" in str(found)) == (said == counted)
+        # The command compares by the same function.
+        assert seen_before(vlm.trained, data.test.groups(), prepared).again == found.label.seen_in_training
+    with pytest.raises(ValueError, match="is no folder that medtune export wrote, no adapter and no checkpoint"):
+        medtune.Vlm(model, processor, trained=tmp_path / "nowhere")
 
 
 def test_what_is_no_model_or_no_processor_is_refused(checkpoint: Path, prepared_tiny: Path) -> None:

@@ -40,7 +40,7 @@ def prepared(table: Path, images: Path, out: Path, *more: str) -> Path:
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_has_one_kind_for_each_question(cases: Path, tmp_path: Path, name: str) -> None:
     kinds, options, answers, count = TABLES[name]
-    table = shutil.copy(cases / "tables" / name, tmp_path)
+    table = Path(shutil.copy(cases / "tables" / name, tmp_path))
     made = open_prepared(prepared(table, tmp_path, tmp_path / "out", "--without-media"))
     asked = [question for split in SPLITS for question in made.questions(split)]
     assert {question.answer_kind for question in asked} == kinds

@@ -9,6 +9,7 @@ from medtune.data.types import Prediction, Question
 from medtune.eval.asking.official_prompts import FOREIGN_WORDING
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel, label_of
+from medtune.eval.learnt import NOT_TRAINED, SeenBefore
 from medtune.eval.published_protocol import why_unlike_published
 from medtune.eval.scoring.baselines import TrainSplit
 from medtune.eval.scoring.bertscore import BertModel
@@ -36,6 +37,7 @@ def score_prepared(
     *,
     parser: str | None = None,
     text_model: BertModel | None = None,
+    seen: SeenBefore = NOT_TRAINED,
 ) -> ScoredPredictions:
     """Returns the scores of predictions, with the train split's answers as baselines.
 
@@ -44,10 +46,17 @@ def score_prepared(
         benchmark: The folder's benchmark with its prepared prompts, for these questions.
         parser: The parser that reads the replies; None takes that of likelihoods, if there are any.
         text_model: The model for the BERTScore of free text; None leaves it out.
+        seen: What of the questions the answering model was trained on, for the label.
     """
     if any(prediction.prompt_hash is None for prediction in predictions):
         benchmark = replace(benchmark, wording=FOREIGN_WORDING)
-    label = label_of(prepared.manifest, prompts=benchmark.wording)
+    label = label_of(
+        prepared.manifest,
+        prompts=benchmark.wording,
+        unofficial_training=seen.unofficial,
+        learnt_lookalikes=seen.alike,
+        seen_in_training=seen.again,
+    )
     if parser is None:
         is_likely = any(prediction.key[1:3] == ("image", LIKELIHOOD) for prediction in predictions)
         parser = primary_parser(("likelihood",) if is_likely else (), benchmark)

@@ -4,15 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import lightning.pytorch as pl
 import torch
 
 from medtune.data.prepared.read import Prepared
-from medtune.data.types import MediaGroup
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.data_label import NOT_RECORDED, DataLabel, label_of, recorded_label, unofficial_sets
+from medtune.eval.data_label import DataLabel, label_of, unofficial_sets
+from medtune.eval.learnt import NOTHING, Learnt, learnt_before, learnt_from, seen_before
 from medtune.eval.scoring.baselines import TrainSplit
 from medtune.models.tuning.quantize import resolved
 from medtune.models.weights.adapters.read import adapter_folder
@@ -29,17 +28,7 @@ from medtune.trainer.launch.started import ALONE, Started
 from medtune.trainer.recipe.check import primary_parser
 from medtune.trainer.recipe.judge import check_can_judge
 from medtune.trainer.recipe.schema import SERVED, ModelBlock, Recipe
-from medtune.trainer.seen import (
-    NOTHING,
-    UNKNOWN,
-    Learnt,
-    asked_again,
-    comparable,
-    data_facts,
-    learnt_from,
-    looks_learnt,
-    read_learnt,
-)
+from medtune.trainer.seen import data_facts
 from medtune.trainer.training.mixture import TrainingSet, described, stage_mixture
 from medtune.trainer.training.stages import check_early_stopping, with_counted_epochs
 
@@ -54,32 +43,6 @@ def facts_before(model: ModelBlock) -> Iterator[Mapping[str, str]]:
         yield read_about(model.checkpoint)
 
 
-def learnt_before(model: ModelBlock) -> Learnt:
-    """Returns what the weights that a recipe begins with were trained on, as far as they say it."""
-    return NOTHING.joined(read_learnt(facts) or UNKNOWN for facts in facts_before(model))
-
-
-class SeenBefore(NamedTuple):
-    """What of the evaluated media groups a recipe's weights were trained on.
-
-    Attributes:
-        again: Numbers of patients and questions; `NOT_RECORDED` if trained weights do not say what they were trained
-            on, or say it under another user's patient key; "" if none of the patients and media was trained on, or the
-            recipe begins with weights of others.
-        alike: How many other media look like ones that were trained on; "" if none does.
-    """
-
-    again: str
-    alike: str
-
-
-def seen_before(model: ModelBlock, groups: Sequence[MediaGroup], evaluated: Prepared) -> SeenBefore:
-    """Returns how many of the evaluated media groups the recipe's weights were trained on."""
-    learnt = learnt_before(model)
-    again = asked_again(learnt, groups, evaluated.contents) or ("" if comparable(learnt) else NOT_RECORDED)
-    return SeenBefore(again, looks_learnt(learnt, groups, evaluated))
-
-
 def learnt_in_all(recipe: Recipe, training_sets: Sequence[TrainingSet], *, limit: int | None) -> Learnt:
     """Returns what a model has learnt from once the recipe's training has ended, earlier trainings included."""
     mixtures = [stage_mixture(recipe, stage, training_sets, limit=limit) for stage in recipe.stages]
@@ -88,7 +51,7 @@ def learnt_in_all(recipe: Recipe, training_sets: Sequence[TrainingSet], *, limit
     contents = {name: shown for each in training_sets for name, shown in each.prepared.contents.items()}
     looks = {name: look for each in training_sets for name, look in each.prepared.looks.items()}
     now = learnt_from(groups, contents, looks)
-    return now.joined([learnt_before(recipe.model)])
+    return now.joined([learnt_before(facts_before(recipe.model))])
 
 
 @dataclass(frozen=True)
@@ -208,7 +171,7 @@ def open_experiment(
         recipe = with_counted_epochs(recipe, [each.prepared for each in training_sets], limit=limit)
         check_early_stopping(recipe, benchmark)
         trained_on = described(recipe, stage_mixture(recipe, recipe.stages[0], training_sets, limit=limit))
-    seen = seen_before(recipe.model, tested(recipe, prepared, limit=limit), prepared)
+    seen = seen_before(list(facts_before(recipe.model)), tested(recipe, prepared, limit=limit), prepared)
     experiment = Experiment(
         name=name,
         recipe=recipe,
@@ -220,8 +183,7 @@ def open_experiment(
         started=started,
         limit=limit,
         unofficial_training=unofficial_sets(
-            [each.prepared.manifest for each in training_sets],
-            before=[recorded_label(facts).unofficial_training for facts in facts_before(recipe.model)],
+            [each.prepared.manifest for each in training_sets], before=[seen.unofficial]
         ),
         learnt_lookalikes="; ".join(filter(None, [*(each.lookalikes for each in training_sets), seen.alike])),
         trained_on=trained_on,

@@ -11,11 +11,12 @@ from typing import Any
 
 from medtune.data.types import MediaGroup
 from medtune.eval.data_label import DataLabel, recorded_label
+from medtune.eval.learnt import NOTHING, Learnt, asked_again, read_learnt
 from medtune.eval.predictions.files import replace_file
 from medtune.models.weights.divided.whole_folders import ABOUT, BEFORE, is_checkpoint
 from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
 from medtune.trainer.recipe.schema import Recipe
-from medtune.trainer.seen import DATA, NOTHING, Learnt, asked_again, changes, differences, read_learnt
+from medtune.trainer.seen import DATA, changes, differences
 from medtune.version import __version__
 
 PACKAGES = (

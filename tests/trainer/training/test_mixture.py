@@ -14,10 +14,10 @@ from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.write import prepare
 from medtune.data.types import Image, Split
+from medtune.eval.learnt import asked_again, learnt_from, looks_learnt, read_learnt
 from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import DataBlock, Recipe, TrainFolder
-from medtune.trainer.seen import asked_again, learnt_from, looks_learnt, read_learnt
 from medtune.trainer.training.mixture import (
     Mixture,
     num_changeable,

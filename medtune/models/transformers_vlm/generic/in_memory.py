@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from peft import PeftModel
@@ -12,6 +13,11 @@ from transformers import PreTrainedModel, ProcessorMixin
 from medtune.data.types import MediaGroup, Prediction, Request, VolumesAs
 from medtune.models.answering import LocalAnswerer, Visit
 from medtune.models.transformers_vlm.generic.loading import generic_reader
+from medtune.models.weights.adapters.read import CONFIG
+from medtune.models.weights.adapters.write import read_about_adapter
+from medtune.models.weights.checkpoint import read_about
+from medtune.models.weights.divided.whole_folders import is_checkpoint
+from medtune.models.weights.export import is_exported, read_exported
 from medtune.models.weights.loading_options import DEFAULT
 
 
@@ -21,6 +27,10 @@ class Vlm:
     The processor's own chat template writes the question and the model's own forward reads it, one sequence in a row,
     on the device and in the number type that the model has. Adapters of peft stay active. The model is in evaluation
     mode while it answers, and afterwards as it was.
+
+    Attributes:
+        trained: What each export, adapter or checkpoint that the weights are from says about itself; empty for adapters
+            that say nothing.
     """
 
     def __init__(
@@ -35,6 +45,7 @@ class Vlm:
         seed: int = 0,
         video_frames: int | None = None,
         volumes_as: VolumesAs | None = None,
+        trained: str | Path | None = None,
     ) -> None:
         """Wraps a model and its processor.
 
@@ -48,11 +59,15 @@ class Vlm:
             video_frames: The number of frames of a video; None takes 16.
             volumes_as: How a CT volume is shown to a model of videos: "slices", "video" or "slice"; None refuses
                 volumes.
+            trained: The folder that `medtune export` wrote, or a run's checkpoint, where the weights or adapters are
+                from; evaluations compare what they learnt from with what is asked. Exports in their own folder are
+                known without it.
         """
         for what, number in (("max_new_tokens", max_new_tokens), ("batch_size", batch_size)):
             if number < 1:
                 raise ValueError(f"medtune.Vlm: {what} is {number}; it must be at least 1")
         self._whole = _whole(model)
+        self.trained = _facts(self._whole, trained, is_adapted=self._whole is not model)
         _refuse_no_processor(processor)
         loading = replace(DEFAULT, video_frames=video_frames, volumes_as=volumes_as)
         try:
@@ -95,6 +110,29 @@ def _whole(model: object) -> PreTrainedModel:
             "AutoModelForImageTextToText.from_pretrained returns"
         )
     return model
+
+
+def _facts(whole: PreTrainedModel, trained: str | Path | None, *, is_adapted: bool) -> tuple[dict[str, str], ...]:
+    name = whole.name_or_path or ""
+    found = [read_exported(name)] if name and is_exported(name) else []
+    if trained is not None:
+        found.append(_stated(Path(trained)))
+    elif is_adapted or getattr(whole, "_hf_peft_config_loaded", False):
+        # Adapters do not say where they are from.
+        found.append({})
+    return tuple(found)
+
+
+def _stated(trained: Path) -> dict[str, str]:
+    if is_exported(str(trained)):
+        return read_exported(str(trained))
+    if (trained / CONFIG).is_file():
+        return read_about_adapter(trained)
+    if is_checkpoint(trained):
+        return read_about(trained)
+    raise ValueError(
+        f"medtune.Vlm: trained={str(trained)!r} is no folder that medtune export wrote, no adapter and no checkpoint"
+    )
 
 
 def _refuse_no_processor(processor: object) -> None:
