@@ -122,10 +122,26 @@ def _decoded(path: Path, dataset: Dataset) -> NDArray[np.uint8]:
         except Exception as error:
             if (wrong := _wrong_tag(dataset)) is not None:
                 raise ValueError(f"{path}: {wrong}. Correct the tag, or take it out.") from None
+            if (unread := _unread_encoding(dataset)) is not None:
+                raise ValueError(
+                    f"{path}: its pixels are compressed as {unread}, which no installed package decodes. Decompress it "
+                    "(gdcmconv --raw), or install pylibjpeg with its plugins."
+                ) from None
             raise ValueError(
-                f"{path}: the pixels of this DICOM file do not decode ({type(error).__name__}): truncated, damaged, or "
-                "compressed in a way that is not supported. Copy it again, or decompress it (gdcmconv --raw)."
+                f"{path}: the pixels of this DICOM file do not decode ({type(error).__name__}): truncated or damaged. "
+                "Copy it again."
             ) from None
+
+
+def _unread_encoding(dataset: Dataset) -> str | None:
+    """Returns the name of a file's encoding if pydicom has no decoder of it, else None."""
+    from pydicom.pixels import get_decoder
+
+    syntax = dataset.file_meta.TransferSyntaxUID
+    try:
+        return None if get_decoder(syntax).is_available else str(syntax.name)
+    except NotImplementedError:
+        return str(syntax.name)
 
 
 def _wrong_tag(dataset: Dataset) -> str | None:

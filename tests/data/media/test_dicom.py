@@ -1,17 +1,25 @@
 """Values here are computed by hand from DICOM PS3.3 C.11.2.1.2.1 (linear window)."""
 
+import io
 from pathlib import Path
 
 import numpy as np
+import PIL.Image
 import pydicom
 import pytest
 import SimpleITK
 from numpy.typing import NDArray
 from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
+from pydicom.encaps import encapsulate
 from pydicom.uid import (
+    UID,
     DeflatedExplicitVRLittleEndian,
+    ExplicitVRBigEndian,
     ExplicitVRLittleEndian,
     ImplicitVRLittleEndian,
+    JPEG2000Lossless,
+    JPEGBaseline8Bit,
+    RLELossless,
     UltrasoundImageStorage,
     generate_uid,
 )
@@ -238,6 +246,55 @@ def test_colours_equal_those_of_another_reader(interpretation: str, planar: int,
     if theirs.max() > 255:
         theirs /= 257
     assert np.abs(decode_image(path).pixels_HWC - theirs).max() <= 1
+
+
+def _encoded(pixels: NDArray[np.generic], syntax: UID, tmp_path: Path) -> Path:
+    """Writes pixels by Pillow, pydicom or, in big endian, as they are."""
+    is_colour = pixels.ndim == 3
+    dataset = _dataset(pixels, "RGB" if is_colour else "MONOCHROME2", 8 * pixels.dtype.itemsize)
+    if syntax == RLELossless:
+        dataset.compress(RLELossless)
+    elif syntax == ExplicitVRBigEndian:
+        dataset.PixelData = pixels.astype(pixels.dtype.newbyteorder(">")).tobytes()
+        dataset["PixelData"].VR = "OW" if pixels.dtype.itemsize == 2 else "OB"
+    else:
+        stream = io.BytesIO()
+        baseline = {"format": "JPEG", "quality": 95, "subsampling": 0}
+        how = baseline if syntax == JPEGBaseline8Bit else {"format": "JPEG2000", "no_jp2": True, "mct": 0}
+        PIL.Image.fromarray(pixels).save(stream, **how)
+        dataset.PixelData = encapsulate([stream.getvalue()])
+        dataset["PixelData"].VR = "OB"
+        if is_colour and syntax == JPEGBaseline8Bit:
+            dataset.PhotometricInterpretation = "YBR_FULL"
+    dataset.file_meta.TransferSyntaxUID = syntax
+    path = tmp_path / "image.dcm"
+    pydicom.dcmwrite(path, dataset, implicit_vr=False, little_endian=syntax != ExplicitVRBigEndian, force_encoding=True)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["u1", "u2", "colour"])
+@pytest.mark.parametrize("syntax", [RLELossless, ExplicitVRBigEndian, JPEGBaseline8Bit, JPEG2000Lossless])
+def test_every_encoding_equals_that_of_another_reader(kind: str, syntax: UID, tmp_path: Path) -> None:
+    if (kind, syntax) == ("u2", JPEGBaseline8Bit):
+        return
+    y, x = np.mgrid[:16, :24]
+    grey = (7 * y + 4 * x) % 256 if kind != "u2" else 2000 + 300 * y + 20 * x
+    pixels = np.stack([grey, grey[::-1], grey[:, ::-1]], 2).astype("u1") if kind == "colour" else grey.astype(kind)
+    path = _encoded(pixels, syntax, tmp_path)
+    theirs = _read_by_itk(path)
+    shown = decode_image(path).pixels_HWC
+    wanted = (theirs - theirs.min()) / np.ptp(theirs) * 255 if kind == "u2" else theirs
+    assert np.abs(np.squeeze(shown if kind == "colour" else shown[..., 0]) - wanted).max() <= 2
+
+
+def test_an_encoding_that_nothing_decodes_is_named(tmp_path: Path) -> None:
+    writer = SimpleITK.ImageFileWriter()
+    writer.SetFileName(str(path := tmp_path / "image.dcm"))
+    writer.SetUseCompression(True)
+    writer.SetCompressor("JPEG")
+    writer.Execute(SimpleITK.GetImageFromArray(np.arange(64, dtype=np.uint16).reshape(1, 8, 8)))
+    with pytest.raises(ValueError, match=r"compressed as JPEG Lossless, .*Decompress it \(gdcmconv --raw\)"):
+        decode_image(path)
 
 
 def test_the_files_that_failed_equal_another_reader(shared_real: Path) -> None:

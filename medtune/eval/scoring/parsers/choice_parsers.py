@@ -17,10 +17,10 @@ that is kept counts. The first of these rules that applies decides:
 8. The reply mentions "option B" or "(B)" without rejecting it. Of several, those count that it calls correct, best,
    most likely or the like.
 9. The sentences of the reply hold the words of exactly one option, found longest first and at word boundaries
-   ("center left" is not "center", "1.5" is not "1"). Sentences that negate ("non-benign" does), outside of an option's
-   own words, and questions do not count, except for what a contrast keeps ("benign, not malignant"); a reply that
-   denies the option elsewhere or cannot answer names none. If all options but one of three or more are denied, that one
-   is chosen.
+   ("center left" is not "center", "1.5" is not "1"). Sentences that negate ("non-benign" does) or leave it open ("could
+   be", "a probability of 50%"), outside of an option's own words, and questions do not count, except for what is kept
+   in a contrast ("benign, not malignant"); a reply that denies the option elsewhere or cannot answer names none. If all
+   options but one of three or more are denied, that one is chosen.
 10. A short reply names one option by its place, number or stem, or without its generic noun: see `option_names`.
 
 Within a rule all statements have to agree, and where an option's words follow a letter directly, they have to be that
@@ -43,7 +43,7 @@ from medtune.eval.scoring.parsers.choice_statements import (
     plain_characters,
     without_emphasis,
 )
-from medtune.eval.scoring.parsers.option_names import named
+from medtune.eval.scoring.parsers.option_names import UNDECIDED, named
 
 _EDGE = " …\t\r\n\"'`´‘’“”«»*_#.,:;!?()[]{}<>|~$\\/→⇒➡✅✔👉\ufe0f。，：！？、"
 _SENTENCE = re.compile(r"(?:[^\n.!?\u3002]|[.!?](?!\s|\Z))+[.!?\u3002]*")
@@ -56,6 +56,8 @@ _UNABLE = re.compile(
     r"not possible|impossible|insufficient|unclear|not (?:clear|sure|certain|enough)|more information|"
     r"(?:cannot|can not|can['’]t) (?:\w+ )?(?:be )?(?:determin|tell|say|answer|see|assess|identif|diagnos|judg)\w*)\b"
 )
+_SHARES = re.compile(r"(?:(?<![\w'’])[A-Z][).\]]?\s*[:=(–-]?\s*\d+(?:[.,]\d+)?\s*%.*?){2}", re.S)
+"""Letters of several options, each with its share of all: "A: 20%, B: 50%"."""
 # In a text to be searched, these characters for private use stand for the words of the options.
 _FIRST_PLACE = 0xF0000
 _PLACE = re.compile("[\U000f0000-\U000ffffd]")
@@ -70,6 +72,15 @@ _CONTRASTS = (
         rf"\bnot\s+{_WORD_BEFORE}(?P<denied>{_PLACE.pattern})\s*,?\s*but\s+(?:rather\s+)?{_WORD_BEFORE}"
         rf"(?P<kept>{_PLACE.pattern})"
     ),
+)
+_ASIDE = re.compile(
+    r",?\s+(?:which|who|whose|because|since|as (?:it|this|the)|that (?:may|might|could|can))\b|,\s+\w+ing\b"
+)
+"""Where a sentence goes on about what it has named."""
+_MOST_BETWEEN = 5
+"""Words that leave open which option it is stand at most so many words before or behind one (our own choice)."""
+_CHANCE_OF = re.compile(
+    r"\b(?:probability|likelihood|chances?|odds|risk) (?:of|for|that it is) (?:option )?\(?[A-Z]\)?(?!\w)", re.I
 )
 _KEPT_TEXTS = 10_000
 _PREFIX = re.compile(r"\b(pre|post|trans|peri|sub|semi|pseudo|infra|supra|intra|extra|retro|non)[-‐‑– ](?=\w)")
@@ -93,6 +104,8 @@ def worded(text: str, options: tuple[str, ...]) -> set[str] | None:
         is_denied = NEGATION.search(sentence) is not None
         if not places and _UNABLE.search(sentence):
             return None
+        if places and _leaves_open(sentence):
+            continue
         if not sentence.rstrip().endswith("?"):
             (denied if is_denied else told).update(places)
     words = [plain_words(option) for option in options]
@@ -100,6 +113,13 @@ def worded(text: str, options: tuple[str, ...]) -> set[str] | None:
         told = set(range(len(words))) - denied
     found = {option for option in options if words.index(plain_words(option)) in told}
     return found if found and not told & denied else None
+
+
+def _leaves_open(sentence: str) -> bool:
+    main = _ASIDE.split(sentence)[0]
+    main = main if _PLACE.search(main) else sentence
+    spans = [(each.span(), found.span()) for each in _PLACE.finditer(main) for found in UNDECIDED.finditer(main)]
+    return any(len(main[min(a[1], b[1]) : max(a[0], b[0])].split()) <= _MOST_BETWEEN for a, b in spans)
 
 
 def names_any(text: str, options: tuple[str, ...]) -> bool:
@@ -181,8 +201,11 @@ def _read(reply: str, options: tuple[str, ...]) -> str | None:
 
 _HAN = "぀-ヿ㐀-䶿一-鿿"
 _AFTER = "です|でし|正确|正確|是正|对|項|项|选项|符合"
-_APART = re.compile(rf"(?<=[{_HAN}])(?=[A-Z](?:[^\w]|{_AFTER}|\Z))|(?<=(?<![A-Za-z])[A-Z])(?={_AFTER})")
-"""Where a letter stands beside Chinese or Japanese words that make it an option's."""
+_APART = re.compile(
+    rf"(?<=[{_HAN}])(?=[A-Z](?:[^\w]|{_AFTER}|\Z)|[A-Za-z]{{2}})|(?<=(?<![A-Za-z])[A-Z])(?={_AFTER})|"
+    rf"(?<=[A-Za-z]{{2}})(?=[{_HAN}])"
+)
+"""Where a word, or a letter that is an option's, stands beside Chinese or Japanese words."""
 
 
 def _told(text: str, options: tuple[str, ...]) -> _Told:
@@ -194,7 +217,7 @@ def _told(text: str, options: tuple[str, ...]) -> _Told:
     told = _plainly(said, options)
     if told is None or len(told) > 1:
         told = _options(statements.preferred(said, n), options) or told
-    if told is None and not _UNABLE.search(said.lower()) and not _ASKS.search(said):
+    if told is None and not any(each.search(said.lower()) for each in (_UNABLE, UNDECIDED, _ASKS)):
         words = {plain_words(option): option for option in options}
         name = named(_plain_prose(said), tuple(map(plain_words, options)))
         told = {words[name]} if name in words else None
@@ -211,6 +234,8 @@ def _plainly(said: str, options: tuple[str, ...]) -> _Told:
         told = _stated(pattern, said, options)
         if told is not None:
             return told or _options(statements.chosen(said, n), options) or told
+    if _SHARES.search(said) and not any("%" in option for option in options):
+        return None
     first, end = statements.leading(said, n)
     if first is not None and len(first) <= 1:
         return _unless_contradicted(first, said, end, options)
@@ -220,7 +245,7 @@ def _plainly(said: str, options: tuple[str, ...]) -> _Told:
     line, end = statements.single_line(said, n)
     if line is not None:
         return _unless_contradicted(line, said, end, options)
-    told = _options(statements.mentioned(said, n), options)
+    told = _options(statements.mentioned(_CHANCE_OF.sub(" ", said), n), options)
     return worded(said, options) if told is None else told
 
 

@@ -1,7 +1,7 @@
 """Finds the letters of options that a reply states: "Answer: B", "the correct option is (B)", "B. ...", "option B".
 
-Each function returns the places of the options told, from 0, or None where the reply has no such statement. An empty
-set stands for a statement that names no option ("Answer: Z") or rejects one ("the answer is not B").
+Each function returns the places of the options told, from 0, or None without such a statement. An empty set stands for
+a statement that names no option ("Answer: Z") or rejects one ("the answer is not B").
 """
 
 import re
@@ -32,7 +32,9 @@ ANSWER = re.compile(
     re.I,
 )
 _CHOSEN = re.compile(
-    rf"(?:选择?|選擇?|\b(?:je\s+choisis|ich\s+w[aä]hle|elijo|scelgo|escolho|mine\s+is))\s*(?:(?:la|die)\s+)?(?:{_NOUN}\s+)?|"
+    r"(?:选择?|選擇?|\b(?:je\s+choisis|ich\s+(?:w[aä]hle|entscheide\s+mich\s+für)|elijo|scelgo|escolho|mine\s+is|"
+    r"(?:m[aá]s|plus|am)\s+\w+\s+(?:est|es|ist)\b|wahrscheinlichste\s+\w+\s+ist|es\s+ist(?=\s+[A-Z]\b))|"
+    rf"最可能的?\w*?[是为])\s*(?:(?:la|die)\s+)?(?:{_NOUN}\s+)?|"
     rf"\b(?:likely|probably)\s+(?:it(?:['’]s|\s+is)\s+)?(?:{_NOUN}\s+)?(?=[(\[]?[A-Z][)\]]?[.!]?\s*\Z)|"
     rf"(?:^|(?<=\n))[ \t]*(?:my\s+)?(?:{_NOUN}|final|correct|conclusion|prediction|selection|solution|verdict|"
     r"decision)\s*:\s*|\bI(?:['’](?:d|ll|m)|\s+would|\s+will|\s+am)?\s+(?:\w+\s+)?"
@@ -45,7 +47,7 @@ _SUBJECT = re.compile(
     r"(?:(?:correct|richtig|correcta?|correcte|corretta)\b|"
     r"my\s+(?:(?:first|top|best|final)\s+)?(?:choice|pick|guess|answer)\b|"
     r"the\s+(?:only\s+)?(?:(?:correct|right|best|final)\b|most\s+(?:likely|appropriate|accurate|plausible|"
-    r"probable|suitable|consistent)\b|answer\b)))",
+    r"probable|suitable|consistent)\b|answer\b)|(?:la|die)\s+(?:bonne|richtige|respuesta)\b))",
     re.I,
 )
 _CONCLUSION = re.compile(
@@ -89,7 +91,8 @@ _ARTICLE_LIKE = "AaIi"
 
 NEGATION = re.compile(
     r"\b(?:not|no|non|never|neither|nor|none|without|cannot|unlikely|rather than|instead of|except|exclude[sd]?|"
-    r"ruled out|rules out|ruling out|excluding|absent|wrong|incorrect|less likely|least likely|implausible)\b|n['’]t\b",
+    r"ruled out|rules out|ruling out|excluding|absent|wrong|incorrect|less likely|least likely|implausible|"
+    r"nicht|kein\w*|weder|aucun\w*|ningun\w*|n['’]\w+ pas|pas (?:un|de))\b|n['’]t\b|pas d['’]|不|没|未|非|无",
     re.I,
 )
 _REJECTION = re.compile(
@@ -112,8 +115,7 @@ _CLAUSE_END = re.compile(r"\n|[.!?](?=\s|$)|\u3002|[,;:]|\bbut\b", re.I)
 _ASKED = re.compile(r"\s*(?:is|are|could|can|would|might|may|should|if|whether)\b", re.I)
 
 _AFTER_LETTER = " \t\r\n\"'´‘’“”«».,:;!?()[]{}<>|~$-–—"
-# Characters of a sentence that are looked at. Without a limit, the time would grow with the square of a reply's length.
-_LONGEST_SENTENCE = 1000
+_LONGEST_SENTENCE = 1000  # Without a limit, the time would grow with the square of a reply's length.
 
 Told = set[int] | None
 
@@ -121,7 +123,7 @@ Told = set[int] | None
 def letters_at(text: str, start: int, n: int) -> tuple[set[int], int] | None:
     """Returns the options whose letters stand at a place of a text, and where they end; None if no letter stands there.
 
-    Several letters count if "and", "or", a comma or a slash joins them. A letter beyond the last option is no option.
+    Several letters count if "and", "or", a comma or a slash joins them. One beyond the last option is no option.
     """
     first = _letter(text, start, after_joint=False)
     if first is None:
@@ -155,9 +157,8 @@ def chosen(text: str, n: int) -> Told:
 def leading(text: str, n: int) -> tuple[Told, int]:
     """Returns the option whose letter begins the reply, and where the letter ends.
 
-    Lines of other letters that follow may explain the options: the first letter is the answer before such a list if it
-    comes again in the list, or comes after the list's first letter in the alphabet. A letter that is the subject of a
-    sentence ("(A) does not fit") is none.
+    Lines of other letters that follow may explain the options: the first is the answer before such a list if it comes
+    again in it, or comes after its first letter. The subject of a sentence ("(A) does not fit") is none.
     """
     marks = _marks(text, n)
     if not marks or marks[0][1] > 0 or _SUBJECT_OF_SENTENCE.match(text, marks[0][2]):
@@ -195,10 +196,7 @@ def mentioned(text: str, n: int) -> Told:
 
 
 def after_correction(text: str) -> str:
-    """Returns what follows the last word by which a reply corrects itself ("Wait, ..."); "" without one.
-
-    A reply that thinks aloud at length has many such words, and corrects nothing.
-    """
+    """Returns what follows the last word by which a reply corrects itself ("Wait, ..."); "" in long ones."""
     found = list(_CORRECTED.finditer(text)) if len(text) <= _LONGEST_SENTENCE else []
     return text[found[-1].end() :].lstrip(" ,.:;!-–—…\n") if found else ""
 

@@ -75,7 +75,7 @@ _SMALL = (
     "cero un dos tres cuatro cinco seis siete ocho nueve diez once doce",
     "zero un due tre quattro cinque sei sette otto nove dieci undici dodici",
 )
-_FOREIGN = {word: value for words in _SMALL for value, word in enumerate(words.split())}
+_FOREIGN = {word: value for words in _SMALL for value, word in enumerate(words.split()) if word not in _WORDS}
 _FOREIGN |= {"eine": 1, "einen": 1, "une": 1, "una": 1, "uno": 1, "zwanzig": 20, "vingt": 20, "veinte": 20, "venti": 20}
 _CHINESE_DIGITS = {**{digit: value for value, digit in enumerate("零一二三四五六七八九")}, "两": 2}
 
@@ -89,6 +89,8 @@ def foreign_with_digits(text: str, *, before: str) -> str:
     Example:
         >>> foreign_with_digits("funf mm, 二十一点五cm; once seen", before="mm|cm")
         '5 mm, 21.5cm; once seen'
+        >>> foreign_with_digits("sixty-six mm", before="mm")
+        'sixty-six mm'
     """
     text = re.sub(rf"(?<!\w)({'|'.join(_FOREIGN)})(?=\s+(?:{before}))", lambda found: str(_FOREIGN[found[1]]), text)
     return re.sub(rf"[一二两三四五六七八九十百零点]+(?=(?:{before}))", lambda found: _chinese(found[0]), text)

@@ -28,9 +28,18 @@ _INTERVAL = re.compile(
 )
 _HAS_UNIT = re.compile(rf"\d\s*(?:{NAME})")
 _DOUBT = re.compile(
-    r"\b(?:not|no|non|never|neither|nor|none|without|cannot|unlikely|except|excluded?|absent|low|risk|chance|probability|"
-    r"history|rule|either|or|and|versus|vs|could|might|may|possibl[ey]|no)\b|n['’]t\b|\?"
+    r"\b(?:not|no|non|never|neither|nor|none|without|cannot|unlikely|except|excluded?|absent|low|"
+    r"history|rule|or|and|versus|vs|no|nicht|kein\w*|weder|pas|aucun\w*|ningun\w*)\b|n['’]t\b|[?不没未非无]"
 )
+UNDECIDED = re.compile(
+    r"\b(?:(?<!highest )(?<!greatest )(?:probabilit\w+|likelihood|chances?|(?:odds|risks?)(?! factor| ratio))|"
+    r"probabilidad|riesgo|wahrscheinlichkeit|risiko|probabilité|risque|"
+    r"(?:equally|just as|as) (?:likely|probable|possible|well)|fifty|coin|toss|(?:hard|difficult) to (?:say|tell)|"
+    r"whether|either|could|may|might|perhaps|maybe|possibl[ey]|possibility|entweder|vielleicht|könnten?|möglich\w*|"
+    r"gleich \w+|podrían?|quizás?|tal vez|posible\w*|pourrai\w+|peut être|possibles?|soit|tant|tanto|aussi)\b|"
+    r"\b50 ?[/:-] ?50\b|概率|几率|可能性(?!最)|(?<!最)可能(?!性)|也许|或许|要么"
+)
+"""What leaves open which option it is: a stated probability, as likely as another, "could be", "either"."""
 _BETWEEN = frozenset(
     re.findall(r"\w+", "a an the is are it this that shown seen visible in on at of for to image shows i see")
 )
@@ -61,7 +70,7 @@ def named(reply: str, options: tuple[str, ...]) -> str | None:
     if (placed := _PLACED.fullmatch(reply)) is not None:
         place = _ORDINALS.get(placed[1], len(options) - 1)
         return options[place] if place < len(options) else None
-    if len(reply.split()) > MOST_WORDS or _DOUBT.search(reply):
+    if len(reply.split()) > MOST_WORDS or _DOUBT.search(reply) or UNDECIDED.search(reply):
         return None
     found = _by_number(reply, options) or _by_words(reply, options)
     return found.pop() if len(found) == 1 else None

@@ -106,14 +106,16 @@ _FOREIGN = (
         "yes",
     ),
     (re.compile(r"\A\W*(?:nein|non|não|nope|not at all|incorrect)(?=\s*[,.;:!–—])"), "no"),
-    (re.compile(r"\A(?:没有|未见|未发现|无(?!法)|無|否|不是|不存在|不，)(?!.*但)"), "no, "),
-    (re.compile(r"\A(?:是的|是，|有(?!可能|没有)|存在|可见|对，)(?!.*(?:但|没有|不))"), "yes, "),
+    (re.compile(r"\A(?:没有|未见|未发现|无(?!法)|無|否|不是|不存在|不,)(?!.*但)"), "no, "),
+    (re.compile(r"\A(?:是的|是,|有(?!可能|没有)|存在|可见|对,)(?!.*(?:但|没有|不))"), "yes, "),
 )
 _NONE = re.compile(r"\W*none\W*")
 _SURELY = re.compile(
     r"\b(?:there(?:['’]s| is) )?(?:no (?:doubt|question)|without (?:a |any )?doubt)(?: (?:that|about it))?,?"
 )
-_IDIOMS = re.compile(r"\bno\.\s*\d|\b(?:yes|no)\s*(?:/|or)\s*(?:yes|no)\b")
+_IDIOMS = re.compile(
+    r"\bno\.\s*\d|\b(?:yes|no|ja|oui|s[ií])\s*(?:/|or|oder|ou|[oyu]|und|et)\s*(?:yes|no|nein|non|s[ií])\b"
+)
 _FIRST = re.compile(
     r"\W*(?:(?P<yes>yes)\b(?!\s*(?:and|or|/)\s*no\b)|"
     r"(?P<no>no)\b\s*(?:[.,;:!\n–—-]|\Z|(?:it|there|this|that)\b))"
@@ -136,7 +138,10 @@ _TURNED = re.compile(
 )
 _UNSURE = re.compile(
     r"\b(?:not (?:sure|certain|able|possible|enough|determined)|not clear (?:if|whether|that|from)|unclear|unable|"
-    r"cannot|can not|can['’]t|do not know|don['’]t know|no (?:way|information|means|answer|idea))\b"
+    r"cannot|can not|can['’]t|do not know|don['’]t know|no (?:way|information|means|answer|idea)|"
+    r"no (?:lo )?sé|no lo se|no (?:se )?pued[eo]\w*|no (?:estoy|es|est[aá]) (?:segur|posible|clar)\w*|"
+    r"nicht \w*(?:sicher|bar|möglich|klar)|"
+    r"weiß nicht|kann \w*\s?nicht|ne (?:peux|peut|sais) pas|pas (?:sûr|certain|possible)\w*)\b"
 )
 _SMALL = frozenset(
     re.findall(
@@ -286,7 +291,7 @@ def _content(text: str) -> list[str]:
 _WHOLE_WORD = re.compile(r"[a-z]+")
 _OF_ONE = re.compile(r"\W*(?:is|are|was|were)\s+(?:the|this|it|these|that|those|both)\b(?!\s+any)")
 _HEDGED = re.compile(
-    r"\?|\b(?:might|may|could|possibl[ey]|perhaps|maybe|if|whether|suspect\w*|suspicious|questionable|borderline|"
+    r"\?|\b(?:probabilit\w+|likelihood|chances?|odds|risk|might|may|could|possibl[ey]|perhaps|maybe|if|whether|suspect\w*|suspicious|questionable|borderline|"
     r"near(?:ly)?|almost|upper limits?|resolv\w+|resolution|previous(?:ly)?|prior|history|negative|free of|clear of|"
     r"absence|lack\w*|rule|or|would|should|appears? to have)\b"
 )

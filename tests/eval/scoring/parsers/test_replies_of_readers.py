@@ -55,11 +55,27 @@ READ: dict[tuple[str, ...], dict[str | None, str]] = {
             "Nicht B, sondern C|不是B，而是C|La opción correcta es C|Richtig ist C.|正确选项为C|"
             "Sorry, I meant C, not B.|"
             "La opción C es correcta.|Your answer was B; mine is C.|cancer|malignancy|the last option|"
-            "答案是malignant"
+            "答案是malignant|I am 95% sure that it is malignant.|C (confidence: 90%)|Malignant, with 90% confidence.|"
+            "Answer: C (probability 0.8)|C. The probability of malignancy is about 80%.|Es ist C.|"
+            "Ich entscheide mich für C.|C est la bonne réponse.|Die wahrscheinlichste Diagnose ist C.|"
+            "Lo más probable es C.|Le plus probable est C.|最可能是C|最可能的诊断是malignant|病变是malignant|"
+            "Die Läsion ist malignant.|La lesión es malignant.|The lesion takes up 50% of the breast and is malignant.|"
+            "The image shows a malignant lesion, which may have spread.|Malignant, because it could be invasive."
         ),
         None: (
             "no malignancy|There is no evidence of malignancy.|benign?|non-malignant|premalignant|"
-            "either benign or malignant|A/B|2|B: malignant|Answer: C. benign|abnormal|BIRADS 5|The answer is D"
+            "either benign or malignant|A/B|2|B: malignant|Answer: C. benign|abnormal|BIRADS 5|The answer is D|"
+            "The probability of malignant is 50%|50% benign, 50% malignant|A: 20%, B: 50%, C: 30%|B 50%, C 50%|"
+            "A 10 %\nB 45 %\nC 45 %|malignant with a probability of 0.5|The chance of it being malignant is 1 in 2.|"
+            "The odds of malignant are even.|The risk that it is malignant is low.|The probability of option C is 50%|"
+            "Benign and malignant are equally likely.|It is fifty-fifty benign or malignant.|Could be malignant.|"
+            "I cannot say whether it is benign or malignant.|Hard to say, malignant perhaps.|Possibly malignant|"
+            "It might as well be malignant.|Not sure. Malignant?|Cannot rule out malignant.|"
+            "La probabilidad de malignant es del 50 %.|Die Wahrscheinlichkeit für malignant liegt bei 50 %.|"
+            "La probabilité de malignant est de 50 %.|malignant的概率是50%|B和C的可能性各占一半|不是malignant|"
+            "No se puede decir si es B o C.|Ich kann nicht sagen, ob B oder C.|Je ne peux pas dire si c'est B ou C.|"
+            "无法判断是B还是C|Entweder B oder C|Soit B, soit C|要么B要么C|O bien B o bien C|B oder C|B ou C|B或C|"
+            "Tanto B como C|Die Läsion ist nicht malignant.|La lésion n'est pas malignant."
         ),
         "normal": "A normal scan|neither benign nor malignant",
     },
@@ -91,11 +107,12 @@ SAID: dict[str, dict[str | None, str]] = {
     EFFUSION: {
         "Yes": (
             "There is a small effusion|Yes.</s>|<answer>yes</answer>|Ja, es gibt einen Erguss.|Sí|Sí, hay derrame.|"
-            "是的|有胸腔积液|はい|"
+            "是的|有胸腔积液|はい|是，有胸腔积液|Yes, with a probability of 80%.|Oui, il y a un épanchement.|"
             "Die Antwort ist ja.|答案：是|A pleural effusion is present.|Of course|present|It does.|"
             "Without a doubt.|Is there a pleural effusion? Yes, there is.|I can see a pleural effusion.|Y"
         ),
         "No": (
+            "No, I am 80% certain.|No se observa derrame pleural.|Nein, kein Erguss.|"
             "No<|im_end|>|Nein.|Non, il n'y en a pas.|没有胸腔积液。|未见胸腔积液|无|"
             "La respuesta es no.|Definitely not|Not seen|"
             "Pleural effusion is absent|Negative for pleural effusion|without effusion|"
@@ -104,6 +121,11 @@ SAID: dict[str, dict[str | None, str]] = {
         ),
         None: (
             "无法判断|不确定|可能有|The pleural effusion has resolved.|Pleural effusion cannot be excluded.|Maybe|0|"
+            "The probability of a pleural effusion is 50%.|There is a 30% chance of pleural effusion.|50/50|"
+            "The risk of a pleural effusion is 5%.|Either is possible.|Presence and absence are equally likely.|"
+            "Podría haber un derrame.|Ein Erguss ist möglich.|Un épanchement est possible.|可能有胸腔积液|"
+            "No lo sé.|Je ne sais pas.|No se puede determinar.|Nicht beurteilbar.|Ja oder nein|Sí o no|"
+            "Oui ou non|是或否|No estoy seguro.|Pas sûr.|Quizás|Vielleicht|也许|"
             "History of pleural effusion.|There may be an effusion.|possible effusion|There is pneumothorax.|"
             "No, wait, yes."
         ),
