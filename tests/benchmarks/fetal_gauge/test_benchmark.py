@@ -21,7 +21,7 @@ from medtune.data.types import SPLITS, Box, Prediction, PredictionKey, Question
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.trainer.commands.cli import main
 from tests.benchmarks.fetal_gauge.task_shares import agree, macro_mean, num_options, task_share_bounds, weighted_mean
-from tests.eval.golden import close, recorded
+from tests.eval.golden import close, recorded, rows
 from tests.examples import OF_SETS
 from tests.examples.fetal_gauge import write_fetal_gauge
 
@@ -30,13 +30,14 @@ FETAL = find_benchmark("fetal_gauge")
 
 def test_golden_fetalgauge_overall_is_a_mean_over_questions() -> None:
     golden = recorded("fetalgauge_consistency.json")
-    columns, expected = golden["rows"]["columns"], golden["expected"]
-    for model, *accuracies, overall in golden["rows"]["table"]:
-        assert close(macro_mean(accuracies), expected["macro_mean_of_5_tasks"][model])
-        assert agree(macro_mean(accuracies), overall) == expected["overall_equals_macro_mean"][model]
-    table = [row[1:-1] for row in golden["rows"]["table"]]
-    bounds = task_share_bounds(table, [row[-1] for row in golden["rows"]["table"]])
-    for task, found in zip(columns[1:-1], bounds, strict=True):
+    table, expected = rows(golden["rows"]), golden["expected"]
+    tasks = [name for name in golden["rows"]["columns"] if name not in ("model", "overall")]
+    for row in table:
+        mean = macro_mean([row[task] for task in tasks])
+        assert close(mean, expected["macro_mean_of_5_tasks"][row["model"]])
+        assert agree(mean, row["overall"]) == expected["overall_equals_macro_mean"][row["model"]]
+    bounds = task_share_bounds([[row[task] for task in tasks] for row in table], [row["overall"] for row in table])
+    for task, found in zip(tasks, bounds, strict=True):
         wanted = expected["task_share_bounds_from_micro_average"][task]
         assert [round(end, 4) + 0.0 for end in found] == pytest.approx(wanted, abs=1e-9), task
 
@@ -44,8 +45,9 @@ def test_golden_fetalgauge_overall_is_a_mean_over_questions() -> None:
 def test_golden_fetalgauge_visual_grounding_by_box_size() -> None:
     golden = recorded("fetalgauge_consistency.json")
     sizes, expected = golden["rows"]["box_size"], golden["expected"]
-    printed = {row[0]: row[golden["rows"]["columns"].index("VG")] for row in golden["rows"]["table"]}
-    for model, *accuracies in sizes["table"]:
+    printed = {row["model"]: row["VG"] for row in rows(golden["rows"])}
+    for row in rows(sizes):
+        model, accuracies = row.pop("model"), [*row.values()]
         wanted = expected["visual_grounding_from_box_sizes"][model]
         mean = weighted_mean(accuracies, sizes["questions"])
         assert round(mean, 4) == wanted["question_weighted"]
@@ -57,9 +59,9 @@ def test_golden_fetalgauge_visual_grounding_by_box_size() -> None:
 
 def test_golden_fetalgauge_option_counts() -> None:
     golden = recorded("fetalgauge_consistency.json")
-    expected, table = golden["expected"], golden["rows"]
-    (guesses,) = [row[1:-1] for row in table["table"] if row[0].startswith("Random")]
-    counts = dict(zip(table["columns"][1:-1], map(num_options, guesses), strict=True))
+    expected = golden["expected"]
+    (guesses,) = [row for row in rows(golden["rows"]) if row["model"].startswith("Random")]
+    counts = {name: num_options(share) for name, share in guesses.items() if name not in ("model", "overall")}
     assert counts == expected["inferred_option_counts"]
     for task, value in expected["random_guess_from_option_counts"].items():
         assert close(1 / counts[task], value)
@@ -69,8 +71,8 @@ def test_the_published_rows_are_the_printed_ones(shared_real: Path) -> None:
     printed = json.loads((shared_real.parent / "published" / "fetal_gauge.json").read_text("utf-8"))["tables"]
     for name in ("main", "fine_tuning"):
         ours = published("fetal_gauge")[name]
-        rows = [dict(zip(ours["columns"], row, strict=True)) for row in ours["rows"]]
-        assert rows == printed[name]["rows"]
+        listed = [dict(zip(ours["columns"], row, strict=True)) for row in ours["rows"]]
+        assert listed == printed[name]["rows"]
     sizes = published("fetal_gauge")["box_size"]
     assert sizes["questions"] == [row["questions"] for row in printed["box_size"]["rows"]]
     for model, *accuracies in sizes["rows"]:
