@@ -135,7 +135,7 @@ def _decoded(path: Path, dataset: Dataset) -> NDArray[np.uint8]:
 
 def _unread_encoding(dataset: Dataset) -> str | None:
     """Returns the name of a file's encoding if pydicom has no decoder of it, else None."""
-    from pydicom.pixels import get_decoder
+    from pydicom.pixels.decoders.base import get_decoder
 
     syntax = dataset.file_meta.TransferSyntaxUID
     try:

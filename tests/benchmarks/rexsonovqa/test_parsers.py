@@ -175,9 +175,9 @@ def test_robust_reads_what_a_reply_means_where_official_errs(reply: str, meant: 
 
 
 def letters_said(reply: str) -> set[str]:
-    """Returns the letters that stand alone in a reply, behind its thoughts, and are not denied."""
+    """Returns the letters that stand alone in a reply, behind its thoughts, and are neither denied nor asked."""
     said = re.sub(r"(?s)<think>.*?</think>", "", reply)
-    return {letter.upper() for letter in re.findall(r"(?i)(?<!not )(?<![a-z])[a-d](?![a-z])", said)}
+    return {letter.upper() for letter in re.findall(r"(?i)(?<!not )(?<![a-z])[a-d](?![a-z?])", said)}
 
 
 def test_robust_reads_what_official_reads_of_golden_letters_where_it_is_said() -> None:

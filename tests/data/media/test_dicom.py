@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -259,7 +260,7 @@ def _encoded(pixels: NDArray[np.generic], syntax: UID, tmp_path: Path) -> Path:
         dataset["PixelData"].VR = "OW" if pixels.dtype.itemsize == 2 else "OB"
     else:
         stream = io.BytesIO()
-        baseline = {"format": "JPEG", "quality": 95, "subsampling": 0}
+        baseline: dict[str, Any] = {"format": "JPEG", "quality": 95, "subsampling": 0}
         how = baseline if syntax == JPEGBaseline8Bit else {"format": "JPEG2000", "no_jp2": True, "mct": 0}
         PIL.Image.fromarray(pixels).save(stream, **how)
         dataset.PixelData = encapsulate([stream.getvalue()])

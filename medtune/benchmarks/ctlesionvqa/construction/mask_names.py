@@ -1,6 +1,7 @@
 """The names of masks: those of AbdomenAtlas, which all code here uses, and those that other tools give the same masks.
 
-A case's masks are binary files, each named after its structure, or one label map with the `dataset.json` of nnU-Net.
+A case's masks are binary files, each named after its structure, or one label map with the `dataset.json` of nnU-Net
+or the header of TotalSegmentator.
 """
 
 import json
@@ -64,6 +65,7 @@ _OTHER_NAMES = {
 }  # fmt: skip
 _OF_ITS_ORGAN = {"tumor": "tumor", "tumour": "tumor", "cancer": "tumor", "cyst": "cyst", "lesion": "lesion"}
 DATASET = "dataset.json"
+_LABEL = re.compile(r'<Label\s[^>]*?\bKey="(\d+)"[^>]*>\s*(?:<!\[CDATA\[)?([^<\]]+)')
 
 
 class MaskFile(NamedTuple):
@@ -114,7 +116,8 @@ def known_name(name: str, others: Iterable[str] = ()) -> str | None:
 def masks_of_case(root: Path, name: str) -> dict[str, list[MaskFile]]:
     """Returns the mask files of a case below a folder, by AbdomenAtlas's names; empty where there are none.
 
-    They are NAME/segmentations/*.nii.gz, NAME/*.nii.gz, or the label map NAME.nii.gz beside a dataset.json.
+    They are NAME/segmentations/*.nii.gz, NAME/*.nii.gz, or the label map NAME.nii.gz, whose labels are explained by a
+    dataset.json beside it, or by its header, as TotalSegmentator's does.
     """
     for suffix in NIFTI_SUFFIXES:
         if (root / f"{name}{suffix}").is_file():
@@ -135,19 +138,39 @@ def named_files(files: Iterable[Path]) -> dict[str, list[MaskFile]]:
 
 def _labels(file: Path) -> dict[str, list[MaskFile]]:
     about = file.parent / DATASET
-    if not about.is_file():
+    pairs = _in_dataset(about) if about.is_file() else _in_header(file)
+    if not pairs:
         raise FileNotFoundError(
             f"{about}: this file says what the labels of {file.name} mean. Copy it beside the masks."
         )
-    try:
-        stated = json.loads(about.read_text("utf-8"))["labels"]
-        # Version 2 of nnU-Net writes {"liver": 1} or {"whole": [1, 2]}, version 1 wrote {"1": "liver"}.
-        labels = [(key, value) if not isinstance(value, str) else (value, int(key)) for key, value in stated.items()]
-        pairs = [(key, int(each)) for key, value in labels for each in (value if isinstance(value, list) else [value])]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f'{about}: wanted {{"labels": {{"liver": 1, ...}}}} as nnU-Net writes it ({error}).') from None
     found: dict[str, list[MaskFile]] = {}
     for key, label in pairs:
         if label and (name := known_name(key, [each for each, _ in pairs])) is not None:
             found.setdefault(name, []).append(MaskFile(file, label))
     return found
+
+
+def _in_header(file: Path) -> list[tuple[str, int]]:
+    """Returns the labels of a map by name, as TotalSegmentator's `--ml` puts them into the header; none without them.
+
+    Source: wasserth/TotalSegmentator, totalsegmentator/nifti_ext_header.py: an XML text of Caret's, with code 0.
+    """
+    import nibabel
+    from nibabel.filebasedimages import ImageFileError
+
+    try:
+        said = [each.get_content() for each in nibabel.load(file).header.extensions]
+    except (ImageFileError, OSError, ValueError, AttributeError):
+        return []
+    texts = (each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in said)
+    return [(name.strip(), int(key)) for text in texts for key, name in _LABEL.findall(text)]
+
+
+def _in_dataset(about: Path) -> list[tuple[str, int]]:
+    try:
+        stated = json.loads(about.read_text("utf-8"))["labels"]
+        # Version 2 of nnU-Net writes {"liver": 1} or {"whole": [1, 2]}, version 1 wrote {"1": "liver"}.
+        labels = [(key, value) if not isinstance(value, str) else (value, int(key)) for key, value in stated.items()]
+        return [(key, int(each)) for key, value in labels for each in (value if isinstance(value, list) else [value])]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f'{about}: wanted {{"labels": {{"liver": 1, ...}}}} as nnU-Net writes it ({error}).') from None

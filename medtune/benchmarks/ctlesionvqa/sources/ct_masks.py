@@ -2,7 +2,8 @@
 
     .../NAME/ct.nii.gz                 a scan, three levels down at most, or several
     .../NAME/segmentations/*.nii.gz    its masks, one file each, named as AbdomenAtlas or TotalSegmentator names them
-    labels/NAME.nii.gz                 or one label map for all, with nnU-Net's labels/dataset.json
+    labels/NAME.nii.gz                 or one label map for all, with nnU-Net's labels/dataset.json or as
+                                       TotalSegmentator --ml writes it, with the names in its header
     .../NAME/dicom                     optional: the series, for sex, age, scanner and contrast phase
     *.csv                              optional: columns image_id, sex, age, scanner, contrast; they count before DICOM
     construction.json                  optional: {"preset": "paper"}, or another of the presets
