@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import subprocess
+import sys
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -36,6 +39,7 @@ from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.scan import lesion_masks
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.shapes import SIZE, SPACING_MM
 from medtune.data.media.volumes.formats.nifti import nifti_affine, read_nifti_labels, write_nifti
 from medtune.data.prepared.read import Prepared
+from medtune.data.prepared.work.work_folder import work_path
 from medtune.data.prepared.write import prepare
 from medtune.data.types import SPLITS, Prediction, PredictionKey, Question
 from medtune.eval.predictions.files import read_predictions
@@ -431,3 +435,30 @@ def test_two_processes_prepare_the_same_as_one(folder: Path, tmp_path: Path) -> 
         prepare(find_source("ct_masks"), benchmark="ctlesionvqa", root=folder, out=out, processes=processes)
         trees.append({str(p.relative_to(out)): p.read_bytes() for p in sorted(out.rglob("*")) if p.is_file()})
     assert trees[0] == trees[1]
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+def test_killed_between_two_scans_it_continues_with_the_next(
+    folder: Path, prepared: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    command = ["prepare", "ctlesionvqa", "--source", "ct_masks", "--from", str(folder), "--out", str(out), "-j", "1"]
+    running = subprocess.Popen([sys.executable, "-m", "medtune", *command])
+    findings, until = work_path(out) / "findings", time.monotonic() + 300
+    while running.poll() is None and len(list(findings.glob("*.json"))) < 3:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    running.kill()
+    running.wait()
+    kept = len(list(findings.glob("*.json")))
+    assert 3 <= kept < 10
+    measured_now: list[object] = []
+    monkeypatch.setattr(
+        "medtune.benchmarks.ctlesionvqa.sources.ct_masks.read_facts",
+        lambda *case: measured_now.append(case) or read_facts(*case),
+    )
+    assert main(command) == 0
+    assert len(measured_now) == 10 - kept
+    tables = ("questions.arrow", "media.arrow", "manifest.json")
+    assert [(out / name).read_bytes() for name in tables] == [(prepared.root / name).read_bytes() for name in tables]
