@@ -113,6 +113,7 @@ def test_facts_of_a_cohort_are_those_that_were_drawn_and_every_subtype_arises() 
             said[question.facets["subtype"]].add(question.answer)
         assert set(said) == set(SUBTYPES)
         assert not {each for each, answers in said.items() if len(answers) < 2}
+        assert said["bilateral kidney asymmetry"] == {"Left kidney", "Right kidney", "Equal"}
 
 
 def one_right_answer(cases: list[Facts], rules: str) -> list[Question]:
@@ -453,11 +454,13 @@ def test_killed_between_two_scans_it_continues_with_the_next(
     running.wait()
     kept = len(list(findings.glob("*.json")))
     assert 3 <= kept < 10
-    measured_now: list[object] = []
-    monkeypatch.setattr(
-        "medtune.benchmarks.ctlesionvqa.sources.ct_masks.read_facts",
-        lambda *case: measured_now.append(case) or read_facts(*case),
-    )
+    measured_now = []
+
+    def noted(*case: Any) -> Facts:
+        measured_now.append(case)
+        return read_facts(*case)
+
+    monkeypatch.setattr("medtune.benchmarks.ctlesionvqa.sources.ct_masks.read_facts", noted)
     assert main(command) == 0
     assert len(measured_now) == 10 - kept
     tables = ("questions.arrow", "media.arrow", "manifest.json")
