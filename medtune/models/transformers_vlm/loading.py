@@ -12,7 +12,7 @@ from medtune.data.media.volumes.read import AxialPictures, axial_pictures
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled
 from medtune.models.sequence.end_tokens import ended_by
-from medtune.models.sequence.thinking import opened_thought, set_thinking
+from medtune.models.sequence.template_edits import opened_thought, set_date, set_thinking
 from medtune.models.sharding.of_transformers import as_if_loaded, loaded_type
 from medtune.models.sharding.unread import weights_stay_unread
 from medtune.models.transformers_vlm.families import find_family
@@ -117,7 +117,8 @@ def put_together(whole: PreTrainedModel, processor: Any, family: Family, loading
             _sampling(loading, family),
             _volumes(loading, family),
         ),
-        provenance=dict.fromkeys(("vision", "projector", "language"), f"{where}, {loading.dtype}"),
+        provenance=dict.fromkeys(("vision", "projector", "language"), f"{where}, {loading.dtype}")
+        | set_date(processor),
         opened=opened_thought(processor),
     )
 

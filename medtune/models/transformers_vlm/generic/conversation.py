@@ -14,7 +14,8 @@ from transformers import BatchFeature
 
 from medtune.data.types import Turn
 from medtune.models.sequence.builder import user_turns
-from medtune.models.sequence.processor_template import ANSWER, QUESTION, TODAY
+from medtune.models.sequence.processor_template import ANSWER, QUESTION
+from medtune.models.sequence.template_edits import set_date
 
 MASK = "assistant_masks"
 """Name of the processor's output that marks the template's own generation span."""
@@ -74,9 +75,9 @@ class Conversations:
     """
 
     def __init__(self, processor: Any) -> None:
+        set_date(processor)
         self._processor = processor
-        self._template = _chat_template(processor)
-        self.marks_answers = bool(_SPANS.search(self._template))
+        self.marks_answers = bool(_SPANS.search(_chat_template(processor)))
         added = sorted(processor.tokenizer.get_added_vocab(), key=len, reverse=True)
         self._control = re.compile("|".join(map(re.escape, added)) or r"(?!)")
         self._answers_as_text = False
@@ -165,9 +166,8 @@ class Conversations:
             if answer is not None:
                 text: Any = answer if self._answers_as_text else [{"type": "text", "text": answer}]
                 turns.append({"role": "assistant", "content": text})
-        date = {"date_string": TODAY} if "date_string" in self._template else {}
         batch: Any = turns if times == 1 else [turns] * times
-        return processor.apply_chat_template(batch, add_generation_prompt=asked.answer is None, **settings, **date)
+        return processor.apply_chat_template(batch, add_generation_prompt=asked.answer is None, **settings)
 
     def blank(self) -> Callable[..., dict[str, Tensor]]:
         """Returns `inputs` for blank media, which prepares a medium of each size only once and keeps no pixels.

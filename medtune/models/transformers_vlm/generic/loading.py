@@ -13,9 +13,9 @@ from medtune.data import catalog
 from medtune.data.media.videos.read import Sampling
 from medtune.data.media.volumes.read import AxialPictures, axial_pictures
 from medtune.models.assemble import HubWeights, ZooEntry
-from medtune.models.contract import Assembled, Model
+from medtune.models.contract import PARTS, Assembled, Model
 from medtune.models.sequence.end_tokens import ended_by
-from medtune.models.sequence.thinking import opened_thought, set_thinking
+from medtune.models.sequence.template_edits import opened_thought, set_date, set_thinking
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.generic.conversation import Conversations
 from medtune.models.transformers_vlm.generic.media import GenericTransform, Outputs, processor_outputs
@@ -107,7 +107,7 @@ def from_checkpoint(where: str, loading: Loading) -> Assembled:
     family = family_of(config) if loading.reader == "family" else None
     if family is not None:
         assembled = pretrained(where, find_family(family), loading)
-        assembled.provenance.update({part: f"{text}, family {family}" for part, text in assembled.provenance.items()})
+        assembled.provenance.update({part: f"{assembled.provenance[part]}, family {family}" for part in PARTS})
         return assembled
     return read_generic(where, config, loading)
 
@@ -144,12 +144,14 @@ class GenericReader:
         outputs: The kinds of the processor's outputs.
         template: Lays out a question as a sequence.
         opened: The text with which the prompt for a reply opens a thought; "" if it opens none.
+        day: What weights.json says of the day in prompts.
     """
 
     outputs: Outputs
     template: GenericTemplate
     transform: GenericTransform
     opened: str
+    day: dict[str, str]
 
     def around(self, whole: PreTrainedModel, provenance: dict[str, str]) -> Assembled:
         """Returns the model with its reader.
@@ -159,7 +161,7 @@ class GenericReader:
         """
         model = GenericVlm(whole, self.outputs.by_token, self.outputs.joins, self.outputs.axes)
         family = ended_by(self.template, whole.generation_config, self.template.tokenizer)
-        return Assembled(model, family, self.transform, provenance, opened=self.opened)
+        return Assembled(model, family, self.transform, provenance | self.day, opened=self.opened)
 
 
 def generic_reader(processor: Any, config: Any, loading: Loading) -> GenericReader:
@@ -179,6 +181,7 @@ def generic_reader(processor: Any, config: Any, loading: Loading) -> GenericRead
         ),
         GenericTransform(conversations, outputs.image, outputs.video, sampling, volumes),
         opened_thought(processor),
+        set_date(processor),
     )
 
 

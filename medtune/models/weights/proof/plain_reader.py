@@ -73,9 +73,8 @@ def _peft_version() -> str:
 
 def _inputs(processor: Any, sample: TaskRecord) -> Any:
     content = [{"type": "image"}, {"type": "text", "text": sample["text"]}]
-    dated = {"date_string": sample["date"]} if "date_string" in processor.chat_template else {}
     asked = processor.apply_chat_template(
-        [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True, **dated
+        [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
     )
     bos = processor.tokenizer.bos_token
     special = not (bos is not None and asked.startswith(bos))
