@@ -24,6 +24,7 @@ from medtune.models.sequence.builder import user_turns
 from medtune.models.sequence.processor_template import ANSWER, QUESTION
 from medtune.models.sequence.template_edits import set_date, set_thinking
 from medtune.models.transformers_vlm.family import Family
+from medtune.models.transformers_vlm.generic.conversation import marks_prefix
 from medtune.models.transformers_vlm.generic.model import GenericVlm
 from medtune.models.transformers_vlm.loading import read_processor
 from medtune.models.transformers_vlm.media import ProcessorTransform, as_images
@@ -94,6 +95,8 @@ class ProcessorReference:
     def logprobs(self, asked: AskedQuestion, answer: str, /) -> Tensor:
         """Returns the log-probability of each token of the answer, with its graph of gradients."""
         whole, first = self._written_answer(asked, answer) if self._writes_answers else self._answer(asked, answer)
+        if marks_prefix(self.processor):
+            whole["token_type_ids"] = (torch.arange(whole["input_ids"].shape[1]) >= first).long().unsqueeze(0)
         with self._precise():
             logits_LV = self._model.of_transformers(**self._placed(whole)).logits[0]
         return logprobs_from(logits_LV, whole["input_ids"][0].tolist(), first)

@@ -39,7 +39,7 @@ def _checks(folder: Path) -> dict[str, Check]:
 FOLDERS = [name for name in (*OF_TRANSFORMERS, *BUILDERS) if name != "nano_llava_video"]
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in PLAIN else pytest.mark.slow) for n in FOLDERS])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in PLAIN else pytest.mark.soak) for n in FOLDERS])
 def test_a_healthy_folder_passes(name: str, tmp_path: Path) -> None:
     write_checkpoint(name, tmp_path) if name in BUILDERS else checkpoint(name, tmp_path)
     checks = _checks(tmp_path)

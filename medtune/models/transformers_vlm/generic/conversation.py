@@ -1,6 +1,7 @@
 """Writes a conversation, with or without its last answer, as the checkpoint's own processor and chat template do."""
 
 import copy
+import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -72,11 +73,13 @@ class Conversations:
 
     Attributes:
         marks_answers: Whether the chat template marks the span that the assistant generates.
+        marks_prefix: Whether the tokens of a question see one another both ways (`marks_prefix`).
     """
 
     def __init__(self, processor: Any) -> None:
         set_date(processor)
         self._processor = processor
+        self.marks_prefix = marks_prefix(processor)
         self.marks_answers = bool(_SPANS.search(_chat_template(processor)))
         added = sorted(processor.tokenizer.get_added_vocab(), key=len, reverse=True)
         self._control = re.compile("|".join(map(re.escape, added)) or r"(?!)")
@@ -118,6 +121,8 @@ class Conversations:
         return self._inputs(self._processor, asked, with_mask=with_mask, times=times)
 
     def _inputs(self, processor: Any, asked: Asked, *, with_mask: bool, times: int = 1) -> dict[str, Tensor]:
+        if self.marks_prefix and not asked.media:
+            return self._without_media(asked)
         spelt = next(filter(None, map(self._control.search, asked.texts)), None)
         if spelt and with_mask:
             raise ValueError(
@@ -152,6 +157,12 @@ class Conversations:
                 ) from error
         return {name: _tensor(name, value) for name, value in made.items()}
 
+    def _without_media(self, asked: Asked) -> dict[str, Tensor]:
+        """Returns the ids of a text alone as the processor writes them, which refuses to be asked without an image."""
+        tokenizer = self._processor.tokenizer
+        text = f"{tokenizer.bos_token}{self.rendered(asked)}\n"
+        return dict(tokenizer(text, return_tensors="pt", return_token_type_ids=True, add_special_tokens=False))
+
     def _apply(self, processor: Any, asked: Asked, *, times: int = 1, **settings: Any) -> Any:
         turns: list[dict[str, Any]] = []
         answers = [*(turn.answer for turn in asked.turns), asked.answer]
@@ -183,6 +194,26 @@ class Conversations:
             return self._inputs(twin, asked, with_mask=with_mask)
 
         return inputs
+
+
+PREFIX_TEMPLATE = (
+    "{% for message in messages %}{% for part in message['content'] %}{% if part['type'] == 'image' %}<image>"
+    "{% else %}{{ part['text'] }}{% endif %}{% endfor %}"
+    "{{ '<eos>' if message['role'] == 'assistant' else '' if loop.last else '\n' }}{% endfor %}"
+)
+"""The prompt that PaliGemma's processor writes by itself: the image, the words and a line break, and behind it the
+answer. The line break behind the last turn is the processor's own.
+"""
+
+
+def marks_prefix(processor: Any) -> bool:
+    """Returns whether a processor is told the answer apart (`suffix`), with a type of token of its own (1).
+
+    The tokens of a question, type 0, then see one another both ways, and those of the answer what is before them.
+
+    Source: transformers, models/paligemma/processing_paligemma.py.
+    """
+    return "suffix" in inspect.signature(type(processor).__call__).parameters
 
 
 def as_image(image: PIL.Image.Image) -> Medium:

@@ -22,15 +22,17 @@ from medtune.models.transformers_vlm.generic.media import GenericTransform, Outp
 from medtune.models.transformers_vlm.generic.model import GenericVlm, find_parts
 from medtune.models.transformers_vlm.generic.template import GenericTemplate
 from medtune.models.transformers_vlm.loading import (
-    SHARDS,
     VIDEO_FRAMES,
     pretrained,
     read_processor,
     read_weights,
+    shards_of,
     skeleton,
     taken_fields,
+    words_of,
 )
-from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, commit_of, described, kept_weights
+from medtune.models.transformers_vlm.originals.read import original_in, original_tensors
+from medtune.models.weights.hub import SMALL_FILES, WEIGHT_FILES, checkpoint_folder, commit_of, described, kept_folder
 from medtune.models.weights.loading_options import DEFAULT, Loading, set_fields
 
 
@@ -56,6 +58,8 @@ def checkpoint_entry(where: str) -> ZooEntry:
         without_weights,
         family=_family_here(where),
         takes=(*_taken(_family_here(where)), "reader"),
+        files=(*WEIGHT_FILES, "pytorch_model*.bin"),
+        published=original_tensors,
     )
 
 
@@ -88,9 +92,11 @@ def _taken(family: str | None) -> tuple[str, ...]:
 
 
 def _family_here(where: str) -> str | None:
-    folder = kept_weights(where)
+    folder = kept_folder(where)
     if folder is None:
         return None
+    if original := original_in(folder):
+        return family_of(original.config)
     told, _ = PreTrainedConfig.get_config_dict(folder, local_files_only=True)
     if told.get("model_type") not in CONFIG_MAPPING:
         return None
@@ -129,11 +135,11 @@ def read_generic(where: str, config: PreTrainedConfig, loading: Loading) -> Asse
     except ValueError as error:
         raise ValueError(f"{said}: {error}") from error
     pinned = commit_of(folder) or loading.revision
-    folder = checkpoint_folder(where, what="weights", revision=pinned, files=(*SMALL_FILES, *SHARDS))
+    folder = checkpoint_folder(where, what="weights", revision=pinned, files=(*SMALL_FILES, *shards_of(folder)))
     whole = read_weights(folder, said, loading, attention=None)
     origin = f"{said}, {loading.dtype}, generic entry for {config.model_type}"
     provenance: dict[str, str] = {part: f"{origin} ({', '.join(roots)})" for part, roots in find_parts(whole).items()}
-    return reader.around(whole, provenance)
+    return reader.around(whole, {**provenance, **words_of(folder)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +151,7 @@ class GenericReader:
         template: Lays out a question as a sequence.
         opened: The text with which the prompt for a reply opens a thought; "" if it opens none.
         day: What weights.json says of the day in prompts.
+        marks_prefix: Whether the tokens of a question see one another both ways.
     """
 
     outputs: Outputs
@@ -152,6 +159,7 @@ class GenericReader:
     transform: GenericTransform
     opened: str
     day: dict[str, str]
+    marks_prefix: bool
 
     def around(self, whole: PreTrainedModel, provenance: dict[str, str]) -> Assembled:
         """Returns the model with its reader.
@@ -159,7 +167,9 @@ class GenericReader:
         Args:
             provenance: Where the weights of each part come from.
         """
-        model = GenericVlm(whole, self.outputs.by_token, self.outputs.joins, self.outputs.axes)
+        model = GenericVlm(
+            whole, self.outputs.by_token, self.outputs.joins, self.outputs.axes, marks_prefix=self.marks_prefix
+        )
         family = ended_by(self.template, whole.generation_config, self.template.tokenizer)
         return Assembled(model, family, self.transform, provenance | self.day, opened=self.opened)
 
@@ -182,6 +192,7 @@ def generic_reader(processor: Any, config: Any, loading: Loading) -> GenericRead
         GenericTransform(conversations, outputs.image, outputs.video, sampling, volumes),
         opened_thought(processor),
         set_date(processor),
+        conversations.marks_prefix,
     )
 
 
@@ -196,6 +207,8 @@ def read_config(where: str, revision: str | None = None) -> PreTrainedConfig:
         AssetError: It is not on this machine, and the hub did not give it.
     """
     folder = checkpoint_folder(where, what="configuration", revision=revision, files=SMALL_FILES)
+    if original := original_in(folder):
+        return original.config
     try:
         said, _ = PreTrainedConfig.get_config_dict(folder, local_files_only=True)
     except OSError as error:

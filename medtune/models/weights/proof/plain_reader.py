@@ -85,6 +85,9 @@ def _inputs(processor: Any, sample: TaskRecord) -> Any:
 def _logprobs(model: Any, inputs: Any, sample: TaskRecord) -> list[float]:
     told = sample["told_ids"]
     whole = longer(inputs, [*sample["lead_ids"], *told])
+    if sample["marks_prefix"]:
+        # PaliGemma's processor gives an answer a type of its own; what has type 0 sees what is behind it too.
+        whole["token_type_ids"][:, -len(told) :] = 1
     fed = {
         name: tensor.to(model.device, model.dtype if tensor.is_floating_point() else tensor.dtype)
         for name, tensor in whole.items()

@@ -104,6 +104,7 @@ def write_samples(folder: Path, assembled: Assembled, samples: Sequence[Sample])
                 "media": file and str(file),
                 "text": sample.text,
                 "answer": sample.answer,
+                "marks_prefix": getattr(assembled.model, "marks_prefix", False),
                 "asked_ids": list(asked.ids),
                 "told_ids": [label for label in told.labels if label != IGNORED],
                 "lead_ids": list(told.ids[len(asked.ids) : len(told.ids) - told.num_targets]),

@@ -285,22 +285,13 @@ def cohere2_vision() -> Nano:
 
 
 def paligemma() -> Nano:
-    """A prefix of image and question whose tokens see one another: no architecture for the generic entry."""
+    """A prefix of image and question whose tokens see one another, and no chat template, as its vendor's folders."""
     tokenizer = byte_tokenizer(("<bos>", "<eos>", "<pad>"), bos="<bos>", eos="<eos>", pad="<pad>")
     images: Any = SiglipImageProcessor(size={"height": 28, "width": 28})
     images.image_seq_length = 4
-    processor = PaliGemmaProcessor(
-        images,
-        tokenizer,
-        chat_template=(
-            "{% for message in messages %}{% for part in message['content'] %}{% if part['type'] == 'image' %}<image>"
-            "{% else %}{{ part['text'] }}{% endif %}{% endfor %}"
-            # The processor itself writes a line break behind the last turn.
-            "{{ '<eos>' if message['role'] == 'assistant' else '' if loop.last else '\\n' }}{% endfor %}"
-        ),
-    )
+    processor = PaliGemmaProcessor(images, tokenizer)
     config = PaliGemmaConfig(
-        text_config=text_config(processor.tokenizer, model_type="gemma", head_dim=8),
+        text_config=text_config(processor.tokenizer, model_type="gemma2", head_dim=8),
         vision_config=clip_config(model_type="siglip_vision_model", vision_use_head=False),
         image_token_index=token_id(processor.tokenizer, "<image>"),
         projection_dim=32,
