@@ -35,6 +35,16 @@ from medtune.models.transformers_vlm.originals.read import original_in, original
 from medtune.models.weights.hub import SMALL_FILES, WEIGHT_FILES, checkpoint_folder, commit_of, described, kept_folder
 from medtune.models.weights.loading_options import DEFAULT, Loading, set_fields
 
+_SERVE = "serve it and name it as model.endpoint"
+_OTHERS = {
+    "phi4_multimodal": f"transformers has it as a model of text with adapters for images inside; {_SERVE}",
+    "qwen2_5_omni": f"It also speaks, and its thinker is a part of it; {_SERVE}",
+    "qwen3_omni_moe": f"It also speaks, and its thinker is a part of it; {_SERVE}",
+}
+"""What to do with models that see but are not read here, by `model_type`."""
+_TEXT_ALONE = "A model of text alone can be the language model of parts and pocket_ct (model.language); to ask it "
+_TEXT_ALONE += f"without images, {_SERVE}"
+
 
 def checkpoint_entry(where: str) -> ZooEntry:
     """Returns the entry of a checkpoint of which only the hub id or the folder is known.
@@ -222,8 +232,8 @@ def read_config(where: str, revision: str | None = None) -> PreTrainedConfig:
         )
     if kind not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES and kind not in types_of_families():
         raise ValueError(
-            f"{where}/config.json: {kind!r} is no vision-language model of transformers that answers in words. A "
-            "model of text alone can be the language model of pocket_ct (model.language)"
+            f"{where}/config.json: {kind!r} is no vision-language model of transformers that answers in words. "
+            f"{_OTHERS.get(kind, _TEXT_ALONE)}"
         )
     config: PreTrainedConfig = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     if config.is_encoder_decoder or getattr(config.get_text_config(), "is_encoder_decoder", False):
