@@ -19,7 +19,7 @@ from medtune.models.sequence.builder import IGNORED
 from medtune.models.transformers_vlm.generic.loading import from_checkpoint, read_config, read_generic
 from medtune.models.weights.loading_options import Loading
 from tests.models.doctor.test_faults import asked_about, failed, pictures
-from tests.models.transformers_vlm.generic.checkpoints import BUILDERS, write_checkpoint
+from tests.models.transformers_vlm.generic.checkpoints import BUILDERS, MORE, write_checkpoint
 from tests.models.transformers_vlm.test_parity import saved
 from tests.models.transformers_vlm.test_video import clip, frames_of
 from tests.models.twins import picture, row_each, size_of, twin
@@ -39,13 +39,13 @@ def _examined(assembled: Assembled, folder: Path) -> dict[str, Check]:
 
 
 def _marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
-    """Marks all but two: mixers of short convolutions, and questions whose words see one another both ways."""
-    if name in ("lfm2_vl", "paligemma"):
+    """Marks all but short convolutions, questions whose words see one another both ways, and one decoder more."""
+    if name == "lfm2_vl" or name in MORE:
         return ()
     return (pytest.mark.slow if name in ("llava_next", "minicpm_v", "ovis2") else pytest.mark.soak,)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in (*BUILDERS, "paligemma")])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in (*BUILDERS, *MORE)])
 def test_an_architecture_without_a_family_passes(name: str, tmp_path: Path) -> None:
     checks = _examined(*_opened(name, tmp_path))
     assert failed(checks) == set(), [checks[each] for each in failed(checks)]
