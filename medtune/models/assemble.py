@@ -77,8 +77,8 @@ class ZooEntry:
             the organs.
         family: Name of its family, where it is a model of transformers; None for other models.
         twin: Whether it is a tiny, random model for tests.
-        published: Reads the tensors of a folder that the authors publish, under the names of the model here; None
-            where transformers reads the folder.
+        published: Reads the tensors of a folder that the authors publish, under the names of the model here; None,
+            or a function that returns None, where transformers reads the folder.
         takes: Names of the fields of a recipe's block `model` (`Loading`) that the model takes; others are refused,
             also where the weights are not at hand.
         one_question: Whether the model is asked one question about one media item at a time, so that questions about
@@ -97,7 +97,7 @@ class ZooEntry:
     by_organ: bool = False
     family: str | None = None
     twin: bool = False
-    published: Callable[[Path], Mapping[str, Tensor]] | None = None
+    published: Callable[[Path], Mapping[str, Tensor] | None] | None = None
     takes: tuple[str, ...] = ()
     one_question: bool = False
     volume_input: VolumeInputOf = _no_volumes

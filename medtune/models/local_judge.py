@@ -9,6 +9,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from medtune.data.types import JudgeRequest, PredictionKey
 from medtune.models.sequence.end_tokens import end_ids
+from medtune.models.sequence.template_edits import set_date
 from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder
 from medtune.models.weights.loading_options import DtypeName
 from medtune.models.weights.tokenizer import refuse_own_code
@@ -31,6 +32,7 @@ class LocalJudge:
         self._tokenizer: Any = _read(AutoTokenizer, folder, weights)
         if not self._tokenizer.chat_template:
             raise ValueError(f"{weights}: the tokenizer has no chat template; take an instruction-tuned model as judge")
+        set_date(self._tokenizer)
         loaded: Any = _read(AutoModelForCausalLM, folder, weights, dtype=getattr(torch, dtype))
         self._model = loaded.eval().to(device)
         own = [] if self._tokenizer.eos_token_id is None else [self._tokenizer.eos_token_id]

@@ -362,7 +362,7 @@ def proof_of(candidate: Candidate, *, say: Callable[[str], None]) -> DoctorFile:
 def _by_generic_entry(candidate: Candidate) -> str | None:
     """Returns what the generic entry makes of a checkpoint whose family fails; None where there is no family."""
     block = candidate.recipe.model
-    if candidate.entry.family is None or candidate.entry.published or block.reader == "generic":
+    if candidate.entry.family is None or block.reader == "generic":
         return None
     plain = replace(block, name="auto", weights=candidate.weights, reader="generic")
     try:

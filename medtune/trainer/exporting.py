@@ -305,11 +305,12 @@ def _plain_task(recipe: Recipe, folder: Path, wanted: ExportOptions, scratch: Pa
         return {"model": str(folder), "revision": None, "adapter": None, "processor": str(folder)}
     base = adapter_base(recipe)
     model = base.name
-    if model == recipe.model.name:
-        # The weights are medtune's own and nowhere on disk.
+    if model == recipe.model.name or not base.is_plain:
+        # The weights are medtune's own and nowhere on disk, or there in another layout.
         model = str(scratch / "base")
         assemble_model(recipe.model.name, recipe.train.seed, recipe.model).model.save(Path(model))
-    return {"model": model, "revision": base.revision, "adapter": str(folder), "processor": str(folder)}
+    revision = base.revision if base.is_plain else None
+    return {"model": model, "revision": revision, "adapter": str(folder), "processor": str(folder)}
 
 
 def _own_task(recipe: Recipe, folder: Path, wanted: ExportOptions) -> dict[str, Any]:

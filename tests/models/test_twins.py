@@ -3,11 +3,13 @@
 from collections.abc import Callable, Collection
 
 import pytest
+import torch
 
 from medtune.data import catalog
 from medtune.models.assemble import zoo_entry
 from medtune.models.transformers_vlm.generic.model import GenericVlm
 from medtune.models.transformers_vlm.model import TransformersVlm
+from medtune.models.weights.loading_options import Loading
 from tests.models import test_vlm
 from tests.models.transformers_vlm import test_parity
 from tests.models.twins import MODELS, TWINS, expanded
@@ -97,3 +99,13 @@ def test_number_of_parameters(name: str) -> None:
         wanted = PARAMETERS[name]
     assert found == wanted
     assert entry.hub is not None
+
+
+@pytest.mark.parametrize("name", ["m3d_llama2", "m3d_phi3", "radfm", "ct_chat"])
+def test_a_paper_recipe_takes_the_twin_with_its_variants_and_number_format(name: str) -> None:
+    entry = zoo_entry(f"nano_{name}")
+    assert list(entry.variants) == list(zoo_entry(name).variants)
+    assert {"variant", "dtype"} <= set(entry.takes)
+    made = entry.assemble(0, Loading(variant=next(iter(entry.variants)), dtype="bfloat16"))
+    types = {parameter.dtype for name, parameter in made.model.named_parameters() if name.startswith("language.")}
+    assert types == {torch.bfloat16}

@@ -21,9 +21,10 @@ from medtune.models.doctor.reference import AskedQuestion, Continued, Reference,
 from medtune.models.media_reader import read_item
 from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.builder import user_turns
-from medtune.models.sequence.processor_template import ANSWER, QUESTION, TODAY
-from medtune.models.sequence.thinking import set_thinking
+from medtune.models.sequence.processor_template import ANSWER, QUESTION
+from medtune.models.sequence.template_edits import set_date, set_thinking
 from medtune.models.transformers_vlm.family import Family
+from medtune.models.transformers_vlm.generic.conversation import marks_prefix
 from medtune.models.transformers_vlm.generic.model import GenericVlm
 from medtune.models.transformers_vlm.loading import read_processor
 from medtune.models.transformers_vlm.media import ProcessorTransform, as_images
@@ -94,6 +95,8 @@ class ProcessorReference:
     def logprobs(self, asked: AskedQuestion, answer: str, /) -> Tensor:
         """Returns the log-probability of each token of the answer, with its graph of gradients."""
         whole, first = self._written_answer(asked, answer) if self._writes_answers else self._answer(asked, answer)
+        if marks_prefix(self.processor):
+            whole["token_type_ids"] = (torch.arange(whole["input_ids"].shape[1]) >= first).long().unsqueeze(0)
         with self._precise():
             logits_LV = self._model.of_transformers(**self._placed(whole)).logits[0]
         return logprobs_from(logits_LV, whole["input_ids"][0].tolist(), first)
@@ -143,7 +146,6 @@ class ProcessorReference:
             return_tensors="pt",
             processor_kwargs=how,
             **settings,
-            **self._date(),
         )
         return {name: torch.as_tensor(value) for name, value in made.items()}
 
@@ -220,13 +222,7 @@ class ProcessorReference:
 
     def _rendered(self, turns: list[Part], answer: str | None) -> str:
         told = self._told(turns, answer)
-        made = self.processor.apply_chat_template(
-            told, tokenize=False, add_generation_prompt=answer is None, **self._date()
-        )
-        return str(made)
-
-    def _date(self) -> dict[str, str]:
-        return {"date_string": TODAY} if "date_string" in self._template else {}
+        return str(self.processor.apply_chat_template(told, tokenize=False, add_generation_prompt=answer is None))
 
     def _placed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         model = self._assembled.model
@@ -332,6 +328,7 @@ class PartsReference:
 def _processor(folder: Path, loading: Loading) -> Any:
     processor = read_processor(folder, str(folder))
     set_thinking(processor, loading.thinking)
+    set_date(processor)
     return processor
 
 

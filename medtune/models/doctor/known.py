@@ -10,6 +10,7 @@ import torch
 from medtune.models.contract import Assembled
 from medtune.models.doctor.find_reference import ProcessorReference
 from medtune.models.doctor.reference import Check, Finding, Reference, checked
+from medtune.models.sequence.packing import pad_left
 from medtune.models.tuning.quantize import Precise, logical_size
 
 Pair = tuple[tuple[float, ...], tuple[float, ...]]
@@ -71,8 +72,8 @@ Qwen-VL, GLM-4V, Gemma 3, Pixtral and Idefics 3 are the defaults of transformers
 stand in public copies of their config.json. The rest was written down from the vendors' files without a second look.
 """
 _OF_TOWER = {"clip_vision_model": CLIP, "siglip_vision_model": HALF, "pixtral": CLIP, "intern_vit": IMAGENET}
-_OF_TEXT = {"qwen2": (1e6,), "mistral": (1e6, 1e4, 1e9), "llama": (1e4, 5e5, 1e6)}
-"""The bases of language models of which an architecture takes several; a llama may be a Vicuna or a Llama 3."""
+_OF_TEXT = {"qwen2": (1e6,), "qwen3": (1e6,), "mistral": (1e6, 1e4, 1e9), "llama": (1e4, 5e5, 1e6, 5e7)}
+"""The bases of language models of which an architecture takes several; a llama may be Vicuna, Llama 3, InternLM2."""
 _CONTROL = re.compile(r"<\|[\w ]+\|>|<(?:start|end)_of_\w+>|\[/?INST\]")
 PLAIN = (
     "The heart is a muscle that pumps blood through the body. Blood carries oxygen from the lungs to all organs, and "
@@ -80,11 +81,14 @@ PLAIN = (
 )
 REAL = 100_000_000
 """Number of weights of a language model from which on they are taken for learnt ones."""
+ASKED = "Is water wet? Answer with yes or no."
+MOST_TOKENS = 64
+"""Length of the longest reply to `ASKED`, in tokens."""
 ABOVE = 2.0
 """Natural logarithm of how much likelier than chance a token of plain text is at least; learnt models reach 6."""
 
 
-NAMES = ("normalisation", "rope", "control tokens", "vocabulary", "plain text")
+NAMES = ("normalisation", "rope", "control tokens", "vocabulary", "plain text", "replies end")
 
 
 def known_checks(assembled: Assembled, reference: Reference, precise: Precise) -> tuple[Check, ...]:
@@ -100,6 +104,7 @@ def known_checks(assembled: Assembled, reference: Reference, precise: Precise) -
         lambda: _control_tokens(asks, known),
         lambda: _vocabulary(whole, asks.processor),
         lambda: _plain_text(assembled, asks.processor.tokenizer, precise),
+        lambda: _replies_end(assembled, precise),
     )
     return tuple(checked(name, look) for name, look in zip(NAMES, looks, strict=True))
 
@@ -197,13 +202,36 @@ def _vocabulary(whole: Any, processor: Any) -> Finding:
     return True, f"the embedding has {rows} rows for {max(ids.values()) + 1} tokens"
 
 
+def _reduced(assembled: Assembled) -> str | None:
+    language = assembled.model.part_roots["language"]
+    size = sum(logical_size(p) for name, p in assembled.model.named_parameters() if name.startswith(language))
+    why = f"a language model of {size} weights is taken for a reduced one that has learnt nothing"
+    return why if size < REAL else None
+
+
+def _replies_end(assembled: Assembled, precise: Precise) -> Finding:
+    """Asks what every chat model can answer in a few words; a model of text that only goes on never ends its turn."""
+    if why := _reduced(assembled) or (assembled.opened and "a reply begins with a thought, which may be long"):
+        return None, why
+    family = assembled.family
+    rows = pad_left([family.layout(ASKED, None, shapes=())], [None], pad_id=family.pad_id)
+    rows = rows.to(next(assembled.model.parameters()).device)
+    with precise():
+        (said,) = assembled.model.generate(rows, None, max_new_tokens=MOST_TOKENS, stop_ids=family.stop_ids)
+    text = family.decode(said)[:80]
+    if any(each in family.stop_ids for each in said):
+        return True, f"the reply {text!r} ends by itself"
+    return False, (
+        f"the reply to {ASKED!r} goes on for {MOST_TOKENS} tokens ({text!r}): is it a base model, or is the chat "
+        "template or the end token that of another?"
+    )
+
+
 @torch.no_grad()
 def _plain_text(assembled: Assembled, tokenizer: Any, precise: Precise) -> Finding:
     whole: Any = assembled.model.of_transformers
-    language = assembled.model.part_roots["language"]
-    size = sum(logical_size(p) for name, p in assembled.model.named_parameters() if name.startswith(language))
-    if size < REAL:
-        return None, f"a language model of {size} weights is taken for a reduced one that has learnt nothing"
+    if why := _reduced(assembled):
+        return None, why
     ids_1L = torch.tensor([tokenizer(PLAIN).input_ids], device=next(whole.parameters()).device)
     with precise():
         logprobs_LV = whole(input_ids=ids_1L).logits[0, :-1].float().log_softmax(-1)

@@ -30,7 +30,7 @@ class Held(NamedTuple):
     source: str
 
 
-Published = Callable[[Path], Mapping[str, Tensor]]
+Published = Callable[[Path], Mapping[str, Tensor] | None]
 """Reads the tensors of a folder that its authors publish, under the model's names."""
 
 
@@ -55,8 +55,8 @@ def _compared(model: Model, folder: Path | None, read_as: torch.dtype, published
     held = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
     seen: set[int] = set()
     compared = unread = 0
-    of_transformers = published is None or is_exported(str(folder))
-    for name, tensor, source in held_tensors(model, folder) if of_transformers else _released(folder, published):
+    found = None if published is None or is_exported(str(folder)) else published(folder)
+    for name, tensor, source in held_tensors(model, folder) if found is None else _released(found):
         mine = held.get(name)
         if mine is None or is_quantized(mine):
             unread += 1
@@ -75,8 +75,8 @@ def _compared(model: Model, folder: Path | None, read_as: torch.dtype, published
     return True, f"{compared} tensors of {folder.name} equal those in memory bit by bit{more}"
 
 
-def _released(folder: Path, published: Published | None) -> Iterator[Held]:
-    for name, tensor in ({} if published is None else published(folder)).items():
+def _released(found: Mapping[str, Tensor]) -> Iterator[Held]:
+    for name, tensor in found.items():
         yield Held(name, tensor, name)
 
 

@@ -9,7 +9,7 @@ import torch
 from transformers import CONFIG_MAPPING, AutoModelForImageTextToText, PreTrainedConfig, PreTrainedTokenizerFast
 
 from medtune.models.assemble import ZooEntry
-from medtune.models.contract import Assembled
+from medtune.models.contract import PARTS, Assembled
 from medtune.models.nano.tokenizer import token_id
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.loading import pretrained, skeleton, taken_fields
@@ -56,7 +56,7 @@ def nano_entry(title: str, family: str, build: Callable[[], Nano]) -> ZooEntry:
         with tempfile.TemporaryDirectory() as folder:
             write_nano(build(), Path(folder), seed=seed)
             assembled = pretrained(folder, find_family(family), loading)
-        assembled.provenance.update(dict.fromkeys(assembled.provenance, f"random (seed {seed})"))
+        assembled.provenance.update(dict.fromkeys(PARTS, f"random (seed {seed})"))
         return assembled
 
     return ZooEntry(

@@ -56,6 +56,7 @@ def nano_entry(title: str, parts: VolumeParts, variants: Mapping[str, VolumePart
         seen = chosen(variants, loading.variant) if variants else parts
         torch.manual_seed(seed)
         model = modules(seen)
+        model.language.to(getattr(torch, loading.dtype))
         return Assembled(
             model=model,
             family=seen.limited(tokenizer()),
@@ -72,7 +73,6 @@ def nano_entry(title: str, parts: VolumeParts, variants: Mapping[str, VolumePart
 
         return seen.input_of(tower)
 
-    takes = ("variant",) if variants else ()
     return ZooEntry(
         title,
         "Apache-2.0",
@@ -81,6 +81,6 @@ def nano_entry(title: str, parts: VolumeParts, variants: Mapping[str, VolumePart
         variants=variants or {},
         volume_input=volume_input,
         twin=True,
-        takes=takes,
+        takes=("dtype", *(["variant"] if variants else [])),
         one_question=True,
     )

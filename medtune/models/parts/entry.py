@@ -26,6 +26,7 @@ from medtune.models.pocket.smollm2 import LanguageModel
 from medtune.models.projectors import Projector, find_projector
 from medtune.models.sequence.chat_template import ChatML, ChatTemplate
 from medtune.models.sequence.end_tokens import ContextLimited, ended_by
+from medtune.models.sequence.template_edits import set_date
 from medtune.models.sharding.unread import read
 from medtune.models.towers import Size, Tower, find_tower
 from medtune.models.towers.timm_tower import PREFIX, find_encoder
@@ -114,6 +115,7 @@ def parts_entry(name: str, title: str, own: OwnParts, *, twin: bool = False) -> 
                 "vision": seen if eyes.tower.load is not None else f"{eyes.name}, {seen}",
                 "projector": f"{loading.projector or own.projector}, {untrained}",
                 "language": language.provenance,
+                **set_date(language.tokenizer),
             },
         )
 

@@ -20,7 +20,8 @@ from transformers import PreTrainedTokenizerFast
 from medtune.data.media.load import Shape
 from medtune.data.types import Turn
 from medtune.models.sequence.builder import Piece, Sequence, SequenceBuilder, user_turns
-from medtune.models.sequence.processor_template import ANSWER, QUESTION, TODAY
+from medtune.models.sequence.processor_template import ANSWER, QUESTION
+from medtune.models.sequence.template_edits import set_date
 
 _CACHED = 65536
 
@@ -131,6 +132,7 @@ class ChatTemplate(TextFamily):
     """Lays out one question for a language model that was made for text alone."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, *, num_media_tokens: int) -> None:
+        set_date(tokenizer)
         # The frame has to come first: `TextFamily` makes the tokenizer read the template's control tokens as text.
         self._frame = _frame(tokenizer)
         super().__init__(tokenizer, num_media_tokens)
@@ -200,9 +202,8 @@ def _rendered(tokenizer: PreTrainedTokenizerFast, *, with_answer: bool) -> str:
 
 
 def _applied(tokenizer: PreTrainedTokenizerFast, turns: list[dict[str, Any]], *, answered: bool) -> str:
-    date: dict[str, Any] = {"date_string": TODAY} if "date_string" in str(tokenizer.chat_template) else {}
     try:
-        return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=not answered, **date))
+        return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=not answered))
     except TemplateError as error:
         raise ValueError(f"model.language: its chat template refuses a question: {error}") from error
 

@@ -22,16 +22,12 @@ from medtune.data.media.load import Shape
 from medtune.data.media.videos.read import Frames
 from medtune.data.types import Turn
 from medtune.models.sequence.builder import IGNORED, Placement, Run, Sequence, at, laid_out, refuse_several, user_turns
+from medtune.models.sequence.template_edits import set_date
 
 ShapeT = TypeVar("ShapeT", Size, Frames)
 QUESTION, ANSWER = "\ue000question\ue000", "\ue000answer\ue000"
 """Stand-ins with characters for private use, which occur in no template and no question."""
 _STAND_IN = re.compile("\ue000[0-9]+\ue000")
-TODAY = "26 Jul 2024"
-"""The date for templates that show a date. The real date would change every prompt from one day to the next.
-
-Source: the default of Llama 3.2's own template.
-"""
 
 
 class Written(NamedTuple):
@@ -125,6 +121,7 @@ class ProcessorTemplate:
     """Lays out questions for a model of transformers."""
 
     def __init__(self, processor: Any, *, writing: Writing, max_tokens: int) -> None:
+        set_date(processor)
         self._processor = processor
         self._tokenizer = processor.tokenizer
         self._writing = writing
@@ -281,14 +278,10 @@ class ProcessorTemplate:
             turns.append({"role": ("user", "assistant")[number % 2], "content": content})
         if answered:
             turns.append({"role": "assistant", "content": [{"type": "text", "text": ANSWER}]})
-        template = getattr(self._processor, "chat_template", None)
-        if not template:
+        if not getattr(self._processor, "chat_template", None):
             raise ValueError("the processor has no chat template; take the model's instruct checkpoint")
-        date = {"date_string": TODAY} if "date_string" in template else {}
         try:
-            return str(
-                self._processor.apply_chat_template(turns, tokenize=False, add_generation_prompt=not answered, **date)
-            )
+            return str(self._processor.apply_chat_template(turns, tokenize=False, add_generation_prompt=not answered))
         except TemplateError as error:
             raise ValueError(f"the chat template refuses a question about an image: {error}") from error
 

@@ -1,6 +1,6 @@
 """Loads checkpoints of transformers' vision-language models from the hub or a folder; refuses incomplete ones."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +12,21 @@ from medtune.data.media.volumes.read import AxialPictures, axial_pictures
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled
 from medtune.models.sequence.end_tokens import ended_by
-from medtune.models.sequence.thinking import opened_thought, set_thinking
+from medtune.models.sequence.template_edits import opened_thought, set_date, set_thinking
 from medtune.models.sharding.of_transformers import as_if_loaded, loaded_type
 from medtune.models.sharding.unread import weights_stay_unread
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.family import Family
+from medtune.models.transformers_vlm.generic.conversation import PREFIX_TEMPLATE, marks_prefix
 from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.transformers_vlm.model import TransformersVlm
+from medtune.models.transformers_vlm.originals.read import original_in, original_tensors, read_original
 from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, commit_of, described, kept_folder
 from medtune.models.weights.loading_options import DEFAULT, Loading
 from medtune.models.weights.tokenizer import refuse_own_code
 
 VIDEO_FRAMES = 16
 """Frames of a video where the recipe names no number; more would add little to a few seconds of ultrasound."""
-SHARDS = ("*.safetensors",)
 
 
 def hub_entry(
@@ -47,14 +48,23 @@ def hub_entry(
     def without_weights(loading: Loading = DEFAULT, /) -> TransformersVlm:
         return skeleton(_own_config(loading, found) or config(), found)
 
-    return ZooEntry(title, licence, assemble, without_weights, hub, family=family, takes=taken_fields(found))
+    return ZooEntry(
+        title,
+        licence,
+        assemble,
+        without_weights,
+        hub,
+        family=family,
+        takes=taken_fields(found),
+        published=original_tensors,
+    )
 
 
 def _own_config(loading: Loading, family: Family) -> PreTrainedConfig | None:
     folder = None if loading.weights is None else kept_folder(loading.weights, loading.revision)
     if folder is None or not (folder / "config.json").is_file():
         return None
-    config = _read(AutoConfig, folder, described(str(loading.weights), folder), what="config.json")
+    config = config_in(folder, described(str(loading.weights), folder))
     return config if family.reads(config) else None
 
 
@@ -81,7 +91,7 @@ def pretrained(where: str, family: Family, loading: Loading) -> Assembled:
     # What is small is read and checked first, because the weights may take hours to come.
     folder = checkpoint_folder(where, what="configuration", revision=loading.revision, files=SMALL_FILES)
     said = described(where, folder)
-    config = _read(AutoConfig, folder, said, what="config.json")
+    config = config_in(folder, said)
     if not family.reads(config):
         wanted = " or ".join(family.model_types) + (
             f" with a tower of {' or '.join(family.towers)}" * bool(family.towers)
@@ -94,8 +104,10 @@ def pretrained(where: str, family: Family, loading: Loading) -> Assembled:
     if family.limit_videos is not None:
         family.limit_videos(processor, loading.video_max_pixels, config.get_text_config().max_position_embeddings)
     pinned = commit_of(folder) or loading.revision
-    folder = checkpoint_folder(where, what="weights", revision=pinned, files=(*SMALL_FILES, *SHARDS))
-    return put_together(read_weights(folder, said, loading), processor, family, loading, where=said)
+    folder = checkpoint_folder(where, what="weights", revision=pinned, files=(*SMALL_FILES, *shards_of(folder)))
+    assembled = put_together(read_weights(folder, said, loading), processor, family, loading, where=said)
+    assembled.provenance.update(words_of(folder))
+    return assembled
 
 
 def put_together(whole: PreTrainedModel, processor: Any, family: Family, loading: Loading, *, where: str) -> Assembled:
@@ -117,7 +129,8 @@ def put_together(whole: PreTrainedModel, processor: Any, family: Family, loading
             _sampling(loading, family),
             _volumes(loading, family),
         ),
-        provenance=dict.fromkeys(("vision", "projector", "language"), f"{where}, {loading.dtype}"),
+        provenance=dict.fromkeys(("vision", "projector", "language"), f"{where}, {loading.dtype}")
+        | set_date(processor),
         opened=opened_thought(processor),
     )
 
@@ -166,15 +179,42 @@ def _volumes(loading: Loading, family: Family) -> AxialPictures | None:
     return axial_pictures(loading.volumes_as, at_most=loading.video_frames)
 
 
+def config_in(folder: Path, said: str) -> PreTrainedConfig:
+    """Returns the configuration of a checkpoint, which may be in the layout of its authors' own code.
+
+    Args:
+        said: The checkpoint in words, for messages.
+    """
+    original = original_in(folder)
+    config: PreTrainedConfig = original.config if original else _read(AutoConfig, folder, said, what="config.json")
+    return config
+
+
+def words_of(folder: Path) -> Mapping[str, str]:
+    """Returns what weights.json says of prompts and tokens of a checkpoint in its authors' own layout."""
+    original = original_in(folder)
+    return {} if original is None else original.words
+
+
+def shards_of(folder: Path) -> tuple[str, ...]:
+    """Returns the patterns of a checkpoint's files of weights, of which its small files are here."""
+    torch_files = (folder / "pytorch_model.bin.index.json").is_file() and original_in(folder) is not None
+    return ("*.safetensors", *(["pytorch_model*.bin"] if torch_files else []))
+
+
 def read_processor(folder: Path, said: str) -> Any:
     """Returns the checkpoint's processor.
 
     Args:
         said: The checkpoint in words, for messages.
     """
+    if original := original_in(folder):
+        return original.processor()
     processor = _read(AutoProcessor, folder, said, what="processor (preprocessor_config.json, tokenizer.json)")
     if not hasattr(processor, "image_processor"):
         raise ValueError(f"{said}: no image processor; copy preprocessor_config.json beside config.json")
+    if not getattr(processor, "chat_template", None) and marks_prefix(processor):
+        processor.chat_template = PREFIX_TEMPLATE
     return processor
 
 
@@ -184,6 +224,8 @@ def read_weights(folder: Path, said: str, loading: Loading, *, attention: str | 
     Args:
         attention: Name of the attention's implementation; None takes the one that transformers chooses.
     """
+    if original := original_in(folder):
+        return read_original(original, folder, loading, attention=attention)
     model, report = _read(
         AutoModelForImageTextToText,
         folder,

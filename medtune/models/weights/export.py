@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 from torch import nn
-from transformers import AutoConfig
+from transformers import PreTrainedConfig
 
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.contract import PARTS, Assembled, Model
@@ -110,9 +110,9 @@ def base_of(name: str, loading: Loading) -> str:
 def checkpoint_dtype(where: str, revision: str | None) -> torch.dtype | None:
     """Returns the number format of a checkpoint of transformers by its config.json; None if that does not say it."""
     folder = checkpoint_folder(where, what="configuration", revision=revision, files=SMALL_FILES)
-    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    found: torch.dtype | None = getattr(config, "dtype", None)
-    return found
+    said, _ = PreTrainedConfig.get_config_dict(folder, local_files_only=True)
+    found = getattr(torch, str(said.get("dtype") or said.get("torch_dtype")), None)
+    return found if isinstance(found, torch.dtype) else None
 
 
 def _without_adapter(name: str, seed: int, loading: Loading) -> Assembled:

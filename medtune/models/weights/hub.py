@@ -31,7 +31,7 @@ from transformers.utils import logging
 from medtune.models.weights.assets import PROBE_S, AssetError, hub_reachable
 from medtune.models.weights.proof.prove import PROOF
 
-SMALL_FILES = ("*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.md", "LICENSE*")
+SMALL_FILES = ("*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.md", "LICENSE*", "conversation.py")
 """Patterns of the files of a transformers checkpoint beside its weights: configuration, tokenizer, card, licence."""
 WEIGHT_FILES = ("model.safetensors.index.json", "model.safetensors")
 _SUBFOLDERS = ("*/*",)

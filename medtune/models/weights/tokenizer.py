@@ -10,7 +10,7 @@ from typing import Any
 
 import transformers
 from sentencepiece import SentencePieceProcessor
-from transformers import AutoTokenizer, LlamaTokenizer, PreTrainedTokenizerFast
+from transformers import CONFIG_MAPPING, AutoTokenizer, LlamaTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
 
 SETTING = "trust_remote_code"
 
@@ -40,7 +40,7 @@ def _names_code(path: Path) -> bool:
     return isinstance(said, dict) and "auto_map" in said
 
 
-CONVERTED, SENTENCEPIECE = "tokenizer.json", "tokenizer.model"
+CONVERTED, SENTENCEPIECE, _VOCABULARY = "tokenizer.json", "tokenizer.model", "vocab.json"
 _CONFIG = "tokenizer_config.json"
 _ROLES = ("bos", "eos", "unk")
 _PROBES = ("How large is the liver?", "5.2 cm\n(3 x 4 mm)", "Größe: 12,5 µm", "no")
@@ -55,7 +55,7 @@ def tokenizer_folder(folders: list[Path], *, of: str, hint: str = "") -> Path:
         hint: What else to do, for the message.
     """
     for folder in folders:
-        if any((folder / name).is_file() for name in (CONVERTED, SENTENCEPIECE)):
+        if any((folder / name).is_file() for name in (CONVERTED, SENTENCEPIECE, _VOCABULARY)):
             return folder
     places = " or ".join(dict.fromkeys(map(str, folders)))
     raise FileNotFoundError(f"{of}: no tokenizer ({CONVERTED} or {SENTENCEPIECE}) in {places}{hint}")
@@ -64,14 +64,14 @@ def tokenizer_folder(folders: list[Path], *, of: str, hint: str = "") -> Path:
 def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     tokenizer_folder([folder], of="model.weights")
     said = _read_config(folder)
-    if (folder / CONVERTED).is_file():
+    if (folder / CONVERTED).is_file() or not (folder / SENTENCEPIECE).is_file():
         return _auto(folder)
     path = folder / SENTENCEPIECE
     try:
         pieces = SentencePieceProcessor(model_file=str(path))
     except (RuntimeError, OSError) as error:
         raise ValueError(f"{path}: not a sentencepiece file; copy or download it again ({error})") from error
-    if not str(said.get("tokenizer_class") or "LlamaTokenizer").startswith("LlamaTokenizer"):
+    if not str(said.get("tokenizer_class") or "LlamaTokenizer").startswith(("LlamaTokenizer", "InternLM2Tokenizer")):
         return _auto(folder)
     return _converted(folder, pieces, said)
 
@@ -97,8 +97,12 @@ def _converted(folder: Path, pieces: SentencePieceProcessor, said: dict[str, Any
 
 
 def _auto(folder: Path) -> PreTrainedTokenizerFast:
+    path = folder / "config.json"
+    # transformers warns about a configuration that it does not know, which says nothing about the tokenizer.
+    known = not path.is_file() or read_json(path).get("model_type") in CONFIG_MAPPING
+    how: dict[str, Any] = {} if known else {"config": PreTrainedConfig()}
     try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **how)
     except (OSError, ValueError, RecursionError) as error:
         refuse_own_code(folder, str(folder), error)
         raise _unreadable(folder, error) from error

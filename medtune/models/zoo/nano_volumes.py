@@ -1,5 +1,7 @@
 """The tiny, random twins of the models over volumes, only for tests; they read the full-size volumes."""
 
+from dataclasses import replace
+
 from transformers import PreTrainedConfig
 
 from medtune.data.media.volumes.transforms import ct_chat as ct_chat_input
@@ -43,18 +45,23 @@ def nano_ct_chat() -> ZooEntry:
         family=lambda tokenizer: CTChat(tokenizer, num_media_tokens=CT_CHAT_POOL.queries),
         transform=ct_chat_input.ENCODE,
     )
-    variants = {"public": parts, CODES: as_codes(parts)}
+    variants = {"public": parts, "paper": replace(parts, transform=ct_chat_input.PAPER), CODES: as_codes(parts)}
     return nano_entry("Random CT-CHAT of width 16 and 32; for tests", parts, variants)
 
 
 def nano_m3d_llama2() -> ZooEntry:
     """nano_m3d_llama2: M3D-LaMed's random, tiny twin on LLaMA, only for tests; it reads the full-size volume."""
-    return nano_entry("Random M3D-LaMed of width 24 and 32 on LLaMA; for tests", m3d_parts(llama()))
+    return _m3d("LLaMA", m3d_parts(llama()))
 
 
 def nano_m3d_phi3() -> ZooEntry:
     """nano_m3d_phi3: M3D-LaMed's random, tiny twin on Phi-3, only for tests; it reads the full-size volume."""
-    return nano_entry("Random M3D-LaMed of width 24 and 32 on Phi-3; for tests", m3d_parts(phi3()))
+    return _m3d("Phi-3", m3d_parts(phi3()))
+
+
+def _m3d(language: str, parts: VolumeParts) -> ZooEntry:
+    variants = {"slices8": parts, "hu_minmax": replace(parts, transform=m3d_input.HU_MINMAX)}
+    return nano_entry(f"Random M3D-LaMed of width 24 and 32 on {language}; for tests", parts, variants)
 
 
 def m3d_parts(language: PreTrainedConfig) -> VolumeParts:
@@ -77,7 +84,7 @@ def nano_merlin() -> ZooEntry:
         family=lambda tokenizer: Merlin(tokenizer, num_media_tokens=1),
         transform=merlin_input.PUBLIC,
     )
-    return nano_entry("Random Merlin of width 32; for tests", parts)
+    return nano_entry("Random Merlin of width 32; for tests", parts, {"pooled": parts})
 
 
 def nano_radfm() -> ZooEntry:
@@ -90,7 +97,8 @@ def nano_radfm() -> ZooEntry:
         transform=radfm_input.PAPER,
         seen_as=lambda transform, _: RadFMInput(transform),
     )
-    return nano_entry("Random RadFM of width 24 and 32; for tests", parts)
+    variants = {"paper": parts, "public": replace(parts, transform=radfm_input.PUBLIC)}
+    return nano_entry("Random RadFM of width 24 and 32; for tests", parts, variants)
 
 
 def nano_nn_ct_chat() -> ZooEntry:

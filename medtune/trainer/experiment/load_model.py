@@ -17,6 +17,7 @@ from medtune.models.endpoint.settings import Endpoint, read_key
 from medtune.models.parts.pictures import PictureInput
 from medtune.models.sharding.lock_step import divide, ranks_mesh
 from medtune.models.sharding.unread import leaving_weights_unread
+from medtune.models.transformers_vlm.originals.read import is_original
 from medtune.models.tuning.apply import PartRow, adapt, recompute_activations, set_learning
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.quantize import quantize_language, resolved, set_types, stored_types
@@ -180,7 +181,8 @@ def about_weights(recipe: Recipe) -> dict[str, str]:
 def adapter_base(recipe: Recipe) -> Base:
     """Returns the model that the adapter of a run belongs to."""
     block = recipe.model
-    return Base(base_of(block.name, block), block.revision, block.adapter)
+    where = base_of(block.name, block)
+    return Base(where, block.revision, block.adapter, is_plain=not is_original(where, block.revision))
 
 
 def load_checkpoint(recipe: Recipe, model: Model, path: Path) -> None:

@@ -1,9 +1,12 @@
 """Tests checkpoints that a family reads besides its twin: another processor, another language model."""
 
+import datetime
 import re
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ import transformers
 from jinja2 import Template
 from transformers import Glm46VConfig, Glm46VImageProcessor, Glm46VProcessor, Glm46VVideoProcessor
 from transformers.models.smolvlm import processing_smolvlm
+from transformers.utils import chat_template_utils
 
 from medtune.data.media.images import Size
 from medtune.data.media.videos.read import Frames
@@ -21,7 +25,7 @@ from medtune.models.contract import Assembled
 from medtune.models.doctor.find_reference import reference_of
 from medtune.models.doctor.weights import weights_check
 from medtune.models.nano.transformers_vlm import Nano, text_config, write_nano
-from medtune.models.sequence.thinking import opened_thought, set_thinking
+from medtune.models.sequence.template_edits import opened_thought, set_thinking
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.generic.loading import family_of, from_checkpoint
 from medtune.models.tuning.apply import adapt
@@ -243,6 +247,46 @@ def test_templates_of_many_makes_ask_without_a_thought_or_with_one(opened: str, 
         said = processor.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
         assert said == f"<user>Q?<assistant>{wanted}"
         assert opened_thought(processor) == ("" if "/" in wanted else wanted)
+
+
+LLAMA_DAY = """{%- if not date_string is defined %}{%- if strftime_now is defined %}
+{%- set date_string = strftime_now("%d %b %Y") %}{%- endif %}{%- endif %}Today Date: {{ date_string }}"""
+GRANITE_DAY = """{%- set system = "Today's Date: " + strftime_now('%B %d, %Y') + "." %}{{ system }}"""
+IN_MACRO = """{%- macro day(how) %}{{ strftime_now(how) }}{% endmacro %}{{ day('%A, %-d.%m.%y (%j) %H:%M') }}"""
+
+
+@pytest.mark.parametrize(
+    ("shown", "wanted"),
+    [
+        ("The current date is {{ strftime_now('%Y-%m-%d') }}.", "The current date is 2024-07-26."),
+        (LLAMA_DAY, "Today Date: 26 Jul 2024"),
+        (GRANITE_DAY, "Today's Date: July 26, 2024."),
+        (IN_MACRO, "Friday, 26.07.24 (208) 00:00"),
+    ],
+)
+def test_prompts_name_the_same_day_in_every_phase_and_export(
+    shown: str, wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_checkpoint("mistral3", tmp_path / "base")
+    template = tmp_path / "base" / "chat_template.jinja"
+    template.write_text(template.read_text("utf-8").replace("<s>", f"<s>{shown}", 1), "utf-8")
+    loading = Loading(weights=str(tmp_path / "base"))
+    where, said = loading.weights or "", set()
+    for day in (1, 2, 3):
+        clock = SimpleNamespace(now=partial(datetime.datetime, 2030, 1, day))
+        monkeypatch.setattr(chat_template_utils, "datetime", clock)
+        made = from_checkpoint(where, loading)
+        assert made.provenance["day in prompts"].startswith("2024-07-26")
+        said.add(made.family.decode(made.family.layout(QUESTION, None, shapes=[Size(90, 60)]).ids))
+        reference: Any = reference_of(made, None, folder=Path(where), loading=loading, precise=nullcontext)
+        assert wanted in reference.conversation()
+        made.family.save(made.model.save(tmp_path / f"export{day}"))
+        exported = transformers.AutoProcessor.from_pretrained(tmp_path / f"export{day}")
+        turns = [{"role": "user", "content": [{"type": "text", "text": "Q"}]}]
+        assert wanted in exported.apply_chat_template(turns)
+        where = str(tmp_path / f"export{day}")
+    assert len(said) == 1
+    assert wanted in said.pop()
 
 
 def test_a_processor_that_needs_another_package_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,15 @@ import pytest
 import torch
 from transformers import AutoModelForImageTextToText
 
+from medtune.models.sequence.processor_template import ProcessorTemplate
+from medtune.models.transformers_vlm.generic import conversation
 from medtune.models.transformers_vlm.generic.loading import from_checkpoint
 from medtune.models.weights.loading_options import Loading
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.run_folder import RunFolder
 from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
 from tests.models.transformers_vlm.generic.test_parity import Plain
+from tests.models.transformers_vlm.test_parity import saved
 from tests.models.twins import picture
 from tests.trainer.conftest import QUICK, Capture, Nano, Told, json_of, same_weights
 
@@ -56,13 +59,30 @@ def test_validate_proves_a_checkpoint_once(
 
 
 @pytest.mark.slow
-def test_a_checkpoint_that_is_read_otherwise_is_refused(prepared_tiny: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_a_checkpoint_that_is_read_otherwise_is_refused(
+    prepared_tiny: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entry takes PaliGemma, whose questions see their own end, for a model like others."""
+    monkeypatch.setattr(conversation, "marks_prefix", lambda _: False)
     weights = write_checkpoint("paligemma", tmp_path / "checkpoint")
     assert _validated(prepared_tiny, weights) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert "FAIL answers are hidden" in said
     assert "reads the answer before it says it" in said
     assert f"proof: {weights} is not read as plain transformers reads it" in said
+
+
+@pytest.mark.slow
+def test_where_the_proof_of_a_family_fails_the_generic_entry_is_tried_and_said(
+    prepared_tiny: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The family ends answers with another token than the template's; the generic entry does not use the family."""
+    saved("nano_llava", tmp_path)
+    monkeypatch.setattr(ProcessorTemplate, "_find_stop", lambda self: self._one_id("<pad>"))
+    assert _validated(prepared_tiny, tmp_path) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "FAIL end token" in said
+    assert "the generic entry was tried as well (model.name=auto model.reader=generic): verified on a CPU" in said
 
 
 def test_list_shows_the_entry(shown: Told) -> None:
@@ -113,8 +133,9 @@ def test_a_stopped_run_resumes_to_the_bit(nano: Nano, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "train", "eval"])
 def test_no_command_trusts_a_checkpoint_that_is_read_otherwise(
-    command: str, nano: Nano, tmp_path: Path, capsys: Capture
+    command: str, nano: Nano, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(conversation, "marks_prefix", lambda _: False)
     weights = write_checkpoint("paligemma", tmp_path / "checkpoint")
     assert nano.here(command, tmp_path / "run", f"model.name={weights}") == 1
     assert "the run stops here" in capsys.readouterr().out

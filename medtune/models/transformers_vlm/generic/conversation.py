@@ -1,6 +1,7 @@
 """Writes a conversation, with or without its last answer, as the checkpoint's own processor and chat template do."""
 
 import copy
+import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,8 @@ from transformers import BatchFeature
 
 from medtune.data.types import Turn
 from medtune.models.sequence.builder import user_turns
-from medtune.models.sequence.processor_template import ANSWER, QUESTION, TODAY
+from medtune.models.sequence.processor_template import ANSWER, QUESTION
+from medtune.models.sequence.template_edits import set_date
 
 MASK = "assistant_masks"
 """Name of the processor's output that marks the template's own generation span."""
@@ -71,12 +73,14 @@ class Conversations:
 
     Attributes:
         marks_answers: Whether the chat template marks the span that the assistant generates.
+        marks_prefix: Whether the tokens of a question see one another both ways (`marks_prefix`).
     """
 
     def __init__(self, processor: Any) -> None:
+        set_date(processor)
         self._processor = processor
-        self._template = _chat_template(processor)
-        self.marks_answers = bool(_SPANS.search(self._template))
+        self.marks_prefix = marks_prefix(processor)
+        self.marks_answers = bool(_SPANS.search(_chat_template(processor)))
         added = sorted(processor.tokenizer.get_added_vocab(), key=len, reverse=True)
         self._control = re.compile("|".join(map(re.escape, added)) or r"(?!)")
         self._answers_as_text = False
@@ -117,6 +121,8 @@ class Conversations:
         return self._inputs(self._processor, asked, with_mask=with_mask, times=times)
 
     def _inputs(self, processor: Any, asked: Asked, *, with_mask: bool, times: int = 1) -> dict[str, Tensor]:
+        if self.marks_prefix and not asked.media:
+            return self._without_media(asked)
         spelt = next(filter(None, map(self._control.search, asked.texts)), None)
         if spelt and with_mask:
             raise ValueError(
@@ -151,6 +157,12 @@ class Conversations:
                 ) from error
         return {name: _tensor(name, value) for name, value in made.items()}
 
+    def _without_media(self, asked: Asked) -> dict[str, Tensor]:
+        """Returns the ids of a text alone as the processor writes them, which refuses to be asked without an image."""
+        tokenizer = self._processor.tokenizer
+        text = f"{tokenizer.bos_token}{self.rendered(asked)}\n"
+        return dict(tokenizer(text, return_tensors="pt", return_token_type_ids=True, add_special_tokens=False))
+
     def _apply(self, processor: Any, asked: Asked, *, times: int = 1, **settings: Any) -> Any:
         turns: list[dict[str, Any]] = []
         answers = [*(turn.answer for turn in asked.turns), asked.answer]
@@ -165,9 +177,8 @@ class Conversations:
             if answer is not None:
                 text: Any = answer if self._answers_as_text else [{"type": "text", "text": answer}]
                 turns.append({"role": "assistant", "content": text})
-        date = {"date_string": TODAY} if "date_string" in self._template else {}
         batch: Any = turns if times == 1 else [turns] * times
-        return processor.apply_chat_template(batch, add_generation_prompt=asked.answer is None, **settings, **date)
+        return processor.apply_chat_template(batch, add_generation_prompt=asked.answer is None, **settings)
 
     def blank(self) -> Callable[..., dict[str, Tensor]]:
         """Returns `inputs` for blank media, which prepares a medium of each size only once and keeps no pixels.
@@ -183,6 +194,26 @@ class Conversations:
             return self._inputs(twin, asked, with_mask=with_mask)
 
         return inputs
+
+
+PREFIX_TEMPLATE = (
+    "{% for message in messages %}{% for part in message['content'] %}{% if part['type'] == 'image' %}<image>"
+    "{% else %}{{ part['text'] }}{% endif %}{% endfor %}"
+    "{{ '<eos>' if message['role'] == 'assistant' else '' if loop.last else '\n' }}{% endfor %}"
+)
+"""The prompt that PaliGemma's processor writes by itself: the image, the words and a line break, and behind it the
+answer. The line break behind the last turn is the processor's own.
+"""
+
+
+def marks_prefix(processor: Any) -> bool:
+    """Returns whether a processor is told the answer apart (`suffix`), with a type of token of its own (1).
+
+    The tokens of a question, type 0, then see one another both ways, and those of the answer what is before them.
+
+    Source: transformers, models/paligemma/processing_paligemma.py.
+    """
+    return "suffix" in inspect.signature(type(processor).__call__).parameters
 
 
 def as_image(image: PIL.Image.Image) -> Medium:

@@ -13,25 +13,37 @@ from medtune.data import catalog
 from medtune.data.media.videos.read import Sampling
 from medtune.data.media.volumes.read import AxialPictures, axial_pictures
 from medtune.models.assemble import HubWeights, ZooEntry
-from medtune.models.contract import Assembled, Model
+from medtune.models.contract import PARTS, Assembled, Model
 from medtune.models.sequence.end_tokens import ended_by
-from medtune.models.sequence.thinking import opened_thought, set_thinking
+from medtune.models.sequence.template_edits import opened_thought, set_date, set_thinking
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.generic.conversation import Conversations
 from medtune.models.transformers_vlm.generic.media import GenericTransform, Outputs, processor_outputs
 from medtune.models.transformers_vlm.generic.model import GenericVlm, find_parts
 from medtune.models.transformers_vlm.generic.template import GenericTemplate
 from medtune.models.transformers_vlm.loading import (
-    SHARDS,
     VIDEO_FRAMES,
     pretrained,
     read_processor,
     read_weights,
+    shards_of,
     skeleton,
     taken_fields,
+    words_of,
 )
-from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, commit_of, described, kept_weights
+from medtune.models.transformers_vlm.originals.read import original_in, original_tensors
+from medtune.models.weights.hub import SMALL_FILES, WEIGHT_FILES, checkpoint_folder, commit_of, described, kept_folder
 from medtune.models.weights.loading_options import DEFAULT, Loading, set_fields
+
+_SERVE = "serve it and name it as model.endpoint"
+_OTHERS = {
+    "phi4_multimodal": f"transformers has it as a model of text with adapters for images inside; {_SERVE}",
+    "qwen2_5_omni": f"It also speaks, and its thinker is a part of it; {_SERVE}",
+    "qwen3_omni_moe": f"It also speaks, and its thinker is a part of it; {_SERVE}",
+}
+"""What to do with models that see but are not read here, by `model_type`."""
+_TEXT_ALONE = "A model of text alone can be the language model of parts and pocket_ct (model.language); to ask it "
+_TEXT_ALONE += f"without images, {_SERVE}"
 
 
 def checkpoint_entry(where: str) -> ZooEntry:
@@ -56,6 +68,8 @@ def checkpoint_entry(where: str) -> ZooEntry:
         without_weights,
         family=_family_here(where),
         takes=(*_taken(_family_here(where)), "reader"),
+        files=(*WEIGHT_FILES, "pytorch_model*.bin"),
+        published=original_tensors,
     )
 
 
@@ -88,9 +102,11 @@ def _taken(family: str | None) -> tuple[str, ...]:
 
 
 def _family_here(where: str) -> str | None:
-    folder = kept_weights(where)
+    folder = kept_folder(where)
     if folder is None:
         return None
+    if original := original_in(folder):
+        return family_of(original.config)
     told, _ = PreTrainedConfig.get_config_dict(folder, local_files_only=True)
     if told.get("model_type") not in CONFIG_MAPPING:
         return None
@@ -107,7 +123,7 @@ def from_checkpoint(where: str, loading: Loading) -> Assembled:
     family = family_of(config) if loading.reader == "family" else None
     if family is not None:
         assembled = pretrained(where, find_family(family), loading)
-        assembled.provenance.update({part: f"{text}, family {family}" for part, text in assembled.provenance.items()})
+        assembled.provenance.update({part: f"{assembled.provenance[part]}, family {family}" for part in PARTS})
         return assembled
     return read_generic(where, config, loading)
 
@@ -129,11 +145,11 @@ def read_generic(where: str, config: PreTrainedConfig, loading: Loading) -> Asse
     except ValueError as error:
         raise ValueError(f"{said}: {error}") from error
     pinned = commit_of(folder) or loading.revision
-    folder = checkpoint_folder(where, what="weights", revision=pinned, files=(*SMALL_FILES, *SHARDS))
+    folder = checkpoint_folder(where, what="weights", revision=pinned, files=(*SMALL_FILES, *shards_of(folder)))
     whole = read_weights(folder, said, loading, attention=None)
     origin = f"{said}, {loading.dtype}, generic entry for {config.model_type}"
     provenance: dict[str, str] = {part: f"{origin} ({', '.join(roots)})" for part, roots in find_parts(whole).items()}
-    return reader.around(whole, provenance)
+    return reader.around(whole, {**provenance, **words_of(folder)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +160,16 @@ class GenericReader:
         outputs: The kinds of the processor's outputs.
         template: Lays out a question as a sequence.
         opened: The text with which the prompt for a reply opens a thought; "" if it opens none.
+        day: What weights.json says of the day in prompts.
+        marks_prefix: Whether the tokens of a question see one another both ways.
     """
 
     outputs: Outputs
     template: GenericTemplate
     transform: GenericTransform
     opened: str
+    day: dict[str, str]
+    marks_prefix: bool
 
     def around(self, whole: PreTrainedModel, provenance: dict[str, str]) -> Assembled:
         """Returns the model with its reader.
@@ -157,9 +177,11 @@ class GenericReader:
         Args:
             provenance: Where the weights of each part come from.
         """
-        model = GenericVlm(whole, self.outputs.by_token, self.outputs.joins, self.outputs.axes)
+        model = GenericVlm(
+            whole, self.outputs.by_token, self.outputs.joins, self.outputs.axes, marks_prefix=self.marks_prefix
+        )
         family = ended_by(self.template, whole.generation_config, self.template.tokenizer)
-        return Assembled(model, family, self.transform, provenance, opened=self.opened)
+        return Assembled(model, family, self.transform, provenance | self.day, opened=self.opened)
 
 
 def generic_reader(processor: Any, config: Any, loading: Loading) -> GenericReader:
@@ -179,6 +201,8 @@ def generic_reader(processor: Any, config: Any, loading: Loading) -> GenericRead
         ),
         GenericTransform(conversations, outputs.image, outputs.video, sampling, volumes),
         opened_thought(processor),
+        set_date(processor),
+        conversations.marks_prefix,
     )
 
 
@@ -193,6 +217,8 @@ def read_config(where: str, revision: str | None = None) -> PreTrainedConfig:
         AssetError: It is not on this machine, and the hub did not give it.
     """
     folder = checkpoint_folder(where, what="configuration", revision=revision, files=SMALL_FILES)
+    if original := original_in(folder):
+        return original.config
     try:
         said, _ = PreTrainedConfig.get_config_dict(folder, local_files_only=True)
     except OSError as error:
@@ -206,8 +232,8 @@ def read_config(where: str, revision: str | None = None) -> PreTrainedConfig:
         )
     if kind not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES and kind not in types_of_families():
         raise ValueError(
-            f"{where}/config.json: {kind!r} is no vision-language model of transformers that answers in words. A "
-            "model of text alone can be the language model of pocket_ct (model.language)"
+            f"{where}/config.json: {kind!r} is no vision-language model of transformers that answers in words. "
+            f"{_OTHERS.get(kind, _TEXT_ALONE)}"
         )
     config: PreTrainedConfig = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     if config.is_encoder_decoder or getattr(config.get_text_config(), "is_encoder_decoder", False):

@@ -158,6 +158,8 @@ class GenericVlm(Model):
         by_token: Mapping[str, Mapping[int, int]],
         joins: Mapping[str, int] | None = None,
         axes: Mapping[str, int] | None = None,
+        *,
+        marks_prefix: bool = False,
     ) -> None:
         super().__init__()
         self.whole = whole
@@ -165,6 +167,7 @@ class GenericVlm(Model):
         self._by_token = by_token
         self._joins = joins or {}
         self._axes = axes or {}
+        self.marks_prefix = marks_prefix
         self._keeps_logits = "logits_to_keep" in inspect.signature(whole.forward).parameters
 
     @property
@@ -201,6 +204,12 @@ class GenericVlm(Model):
                 attention_BL[chosen_B, :length],
                 self._media([shown[row] for row in chosen], encoded),
             )
+            if self.marks_prefix:
+                types_BL = torch.zeros_like(inputs["input_ids"])
+                for row, place in zip(number_B[rows.target_row_T][mine_T].tolist(), place_T.tolist(), strict=True):
+                    # The logits of a token stand in the place before it.
+                    types_BL[row, place + 1 :] = 1
+                inputs["token_type_ids"] = types_BL
             logits_BLV = self.whole(**inputs, **keeps, use_cache=False).logits
             logits_TV = logits_BLV[number_B[rows.target_row_T][mine_T], column_T if keeps else place_T]
             read.append(of_logits(logits_TV, rows.target_id_T[mine_T], rows.target_sequence_T[mine_T]))

@@ -19,7 +19,7 @@ from medtune.data.media.load import Shape
 from medtune.data.media.videos.read import Frames
 from medtune.data.types import Turn
 from medtune.models.sequence.builder import IGNORED, Sequence, Span
-from medtune.models.sequence.thinking import is_empty_thought
+from medtune.models.sequence.template_edits import is_empty_thought
 from medtune.models.transformers_vlm.generic.conversation import (
     MASK,
     PROBE,

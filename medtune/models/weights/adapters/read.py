@@ -99,6 +99,7 @@ CHANGES_BASE = ("pissa", "olora")
 Source: peft 0.21.2, `LoraConfig.init_lora_weights`.
 """
 _BINARY = "adapter_model.bin"
+_FIRST_HALF, _SECOND_HALF = (".lora_A.weight", ".lora_embedding_A"), (".lora_B.weight", ".lora_embedding_B")
 _OWN_MEANING = (
     "layer_replication", "trainable_token_indices", "target_parameters", "alora_invocation_tokens", "arrow_config",
     "megatron_config", "monteclora_config",
@@ -122,8 +123,9 @@ def merge_adapter(assembled: Assembled, where: str, *, base: str) -> Assembled:
     """
     folder = adapter_folder(where)
     config = _read_config(folder)
-    tensors = {present_name(assembled.model.of_transformers, name): t for name, t in _read_tensors(folder).items()}
     whole = assembled.model.of_transformers
+    tensors = {present_name(whole, name): t for name, t in _read_tensors(folder).items()}
+    tensors = dict(_of_adapter(tensors, whole, folder))
     dtypes = {name: p.dtype for name, p in whole.named_parameters()}
     explicit = _explicit(config, tensors, whole, folder)
     _merge(whole, explicit, tensors, folder)
@@ -143,6 +145,22 @@ def merge_adapter(assembled: Assembled, where: str, *, base: str) -> Assembled:
     return replace(
         assembled, provenance={p: origin + (text if p in touched else "") for p, origin in assembled.provenance.items()}
     )
+
+
+def _of_adapter(tensors: Mapping[str, Tensor], whole: PreTrainedModel, folder: Path) -> Iterator[tuple[str, Tensor]]:
+    """Yields all but the table of embeddings, which PEFT writes beside an adapter of it; it has to be the model's."""
+    own = dict(whole.named_parameters())
+    for name, tensor in tensors.items():
+        if ".base_layer." not in name:
+            yield name, tensor
+            continue
+        mine = own.get(name.removeprefix(PREFIX).replace(".base_layer.", "."))
+        if mine is None or mine.shape != tensor.shape or not torch.equal(mine.cpu(), tensor.to(mine.dtype)):
+            raise ValueError(
+                f"{folder}: {name} is another table than the model's, for instance one with rows for new tokens. Merge "
+                "the adapter with peft (merge_and_unload), save the model and its processor, and name that folder as "
+                "model.weights"
+            )
 
 
 def check_adapter(where: str) -> None:
@@ -200,7 +218,12 @@ def _read_config(folder: Path) -> LoraConfig:
             "merged into the weights of any model"
         )
     if odd := [name for name in _OWN_MEANING if found.get(name)]:
-        raise ValueError(f"{folder / CONFIG}: {odd[0]} is set; model.adapter takes adapters without it")
+        experts = " (tensors that are no layer of their own, such as experts)" * (odd[0] == "target_parameters")
+        raise ValueError(
+            f"{folder / CONFIG}: {odd[0]} is set{experts}; model.adapter takes adapters without it. Merge the adapter "
+            "with peft (merge_and_unload), save the model and its processor, "
+            "and name that folder as model.weights"
+        )
     if found.get("bias", "none") != "none" or found.get("lora_bias"):
         raise ValueError(f"{folder / CONFIG}: biases were trained as well; model.adapter takes adapters without them")
     config = LoraConfig.from_pretrained(str(folder))
@@ -230,7 +253,7 @@ def _explicit(config: LoraConfig, tensors: Mapping[str, Tensor], whole: PreTrain
     from peft.utils.other import get_pattern_key
 
     modules = dict(whole.named_modules())
-    ranks = {_layer(name): len(t) for name, t in tensors.items() if name.endswith(".lora_A.weight")}
+    ranks = {_layer(name): len(t) for name, t in tensors.items() if name.endswith(_FIRST_HALF)}
     copied = sorted({_copied(name, modules, config.modules_to_save or ()) for name in tensors if ".lora_" not in name})
     lora = {_layer(name) for name in tensors if ".lora_" in name}
     if strangers := sorted(name for name in (*lora, *copied) if name not in modules):
@@ -246,7 +269,13 @@ def _explicit(config: LoraConfig, tensors: Mapping[str, Tensor], whole: PreTrain
             f"{folder}: {len(lacking)} layers that its target_modules name have no weights in it, for instance "
             f"{lacking[:3]}; it is incomplete, or was trained on another model"
         )
-    halves = {_layer(name) for name in tensors if name.endswith(".lora_B.weight")}
+    table = whole.get_input_embeddings()
+    if any(modules[name] is table for name in lora) and whole.config.tie_word_embeddings:
+        raise ValueError(
+            f"{folder}: it adapts the embeddings, whose table is the output layer's too in this model, so that merging "
+            "it would change both. Leave embed_tokens out of the adapter's target_modules"
+        )
+    halves = {_layer(name) for name in tensors if name.endswith(_SECOND_HALF)}
     if lone := sorted(halves ^ ranks.keys()):
         raise ValueError(f"{folder}: {lone[0]} has only one of its matrices lora_A and lora_B; copy the adapter again")
     alphas = {}

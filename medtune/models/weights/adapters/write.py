@@ -63,11 +63,13 @@ class Base:
         name: Hub id or folder of the pretrained weights, or the name of a model that medtune builds itself.
         revision: Branch, tag or commit on the hub; None for the newest.
         adapter: Adapter that was merged into these weights before the training; None for none.
+        is_plain: Whether plain transformers reads the folder; False where it is in its authors' own layout.
     """
 
     name: str
     revision: str | None = None
     adapter: str | None = None
+    is_plain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +310,13 @@ def usage(base: Base, folder: Path) -> str:
         lines += [
             f"The adapters are those of the language model alone. The tower and the projector are in {PARTS_FILE}, "
             "which PEFT does not read: only medtune can put the model together, with `model.adapter: THIS_FOLDER`.",
+            "",
+        ]
+    elif not base.is_plain:
+        lines += [
+            f"The base model {base.name} is in its authors' own layout, which transformers does not read. medtune puts "
+            "both together with `model.adapter: THIS_FOLDER`. For PEFT, take the same weights in transformers' own "
+            "format (an -hf repository), whose layers have the names that stand here, or take the merged export.",
             "",
         ]
     else:

@@ -73,9 +73,8 @@ def _peft_version() -> str:
 
 def _inputs(processor: Any, sample: TaskRecord) -> Any:
     content = [{"type": "image"}, {"type": "text", "text": sample["text"]}]
-    dated = {"date_string": sample["date"]} if "date_string" in processor.chat_template else {}
     asked = processor.apply_chat_template(
-        [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True, **dated
+        [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
     )
     bos = processor.tokenizer.bos_token
     special = not (bos is not None and asked.startswith(bos))
@@ -86,6 +85,9 @@ def _inputs(processor: Any, sample: TaskRecord) -> Any:
 def _logprobs(model: Any, inputs: Any, sample: TaskRecord) -> list[float]:
     told = sample["told_ids"]
     whole = longer(inputs, [*sample["lead_ids"], *told])
+    if sample["marks_prefix"]:
+        # PaliGemma's processor gives an answer a type of its own; what has type 0 sees what is behind it too.
+        whole["token_type_ids"][:, -len(told) :] = 1
     fed = {
         name: tensor.to(model.device, model.dtype if tensor.is_floating_point() else tensor.dtype)
         for name, tensor in whole.items()

@@ -16,7 +16,6 @@ from medtune.data.types import Image, Media, Video, Volume
 from medtune.models.contract import Assembled, Transform
 from medtune.models.sequence.builder import IGNORED
 from medtune.models.sequence.packing import Shown, pack
-from medtune.models.sequence.processor_template import TODAY
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.quantize import Precise
 from medtune.models.volumes.volume_parts import VolumeInput
@@ -105,7 +104,7 @@ def write_samples(folder: Path, assembled: Assembled, samples: Sequence[Sample])
                 "media": file and str(file),
                 "text": sample.text,
                 "answer": sample.answer,
-                "date": TODAY,
+                "marks_prefix": getattr(assembled.model, "marks_prefix", False),
                 "asked_ids": list(asked.ids),
                 "told_ids": [label for label in told.labels if label != IGNORED],
                 "lead_ids": list(told.ids[len(asked.ids) : len(told.ids) - told.num_targets]),

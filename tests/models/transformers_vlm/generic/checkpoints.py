@@ -1,6 +1,7 @@
 """Tiny random checkpoints of architectures without a family, written as folders with transformers' own classes."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +98,8 @@ def lfm2_vl() -> Nano:
     return Nano(config, processor)
 
 
-def llava_next() -> Nano:
-    """Tiles of any resolution with the size of the image and a learnt line break."""
+def llava_next(text: str = "mistral") -> Nano:
+    """Tiles of any resolution with the size of the image and a learnt line break, before one of several decoders."""
     tokenizer = byte_tokenizer(("<s>", "</s>", "<pad>", "<image>"), bos="<s>", eos="</s>", pad="<pad>")
     pinpoints = [[56, 56], [56, 112], [112, 56]]
     processor = LlavaNextProcessor(
@@ -116,7 +117,7 @@ def llava_next() -> Nano:
         ),
     )
     config = LlavaNextConfig(
-        text_config=text_config(tokenizer, model_type="mistral", sliding_window=None),
+        text_config=text_config(tokenizer, model_type=text, sliding_window=None),
         vision_config=clip_config(model_type="clip_vision_model", image_size=56, initializer_range=INITIALIZER_RANGE),
         image_token_index=token_id(tokenizer, "<image>"),
         image_grid_pinpoints=pinpoints,
@@ -285,22 +286,13 @@ def cohere2_vision() -> Nano:
 
 
 def paligemma() -> Nano:
-    """A prefix of image and question whose tokens see one another: no architecture for the generic entry."""
+    """A prefix of image and question whose tokens see one another, and no chat template, as its vendor's folders."""
     tokenizer = byte_tokenizer(("<bos>", "<eos>", "<pad>"), bos="<bos>", eos="<eos>", pad="<pad>")
     images: Any = SiglipImageProcessor(size={"height": 28, "width": 28})
     images.image_seq_length = 4
-    processor = PaliGemmaProcessor(
-        images,
-        tokenizer,
-        chat_template=(
-            "{% for message in messages %}{% for part in message['content'] %}{% if part['type'] == 'image' %}<image>"
-            "{% else %}{{ part['text'] }}{% endif %}{% endfor %}"
-            # The processor itself writes a line break behind the last turn.
-            "{{ '<eos>' if message['role'] == 'assistant' else '' if loop.last else '\\n' }}{% endfor %}"
-        ),
-    )
+    processor = PaliGemmaProcessor(images, tokenizer)
     config = PaliGemmaConfig(
-        text_config=text_config(processor.tokenizer, model_type="gemma", head_dim=8),
+        text_config=text_config(processor.tokenizer, model_type="gemma2", head_dim=8),
         vision_config=clip_config(model_type="siglip_vision_model", vision_use_head=False),
         image_token_index=token_id(processor.tokenizer, "<image>"),
         projection_dim=32,
@@ -385,7 +377,11 @@ BUILDERS: dict[str, Callable[[], Nano]] = {
 """The architectures, which differ in how they are passed images."""
 
 
+MORE: dict[str, Callable[[], Nano]] = {"paligemma": paligemma, "llava_next_qwen": partial(llava_next, "qwen2")}
+"""Further checkpoints, of which the proof alone is asked."""
+
+
 def write_checkpoint(name: str, folder: Path) -> Path:
     """Writes a tiny checkpoint of an architecture into a folder and returns it."""
-    write_nano({**BUILDERS, "paligemma": paligemma}[name](), folder, seed=0)
+    write_nano({**BUILDERS, **MORE}[name](), folder, seed=0)
     return folder

@@ -16,6 +16,7 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Lora, PartTuning, Tuning
+from medtune.models.weights.adapters.read import merge_adapter
 from medtune.models.weights.adapters.write import ABOUT, README, WEIGHTS, Base, write_adapter
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.export import assemble_model
@@ -138,7 +139,7 @@ def of_peft(folder: Path, **settings: Any) -> list[float]:
     torch.manual_seed(2)
     with torch.no_grad():
         for each, parameter in wrapped.named_parameters():
-            if "lora_B" in each or "modules_to_save" in each:
+            if "lora_B" in each or "lora_embedding_A" in each or "modules_to_save" in each:
                 parameter.add_(torch.randn_like(parameter) * 0.1)
     wrapped.save_pretrained(str(folder))
     return said(base, "nano_qwen25vl")
@@ -148,6 +149,7 @@ OF_OTHERS = {
     "suffixes": {"r": 3, "lora_alpha": 7, "target_modules": ["q_proj", "v_proj"]},
     "regex, rsLoRA": {"r": 4, "use_rslora": True, "target_modules": r"model\.language_model\..*_proj"},
     "DoRA, projector": {"r": 2, "use_dora": True, "target_modules": ["o_proj"], "modules_to_save": ["merger"]},
+    "embeddings": {"r": 3, "target_modules": ["embed_tokens", "q_proj"], "modules_to_save": ["lm_head"]},
     "patterns": {
         "r": 2, "target_modules": ["q_proj", "up_proj"],
         "rank_pattern": {"up_proj": 5}, "alpha_pattern": {"up_proj": 1},
@@ -156,7 +158,8 @@ OF_OTHERS = {
 
 
 @pytest.mark.parametrize(
-    "kind", ["DoRA, projector", *(pytest.param(k, marks=pytest.mark.slow) for k in OF_OTHERS if "DoRA" not in k)]
+    "kind",
+    [k if k in ("DoRA, projector", "embeddings") else pytest.param(k, marks=pytest.mark.slow) for k in OF_OTHERS],
 )
 def test_an_adapter_that_plain_peft_wrote_is_read(kind: str, tmp_path: Path) -> None:
     expected = of_peft(tmp_path, **OF_OTHERS[kind])
@@ -203,6 +206,7 @@ SPOILT: dict[str, tuple[Callable[[dict[str, Tensor]], dict[str, Tensor]], str]] 
 SET: dict[str, tuple[dict[str, object], str]] = {
     "IA3": ({"peft_type": "IA3"}, "peft_type is IA3; model.adapter takes LORA alone"),
     "tokens": ({"trainable_token_indices": [1]}, "trainable_token_indices is set"),
+    "experts": ({"target_parameters": ["experts.gate_up_proj"]}, "such as experts.*merge_and_unload"),
     "biases": ({"bias": "all"}, "biases were trained as well"),
 }
 
@@ -221,6 +225,19 @@ def test_tensors_that_do_not_fit_are_named(what: str, whole: Path, tmp_path: Pat
     save_file(change(load_file(whole / WEIGHTS)), tmp_path / "spoilt" / WEIGHTS)
     with pytest.raises(ValueError, match=message):
         started("nano_qwen25vl", tmp_path / "spoilt")
+
+
+def test_an_adapter_of_embeddings_that_the_output_layer_shares_is_refused(tmp_path: Path) -> None:
+    of_peft(tmp_path, **OF_OTHERS["embeddings"])
+    assembled = zoo_entry("nano_qwen25vl").assemble(0)
+    of_transformers: Any = assembled.model.of_transformers
+    of_transformers.config.tie_word_embeddings = True
+    with pytest.raises(ValueError, match="whose table is the output layer's too"):
+        merge_adapter(assembled, str(tmp_path), base="nano_qwen25vl")
+    with torch.no_grad():
+        of_transformers.get_input_embeddings().weight.add_(1)
+    with pytest.raises(ValueError, match="is another table than the model's"):
+        merge_adapter(assembled, str(tmp_path), base="nano_qwen25vl")
 
 
 @pytest.mark.parametrize("what", SET)

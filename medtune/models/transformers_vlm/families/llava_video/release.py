@@ -6,20 +6,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from accelerate import init_empty_weights
 from torch import Tensor
 from transformers import AutoModelForImageTextToText, PreTrainedModel
 
 from medtune.models.contract import Assembled
-from medtune.models.sequence.end_tokens import read_generation
 from medtune.models.sequence.visual_placeholders import TIME_SENTENCE, llava_video
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.families.llava_video.model import LlavaVideoConfig, build_processor
 from medtune.models.transformers_vlm.loading import pretrained, put_together, refuse_pixel_limits
+from medtune.models.transformers_vlm.originals.read import fill
 from medtune.models.weights.hub import described
-from medtune.models.weights.keymaps.key_map import check_published, load_published, open_checkpoint, translate
-from medtune.models.weights.keymaps.llava_video import KEY_MAP
+from medtune.models.weights.keymaps.key_map import open_checkpoint, translate
+from medtune.models.weights.keymaps.originals import LLAVA_VIDEO as KEY_MAP
 from medtune.models.weights.loading_options import Loading
 from medtune.models.weights.releases.release_folder import (
     INDEX,
@@ -134,11 +133,7 @@ def _filled(config: LlavaVideoConfig, folder: Path, loading: Loading) -> PreTrai
     # angles) are computed and not stored in the files.
     with init_empty_weights(include_buffers=False):
         whole: PreTrainedModel = AutoModelForImageTextToText.from_config(config, trust_remote_code=False)
-    check_published(whole, stored.outline, KEY_MAP, where=str(folder))
-    types = dict.fromkeys(("model", "lm_head"), getattr(torch, loading.dtype))
-    load_published(whole, stored.tensors, KEY_MAP, where=str(folder), dtypes=types)
-    whole.generation_config = read_generation(folder) or whole.generation_config
-    whole.eval()
+    fill(whole, stored, KEY_MAP, folder, loading)
     return whole
 
 

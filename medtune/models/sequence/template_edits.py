@@ -1,10 +1,14 @@
-"""Says in a checkpoint's chat template whether replies begin with a thought; everything else reads that template.
+"""Says in a checkpoint's chat template which day it is and whether replies begin with a thought.
+
+Everything else reads the changed template, and an export writes it. A template that asks for the day (`strftime_now`,
+`date_string`) would ask otherwise in a run that goes on tomorrow, so that every run has the same day, `PROMPT_DATE`.
 
 Some templates open a thought where a reply begins, e.g. with <think>. An answer without a thought is then learnt behind
 `</think>`, and a reply of a few tokens is cut within its thought. With "off", the prompt ends with the empty thought
 that the template itself writes in front of an answer: asking, likelihoods and labels are then about the answer alone.
 """
 
+import datetime
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -13,11 +17,37 @@ from jinja2 import TemplateError
 
 from medtune.models.weights.loading_options import Thinking
 
+PROMPT_DATE = datetime.date(2024, 7, 26)
+"""The day of all prompts that name one.
+
+Source: the default of Llama 3.2's own template.
+"""
+_DIRECTIVES = ("-d", "-m", "-e", "-j", "-H", "-I", "-M", "-S", *"aAbBcdDeFgGhHIjmMpRSTuUVwWxXyYZz")
+_DATED = re.compile(r"\b(?:strftime_now|date_string)\b")
 _ASKED, _ANSWER = "\ue000asked\ue000", "\ue000answer\ue000"
 _OPEN = re.compile(r"(?:<(think(?:ing)?|thought)>|\[(THINK)\]|◁(think)▷)\s*\Z")
 _EMPTY = re.compile(r"[<\[◁](think(?:ing)?|thought|THINK)[>\]▷]\s*[<\[◁]/\1[>\]▷]\s*")
 _CLOSED = {"[THINK]": "[/THINK]", "◁think▷": "◁/think▷"}
 _SWITCH = re.compile(r"\benable_thinking\b")
+
+
+def set_date(processor: Any) -> dict[str, str]:
+    """Changes the chat template of a processor or tokenizer, so that it names the same day whenever it is used.
+
+    Returns:
+        What weights.json says of it; nothing where the template names no day.
+    """
+    template = _template(processor)
+    if template is None or not _DATED.search(template):
+        return {}
+    day = datetime.datetime.combine(PROMPT_DATE, datetime.time())
+    # What a template defines hides what transformers gives it under the same name.
+    said = "".join(f"|replace('%{each}', {day.strftime(f'%{each}')!r})" for each in _DIRECTIVES)
+    fixed = f"{{% macro strftime_now(format) %}}{{{{ format{said} }}}}{{% endmacro %}}"
+    fixed += f"{{% set date_string = {day.strftime('%d %b %Y')!r} +%}}"
+    if fixed not in template:
+        _put(processor, fixed + template)
+    return {"day in prompts": f"{PROMPT_DATE.isoformat()}, whenever the model is asked"}
 
 
 def set_thinking(processor: Any, mode: Thinking) -> None:

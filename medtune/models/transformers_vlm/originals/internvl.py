@@ -1,0 +1,121 @@
+"""InternVL's own layout (`internvl_chat`): InternVL 2.5, 3 and 3.5, and models tuned from them."""
+
+import ast
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import transformers
+from torch import Tensor
+
+from medtune.models.transformers_vlm.originals.layout import (
+    CHATML,
+    HF,
+    Original,
+    kept_tokenizer,
+    normalisation,
+    pictured,
+    refuse,
+    stamp,
+    text_fields,
+    with_tokens,
+)
+from medtune.models.weights.keymaps.key_map import Deferred
+from medtune.models.weights.keymaps.originals import INTERNVL
+
+_IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
+_INTERNVL_PROMPTS = ("internvl2_5", "internvl3", "internvl3_5", "internlm2-chat", "Hermes-2")
+"""Names of ChatML in InternVL's conversation.py, each with a system message of its own."""
+_TOWER_SIZES = (
+    "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_channels", "hidden_act",
+    "norm_type", "layer_norm_eps", "attention_dropout", "initializer_range",
+)  # fmt: skip
+
+
+def internvl(folder: Path, said: Mapping[str, Any]) -> Original:
+    llm, eyes = said["llm_config"], said["vision_config"]
+    side, patch = int(eyes["image_size"]), int(eyes["patch_size"])
+    known = {"ps_version": "v2", "pad2square": False, "dynamic_image_size": True, "force_image_size": side}
+    for key, wanted in known.items():
+        if said.get(key, wanted) != wanted:
+            raise refuse(folder, key, said[key], HF)
+    named = str(said.get("template"))
+    if named not in _INTERNVL_PROMPTS:
+        raise refuse(folder, "template", named, HF)
+    kind = str(llm.get("model_type"))
+    kind, llm = ("llama", {**llm, "attention_bias": llm.get("bias", False)}) if kind == "internlm2" else (kind, llm)
+    ratio = float(said.get("downsample_ratio", 0.5))
+    tokenizer = kept_tokenizer(folder, stamp(folder))
+    config = transformers.InternVLConfig(
+        text_config=text_fields(folder, llm, kind),
+        vision_config={
+            **{key: eyes[key] for key in _TOWER_SIZES if key in eyes},
+            "image_size": [side] * 2,
+            "patch_size": [patch] * 2,
+            "attention_bias": eyes.get("qkv_bias", False),
+            "use_qk_norm": eyes.get("qk_normalization", False),
+        },
+        image_token_id=tokenizer.convert_tokens_to_ids("<IMG_CONTEXT>"),
+        image_seq_length=int((side // patch * ratio) ** 2),
+        downsample_ratio=ratio,
+        vision_feature_layer=said.get("select_layer", -1),
+        tie_word_embeddings=bool(llm.get("tie_word_embeddings", said.get("tie_word_embeddings", False))),
+    )
+    system, origin = _system_message(folder, said, named)
+    return Original(
+        config,
+        partial(_internvl_processor, folder, said, config, system),
+        INTERNVL,
+        {"prompt": f"ChatML, {origin}"},
+        partial(_parted, config.get_text_config()),
+    )
+
+
+def _system_message(folder: Path, said: Mapping[str, Any], named: str) -> tuple[str, str]:
+    if text := said.get("system_message"):
+        return str(text), "with the system message of config.json"
+    path = folder / "conversation.py"
+    for call in ast.walk(ast.parse(path.read_text("utf-8"))) if path.is_file() else ():
+        if isinstance(call, ast.Call):
+            told = {each.arg: each.value.value for each in call.keywords if isinstance(each.value, ast.Constant)}
+            if told.get("name") == named and isinstance(told.get("system_message"), str):
+                return str(told["system_message"]), f"with the system message of {named} in {path.name}"
+    return "", f"without a system message, as transformers' own -hf checkpoints ({named})"
+
+
+def _internvl_processor(folder: Path, said: Mapping[str, Any], config: Any, system: str) -> Any:
+    side = config.vision_config.image_size[0]
+    scaling: dict[str, Any] = {"size": {"height": side, "width": side}, **normalisation(folder, _IMAGENET)}
+    named = {"start_image_token": "<img>", "end_image_token": "</img>", "context_image_token": "<IMG_CONTEXT>"}
+    tokenizer = with_tokens(folder, {**named, "video_token": "<video>"}, added=("<video>",))
+    opening = f"<|im_start|>system\n{system}<|im_end|>\n" if system else ""
+    tiles = {"min_patches": said.get("min_dynamic_patch", 1), "max_patches": said.get("max_dynamic_patch", 12)}
+    return transformers.InternVLProcessor(
+        image_processor=transformers.GotOcr2ImageProcessor(crop_to_patches=True, **tiles, **scaling),
+        tokenizer=tokenizer,
+        video_processor=transformers.InternVLVideoProcessor(**scaling),
+        image_seq_length=config.image_seq_length,
+        chat_template=pictured(CHATML(system=opening), "<IMG_CONTEXT>", "<video>"),
+    )
+
+
+def _parted(text: Any, tensors: Deferred) -> Deferred:
+    """Cuts InternLM2's attention, which holds the queries of a group of heads beside their key and value."""
+    made: dict[str, Callable[[], Tensor]] = {}
+    heads, groups = text.num_attention_heads, text.num_key_value_heads
+    queries = heads // groups
+    for name, read in tensors.items():
+        stem, found, ending = name.partition("attention.wqkv.")
+        if not found:
+            made[name] = read
+            continue
+        for number, each in enumerate((slice(0, queries), slice(queries, queries + 1), slice(queries + 1, None))):
+            whole = f"{stem}self_attn.{'qkv'[number]}_proj.{ending}"
+            made[whole] = partial(_group, read, groups, queries + 2, each)
+    return made
+
+
+def _group(read: Callable[[], Tensor], groups: int, size: int, chosen: slice) -> Tensor:
+    parted: Tensor = read().unflatten(0, (groups, size, -1))
+    return parted[:, chosen].flatten(0, 2)

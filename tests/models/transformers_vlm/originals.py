@@ -1,0 +1,173 @@
+"""Writes tiny checkpoints in the layouts of InternVL's and LLaVA's own code, from transformers' own tiny models."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+from transformers import AutoModelForImageTextToText, PreTrainedModel
+
+from medtune.models.nano.transformers_vlm import Nano, text_config, write_nano
+from medtune.models.zoo.nano_hub import build_internvl, build_llava, build_llava_onevision
+from tests.models.transformers_vlm.generic.checkpoints import llava_next
+
+# Names of transformers and of the authors' code, written out so that the key maps are not checked against themselves.
+_INTERNVL = (
+    (r"model\.vision_tower\.embeddings\.cls_token", "vision_model.embeddings.class_embedding"),
+    (r"model\.vision_tower\.embeddings\.position_embeddings", "vision_model.embeddings.position_embedding"),
+    (r"model\.vision_tower\.embeddings\.patch_embeddings\.projection", "vision_model.embeddings.patch_embedding"),
+    (r"model\.vision_tower\.encoder\.layer\.", "vision_model.encoder.layers."),
+    (r"\.lambda_(\d)", r".ls\1"),
+    (r"\.attention\.projection_layer\.", ".attn.proj."),
+    (r"\.attention\.([qk]_norm)", r".attn.\1"),
+    (r"\.layernorm_before\.", ".norm1."),
+    (r"\.layernorm_after\.", ".norm2."),
+    (r"model\.multi_modal_projector\.layer_norm", "mlp1.0"),
+    (r"model\.multi_modal_projector\.linear_1", "mlp1.1"),
+    (r"model\.multi_modal_projector\.linear_2", "mlp1.3"),
+    (r"^model\.language_model\.", "language_model.model."),
+    (r"^lm_head", "language_model.lm_head"),
+)
+_INTERNLM2 = (
+    (r"embed_tokens", "tok_embeddings"), (r"^language_model\.lm_head", "language_model.output"),
+    (r"self_attn\.o_proj", "attention.wo"), (r"mlp\.gate_proj", "feed_forward.w1"),
+    (r"mlp\.down_proj", "feed_forward.w2"), (r"mlp\.up_proj", "feed_forward.w3"),
+    (r"input_layernorm", "attention_norm"), (r"post_attention_layernorm", "ffn_norm"),
+)  # fmt: skip
+_LLAVA = (
+    (r"model\.vision_tower\.", "model.vision_tower.vision_tower.vision_model."),
+    (r"model\.multi_modal_projector\.linear_1", "model.mm_projector.0"),
+    (r"model\.multi_modal_projector\.linear_2", "model.mm_projector.2"),
+    (r"model\.language_model\.", "model."),
+)
+TOWER = "model.vision_tower.vision_tower."
+
+
+def internvl(text: str = "qwen2", **eyes: Any) -> Nano:
+    """Returns InternVL's twin with a language model and settings of its tower."""
+    nano = build_internvl()
+    told: Any = nano.config.to_dict()
+    more: dict[str, Any] = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}
+    more |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
+    told["text_config"] = text_config(nano.processor.tokenizer, model_type=text, **more)
+    told["vision_config"] = {**told["vision_config"], **eyes}
+    return Nano(type(nano.config)(**told), nano.processor)
+
+
+def llava(text: str = "llama", *, tower: str = "clip_vision_model") -> Nano:
+    """Returns LLaVA's twin with a language model and a tower."""
+    nano = build_llava()
+    told: Any = nano.config.to_dict()
+    told["text_config"] = text_config(nano.processor.tokenizer, model_type=text, head_dim=16)
+    if tower == "siglip_vision_model":
+        kept = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "image_size")
+        sizes = {name: told["vision_config"][name] for name in kept}
+        patch = told["vision_config"]["patch_size"]
+        told["vision_config"] = {"model_type": tower, "vision_use_head": False, "patch_size": patch, **sizes}
+        told["vision_feature_select_strategy"] = "full"
+    return Nano(type(nano.config)(**told), nano.processor)
+
+
+def cut(kind: str) -> Nano:
+    """Returns the twin of LLaVA-NeXT or LLaVA-OneVision, which cut a picture into tiles."""
+    return llava_next() if kind == "llava_next" else build_llava_onevision()
+
+
+def write_original(nano: Nano, folder: Path, *, tower_beside: bool = False, **changes: Any) -> PreTrainedModel:
+    """Writes a twin in its authors' layout into a folder, and returns transformers' own model of the same weights.
+
+    Args:
+        tower_beside: Whether the tower lies in a folder of its own, which config.json names.
+        changes: Fields of config.json; None leaves a field out.
+    """
+    write_nano(nano, folder, seed=0)
+    model: Any = AutoModelForImageTextToText.from_pretrained(folder).eval()
+    for path in folder.glob("*"):
+        if path.name not in ("tokenizer.json", "tokenizer_config.json"):
+            path.unlink()
+    _strip(folder / "tokenizer_config.json")
+    config = model.config.to_dict()
+    text, eyes = config["text_config"], config["vision_config"]
+    tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+    if config["model_type"] == "internvl":
+        tensors, said = _as_internvl(tensors, config, text, eyes)
+    else:
+        tensors = {_renamed(name, _LLAVA): tensor for name, tensor in tensors.items()}
+        said = {
+            **text, "model_type": f"llava_{text['model_type']}", "mm_vision_tower": "tower", "mm_hidden_size": 32,
+            "mm_projector_type": "mlp2x_gelu", "mm_vision_select_layer": -2, "mm_vision_select_feature": "patch",
+            "image_aspect_ratio": "pad", "mm_use_im_start_end": False,
+        }  # fmt: skip
+        if config["model_type"] != "llava":
+            said |= {"mm_patch_merge_type": "spatial_unpad", "image_aspect_ratio": "anyres"}
+            said["image_grid_pinpoints"] = config["image_grid_pinpoints"]
+        if config["model_type"] == "llava_onevision":
+            said |= {"image_aspect_ratio": "anyres_max_9", "image_grid_pinpoints": "(1x1),...,(2x2)"}
+            said["mm_vision_select_layer"] = -1
+        (folder / "tower").mkdir()
+        (folder / "tower" / "config.json").write_text(json.dumps(eyes), "utf-8")
+        if tower_beside:
+            theirs = {name.removeprefix(TOWER): each for name, each in tensors.items() if name.startswith(TOWER)}
+            save_file(theirs, folder / "tower" / "model.safetensors")
+            tensors = {name: each for name, each in tensors.items() if not name.startswith(TOWER)}
+    said = {key: value for key, value in {**said, **changes}.items() if value is not None}
+    (folder / "config.json").write_text(json.dumps(said), "utf-8")
+    save_file({name: tensor.clone() for name, tensor in tensors.items()}, folder / "model.safetensors")
+    return model  # type: ignore[no-any-return]
+
+
+def _as_internvl(
+    tensors: dict[str, Tensor], config: dict[str, Any], text: dict[str, Any], eyes: dict[str, Any]
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    theirs: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if found := re.fullmatch(r"(.+encoder\.layer\.\d+\.)attention\.q_proj\.(.+)", name):
+            names = [f"{found[1]}attention.{each}_proj.{found[2]}" for each in "qkv"]
+            theirs[_renamed(f"{found[1]}attn.qkv.{found[2]}", _INTERNVL)] = torch.cat([tensors[n] for n in names])
+        elif not re.search(r"encoder\.layer\.\d+\.attention\.[kv]_proj", name):
+            theirs[_renamed(name, _INTERNVL)] = tensor
+    kind = text["model_type"]
+    if kind == "llama":
+        kind, theirs = "internlm2", _as_internlm2(theirs, text)
+    parts = {
+        **eyes, "model_type": "intern_vit_6b", "image_size": eyes["image_size"][0], "patch_size": eyes["patch_size"][0],
+        "qkv_bias": eyes["attention_bias"], "qk_normalization": eyes["use_qk_norm"],
+    }  # fmt: skip
+    said = {
+        "model_type": "internvl_chat", "llm_config": {**text, "model_type": kind}, "vision_config": parts,
+        "ps_version": "v2", "downsample_ratio": 0.5, "select_layer": -1, "template": "internvl2_5",
+        "dynamic_image_size": True, "min_dynamic_patch": 1, "max_dynamic_patch": 4, "use_thumbnail": True,
+        "force_image_size": eyes["image_size"][0], "tie_word_embeddings": config["tie_word_embeddings"],
+    }  # fmt: skip
+    return theirs, said
+
+
+def _as_internlm2(tensors: dict[str, Tensor], text: dict[str, Any]) -> dict[str, Tensor]:
+    groups, dim = text["num_key_value_heads"], text["head_dim"]
+    made: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if "self_attn.q_proj" in name:
+            q, k, v = (
+                tensors[name.replace("q_proj", f"{each}_proj")].unflatten(0, (groups, -1, dim)) for each in "qkv"
+            )
+            made[name.replace("self_attn.q_proj", "attention.wqkv")] = torch.cat([q, k, v], dim=1).flatten(0, 2)
+        elif not re.search(r"self_attn\.[kv]_proj", name):
+            # The tower's names stay.
+            made[_renamed(name, _INTERNLM2 if name.startswith("language_model.") else ())] = tensor
+    return made
+
+
+def _renamed(name: str, rules: tuple[tuple[str, str], ...]) -> str:
+    for pattern, theirs in rules:
+        name = re.sub(pattern, theirs, name)
+    return name
+
+
+def _strip(path: Path) -> None:
+    """Takes transformers' own names of tokens out of a tokenizer_config.json, as the authors' folders lack them."""
+    told = json.loads(path.read_text("utf-8"))
+    kept = ("tokenizer_class", "bos_token", "eos_token", "pad_token", "unk_token", "backend", "model_max_length")
+    path.write_text(json.dumps({key: value for key, value in told.items() if key in kept}), "utf-8")
