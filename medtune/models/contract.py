@@ -4,7 +4,7 @@ Shape legend: M media items, X features, T target tokens.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
@@ -88,17 +88,6 @@ class Transform(Protocol):
         ...
 
 
-class Mixer(NamedTuple):
-    """The last layer of a projector that makes all tokens of a media item at once, from one vector.
-
-    Attributes:
-        reduced: Returns what the layer reads of each media item, (M, H).
-    """
-
-    layer: nn.Linear
-    reduced: Callable[[MediaBatch], Tensor]
-
-
 class Model(nn.Module, ABC):
     """A vision-language model whose parameters belong to three parts: vision, projector and language.
 
@@ -147,11 +136,6 @@ class Model(nn.Module, ABC):
 
     def features(self, media: MediaBatch, /) -> Tensor | None:
         """Returns the features_MX of the vision tower; None where images have different numbers of features."""
-        return None
-
-    @property
-    def mixer(self) -> Mixer | None:
-        """The mixer of the projector; None where it makes each token of a part of the media item."""
         return None
 
     @abstractmethod

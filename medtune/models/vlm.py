@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers import Cache, DynamicCache, PreTrainedModel
 
 from medtune.models.attention.decoder import Carried, carried, take_columns
-from medtune.models.contract import PARTS, Mixer, Model, TargetLogprobs
+from medtune.models.contract import PARTS, Model, TargetLogprobs
 from medtune.models.placing import placed
 from medtune.models.replies.growing import NewTokens, Wanted, grown
 from medtune.models.sequence.end_tokens import cut_behind
@@ -75,14 +75,6 @@ class VisionLanguageModel(Model):
     def features(self, pixels_MCHW: Tensor) -> Tensor:
         features_MND: Tensor = self.vision(self._at_the_tower(pixels_MCHW))
         return features_MND.flatten(1)
-
-    @property
-    def mixer(self) -> Mixer | None:
-        layer = getattr(self.projector, "mix", None)
-        if not isinstance(layer, nn.Linear):
-            return None
-        reduce = self.projector.get_submodule("reduce")
-        return Mixer(layer, lambda pixels_MCHW: reduce(self.vision(self._at_the_tower(pixels_MCHW))))
 
     def _at_the_tower(self, pixels_MCHW: Tensor) -> Tensor:
         weight = next(self.vision.parameters())

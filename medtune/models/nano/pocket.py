@@ -1,6 +1,6 @@
 """Parts of the tiny, random twins of the pocket models: a tokenizer of bytes, a few convolutions and a narrow Llama."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import nn
@@ -29,8 +29,25 @@ def chatml_tokenizer() -> PreTrainedTokenizerFast:
     return byte_tokenizer((CLOSE, OPEN), bos=None, eos=CLOSE, pad=CLOSE)
 
 
+Projectors = Mapping[str | None, Callable[[int], nn.Module]]
+"""Makes a projector for an embedding width by the values that `model.projector` may have; None is the model's own."""
+
+
+def chosen(name: str, projectors: Projectors, loading: Loading) -> Callable[[int], nn.Module]:
+    """Returns the projector that `model.projector` names."""
+    if loading.projector not in projectors:
+        others = " and ".join(each for each in projectors if each is not None)
+        raise ValueError(f"model.projector: {name} has its own and {others}, not {loading.projector!r}")
+    return projectors[loading.projector]
+
+
+def takes(projectors: Projectors) -> tuple[str, ...]:
+    """Returns the fields of `Loading` that a model with these projectors takes."""
+    return ("projector",) if len(projectors) > 1 else ()
+
+
 def nano_entry(
-    title: str, *, vision: Callable[[GridTower], nn.Module], projector: Callable[[], nn.Module], transform: Transform
+    title: str, *, vision: Callable[[GridTower], nn.Module], projectors: Projectors, transform: Transform
 ) -> ZooEntry:
     """Returns the entry of a tiny twin with random weights that reads a media item as `NUM_TOKENS` tokens.
 
@@ -39,25 +56,25 @@ def nano_entry(
         transform: Turns a media item into the tower's input.
     """
 
-    def modules(vocabulary: int) -> VisionLanguageModel:
+    def modules(vocabulary: int, loading: Loading) -> VisionLanguageModel:
         seen, spoken = vision(tower(grid=GRID)), language(vocabulary)
-        return VisionLanguageModel(seen, projector(), spoken)
+        return VisionLanguageModel(seen, chosen("the twin", projectors, loading)(HIDDEN), spoken)
 
-    def assemble(seed: int, _: Loading = DEFAULT, /) -> Assembled:
+    def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
         tokenizer = chatml_tokenizer()
         torch.manual_seed(seed)
         return Assembled(
-            model=modules(len(tokenizer)),
+            model=modules(len(tokenizer), loading),
             family=ContextLimited(ChatML(tokenizer, num_media_tokens=NUM_TOKENS), max_tokens=CONTEXT),
             transform=transform,
             provenance=dict.fromkeys(("vision", "projector", "language"), f"random (seed {seed})"),
         )
 
-    def skeleton(_: Loading = DEFAULT, /) -> VisionLanguageModel:
+    def skeleton(loading: Loading = DEFAULT, /) -> VisionLanguageModel:
         with torch.device("meta"):
-            return modules(len(chatml_tokenizer()))
+            return modules(len(chatml_tokenizer()), loading)
 
-    return ZooEntry(title, "Apache-2.0", assemble, skeleton, twin=True)
+    return ZooEntry(title, "Apache-2.0", assemble, skeleton, twin=True, takes=takes(projectors))
 
 
 def tower(*, grid: int) -> GridTower:

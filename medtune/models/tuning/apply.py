@@ -72,11 +72,6 @@ def adapt(model: Model, tunings: Sequence[Tuning], *, seed: int) -> tuple[str, .
     Returns:
         Sentences about LoRA targets that fit nothing, layers that cannot be adapted, and matrices that do not learn.
     """
-    if any(tuning.projector.start == "words" for tuning in tunings) and model.mixer is None:
-        raise ValueError(
-            "model.tuning.projector.start: words is for projectors that mix a whole media item into their tokens, as "
-            "those of pocket and pocket_video do; leave it out"
-        )
     torch.manual_seed(seed)
     notes: list[str] = []
     for part in PARTS:

@@ -9,7 +9,6 @@ PartName = Literal["vision", "projector", "language"]
 OptimizerName = Literal["adamw", "adamw_8bit"]
 ScheduleName = Literal["cosine", "linear", "constant"]
 InitName = Literal["default", "gaussian", "pissa", "eva"]
-StartName = Literal["own", "words"]
 Precision = Literal["auto", "32-true", "bf16-mixed", "16-mixed"]
 
 
@@ -61,17 +60,12 @@ class PartTuning:
         lora: The adapters, where the mode is lora.
         parameters: Regular expression for the names, inside the part, of parameters that learn without an adapter, e.g.
             '.*embed_tokens.weight|lm_head.weight' for the rows of new tokens; None names no parameter.
-        start: Weights that a part begins with. own: the pretrained ones, or random ones where there are none. words,
-            for an untrained projector that mixes a whole media item into its tokens: each of the most frequent
-            questions of the train split gets a token, which says the words of its answer as far as ridge regression
-            reads them off the vision tower. The zero-shot evaluation comes before it.
     """
 
     mode: Mode = "frozen"
     lr: float = 2e-4
     parameters: str | None = None
     lora: Lora = field(default_factory=Lora)
-    start: StartName = "own"
 
 
 @dataclass(frozen=True)

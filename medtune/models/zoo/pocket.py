@@ -23,6 +23,7 @@ from medtune.models.nano import volume
 from medtune.models.nano.tokenizer import byte_tokenizer
 from medtune.models.parts.entry import OwnParts, parts_entry
 from medtune.models.pocket import efficientnet_lite0, smollm2
+from medtune.models.projectors.vocabulary import NUM_CODES, VocabularyProjector
 from medtune.models.sequence.chat_template import CLOSE, OPEN, ChatML
 from medtune.models.sequence.end_tokens import ContextLimited
 from medtune.models.towers.image_tower import GridTower, ImageTransform
@@ -142,7 +143,7 @@ def pocket_entry(
     grid: int,
     num_tokens: int,
     vision: Callable[[GridTower], nn.Module],
-    projector: Callable[[int], nn.Module],
+    projectors: nano.Projectors,
     transform: Transform,
 ) -> ZooEntry:
     """Returns the zoo entry of a pocket model whose tower is EfficientNet-Lite0.
@@ -152,7 +153,7 @@ def pocket_entry(
         grid: Number of features along each side of an image.
         num_tokens: Number of visual tokens of a media item.
         vision: Returns the model's tower, given that of a single image; for videos, one that is applied to each frame.
-        projector: Returns the projector for an embedding width, with random weights.
+        projectors: Returns a projector for an embedding width, with random weights, by the values of `model.projector`.
         transform: Turns a media item into the tower's input.
     """
 
@@ -160,7 +161,7 @@ def pocket_entry(
         tower, tower_provenance = efficientnet_lite0.load(grid=grid)
         language = smollm2.load()
         torch.manual_seed(seed)
-        untrained = projector(language.model.config.hidden_size)
+        untrained = nano.chosen(name, projectors, loading)(language.model.config.hidden_size)
         return Assembled(
             model=VisionLanguageModel(vision(tower), untrained, language.model),
             family=ContextLimited(
@@ -175,17 +176,29 @@ def pocket_entry(
             },
         )
 
-    def skeleton(_: Loading = DEFAULT, /) -> VisionLanguageModel:
-        config = smollm2.architecture()
+    def skeleton(loading: Loading = DEFAULT, /) -> VisionLanguageModel:
+        config, projector = smollm2.architecture(), nano.chosen(name, projectors, loading)
         with torch.device("meta"):
             tower = efficientnet_lite0.tower(grid=grid)
             return VisionLanguageModel(vision(tower), projector(config.hidden_size), LlamaForCausalLM(config))
 
-    return ZooEntry(title=title, licence="Apache-2.0", assemble=assemble, skeleton=skeleton)
+    return ZooEntry(title, "Apache-2.0", assemble, skeleton, takes=nano.takes(projectors))
 
 
-GRID, NUM_TOKENS = 4, 8
+GRID, NUM_TOKENS = nano.GRID, nano.NUM_TOKENS
 NUM_FRAMES, NANO_FRAMES = 8, 4
+
+
+def _over_grid(feature_width: int, *, reduced_width: int) -> nano.Projectors:
+    shape = {"num_cells": GRID * GRID, "num_tokens": NUM_TOKENS}
+    return {
+        None: lambda embedding_width: GridMixer(
+            feature_width, reduced_width=reduced_width, embedding_width=embedding_width, **shape
+        ),
+        "vocabulary": lambda embedding_width: VocabularyProjector(
+            feature_width, num_codes=NUM_CODES, embedding_width=embedding_width, **shape
+        ),
+    }
 
 
 def pocket() -> ZooEntry:
@@ -196,13 +209,7 @@ def pocket() -> ZooEntry:
         grid=GRID,
         num_tokens=NUM_TOKENS,
         vision=lambda tower: tower,
-        projector=lambda embedding_width: GridMixer(
-            efficientnet_lite0.FEATURE_WIDTH,
-            num_cells=GRID * GRID,
-            reduced_width=128,
-            num_tokens=NUM_TOKENS,
-            embedding_width=embedding_width,
-        ),
+        projectors=_over_grid(efficientnet_lite0.FEATURE_WIDTH, reduced_width=128),
         transform=efficientnet_lite0.transform(256),
     )
 
@@ -212,13 +219,7 @@ def nano_pocket() -> ZooEntry:
     return nano.nano_entry(
         "Random convolutions + grid-mixing projector + random Llama of width 32; for tests",
         vision=lambda tower: tower,
-        projector=lambda: GridMixer(
-            nano.FEATURE_WIDTH,
-            num_cells=nano.GRID * nano.GRID,
-            reduced_width=16,
-            num_tokens=nano.NUM_TOKENS,
-            embedding_width=nano.HIDDEN,
-        ),
+        projectors=_over_grid(nano.FEATURE_WIDTH, reduced_width=16),
         transform=nano.TRANSFORM,
     )
 
@@ -231,15 +232,17 @@ def pocket_video() -> ZooEntry:
         grid=GRID,
         num_tokens=NUM_TOKENS,
         vision=ClipTower,
-        projector=lambda embedding_width: ClipMixer(
-            efficientnet_lite0.FEATURE_WIDTH,
-            num_frames=NUM_FRAMES,
-            num_cells=GRID * GRID,
-            reduced_width=48,
-            frame_width=256,
-            num_tokens=NUM_TOKENS,
-            embedding_width=embedding_width,
-        ),
+        projectors={
+            None: lambda embedding_width: ClipMixer(
+                efficientnet_lite0.FEATURE_WIDTH,
+                num_frames=NUM_FRAMES,
+                num_cells=GRID * GRID,
+                reduced_width=48,
+                frame_width=256,
+                num_tokens=NUM_TOKENS,
+                embedding_width=embedding_width,
+            )
+        },
         transform=ClipTransform(efficientnet_lite0.transform(128), NUM_FRAMES),
     )
 
@@ -249,15 +252,17 @@ def nano_pocket_video() -> ZooEntry:
     return nano.nano_entry(
         "Random convolutions on 4 frames + clip-mixing projector + random Llama of width 32; for tests",
         vision=ClipTower,
-        projector=lambda: ClipMixer(
-            nano.FEATURE_WIDTH,
-            num_frames=NANO_FRAMES,
-            num_cells=nano.GRID * nano.GRID,
-            reduced_width=16,
-            frame_width=16,
-            num_tokens=nano.NUM_TOKENS,
-            embedding_width=nano.HIDDEN,
-        ),
+        projectors={
+            None: lambda embedding_width: ClipMixer(
+                nano.FEATURE_WIDTH,
+                num_frames=NANO_FRAMES,
+                num_cells=nano.GRID * nano.GRID,
+                reduced_width=16,
+                frame_width=16,
+                num_tokens=nano.NUM_TOKENS,
+                embedding_width=embedding_width,
+            )
+        },
         transform=ClipTransform(nano.TRANSFORM, NANO_FRAMES),
     )
 

@@ -36,7 +36,7 @@ from medtune.trainer.experiment.prepared_data import tested
 from medtune.trainer.launch.stop import asked_to_stop, listening
 from medtune.trainer.recipe.check import departure_from_published, text_model_at
 
-_IMAGES_AT_ONCE = 16
+_IMAGES_AT_ONCE = 4
 
 if TYPE_CHECKING:
     from medtune.models.endpoint.served import Served

@@ -7,8 +7,9 @@ import torch
 
 from medtune.data.progress import progress
 from medtune.data.types import MediaRef
-from medtune.models.contract import Assembled, Mixer, Transform
+from medtune.models.contract import Assembled
 from medtune.models.media_reader import read_item
+from medtune.models.projectors.vocabulary import VocabularyProjector
 from medtune.models.sharding.unread import leaving_weights_unread
 from medtune.models.tuning.plan import Tuning
 from medtune.models.tuning.quantize import precise
@@ -17,11 +18,10 @@ from medtune.models.weights.checkpoint import trainable_names, write_trained
 from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.load_model import about_weights, adapted, place
-from medtune.trainer.recipe.schema import ModelBlock
 from medtune.trainer.training.batches import MicroBatches, stage_batches
-from medtune.trainer.training.mixture import lessons_of, stage_mixture, with_words
+from medtune.trainer.training.mixture import begins_with_words, lessons_of, stage_mixture
 
-_ITEMS_AT_ONCE = 16
+_ITEMS_AT_ONCE = 4
 
 
 def first_weights(experiment: Experiment) -> Path | None:
@@ -31,9 +31,7 @@ def first_weights(experiment: Experiment) -> Path | None:
     """
     path, recipe = experiment.folder.start, experiment.recipe
     tunings = [stage.tuning for stage in recipe.stages]
-    words = with_words(recipe)
-    if words and not (words := _is_untrained(recipe.model)):
-        experiment.say("model.tuning.projector.start words: left out, the projector is trained already")
+    words = begins_with_words(recipe)
     if not parts_with(tunings, "pissa") | parts_with(tunings, "eva") and not words:
         return None
     if not path.is_file():
@@ -44,10 +42,6 @@ def first_weights(experiment: Experiment) -> Path | None:
             _make(experiment, assembled, path, tunings, words=words)
     barrier()
     return path
-
-
-def _is_untrained(model: ModelBlock) -> bool:
-    return model.weights is None and model.adapter is None
 
 
 def _make(experiment: Experiment, assembled: Assembled, path: Path, tunings: Sequence[Tuning], *, words: bool) -> None:
@@ -77,9 +71,8 @@ def _make(experiment: Experiment, assembled: Assembled, path: Path, tunings: Seq
 def _start_words(experiment: Experiment, assembled: Assembled) -> None:
     shown, lessons = lessons_of(experiment.recipe, experiment.training_sets, limit=experiment.limit)
     model, family = assembled.model, assembled.family
-    mixer = model.mixer
-    assert mixer is not None, "`adapt` refuses other projectors"
-    read = _reduced(shown, assembled.transform, mixer)
+    projector = model.get_submodule("projector")
+    assert isinstance(projector, VocabularyProjector)
     embeddings = model.of_transformers.get_input_embeddings()
     assert isinstance(embeddings.weight, torch.Tensor)
 
@@ -90,21 +83,22 @@ def _start_words(experiment: Experiment, assembled: Assembled) -> None:
         embedded_E: torch.Tensor = embeddings(ids).float().mean(0).cpu()
         return embedded_E
 
-    num_tokens = mixer.layer.out_features // embeddings.weight.shape[1]
-    said = say_words(mixer.layer, read, lessons, word, num_tokens=num_tokens)
+    said = say_words(projector, _features(shown, assembled), lessons, word)
     experiment.say(
-        f"projector: begins with the words of the answers to {said} questions, as ridge regression reads them off "
+        f"projector: begins with the words of the answers to {said} questions, as logistic regression reads them off "
         f"{len(shown):,} {shown[0].kind}s of the train split"
     )
 
 
-def _reduced(shown: Sequence[MediaRef], transform: Transform, mixer: Mixer) -> torch.Tensor:
+def _features(shown: Sequence[MediaRef], assembled: Assembled) -> torch.Tensor:
     parts = []
     with progress("projector", unit="media") as on_done:
         for start in range(0, len(shown), _ITEMS_AT_ONCE):
             on_done(start, len(shown))
-            items = [read_item(ref, transform) for ref in shown[start : start + _ITEMS_AT_ONCE]]
-            parts.append(mixer.reduced(transform.stack(items)).float().cpu())
+            items = [read_item(ref, assembled.transform) for ref in shown[start : start + _ITEMS_AT_ONCE]]
+            features_MX = assembled.model.features(assembled.transform.stack(items))
+            assert features_MX is not None, "a projector that reads the whole grid needs one of a fixed size"
+            parts.append(features_MX.float().cpu())
     return torch.cat(parts)
 
 

@@ -19,7 +19,7 @@ from medtune.trainer.experiment.for_model import open_for_model
 from medtune.trainer.experiment.prepared_data import limited, whole_test
 from medtune.trainer.recipe.check import as_published, judge_at, primary_parser, with_readings
 from medtune.trainer.recipe.schema import Recipe
-from medtune.trainer.training.mixture import TrainingSet, lessons_of, open_training_sets, with_words
+from medtune.trainer.training.mixture import TrainingSet, begins_with_words, lessons_of, open_training_sets
 from medtune.trainer.training.stages import check_early_stopping
 
 
@@ -149,7 +149,7 @@ def open_data(recipe: Recipe, *, training: bool, limit: int | None = None) -> Op
     if training:
         check_early_stopping(recipe, benchmark)
     training_sets = open_training_sets(recipe, prepared, benchmark) if training else ()
-    if training and with_words(recipe):
+    if training and begins_with_words(recipe):
         lessons_of(recipe, training_sets, limit=limit)
     return OpenedData(recipe, prepared, benchmark, training_sets)
 

@@ -213,10 +213,6 @@ def _check_stage(stage: Stage, model: ModelBlock, *, block: str, tuning: str) ->
             raise ValueError(f"{tuning}.{part}.parameters is missing; mode part needs to know which of them learn")
         if learns.mode == "lora":
             _check_lora(learns.lora, name=f"{tuning}.{part}.lora")
-        if learns.start == "words" and (part, learns.mode) != ("projector", "full"):
-            raise ValueError(
-                f"{tuning}.{part}.start is words and the mode {learns.mode}; words is for a projector of the mode full"
-            )
     language = stage.tuning.language
     if model.language_bits is not None and language.mode == "lora" and language.lora.init == "pissa":
         raise ValueError(

@@ -36,6 +36,7 @@ from medtune.trainer.devices.strategies import divides_weights, gradient_divisor
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import EvalBlock, ModelBlock, Recipe, Stage, TrainBlock
 from medtune.trainer.training.batches import MicroBatch
+from medtune.trainer.training.mixture import begins_with_words
 from medtune.trainer.training.step_losses import StepLosses, expect_what_learns, keep_what_learns, refuse_other_names
 from medtune.trainer.training.validation.asked import VisitBatch
 from medtune.trainer.training.validation.measures import Answered, Asker
@@ -348,7 +349,7 @@ def _only_for_runs(recipe: Recipe) -> str:
     }
     starts = {how.lora.init for how in recipe.stages[0].tuning.parts().values() if how.mode == "lora"}
     found["model.tuning.*.lora.init"] = bool(starts & {"pissa", "eva"})
-    found["model.tuning.projector.start"] = recipe.stages[0].tuning.projector.start == "words"
+    found["model.projector vocabulary"] = begins_with_words(recipe)
     return ", ".join(name for name, is_set in found.items() if is_set)
 
 

@@ -219,9 +219,21 @@ def stage_mixture(recipe: Recipe, stage: Stage, training_sets: Sequence[Training
     return Mixture(members, shares, seed, data.augment, recipe.train.text_only_share)
 
 
-def with_words(recipe: Recipe) -> bool:
-    """Returns whether the projector begins with the words of the train split's answers."""
-    return any(stage.tuning.projector.start == "words" for stage in recipe.stages)
+def begins_with_words(recipe: Recipe) -> bool:
+    """Returns whether the projector is untrained and begins with the words of the train split's answers.
+
+    Raises:
+        ValueError: No stage trains the projector, so that no checkpoint would keep the words.
+    """
+    model = recipe.model
+    if model.projector != "vocabulary" or model.weights is not None or model.adapter is not None:
+        return False
+    if not any(stage.tuning.projector.mode == "full" for stage in recipe.stages):
+        raise ValueError(
+            "model.projector: vocabulary begins with the words of the train split's answers, which only a trained "
+            "projector keeps; set model.tuning.projector.mode to full in a stage, or name trained model.weights"
+        )
+    return True
 
 
 def lessons_of(

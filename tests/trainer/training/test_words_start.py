@@ -6,28 +6,30 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import Tensor
 
-from medtune.models.assemble import zoo_entry
+from medtune.models.projectors.vocabulary import VocabularyProjector
 from medtune.models.tuning import starting_weights
-from medtune.models.tuning.apply import adapt
-from medtune.models.tuning.plan import PartTuning, Tuning
 from medtune.models.tuning.starting_weights import LEAST_LESSONS, Lesson, repeated_texts, say_words
-from medtune.trainer.recipe.read import read_recipe
 from tests.trainer.conftest import Nano, Told
 
 WORDS = {name: torch.eye(12)[number] for number, name in enumerate(("left", "right", "head", "limb", "spine", "no"))}
 TOKENS, WIDTH, INPUTS = 3, 12, 40
-WORDS_START = ("model.tuning.projector.start=words", "model.tuning.projector.mode=full")
+WORDS_START = ("model.projector=vocabulary", "model.tuning.projector.mode=full")
+
+
+def speaker(tokens: int = TOKENS, codes: int = 5) -> VocabularyProjector:
+    """Returns a projector over a grid of 5 cells of 8 features."""
+    return VocabularyProjector(8, num_cells=5, num_tokens=tokens, num_codes=codes, embedding_width=WIDTH)
 
 
 def seen(count: int, *, seed: int) -> tuple[Tensor, list[str], list[str]]:
-    """Returns inputs with a mean and a spread of their own, and two properties that can be read off them."""
+    """Returns features with means and spreads of their own, and two properties that can be read off them."""
     generator = torch.Generator().manual_seed(seed)
-    plain_MH = torch.randn(count, INPUTS, generator=generator)
-    sides = ["left" if value > 0 else "right" for value in plain_MH[:, 0]]
-    parts = [("head", "limb", "spine")[int(row.argmax())] for row in plain_MH[:, 1:4]]
-    return 3 + 5 * plain_MH, sides, parts
+    plain_MX = torch.randn(count, INPUTS, generator=generator)
+    sides = ["left" if value > 0 else "right" for value in plain_MX[:, 0]]
+    parts = [("head", "limb", "spine")[int(row.argmax())] for row in plain_MX[:, 1:4]]
+    return plain_MX * torch.linspace(0.5, 2, INPUTS) + torch.linspace(-1, 1, INPUTS), sides, parts
 
 
 def taught(sides: list[str], parts: list[str]) -> list[Lesson]:
@@ -38,31 +40,63 @@ def taught(sides: list[str], parts: list[str]) -> list[Lesson]:
     ]
 
 
+def heard(projector: VocabularyProjector, features_MX: Tensor, token: int) -> list[str]:
+    """Returns the word that a token says most of about each item, or '' where it says next to nothing."""
+    said_MW = projector(features_MX)[:, token, : len(WORDS)]
+    return [list(WORDS)[int(row.argmax())] if row.max() > 0.5 else "" for row in said_MW]
+
+
+def share(read: list[str], wanted: list[str]) -> float:
+    return sum(map(str.__eq__, read, wanted)) / len(wanted)
+
+
 def test_tokens_say_the_answers_about_items_that_nobody_has_seen() -> None:
-    reduced_MH, sides, parts = seen(400, seed=0)
-    mixer = nn.Linear(INPUTS, TOKENS * WIDTH)
-    assert say_words(mixer, reduced_MH, taught(sides, parts), WORDS.__getitem__, num_tokens=TOKENS) == 2
-    new_MH, new_sides, new_parts = seen(300, seed=1)
-    said_MKE = mixer(new_MH).unflatten(1, (TOKENS, WIDTH))
-    names = list(WORDS)
+    features_MX, sides, parts = seen(400, seed=0)
+    projector = speaker()
+    assert say_words(projector, features_MX, taught(sides, parts), WORDS.__getitem__) == 2
+    new_MX, new_sides, new_parts = seen(300, seed=1)
     for token, wanted in ((0, new_sides), (1, new_parts)):
-        read = [names[int(place)] for place in said_MKE[:, token, : len(names)].argmax(1)]
-        assert sum(map(str.__eq__, read, wanted)) / len(wanted) > 0.8
-    assert not said_MKE[:, 2].any(), "a token without a question says nothing"
+        assert share(heard(projector, new_MX, token), wanted) > 0.8
+    assert not projector(new_MX)[:, 2].any(), "a token without a question says nothing"
 
 
-def test_more_questions_than_tokens_share_them_and_rare_or_constant_ones_are_left_out() -> None:
-    reduced_MH, sides, parts = seen(200, seed=2)
+def test_a_token_is_silent_about_items_that_its_question_is_not_asked_about() -> None:
+    features_MX, sides, parts = seen(600, seed=0)
+    asked = [lesson for lesson in taught(sides, parts) if lesson.text == "Which part?" or parts[lesson.item] == "head"]
+    projector = speaker()
+    say_words(projector, features_MX, asked, WORDS.__getitem__)
+    new_MX, new_sides, new_parts = seen(300, seed=1)
+    wanted = [side if part == "head" else "" for side, part in zip(new_sides, new_parts, strict=True)]
+    assert share(heard(projector, new_MX, 1), wanted) > 0.75
+
+
+def test_texts_that_share_a_token_are_asked_about_different_items_and_rare_or_constant_ones_are_left_out() -> None:
+    features_MX, sides, parts = seen(400, seed=2)
+    both = taught(sides, parts)
+    apart = [
+        Lesson(lesson.item, f"{lesson.text} Of {parts[lesson.item]}", lesson.answer)
+        for lesson in both
+        if lesson.text == "Which side?"
+    ]
     rare = [Lesson(number, "How rare?", ("no", "left")[number % 2]) for number in range(LEAST_LESSONS - 1)]
     constant = [Lesson(number, "Always?", "no") for number in range(100)]
-    lessons = [*taught(sides, parts), *rare, *constant]
-    assert repeated_texts(lessons) == ["Which side?", "Which part?"]
-    mixer = nn.Linear(INPUTS, WIDTH)
-    assert say_words(mixer, reduced_MH, lessons, WORDS.__getitem__, num_tokens=1) == 2
-    new_MH, new_sides, _ = seen(300, seed=3)
-    said_ME = mixer(new_MH)
-    read = ["left" if left > right else "right" for left, right in said_ME[:, :2].tolist()]
-    assert sum(map(str.__eq__, read, new_sides)) / len(new_sides) > 0.8
+    lessons = [*(each for each in both if each.text == "Which part?"), *apart, *rare, *constant]
+    assert len(repeated_texts(lessons)) == 4
+    projector = speaker(tokens=2)
+    assert say_words(projector, features_MX, lessons, WORDS.__getitem__) == 4
+    new_MX, new_sides, new_parts = seen(300, seed=3)
+    assert share(heard(projector, new_MX, 0), new_parts) > 0.8
+    assert share(heard(projector, new_MX, 1), new_sides) > 0.8, "its three texts are never asked about one item"
+
+
+def test_answers_beyond_the_codes_of_a_token_are_the_rarest() -> None:
+    features_MX, _, parts = seen(400, seed=4)
+    parts = ["limb" if part == "spine" and number % 3 else part for number, part in enumerate(parts)]
+    projector = speaker(codes=3)
+    say_words(projector, features_MX, taught(parts, parts), WORDS.__getitem__)
+    words_MW = projector(seen(100, seed=5)[0])[:, 0, : len(WORDS)]
+    assert words_MW[:, list(WORDS).index("limb")].max() > 0.5
+    assert not words_MW[:, list(WORDS).index("spine")].any()
 
 
 @pytest.mark.usefixtures("forked_readers")
@@ -77,32 +111,22 @@ def test_a_run_begins_with_words_behind_its_zero_shot_evaluation(
     for name in ("zero_shot/predictions.jsonl", "zero_shot/scores.json"):
         assert sorted((run / name).read_text().splitlines()) == sorted((plain / name).read_text().splitlines())
     start = load_file(run / "checkpoints" / "start.safetensors")
-    assert "projector.mix.weight" in start
+    assert {"projector.score.weight", "projector.codes_KVE"} <= set(start)
     assert json.loads((run / "results.json").read_text())["phases"]["final"]
 
 
 @pytest.mark.usefixtures("forked_readers")
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "extra", "message"),
     [
-        (["model.tuning.projector.mode=frozen"], "words is for a projector of the mode full"),
-        (["model.tuning.language.start=words"], "model.tuning.language.start is words"),
+        (["model.tuning.projector.mode=frozen"], (), "which only a trained projector keeps"),
+        ([], ("--limit", "12"), "asks at least 20 times with the same text"),
+        (["model.projector=coca"], (), "has its own and vocabulary, not 'coca'"),
     ],
 )
-def test_what_begins_with_words_is_said(settings: list[str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        read_recipe("nano_busi_lora", [*WORDS_START, *settings])
-
-
-@pytest.mark.usefixtures("forked_readers")
-def test_data_without_repeated_questions_are_refused_before_anything_is_asked(
-    nano: Nano, tmp_path: Path, refused: Told
+def test_what_cannot_begin_with_words_is_said_before_anything_is_asked(
+    nano: Nano, tmp_path: Path, refused: Told, settings: list[str], extra: tuple[str, ...], message: str
 ) -> None:
-    said = refused(nano.here("run", tmp_path / "run", *WORDS_START, extra=("--limit", "12")))
-    assert "asks at least 20 times with the same text" in said
-
-
-def test_a_projector_that_mixes_no_whole_item_is_refused() -> None:
-    model = zoo_entry("nano_pocket_ct").assemble(0).model
-    with pytest.raises(ValueError, match="for projectors that mix a whole media item"):
-        adapt(model, [Tuning(projector=PartTuning("full", start="words"))], seed=0)
+    said = refused(nano.here("run", tmp_path / "run", *WORDS_START, *settings, extra=extra))
+    assert message in said
+    assert "zero-shot:" not in said
