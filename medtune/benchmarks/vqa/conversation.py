@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from medtune.data.raw.lettered_options import LETTERS, find_option, split_options
-from medtune.data.raw.row_errors import Place
+from medtune.data.raw.row_errors import Place, Reject, RowError
 from medtune.data.types import MEDIA_MARK, AnswerKind, MediaRef, Question, Turn
 from medtune.eval.judge.task import JudgeTask
 from medtune.eval.judge.verdicts import extra_judge_task
@@ -169,6 +169,9 @@ _DECLARED: Mapping[str, AnswerKind | None] = {
     **dict.fromkeys(("choice", "multiple_choice", "multiple-choice", "mcq"), "choice"),
     **dict.fromkeys(("number", "numeric", "numerical"), "number"),
 }
+SEPARATORS = ("\n", "|", ";", "；", "\t", "、", " / ", "，", ",", "/")
+"""What may stand between the options of one cell; the first that the cell holds counts."""
+_TAKEN = "Options of one cell stand between line breaks, tabs, or one of | ; ； 、 ， , / or are a JSON list"
 _LETTER_FIRST = re.compile(r"\s*\(?([A-Z])(?:[.):]|\s*[:])\s*(.*)", re.DOTALL)
 
 
@@ -209,8 +212,8 @@ def cell_text(value: object) -> str:
 def listed_options(value: object, place: Place, field: str) -> tuple[str, ...]:
     """Returns the options in a cell: a list, a mapping of letters, or a text that holds one.
 
-    A text may be a JSON or Python list, options after letters ("A) liver B) colon"), or options between line breaks,
-    "|" or ";".
+    A text may be a JSON or Python list, options after letters ("A) liver B) colon"), or options between the first of
+    `SEPARATORS` that it holds.
     """
     if isinstance(value, str):
         value = _parsed(value)
@@ -220,8 +223,17 @@ def listed_options(value: object, place: Place, field: str) -> tuple[str, ...]:
         return ()
     if not isinstance(value, list):
         raise place.error(f"wanted a list of options, got {type(value).__name__}.", field=field)
-    options = tuple(cell_text(each.get("content") if isinstance(each, Mapping) else each) for each in value)
-    return _without_letters(tuple(filter(None, options)))
+    options = tuple(option_text(each.get("content") if isinstance(each, Mapping) else each) for each in value)
+    options = _without_letters(tuple(filter(None, options)))
+    if len(options) == 1:
+        raise place.error(f"wanted two or more options, got {len(options)}. {_TAKEN}", field=field)
+    return options
+
+
+def option_text(value: object) -> str:
+    """Returns a cell with an option as text, where the word "null" is an option and no empty cell."""
+    said = value.strip() if isinstance(value, str) else ""
+    return said if said.casefold() == "null" else cell_text(value)
 
 
 def answered(
@@ -274,13 +286,28 @@ def _chosen(place: Place, text: str, answer: str, options: tuple[str, ...], fiel
     chosen = find_option(answer, options) or _in_other_words(answer, options)
     if chosen is None:
         letters = f"{LETTERS[0]} to {LETTERS[len(options) - 1]}"
-        raise place.error(
+        reason = (
             f"the answer {answer[:40]!r} is none of the {len(options)} options, and no letter from {letters}. Correct "
-            "the answer or the options.",
-            field=field,
+            f"the answer or the options ({_TAKEN[:1].lower()}{_TAKEN[1:]})."
         )
+        if answer.isdecimal() and int(answer) <= len(options):
+            raise PlaceAnswerError(
+                Reject(place.file, place.row, field, f"{reason} {_INDEX}"), int(answer), len(options)
+            )
+        raise place.error(reason, field=field)
     is_yes_no = sorted(option.casefold() for option in options) == sorted(YES_NO)
     return Answer(text, options, chosen, "yes_no" if is_yes_no else "choice", None)
+
+
+class PlaceAnswerError(RowError):
+    """The error of a row whose answer may be the place of an option, counted from 0 or from 1."""
+
+    def __init__(self, reject: Reject, index: int, number: int) -> None:
+        super().__init__(reject)
+        self.index, self.number = index, number
+
+
+_INDEX = "Where answers are the places of options, say from where they count: --index-from 0, or 1."
 
 
 def _in_other_words(answer: str, options: tuple[str, ...]) -> str | None:
@@ -312,7 +339,7 @@ def _parsed(text: str) -> object:
     lettered = split_options(said)
     if lettered is not None and not lettered.text:
         return list(lettered.options)
-    for mark in ("\n", "|", ";"):
+    for mark in SEPARATORS:
         if mark in said:
             return [part.strip() for part in said.split(mark) if part.strip()]
     return [said] if said else None

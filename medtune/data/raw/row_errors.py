@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
-_BY_LINES = (".csv", ".tsv", ".jsonl")
+_BY_LINES = (".csv", ".tsv", ".jsonl", ".xlsx")
 _Item = TypeVar("_Item")
 _Read = TypeVar("_Read")
 _VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|(?<!\w)[-+]?\d[\d.,]*")
@@ -123,6 +123,14 @@ class TableOptions:
             lets a role have none.
         facets: The columns by which scores are broken down; None takes all with few values that have no other role.
         question: The question that is asked of every row; None takes the column with the questions.
+        options: The options, in their order, of every row that has none of its own; empty takes the row's.
+        answers: The words in which an answer of the data is asked for, such as {"1": "yes"}, without its case.
+        index_from: The number of the first option where answers are the places of options; None tells it from the rows
+            where it is certain.
+        patient: A pattern that finds the patient in the path of a row's first file: its first group, or all of it; None
+            takes the column.
+        keep: Which of the rows that ask the same of the same media stay: "first", or "all"; None keeps the first, and
+            none where their answers differ.
         splits: The split that a name of the data stands for: "train", "val", "test", or "none" to leave its rows out.
         limit: The number of patients of each split after which a data set of the hub is read no further; None reads
             all.
@@ -132,8 +140,17 @@ class TableOptions:
     columns: Mapping[str, str] = field(default_factory=dict)
     facets: tuple[str, ...] | None = None
     question: str | None = None
+    options: tuple[str, ...] = ()
+    answers: Mapping[str, str] = field(default_factory=dict)
+    index_from: int | None = None
+    patient: re.Pattern[str] | None = None
+    keep: Literal["first", "all"] | None = None
     splits: Mapping[str, str] = field(default_factory=dict)
     limit: int | None = None
+
+    def renamed(self, answer: str) -> str:
+        """Returns an answer of the data in the words that the user gives it."""
+        return {said.casefold(): word for said, word in self.answers.items()}.get(answer.casefold(), answer)
 
     @property
     def media_folders(self) -> tuple[Path, ...]:

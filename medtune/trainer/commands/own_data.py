@@ -1,6 +1,7 @@
 """Chooses the source that reads the user's files: the one that he names, or one of the benchmark's."""
 
 import argparse
+import re
 import shlex
 import tempfile
 from collections.abc import Sequence
@@ -50,6 +51,39 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
         help="The question that is asked of every row of a table or folder (default: the row's own).",
     )
     parser.add_argument(
+        "--options",
+        nargs="+",
+        metavar="TEXT",
+        help="The options, in their order, of every row that lists none (default: the values of a column of labels).",
+    )
+    parser.add_argument(
+        "--answers",
+        type=_pair,
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="VALUE=TEXT",
+        help="Other words for answers or labels of the table: 0=no 1=yes (default: the table's).",
+    )
+    parser.add_argument(
+        "--index-from",
+        type=int,
+        choices=(0, 1),
+        help="Answers are the places of options, which count from this number (default: told where it is certain).",
+    )
+    parser.add_argument(
+        "--patient",
+        type=_pattern,
+        metavar="PATTERN",
+        help="A regular expression that finds the patient in the path of a row's file, by its first group: '(\\d+)_' "
+        "(default: the column of patients).",
+    )
+    parser.add_argument(
+        "--keep",
+        choices=("first", "all"),
+        help="Which rows stay that ask the same of the same image (default: the first, none if their answers differ).",
+    )
+    parser.add_argument(
         "--splits",
         type=_pair,
         nargs="+",
@@ -87,14 +121,19 @@ def chosen_source(options: argparse.Namespace) -> Source:
         columns=dict(options.columns),
         facets=None if options.facets is None else tuple(options.facets),
         question=options.question,
+        options=tuple(options.options or ()),
+        answers=dict(options.answers),
+        index_from=options.index_from,
+        patient=options.patient,
+        keep=options.keep,
         splits=dict(options.splits),
         limit=options.limit,
     )
     if source.with_options is None:
         if replace(said, limit=None) != TableOptions():
             raise ValueError(
-                f"the source {source.name!r} knows its own files: leave --images, --columns, --facets, --question and "
-                "--splits out."
+                f"the source {source.name!r} knows its own files: leave --images, --columns and the other "
+                "arguments for tables, up to --splits, out."
             )
         return source
     if options.images is not None and not options.images.is_dir():
@@ -127,6 +166,13 @@ def _named_source(benchmark_name: str, name: str) -> Source:
     if name not in accepted:
         raise ValueError(f"the benchmark {benchmark_name!r} takes the sources {', '.join(accepted)}, not {name!r}")
     return find_source(name)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: no regular expression ({error})") from None
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -180,8 +226,9 @@ def init_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         commands, lines = [validate, look, run], list[str]()
     else:
         with tempfile.TemporaryDirectory(prefix="medtune-") as scratch:
-            table = read_source(chosen_source(options), options.root, 0, Path(scratch))
-            facts, lines = facts_of_table(table), _noted(table)
+            source = chosen_source(options)
+            table = read_source(source, options.root, 0, Path(scratch))
+            facts, lines = facts_of_table(table), _noted(table, source)
         benchmark, root = options.benchmark, folder / PREPARED
         commands = [["medtune", "prepare", benchmark, *_settings(options), "--out", str(root)], validate, run]
     if not facts.questions["train"]:
@@ -201,10 +248,12 @@ def init_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 def _settings(options: argparse.Namespace) -> list[str]:
     said = ["--from", str(options.root)]
-    for name in ("source", "images", "question"):
+    for name in ("source", "images", "question", "index_from", "patient", "keep"):
         if (value := getattr(options, name)) is not None:
-            said += [f"--{name}", str(value)]
-    for name in ("columns", "splits"):
+            said += [f"--{name.replace('_', '-')}", getattr(value, "pattern", str(value))]
+    if options.options:
+        said += ["--options", *options.options]
+    for name in ("answers", "columns", "splits"):
         if pairs := getattr(options, name):
             said += [f"--{name}", *(f"{key}={value}" for key, value in pairs)]
     if options.facets is not None:
@@ -212,12 +261,18 @@ def _settings(options: argparse.Namespace) -> list[str]:
     return [*said, "--copy"] if options.copy else said
 
 
-def _noted(table: SourceTable) -> list[str]:
+def patient_advice(source: Source) -> str:
+    """Returns how the user says whose the media are, in a way that the source takes."""
+    column = "Name the column: --columns patient=COLUMN, or take" if source.has_columns else "Take"
+    return f"{column} patients from the files' paths: --patient 'PATTERN'"
+
+
+def _noted(table: SourceTable, source: Source) -> list[str]:
     lines = [f"note: {note}" for note in table.notes]
     if (unit := table.stands_for_patient) != "patient":
         lines.append(
             f"NO PATIENTS WERE FOUND: one {unit} stands for one patient, so that train and test may share patients. "
-            "Name the column: --columns patient=COLUMN"
+            + patient_advice(source)
         )
     return lines
 

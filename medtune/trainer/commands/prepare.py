@@ -23,7 +23,7 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import label_of
 from medtune.trainer.commands.arguments import Commands, add_overrides, positive, share
 from medtune.trainer.commands.array_job import fill_cache, submit_array
-from medtune.trainer.commands.own_data import add_table_arguments, chosen_source, origin
+from medtune.trainer.commands.own_data import add_table_arguments, chosen_source, origin, patient_advice
 
 _NUM_SAMPLES = 3
 
@@ -301,7 +301,7 @@ def _prepare_folder(options: argparse.Namespace, source: Source, processes: int)
     if source.with_options is not None:
         _print_samples(prepared, find_benchmark(options.benchmark))
     if (note := label_of(manifest, prompts=manifest.prompts).patient_note()) and source.with_options is not None:
-        print(f"NO PATIENTS WERE FOUND: {note}. Name the column: --columns patient=COLUMN")
+        print(f"NO PATIENTS WERE FOUND: {note}. {patient_advice(source)}")
     return 0
 
 

@@ -95,11 +95,13 @@ def test_images_that_no_column_names_are_missed(tmp_path: Path) -> None:
 
 def test_other_formats_of_spreadsheets_and_folders_without_data(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "raw" / "empty").mkdir(parents=True)
-    (tmp_path / "raw" / "notes.xlsx").write_bytes(b"PK")
+    (tmp_path / "raw" / "notes.xls").write_bytes(b"PK")
+    (tmp_path / "broken.xlsx").write_bytes(b"PK")
     out = ["--out", str(tmp_path / "out")]
     for origin, message in (
         ("raw", "none of the sources hf, llama_factory, ms_swift, table, image_folder knows this layout; found empty"),
-        ("raw/notes.xlsx", 'Save a spreadsheet as "CSV UTF-8"'),
+        ("raw/notes.xls", 'Save a spreadsheet as .xlsx or "CSV UTF-8"'),
+        ("broken.xlsx", "no readable .xlsx table (BadZipFile). Save it again."),
         ("nowhere.csv", "there is no such file or folder. Check --from"),
         ("hf:nobody/no thing", "no path of a folder, and no id of the hub"),
     ):

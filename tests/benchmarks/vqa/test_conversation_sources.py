@@ -58,7 +58,7 @@ def test_rows_keep_options_letters_task_patient_and_split(tmp_path: Path) -> Non
     table = _swift(
         tmp_path,
         {"messages": _two("<image>Which?", "B"), "options": ["liver", "colon"], **extra},
-        {"messages": _two("<image>Which?\nA. liver\nB. colon", "A"), **extra},
+        {"messages": _two("<image>Which?\nA. liver\nB. colon", "A"), **extra, "images": ["images/us_1.png"]},
         {"query": "<image>How wide?", "response": "3.5", "unit": "mm", **extra, "scanner": "new"},
     )
     listed, inside, number = table.questions

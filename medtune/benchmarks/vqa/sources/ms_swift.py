@@ -74,7 +74,7 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
     for name, split in splits.items():
         names = [MESSAGES, *(each for each in json_columns(folder / name, name) if each not in (MESSAGES, *_OF_TURNS))]
         columns = columns_of(names, {roles.TURNS: MESSAGES, **options.columns}, where=str(folder / name))
-        reader = RowReader(columns, media, options.splits, seed=seed)
+        reader = RowReader(columns, media, options, seed=seed)
         sets.append(ReadSet(partial(_rows, folder / name), split, reader))
     stems = [file_stem(file.name) for file in files]
     return question_table(sets, folder, options=options, split_names=stems, read_files=None if is_file else files)
