@@ -266,6 +266,28 @@ def answered(
     return Answer(text, (), answer, "text", None) if said == "text" else found
 
 
+NOT_KNOWN = "not known"
+"""What stands for the answer of a question that is to be predicted, until its own kind of answer is told."""
+
+
+def unanswered(
+    place: Place, *, text: str, answer: str, options: tuple[str, ...], declared: str, unit: str, field: str
+) -> Answer:
+    """Returns a question without its answer, whose place is taken by the first option, or by "".
+
+    The arguments are those of `answered`.
+    """
+    said = _DECLARED.get(declared.casefold().replace(" ", "_"))
+    inside = None if options or said == "text" else split_options(text)
+    if inside is not None:
+        text, options = inside.text, _without_letters(inside.options)
+    if options:
+        return _chosen(place, text, options[0], options, field)
+    if said == "yes_no":
+        return Answer(text, YES_NO, YES_NO[0], "yes_no", None)
+    return Answer(text, (), "", "number" if unit or said == "number" else "text", unit or None)
+
+
 def free_answer(text: str, answer: str, unit: str = "") -> Answer:
     """Returns a question without options with its answer, which may be yes or no, a number, or else a text."""
     if (plain := answer.rstrip(".").casefold()) in YES_NO:

@@ -139,7 +139,7 @@ def question_table(
     if not found.questions and not found.rejects:
         left_out = f" Left out: {dict(found.left_out)}." if found.left_out else ""
         raise ValueError(f"{folder}: no row gives a question.{left_out} Check the columns and the splits.")
-    repeated = _without_repeats(found, options.keep)
+    repeated = [] if options.unanswered else _without_repeats(found, options.keep)
     of_labels = any(each.reader.of_labels for each in sets)
     labels = of_labels or all(
         is_label_column(each.reader.columns.of(roles.ANSWER) or "") and each.reader.question for each in sets
@@ -147,7 +147,8 @@ def question_table(
     has_turns = any(each.reader.columns.of(roles.TURNS) for each in sets)
     found.questions, kinds = of_one_kind(found.questions, found.free, labels=labels, has_turns=has_turns)
     if of_labels:
-        _check_labels(found.questions, folder, sets[0].reader.columns.names)
+        if not options.unanswered:
+            _check_labels(found.questions, folder, sets[0].reader.columns.names)
         kinds = (f'asked of every row: {QUESTION!r}; --question "..." asks in your words', *kinds)
     kept = levels.kept()
     for number, question in enumerate(found.questions):

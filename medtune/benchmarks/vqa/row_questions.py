@@ -10,6 +10,7 @@ from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.columns import Columns, MediaReader, Part
 from medtune.benchmarks.vqa.conversation import (
     ASSISTANT,
+    NOT_KNOWN,
     SYSTEM,
     USER,
     Said,
@@ -20,6 +21,7 @@ from medtune.benchmarks.vqa.conversation import (
     option_text,
     said_in,
     states_kind,
+    unanswered,
 )
 from medtune.data.raw.folder import LEFT_OUT, split_named
 from medtune.data.raw.hub_rows import Row
@@ -70,7 +72,7 @@ class RowReader:
 
     @property
     def of_labels(self) -> bool:
-        """Whether the rows have labels and no questions, so that `QUESTION` is asked of each."""
+        """Whether the rows have no questions, so that `QUESTION` is asked of each."""
         return self.question == QUESTION and self.said.question is None
 
     def read(self, row: Row, *, split: Split | None) -> Iterator[Asked]:
@@ -102,12 +104,17 @@ class RowReader:
                 question, text=turn.text, turns=turn.turns, media_id=self._media_id(turn.media, question.id)
             )
             answered = self._answered(row, question, turn.answer, is_last=turn.is_last)
-            is_free = not self.classes and answered.text == turn.text and not self._states_kind(row, turn.is_last)
+            is_free = (
+                not self.classes
+                and not self.said.unanswered
+                and answered.text == turn.text
+                and not self._states_kind(row, turn.is_last)
+            )
             yield Asked(answered, turn.media, row.place, turn.answer if is_free else None)
 
     def said_split(self, row: Row) -> str:
         """Returns the name of a split in the row's own words; "" where it states none."""
-        return cell_text(self._cell(row, roles.SPLIT))
+        return "" if self.said.unanswered else cell_text(self._cell(row, roles.SPLIT))
 
     @property
     def patients(self) -> str:
@@ -117,7 +124,7 @@ class RowReader:
     def _patient(self, row: Row, media: Sequence[MediaRef]) -> str:
         if self.said.patient is None or self.columns.of(roles.PATIENT):
             patient = _WHOLE.sub(r"\1", self._text(row, roles.PATIENT))
-            if not patient and self.columns.patients:
+            if not patient and self.columns.patients and not self.said.unanswered:
                 raise row.place.error("the patient is empty. Fill it in.", field=self.columns.of(roles.PATIENT))
             return patient
         written = self.media.written(media[0].path) if media else ""
@@ -128,9 +135,9 @@ class RowReader:
         return patient
 
     def _answered(self, row: Row, question: Question, answer: str, *, is_last: bool) -> Question:
-        if self.classes:
+        if self.classes and not self.said.unanswered:
             return self._of_classes(row, question, answer)
-        found = answered(
+        found = (unanswered if self.said.unanswered else answered)(
             row.place,
             text=question.text,
             answer=answer,
@@ -179,7 +186,9 @@ class RowReader:
         system = self._text(row, roles.SYSTEM)
         before = [Said(SYSTEM, system)] if system else []
         if (column := self.columns.of(roles.TURNS)) is not None and row.values.get(column) is not None:
-            return [*before, *said_in(row.values[column], row.place, column)]
+            said = [*before, *said_in(row.values[column], row.place, column)]
+            is_open = self.said.unanswered and said[-1].role == USER
+            return [*said, Said(ASSISTANT, NOT_KNOWN)] if is_open else said
         text = self.question or self._text(row, roles.QUESTION)
         if not text:
             raise row.place.error(
@@ -188,6 +197,8 @@ class RowReader:
         return [*before, Said(USER, text), Said(ASSISTANT, self._answer(row))]
 
     def _answer(self, row: Row) -> str:
+        if self.said.unanswered:
+            return NOT_KNOWN
         answer = self.said.renamed(self._stated_answer(row))
         options = self._options(row) if self.said.index_from is not None else ()
         if answer.isdecimal() and options and answer not in options:
@@ -239,7 +250,7 @@ class RowReader:
 
     def _split(self, row: Row, of_file: Split | None) -> str | None:
         said = self._text(row, roles.SPLIT)
-        if not said:
+        if not said or self.said.unanswered:
             return of_file
         stated = split_named(said, self.said.splits) or LEFT_OUT
         if of_file is not None and stated not in (of_file, LEFT_OUT):

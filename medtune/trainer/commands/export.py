@@ -240,6 +240,7 @@ def _export_run(root: Path, out: Path, wanted: ExportOptions, *, for_hub: bool) 
         written = write_and_prove(folder, unfinished, wanted)
         card = model_card(written, results, label=folder.recorded_label(), folder=unfinished, name=out.name)
         (unfinished / CARD).write_text(card, "utf-8")
+        (unfinished / folder.recipe.name).write_text(without_paths(recipe_to_yaml(written.recipe)), "utf-8")
         if for_hub:
             check_public(unfinished)
         if out.exists():

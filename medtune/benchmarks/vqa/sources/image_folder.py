@@ -7,6 +7,7 @@ X.png) is left out.
 Source: the layout is that of the builders imagefolder and videofolder of Hugging Face `datasets`.
 """
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,13 +47,15 @@ def source(options: TableOptions = NOTHING_SAID) -> Source:
         has_columns=False,
         read=partial(_read, options=options),
         with_options=source,
-        recognises=_recognises,
+        recognises=partial(_recognises, unanswered=options.unanswered),
     )
 
 
-def _recognises(origin: Path | HubId) -> bool:
+def _recognises(origin: Path | HubId, *, unanswered: bool = False) -> bool:
     if not isinstance(origin, Path) or not origin.is_dir():
         return False
+    if unanswered:
+        return any(True for _ in _all_media(origin))
     inner = [each for each in visible_entries(origin) if each.is_dir()]
     return any(_media(each) or any(map(_media, visible_entries(each))) for each in inner)
 
@@ -61,6 +64,15 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions)
     folder = raw_folder(root, holds="folders that are named after classes, or train, val and test with such folders")
     if options.columns or options.facets:
         raise ValueError("folders of classes have no columns: leave --columns and --facets out, or write a table.")
+    if options.unanswered:
+        reader = RowReader(_COLUMNS, MediaReader((folder,), scratch, Fetcher()), options, options.question or QUESTION)
+        return question_table(
+            [ReadSet(partial(_all_media, folder), None, reader)],
+            folder,
+            options=options,
+            split_names=(),
+            read_files=None,
+        )
     found = _class_folders(folder, options.splits)
     classes = tuple(sorted({each.label for each in found}))
     if len(classes) < 2:
@@ -146,6 +158,17 @@ def _is_scan(folder: Path) -> bool:
     if not folder.is_dir() or not (entries := visible_entries(folder)) or any(map(Path.is_dir, entries)):
         return False
     return not any(entry.name.lower().endswith(_PICTURES) for entry in entries)
+
+
+def _all_media(folder: Path) -> Iterator[Row | RowError | LeftOut]:
+    """Yields a row for each image, film or scan under a folder, however deep."""
+    number = 0
+    for above, inner, _ in os.walk(folder):
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        for path in _media(Path(above)):
+            inner[:] = [name for name in inner if name != path.name]
+            number += 1
+            yield Row(Place("images", number), {_FILE: str(path.relative_to(folder))})
 
 
 def _rows(folder: Path, each: _Folder, first: int) -> Iterator[Row | RowError | LeftOut]:

@@ -113,6 +113,11 @@ def mapped(names: tuple[str, ...], options: TableOptions, *, where: str) -> Colu
     """Returns which columns hold what, after checking that answers and media or questions are among them."""
     found = columns_of(names, options.columns, where=where)
     if found.of(roles.TURNS) is None:
+        if options.unanswered:
+            found = replace(found, found={role: names for role, names in found.found.items() if role != roles.ANSWER})
+            if found.of(roles.QUESTION) is None:
+                require(found, roles.IMAGE, names, where=where, instead=" (or video=NAME, volume=NAME)")
+            return found
         if options.question is None and not (found.of(roles.ANSWER) and any(map(found.of, roles.MEDIA))):
             require(found, roles.QUESTION, names, where=where, instead=', or ask one of all rows: --question "..."')
         require(found, roles.ANSWER, names, where=where)
