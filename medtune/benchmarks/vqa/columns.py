@@ -183,10 +183,11 @@ def _second(cell: object, place: Place, field: str) -> float | None:
     try:
         return float(text.replace(",", "."))
     except ValueError:
-        raise place.error(f"wanted seconds, got {text[:40]!r}.", field=field) from None
+        raise place.error("wanted seconds as a number.", field=field, cell=text) from None
 
 
-def _boxes(cell: object, place: Place) -> tuple[Box, ...]:
+def _boxes(written: object, place: Place) -> tuple[Box, ...]:
+    cell = written
     if isinstance(cell, str):
         text = cell_text(cell)
         if not text:
@@ -203,7 +204,9 @@ def _boxes(cell: object, place: Place) -> tuple[Box, ...]:
         numbers = each if isinstance(each, list) else []
         whole = [round(value) for value in numbers if isinstance(value, int | float) and value == round(value)]
         if len(numbers) != 4 or len(whole) != 4:
-            raise place.error("wanted x0, y0, x1, y1 in whole pixels, or a list of such boxes.", field="box")
+            raise place.error(
+                "wanted x0, y0, x1, y1 in whole pixels, or a list of such boxes.", field="box", cell=written
+            )
         found.append(Box(*whole))
     return tuple(found)
 

@@ -65,7 +65,8 @@ def asked_turns(said: Sequence[Said], media: Sequence[MediaRef], place: Place) -
     system = [turn.text.strip() for turn in said if turn.role == SYSTEM]
     rest = [turn for turn in said if turn.role != SYSTEM]
     if not rest or [turn.role for turn in rest] != [USER, ASSISTANT] * (len(rest) // 2):
-        order = ", ".join(turn.role for turn in said) or "nothing"
+        known = (SYSTEM, USER, ASSISTANT)
+        order = ", ".join(turn.role if turn.role in known else "another role" for turn in said) or "nothing"
         raise place.error(f"wanted turns of user and assistant that take turns and end with an answer, got {order}.")
     if any(not turn.text.strip() for turn in rest[1::2]):
         raise place.error("an answer of the conversation is empty. Write it, or remove the row.")
@@ -133,7 +134,7 @@ def said_in(value: object, place: Place, field: str, *, roles: Mapping[str, str]
 def words(value: object, place: Place, field: str) -> str:
     """Returns a value of a row that has to be a text."""
     if not isinstance(value, str):
-        raise place.error(f"wanted a text, got {json.dumps(value, default=str)[:60]}.", field=field)
+        raise place.error(f"wanted a text, got {type(value).__name__}.", field=field, cell=value)
     return value
 
 
@@ -226,7 +227,7 @@ def listed_options(value: object, place: Place, field: str) -> tuple[str, ...]:
     options = tuple(option_text(each.get("content") if isinstance(each, Mapping) else each) for each in value)
     options = _without_letters(tuple(filter(None, options)))
     if len(options) == 1:
-        raise place.error(f"wanted two or more options, got {len(options)}. {_TAKEN}", field=field)
+        raise place.error(f"wanted two or more options, got {len(options)}. {_TAKEN}", field=field, cell=options[0])
     return options
 
 
@@ -262,7 +263,7 @@ def answered(
         answer = TRUTH_VALUES.get(plain, answer)
     found = free_answer(text, answer, unit)
     if said not in (None, "text", found.kind):
-        raise place.error(f"the row says that its answer is {declared!r}, got {answer[:40]!r}.", field=field)
+        raise place.error(f"wanted an answer of the kind {said!r}, as the row says.", field=field, cell=answer)
     return Answer(text, (), answer, "text", None) if said == "text" else found
 
 
@@ -309,14 +310,13 @@ def _chosen(place: Place, text: str, answer: str, options: tuple[str, ...], fiel
     if chosen is None:
         letters = f"{LETTERS[0]} to {LETTERS[len(options) - 1]}"
         reason = (
-            f"the answer {answer[:40]!r} is none of the {len(options)} options, and no letter from {letters}. Correct "
+            f"the answer is none of the {len(options)} options, and no letter from {letters}. Correct "
             f"the answer or the options ({_TAKEN[:1].lower()}{_TAKEN[1:]})."
         )
         if answer.isdecimal() and int(answer) <= len(options):
-            raise PlaceAnswerError(
-                Reject(place.file, place.row, field, f"{reason} {_INDEX}"), int(answer), len(options)
-            )
-        raise place.error(reason, field=field)
+            reject = Reject(place.file, place.row, field, f"{reason} {_INDEX}", cell=answer)
+            raise PlaceAnswerError(reject, int(answer), len(options))
+        raise place.error(reason, field=field, cell=answer)
     is_yes_no = sorted(option.casefold() for option in options) == sorted(YES_NO)
     return Answer(text, options, chosen, "yes_no" if is_yes_no else "choice", None)
 

@@ -91,9 +91,7 @@ def _said_of_truths(number: int, others: Sequence[str], *, all_truth: bool) -> l
         return []
     if not others:
         return ["the answers are TRUE or FALSE, and are read as yes or no"] if all_truth else []
-    what = (
-        f"{number - len(others)} of {number} answers are TRUE or FALSE, {len(others)} are not (as {others[0][:30]!r})"
-    )
+    what = f"{number - len(others)} of {number} answers are TRUE or FALSE, {len(others)} are not"
     how = "read as yes or no" if all_truth else "yes or no only where a question has both, and else stay text"
     return [f"{what}: the former are {how}"]
 
@@ -161,9 +159,8 @@ def _with_decimal_commas(said: Sequence[str]) -> Sequence[str]:
 def _mixed(text: str, said: Sequence[str], kinds: Sequence[str]) -> str:
     parts = []
     for kind in sorted({*kinds}):
-        values = Counter(answer for answer, own in zip(said, kinds, strict=True) if own == kind)
-        shown = ", ".join(f"{value[:30]!r}" for value, _ in values.most_common(3))
-        parts.append(f"{sum(values.values())} {kind} ({shown}{', ...' if len(values) > 3 else ''})")
+        values = {answer for answer, own in zip(said, kinds, strict=True) if own == kind}
+        parts.append(f"{kinds.count(kind)} {kind} ({len(values)} different)")
     return (
         f"{text[:60]!r} has answers of several kinds, {' and '.join(parts)}: all {len(said)} are free text. Correct "
         "the answers, list options (in a column, or --options for all rows), or state the kind in a column answer_type"

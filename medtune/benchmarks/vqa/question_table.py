@@ -299,7 +299,7 @@ def _checked_question(one: Asked, found: _Collected) -> Question:
     question = one.question
     if (earlier := found.places.setdefault(question.id, one.place)) is not one.place:
         raise ValueError(
-            f"{_at(one.place)}: the id {question.id!r} stands in {_at(earlier)} too. Make ids unique, or leave the "
+            f"{_at(one.place)}: its id stands in {_at(earlier)} too. Make ids unique, or leave the "
             f"column out: --columns {roles.ID}="
         )
     if not question.patient_id:

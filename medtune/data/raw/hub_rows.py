@@ -89,7 +89,7 @@ class Row(NamedTuple):
         """Returns a cell that has to hold a text, without the blanks around it."""
         said = self.values.get(column)
         if not isinstance(said, str) or not said.strip():
-            raise self.place.error(f"wanted a text, got {said!r}", field=column)
+            raise self.place.error("wanted a text", field=column, cell=said)
         return said.strip()
 
 

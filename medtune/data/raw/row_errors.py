@@ -17,12 +17,14 @@ _VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|(?<!\w)[-+]?\d[\d.,]*")
 class Reject:
     """One question that was left out because its row or its media file is wrong.
 
-    Only `media` may contain a patient's name, so it is shown on the screen and never stored.
+    Only `media` and `cell` may contain a patient's name: a column that is shifted puts one anywhere. They are never
+    stored; `media` is shown on the screen, and `cell` stands only in the file that the user asks for (--show-cells).
 
     Attributes:
         file: The table that holds the row, or the folder that holds the image, relative to the source's folder. A
             folder that is named after a patient is replaced by its number in order of names, such as [3]. It is "" if a
             media file turned out to be broken only when it was copied.
+        cell: What the row holds where something else was wanted.
         row: The line of the table, or a number from 1 among the file's rows, the folder's files or the questions.
         field: The field that is wrong, as the file spells it; None for the row as a whole.
     """
@@ -32,6 +34,7 @@ class Reject:
     field: str | None
     reason: str
     media: Path | None = None
+    cell: str = ""
 
     def __str__(self) -> str:
         if not self.file:
@@ -62,9 +65,9 @@ class Place:
     file: str
     row: int
 
-    def error(self, reason: str, *, field: str | None = None, media: Path | None = None) -> RowError:
-        """Returns the error that rejects this row."""
-        return RowError(Reject(self.file, self.row, field, reason, media))
+    def error(self, reason: str, *, field: str | None = None, media: Path | None = None, cell: object = "") -> RowError:
+        """Returns the error that rejects this row; the reason says what was wanted, and never what the cell holds."""
+        return RowError(Reject(self.file, self.row, field, reason, media, str(cell)))
 
     @contextmanager
     def reject_broken(self, media: Path) -> Iterator[None]:

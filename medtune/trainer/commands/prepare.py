@@ -93,6 +93,13 @@ def prepare_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: %(default)s).",
     )
     parser.add_argument(
+        "--show-cells",
+        type=Path,
+        metavar="FILE",
+        help="Writes what the cells of rejected rows hold into a file, which may contain names, so keep it to yourself "
+        "(default: nothing states what a cell holds).",
+    )
+    parser.add_argument(
         "--unofficial-split",
         choices=("patient",),
         help="Divides a benchmark into train, val and test by patient although it has only test questions, or a split "
@@ -275,6 +282,7 @@ def _prepare_folder(options: argparse.Namespace, source: Source, processes: int)
         copy=options.copy,
         prompts=_official(options.benchmark, options.prompts),
         processes=processes,
+        show_cells=options.show_cells,
     )
     manifest = prepared.manifest
     print(f"{options.out}: {manifest.source} ({manifest.provenance}), data hash {manifest.data_hash[:16]}")

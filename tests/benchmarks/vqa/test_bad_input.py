@@ -28,7 +28,7 @@ Capture = pytest.CaptureFixture[str]
             r"wanted a column with the answer.* image, question, antwort\..*",
         ),
         ("image,question,answer,answer\na,b,c,d\n", "the column 'answer' comes 2 times"),
-        ("id,question,answer\n7,q,a\n8,q,a\n7.0,q,b\n", r"row 4: the id '7.*' stands in data\.csv, row 2 too"),
+        ("id,question,answer\n7,q,a\n8,q,a\n7.0,q,b\n", r"row 4: its id stands in data\.csv, row 2 too"),
         (
             "image,question,answer,patient\nus_0.png,q,a,1\nus_0.png,q,b,2\n",
             r"row 3: .*belongs to another patient in .*2",
@@ -48,7 +48,7 @@ def test_a_table_that_cannot_be_read(tmp_path: Path, text: str, message: str) ->
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("us_0.png,q,F", "field 'answer': the answer 'F' is none of the 2 options, and no letter from A to B"),
+        ("us_0.png,q,F", "field 'answer': the answer is none of the 2 options, and no letter from A to B"),
         ("us_0.png,q,", "field 'answer': the answer is empty"),
         ("us_0.png,,B", "field 'question': the question is empty"),
         ("us_0.png,q,nan", "field 'answer': the answer is empty"),

@@ -198,8 +198,8 @@ def test_llama_factory_keeps_columns_and_the_split_of_an_entry(tmp_path: Path) -
     ("row", "message"),
     [
         ({"query": "?", "response": "!", "images": ["images/no.png"]}, "there is no such image file.*images/no.png"),
-        ({"query": 3, "response": "!", "images": ["images/us_0.png"]}, "field 'query': wanted a text, got 3"),
-        ({"text": "?"}, "wanted messages, or query and response, got text"),
+        ({"query": 3, "response": "!", "images": ["images/us_0.png"]}, "field 'query': wanted a text, got int"),
+        ({"text": "?"}, "wanted messages, or query and response"),
         ({"messages": ["hello"], "images": []}, "field 'messages': wanted a list of objects"),
         (
             {"query": "?", "response": "!", "images": [7]},

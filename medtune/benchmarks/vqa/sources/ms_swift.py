@@ -102,7 +102,7 @@ def _with_messages(row: Row) -> Row:
     if (turns := next((values[name] for name in _OTHER_NAMES if values.get(name) is not None), None)) is not None:
         return Row(row.place, {**values, MESSAGES: turns})
     if "query" not in values or "response" not in values:
-        raise row.place.error(f"wanted messages, or query and response, got {', '.join(map(str, values))}.")
+        raise row.place.error("wanted messages, or query and response.", cell=", ".join(map(str, values)))
     asked, answer = (words(values[name], row.place, name) for name in ("query", "response"))
     said = [*earlier_turns(row, "history"), (USER, asked), (ASSISTANT, answer)]
     turns = [{"role": role, "content": text} for role, text in said]
