@@ -22,6 +22,7 @@ __all__ = [
     "compare",
     "evaluate",
     "load",
+    "predict",
     "score",
 ]
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from medtune.api.report import Report
     from medtune.api.score import score
     from medtune.models.transformers_vlm.generic.in_memory import Vlm
+    from medtune.trainer.experiment.predict import predict
     from medtune.trainer.training.data_module import QuestionData
     from medtune.trainer.training.lightning_module import FineTuning
 else:
@@ -49,6 +51,7 @@ else:
         "compare": "medtune.api.compare",
         "evaluate": "medtune.api.evaluate",
         "load": "medtune.api.dataset",
+        "predict": "medtune.trainer.experiment.predict",
         "score": "medtune.api.score",
     }
 

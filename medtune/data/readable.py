@@ -38,3 +38,16 @@ def readable_question(question: Question, *, longest: int | None = None) -> str:
     if longest is not None and len(earlier) > longest:
         earlier = f"... {earlier[-longest:].lstrip()}"
     return f"{earlier}\nUser: {asked}"
+
+
+_PATH = re.compile(r"(?<![\w:/.])(?:~?/|[A-Za-z]:\\)(?:[^\s'\",\[\]]*[/\\])?(?P<name>[^\s'\",\[\]/\\]+)")
+
+
+def without_paths(text: str) -> str:
+    """Returns a text in which each absolute path is replaced by its last name.
+
+    Example:
+        >>> without_paths("root: /home/ann/data/busi, weights: Qwen/Qwen2.5-VL-7B-Instruct")
+        'root: busi, weights: Qwen/Qwen2.5-VL-7B-Instruct'
+    """
+    return _PATH.sub(lambda found: found["name"], text)

@@ -76,6 +76,11 @@ class MediaReader:
             )
         return path or self.folders[0] / _slashes(written)
 
+    def written(self, path: Path) -> str:
+        """Returns a file's path relative to the innermost folder that may hold it, with "/" between names."""
+        inside = [path.relative_to(folder).as_posix() for folder in self.folders if path.is_relative_to(folder)]
+        return min(inside, key=len, default=path.as_posix())
+
     def _there(self, written: str) -> Path | None:
         said = _slashes(written)
         return next((path for folder in self.folders if (path := folder / said).exists()), None)
@@ -178,10 +183,11 @@ def _second(cell: object, place: Place, field: str) -> float | None:
     try:
         return float(text.replace(",", "."))
     except ValueError:
-        raise place.error(f"wanted seconds, got {text[:40]!r}.", field=field) from None
+        raise place.error("wanted seconds as a number.", field=field, cell=text) from None
 
 
-def _boxes(cell: object, place: Place) -> tuple[Box, ...]:
+def _boxes(written: object, place: Place) -> tuple[Box, ...]:
+    cell = written
     if isinstance(cell, str):
         text = cell_text(cell)
         if not text:
@@ -198,7 +204,9 @@ def _boxes(cell: object, place: Place) -> tuple[Box, ...]:
         numbers = each if isinstance(each, list) else []
         whole = [round(value) for value in numbers if isinstance(value, int | float) and value == round(value)]
         if len(numbers) != 4 or len(whole) != 4:
-            raise place.error("wanted x0, y0, x1, y1 in whole pixels, or a list of such boxes.", field="box")
+            raise place.error(
+                "wanted x0, y0, x1, y1 in whole pixels, or a list of such boxes.", field="box", cell=written
+            )
         found.append(Box(*whole))
     return tuple(found)
 
@@ -234,6 +242,11 @@ _USUAL: Mapping[str, tuple[str, ...]] = {
 }
 _STUDY = ("study", "study_id", "studyid")
 """A study belongs to one patient, so that it stands for the patient only where no column names one."""
+_ANSWERS_ELSE = (
+    *("answer_index", "answer_idx", "correct_index", "cop", "label_index"),
+    *("diagnosis", "category", "class_name", "label_name", "class_id"),
+)
+"""Names of a column with the answer that count only where no column has a usual name."""
 _LETTER = re.compile(r"(?:option|choice|op)?_?([a-j])")
 _NUMBERED_IMAGE = re.compile(r"(?:image|img)_?\d+")
 _MANY = (*MEDIA, LETTERS)
@@ -248,11 +261,13 @@ class Columns:
         found: The columns of each role that has any; media and lettered options may have several.
         others: The columns without a role.
         patients: What the patient column names: "patient" or "study"; "" without one.
+        names: All columns in their order, for messages.
     """
 
     found: Mapping[str, tuple[str, ...]]
     others: tuple[str, ...]
     patients: str
+    names: tuple[str, ...] = ()
 
     def of(self, role: str) -> str | None:
         """Returns the column of a role that has at most one; None where it has none."""
@@ -283,6 +298,11 @@ def columns_of(names: Sequence[str], said: Mapping[str, str], *, where: str) -> 
         if len(of_role) > 1 and role not in _MANY:
             raise ValueError(_ambiguous(where, role, of_role))
         found[role] = of_role
+    elses = tuple(name for name in free if plain(name) in _ANSWERS_ELSE)
+    if not {ANSWER, TURNS} & {*found} and elses:
+        found[ANSWER] = elses
+        if len(elses) > 1:
+            raise ValueError(_ambiguous(where, ANSWER, elses))
     studies = tuple(name for name in free if plain(name) in _STUDY)
     patients = "patient" if found.get(PATIENT) else ""
     if PATIENT not in found and len(studies) == 1:
@@ -290,7 +310,7 @@ def columns_of(names: Sequence[str], said: Mapping[str, str], *, where: str) -> 
     _check_one_of(found, free, said, where)
     kept = {role: found[role] for role in ROLES if found.get(role)}
     taken = {name for of_role in kept.values() for name in of_role}
-    return Columns(kept, tuple(name for name in names if name not in taken), patients)
+    return Columns(kept, tuple(name for name in names if name not in taken), patients, tuple(names))
 
 
 def plain(name: str) -> str:

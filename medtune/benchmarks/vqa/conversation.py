@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from medtune.data.raw.lettered_options import LETTERS, find_option, split_options
-from medtune.data.raw.row_errors import Place
+from medtune.data.raw.row_errors import Place, Reject, RowError
 from medtune.data.types import MEDIA_MARK, AnswerKind, MediaRef, Question, Turn
 from medtune.eval.judge.task import JudgeTask
 from medtune.eval.judge.verdicts import extra_judge_task
@@ -65,7 +65,8 @@ def asked_turns(said: Sequence[Said], media: Sequence[MediaRef], place: Place) -
     system = [turn.text.strip() for turn in said if turn.role == SYSTEM]
     rest = [turn for turn in said if turn.role != SYSTEM]
     if not rest or [turn.role for turn in rest] != [USER, ASSISTANT] * (len(rest) // 2):
-        order = ", ".join(turn.role for turn in said) or "nothing"
+        known = (SYSTEM, USER, ASSISTANT)
+        order = ", ".join(turn.role if turn.role in known else "another role" for turn in said) or "nothing"
         raise place.error(f"wanted turns of user and assistant that take turns and end with an answer, got {order}.")
     if any(not turn.text.strip() for turn in rest[1::2]):
         raise place.error("an answer of the conversation is empty. Write it, or remove the row.")
@@ -133,7 +134,7 @@ def said_in(value: object, place: Place, field: str, *, roles: Mapping[str, str]
 def words(value: object, place: Place, field: str) -> str:
     """Returns a value of a row that has to be a text."""
     if not isinstance(value, str):
-        raise place.error(f"wanted a text, got {json.dumps(value, default=str)[:60]}.", field=field)
+        raise place.error(f"wanted a text, got {type(value).__name__}.", field=field, cell=value)
     return value
 
 
@@ -171,6 +172,9 @@ _DECLARED: Mapping[str, AnswerKind | None] = {
     **dict.fromkeys(("choice", "multiple_choice", "multiple-choice", "mcq"), "choice"),
     **dict.fromkeys(("number", "numeric", "numerical"), "number"),
 }
+SEPARATORS = ("\n", "|", ";", "；", "\t", "、", " / ", "，", ",", "/")
+"""What may stand between the options of one cell; the first that the cell holds counts."""
+_TAKEN = "Options of one cell stand between line breaks, tabs, or one of | ; ； 、 ， , / or are a JSON list"
 _LETTER_FIRST = re.compile(r"\s*\(?([A-Z])(?:[.):]|\s*[:])\s*(.*)", re.DOTALL)
 
 
@@ -211,8 +215,8 @@ def cell_text(value: object) -> str:
 def listed_options(value: object, place: Place, field: str) -> tuple[str, ...]:
     """Returns the options in a cell: a list, a mapping of letters, or a text that holds one.
 
-    A text may be a JSON or Python list, options after letters ("A) liver B) colon"), or options between line breaks,
-    "|" or ";".
+    A text may be a JSON or Python list, options after letters ("A) liver B) colon"), or options between the first of
+    `SEPARATORS` that it holds.
     """
     if isinstance(value, str):
         value = _parsed(value)
@@ -236,6 +240,8 @@ def option_texts(cells: Iterable[object], place: Place, field: str | None) -> tu
     texts = [each.strip() if isinstance(each, str) else cell_text(each) for each in listed]
     if not all(texts):
         raise place.error("an option between others is empty. Fill it in, or move the later ones.", field=field)
+    if len(texts) == 1:
+        raise place.error(f"wanted two or more options, got one. {_TAKEN}", field=field, cell=texts[0])
     return _without_letters(tuple(texts))
 
 
@@ -265,8 +271,30 @@ def answered(
         answer = TRUTH_VALUES.get(plain, answer)
     found = free_answer(text, answer, unit)
     if said not in (None, "text", found.kind):
-        raise place.error(f"the row says that its answer is {declared!r}, got {answer[:40]!r}.", field=field)
+        raise place.error(f"wanted an answer of the kind {said!r}, as the row says.", field=field, cell=answer)
     return Answer(text, (), answer, "text", None) if said == "text" else found
+
+
+NOT_KNOWN = "not known"
+"""What stands for the answer of a question that is to be predicted, until its own kind of answer is told."""
+
+
+def unanswered(
+    place: Place, *, text: str, answer: str, options: tuple[str, ...], declared: str, unit: str, field: str
+) -> Answer:
+    """Returns a question without its answer, whose place is taken by the first option, or by "".
+
+    The arguments are those of `answered`.
+    """
+    said = _DECLARED.get(declared.casefold().replace(" ", "_"))
+    inside = None if options or said == "text" else split_options(text)
+    if inside is not None:
+        text, options = inside.text, _without_letters(inside.options)
+    if options:
+        return _chosen(place, text, options[0], options, field)
+    if said == "yes_no":
+        return Answer(text, YES_NO, YES_NO[0], "yes_no", None)
+    return Answer(text, (), "", "number" if unit or said == "number" else "text", unit or None)
 
 
 def free_answer(text: str, answer: str, unit: str = "") -> Answer:
@@ -289,13 +317,27 @@ def _chosen(place: Place, text: str, answer: str, options: tuple[str, ...], fiel
     chosen = find_option(answer, options) or _in_other_words(answer, options)
     if chosen is None:
         letters = f"{LETTERS[0]} to {LETTERS[len(options) - 1]}"
-        raise place.error(
-            f"the answer {answer[:40]!r} is none of the {len(options)} options, and no letter from {letters}. Correct "
-            "the answer or the options.",
-            field=field,
+        reason = (
+            f"the answer is none of the {len(options)} options, and no letter from {letters}. Correct "
+            f"the answer or the options ({_TAKEN[:1].lower()}{_TAKEN[1:]})."
         )
+        if answer.isdecimal() and int(answer) <= len(options):
+            reject = Reject(place.file, place.row, field, f"{reason} {_INDEX}", cell=answer)
+            raise PlaceAnswerError(reject, int(answer), len(options))
+        raise place.error(reason, field=field, cell=answer)
     is_yes_no = sorted(option.casefold() for option in options) == sorted(YES_NO)
     return Answer(text, options, chosen, "yes_no" if is_yes_no else "choice", None)
+
+
+class PlaceAnswerError(RowError):
+    """The error of a row whose answer may be the place of an option, counted from 0 or from 1."""
+
+    def __init__(self, reject: Reject, index: int, number: int) -> None:
+        super().__init__(reject)
+        self.index, self.number = index, number
+
+
+_INDEX = "Where answers are the places of options, say from where they count: --index-from 0, or 1."
 
 
 def _in_other_words(answer: str, options: tuple[str, ...]) -> str | None:
@@ -327,7 +369,7 @@ def _parsed(text: str) -> object:
     lettered = split_options(said)
     if lettered is not None and not lettered.text:
         return list(lettered.options)
-    for mark in ("\n", "|", ";"):
+    for mark in SEPARATORS:
         if mark in said:
             return [part.strip() for part in said.split(mark) if part.strip()]
     return [said] if said else None

@@ -6,7 +6,7 @@ words, in every split, have the same kind:
 1. Yes or no, where all answers are; in tables, TRUE and FALSE are, where a text has both or the table hardly anything
    else. In another language ("Sí", "No") the two are options in the user's words.
 2. A closed question with the classes as options, where all answers are 0 and 1, or where one question is asked of a
-   column of labels or classes with few different ones. "How many ...?" keeps its numbers.
+   column of labels or classes that come twice on average. "How many ...?" keeps its numbers.
 3. A number, where all answers are. "1,234" among numbers with a decimal comma has one, too; among numbers with a point
    it is a thousand.
 4. Free text, the most general kind, where answers differ in kind; a note then says which.
@@ -14,16 +14,18 @@ words, in every split, have the same kind:
 A text that is asked once has the kind of its own answer.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from medtune.benchmarks.vqa.conversation import TRUTH_VALUES, YES_NO, Answer, free_answer
+from medtune.benchmarks.vqa.row_questions import MOST_CLASSES
+from medtune.data.raw.lettered_options import LETTERS
+from medtune.data.seeding import stable_order
 from medtune.data.types import Question
 
-MOST_CLASSES = 10
-"""The most classes of a column of labels that become options (our own choice)."""
 MOST_LISTED = 10
 MOST_ODD = 0.1
 """The share of other answers up to which a table's TRUE and FALSE are yes and no in every question (our own choice)."""
@@ -75,7 +77,8 @@ def of_one_kind(
     for places in rows.values():
         said = [answers[place] for place in places]
         text = questions[places[0]].text
-        made, note = _decided(text, said, truths=truths, all_truth=all_truth, labels=labels)
+        ids = [questions[place].id for place in places]
+        made, note = _decided(text, said, ids, truths=truths, all_truth=all_truth, labels=labels)
         notes += [note] if note else []
         for place, answer in zip(places, made, strict=True):
             kept[place] = _with(questions[place], answer)
@@ -88,15 +91,13 @@ def _said_of_truths(number: int, others: Sequence[str], *, all_truth: bool) -> l
         return []
     if not others:
         return ["the answers are TRUE or FALSE, and are read as yes or no"] if all_truth else []
-    what = (
-        f"{number - len(others)} of {number} answers are TRUE or FALSE, {len(others)} are not (as {others[0][:30]!r})"
-    )
+    what = f"{number - len(others)} of {number} answers are TRUE or FALSE, {len(others)} are not"
     how = "read as yes or no" if all_truth else "yes or no only where a question has both, and else stay text"
     return [f"{what}: the former are {how}"]
 
 
 def _decided(
-    text: str, said: Sequence[str], *, truths: Mapping[str, str], all_truth: bool, labels: bool
+    text: str, said: Sequence[str], ids: Sequence[str], *, truths: Mapping[str, str], all_truth: bool, labels: bool
 ) -> tuple[list[Answer], str]:
     plain = [answer.rstrip(".").casefold() for answer in said]
     if {*plain} <= {*YES_NO, *truths} and (all_truth or len({*plain} & {*truths}) != 1):
@@ -104,7 +105,11 @@ def _decided(
     pair = next((pair for pair in _POLAR_PAIRS if {*plain} == {*pair}), None)
     if pair is not None or _are_classes(text, said, labels=labels):
         name = _usual_spellings(said)
-        options = tuple(sorted({*name.values()}, key=lambda word: (pair or {}).get(word.rstrip(".").casefold(), word)))
+        options = tuple(sorted({*name.values()}, key=lambda word: _order(word, pair or {})))
+        if len(options) > len(LETTERS):
+            return [
+                _some_of(text, options, name[each.casefold()], id_) for each, id_ in zip(said, ids, strict=True)
+            ], ""
         return [Answer(text, options, name[answer.casefold()], "choice", None) for answer in said], ""
     found = [free_answer(text, answer) for answer in _with_decimal_commas(said)]
     kinds = ["yes_no" if answer in truths else each.kind for answer, each in zip(plain, found, strict=True)]
@@ -116,8 +121,23 @@ def _decided(
 def _are_classes(text: str, said: Sequence[str], *, labels: bool) -> bool:
     if _COUNTED.search(text):
         return False
-    counts = Counter(said)
-    return {*counts} == {"0", "1"} or (labels and 2 <= len(counts) <= MOST_CLASSES and min(counts.values()) > 1)
+    counts = Counter(answer.casefold() for answer in said)
+    return {*counts} == {"0", "1"} or (labels and 2 <= len(counts) <= len(said) / 2)
+
+
+def _order(word: str, pair: Mapping[str, int]) -> tuple[float, str]:
+    plain = word.rstrip(".").casefold()
+    if plain in pair:
+        return pair[plain], ""
+    number = re.match(r"\d+(?:\.\d+)?", word)
+    return float(number[0]) if number else math.inf, word
+
+
+def _some_of(text: str, classes: Sequence[str], answer: str, question_id: str) -> Answer:
+    """Returns an answer with as many of the classes as a question shows, in an order that the id decides."""
+    others = [each for each in classes if each != answer]
+    drawn = stable_order(others, 0, question_id, "distractors")[: MOST_CLASSES - 1]
+    return Answer(text, tuple(stable_order([answer, *drawn], 0, question_id, "order")), answer, "choice", None)
 
 
 def _usual_spellings(said: Sequence[str]) -> dict[str, str]:
@@ -139,12 +159,11 @@ def _with_decimal_commas(said: Sequence[str]) -> Sequence[str]:
 def _mixed(text: str, said: Sequence[str], kinds: Sequence[str]) -> str:
     parts = []
     for kind in sorted({*kinds}):
-        values = Counter(answer for answer, own in zip(said, kinds, strict=True) if own == kind)
-        shown = ", ".join(f"{value[:30]!r}" for value, _ in values.most_common(3))
-        parts.append(f"{sum(values.values())} {kind} ({shown}{', ...' if len(values) > 3 else ''})")
+        values = {answer for answer, own in zip(said, kinds, strict=True) if own == kind}
+        parts.append(f"{kinds.count(kind)} {kind} ({len(values)} different)")
     return (
         f"{text[:60]!r} has answers of several kinds, {' and '.join(parts)}: all {len(said)} are free text. Correct "
-        "the answers, list options, or state the kind in a column answer_type"
+        "the answers, list options (in a column, or --options for all rows), or state the kind in a column answer_type"
     )
 
 

@@ -11,13 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from medtune.benchmarks.vqa import columns as roles
-from medtune.benchmarks.vqa.columns import Columns
-from medtune.benchmarks.vqa.conversation import cell_text
+from medtune.benchmarks.vqa.conversation import PlaceAnswerError, cell_text
 from medtune.benchmarks.vqa.kinds import is_label_column, of_one_kind
-from medtune.benchmarks.vqa.row_questions import Asked, RowReader
+from medtune.benchmarks.vqa.row_questions import QUESTION, Asked, RowReader
 from medtune.data.catalog import nearest
 from medtune.data.raw.csv_header import broken_byte
 from medtune.data.raw.folder import check_all_used, file_stem, unread_files, unread_note
@@ -28,6 +27,7 @@ from medtune.data.types import MediaRef, Question, Split
 
 MOST_LEVELS = 20
 LONGEST_LEVEL = 60
+MOST_NAMED = 50
 """A column with more different values, or with longer ones, is no facet unless the user names it (our own choice)."""
 _NAMES_PERSONS = re.compile(r"(.*_)?(p?id|uid|mrn|case|patient.*|subject.*|accession.*)")
 """The names of columns that are no facets unless the user names them, for their values may tell who a patient is."""
@@ -49,11 +49,13 @@ class ReadSet:
     Attributes:
         rows: Reads the rows; a row that is broken is an error of its own.
         split: The split that the file's name or the data set states; None without one.
+        notes: What had to be told from the file itself.
     """
 
     rows: Callable[[], Iterator[Row | RowError | LeftOut]]
     split: Split | None
     reader: RowReader
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -67,6 +69,8 @@ class _Collected:
     places: dict[str, Place] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     split_names: set[str] = field(default_factory=set)
+    by_place: list[PlaceAnswerError] = field(default_factory=list)
+    by_words: int = 0
     is_cut: bool = False
 
 
@@ -117,21 +121,35 @@ def question_table(
     """
     sets = list(sets)
     unread = [] if read_files is None else unread_files(folder, read_files)
-    notes = (*notes, *unread_note(folder, unread, options.splits))
+    notes = (*notes, *unread_note(folder, unread, options.splits), *(note for each in sets for note in each.notes))
     names = list(dict.fromkeys(name for each in sets for name in each.reader.columns.others))
     mapped = {name for each in sets for of_role in each.reader.columns.found.values() for name in of_role}
-    levels = _Levels(names, _checked(options.facets, [*names, *mapped]))
-    found = _Collected()
-    for each in sets:
-        _collect(each, found, levels, limit)
+    facets = _checked(options.facets, [*names, *mapped])
+    found, levels = _collected(sets, names, facets, limit)
+    if (first := _counted_from(found)) is not None:
+        counted = replace(options, index_from=first)
+        sets = [replace(each, reader=replace(each.reader, said=counted)) for each in sets]
+        found, levels = _collected(sets, names, facets, limit)
+        notes = (
+            *notes,
+            f"the answers are the places of options, which count from {first}; --index-from says otherwise",
+        )
     if not found.is_cut:
         check_all_used(options.splits, {*split_names, *map(file_stem, unread), *found.split_names})
     if not found.questions and not found.rejects:
         left_out = f" Left out: {dict(found.left_out)}." if found.left_out else ""
         raise ValueError(f"{folder}: no row gives a question.{left_out} Check the columns and the splits.")
-    labels = all(is_label_column(each.reader.columns.of(roles.ANSWER) or "") and each.reader.question for each in sets)
+    repeated = [] if options.unanswered else _without_repeats(found, options.keep)
+    of_labels = any(each.reader.of_labels for each in sets)
+    labels = of_labels or all(
+        is_label_column(each.reader.columns.of(roles.ANSWER) or "") and each.reader.question for each in sets
+    )
     has_turns = any(each.reader.columns.of(roles.TURNS) for each in sets)
     found.questions, kinds = of_one_kind(found.questions, found.free, labels=labels, has_turns=has_turns)
+    if of_labels:
+        if not options.unanswered:
+            _check_labels(found.questions, folder, sets[0].reader.columns.names)
+        kinds = (f'asked of every row: {QUESTION!r}; --question "..." asks in your words', *kinds)
     kept = levels.kept()
     for number, question in enumerate(found.questions):
         own = {name: text for name, text in question.facets.items() if name in kept or name == "task"}
@@ -142,6 +160,7 @@ def question_table(
     ignored = [name for name in names if name not in kept]
     said = (
         *kinds,
+        *repeated,
         *(f"rows left out, {why}: {count}" for why, count in sorted(found.left_out.items())),
         *dict.fromkeys(f"columns: {line}" for each in sets if (line := each.reader.columns.line())),
         *([] if any(each.reader.columns.of(role) for each in sets for role in roles.MEDIA) else [_NO_MEDIA]),
@@ -155,8 +174,90 @@ def question_table(
         (*notes, *said),
         tuple(found.rejects),
         missing,
-        stands_for_patient=_unit([each.reader.columns for each in sets], found.media.values()),
+        stands_for_patient=_unit([each.reader.patients for each in sets], found.media.values()),
     )
+
+
+def _collected(
+    sets: Sequence[ReadSet], names: Sequence[str], facets: Sequence[str] | None, limit: int | None
+) -> tuple[_Collected, _Levels]:
+    found, levels = _Collected(), _Levels(names, facets)
+    for each in sets:
+        _collect(each, found, levels, limit)
+    return found, levels
+
+
+def _counted_from(found: _Collected) -> int | None:
+    """Returns from where answers that are places of options count, if all are and only 0 or only 1 fits; else None."""
+    if not found.by_place or found.by_words:
+        return None
+    from_0 = all(error.index < error.number for error in found.by_place)
+    from_1 = all(error.index > 0 for error in found.by_place)
+    return None if from_0 == from_1 else int(from_1)
+
+
+def _without_repeats(found: _Collected, keep: Literal["first", "all"] | None) -> list[str]:
+    """Leaves out rows that ask the same of the same media in one split, and returns notes that count and name them.
+
+    Free texts may differ, as several descriptions of one image do, unless all are answers about other media, too.
+    """
+    words: dict[str, set[str]] = {}
+    for question in found.questions:
+        words.setdefault(_plain(question.answer), set()).add(question.media_id)
+    asked: dict[object, list[int]] = {}
+    for number, question in enumerate(found.questions):
+        text = " ".join(question.text.casefold().split())
+        key = question.split, question.media_id, text, frozenset(question.options), question.turns
+        asked.setdefault(key, []).append(number)
+    same, other, left = 0, list[str](), set[int]()
+    for rows in (rows for rows in asked.values() if len(rows) > 1):
+        answers: dict[str, int] = {}
+        for number in rows:
+            answers.setdefault(_plain(found.questions[number].answer), number)
+        copies = {*rows} - {*answers.values()}
+        is_free = found.questions[rows[0]].answer_kind == "text" and min(len(words[said]) for said in answers) < 2
+        if len(answers) > 1 and not is_free:
+            places = [found.places[found.questions[number].id] for number in rows]
+            other.append(f"{places[0].file} {' and '.join(str(place.row) for place in places)}")
+            left |= {*rows[1:]} if keep == "first" else {*rows}
+        else:
+            same += len(copies)
+            left |= copies
+    notes = []
+    if same:
+        what = "are kept (--keep all)" if keep == "all" else "are left out; --keep all keeps them"
+        notes.append(f"duplicates: {same} rows ask and answer the same of the same media as an earlier row and {what}")
+    if other:
+        how = {
+            None: "are left out; --keep first keeps the first row of each, --keep all every row",
+            "first": "keep their first row (--keep first)",
+            "all": "keep all rows (--keep all)",
+        }[keep]
+        named = "; ".join(other[:MOST_NAMED]) + (f"; and {len(other) - MOST_NAMED} more" * (len(other) > MOST_NAMED))
+        notes.append(
+            f"contradictions: {len(other)} questions about the same media have different answers and {how}: {named}"
+        )
+    if left and keep != "all":
+        kept = [number for number in range(len(found.questions)) if number not in left]
+        found.free = {new: found.free[old] for new, old in enumerate(kept) if old in found.free}
+        found.questions = [found.questions[old] for old in kept]
+        shown = {question.media_id for question in found.questions}
+        found.media = {media_id: items for media_id, items in found.media.items() if media_id in shown}
+    return notes
+
+
+def _plain(answer: str) -> str:
+    return answer.casefold().rstrip(".")
+
+
+def _check_labels(questions: Sequence[Question], folder: Path, names: Sequence[str]) -> None:
+    if free := next((question for question in questions if not question.options), None):
+        what = "numbers" if free.answer_kind == "number" else "too many different texts"
+        raise ValueError(
+            f"{folder}: wanted a column with the question, since the answers are {what} and no labels. The columns "
+            f"are: {', '.join(names)}. Say which it is with --columns question=NAME, or ask one of all rows: "
+            '--question "..."; --options says which labels there are.'
+        )
 
 
 def _collect(each: ReadSet, found: _Collected, levels: _Levels, limit: int | None) -> None:
@@ -174,7 +275,9 @@ def _collect(each: ReadSet, found: _Collected, levels: _Levels, limit: int | Non
             asked = list(each.reader.read(row, split=each.split))
         except RowError as error:
             found.rejects.append(error.reject)
+            found.by_place += [error] if isinstance(error, PlaceAnswerError) else []
             continue
+        found.by_words += each.reader.lists_options and any(one.question.options for one in asked)
         more = levels.of(row)
         for one in asked:
             question = _checked_question(one, found)
@@ -196,7 +299,7 @@ def _checked_question(one: Asked, found: _Collected) -> Question:
     question = one.question
     if (earlier := found.places.setdefault(question.id, one.place)) is not one.place:
         raise ValueError(
-            f"{_at(one.place)}: the id {question.id!r} stands in {_at(earlier)} too. Make ids unique, or leave the "
+            f"{_at(one.place)}: its id stands in {_at(earlier)} too. Make ids unique, or leave the "
             f"column out: --columns {roles.ID}="
         )
     if not question.patient_id:
@@ -225,9 +328,9 @@ def _simple(value: object) -> object:
     return value if isinstance(value, str | int | float | bool) else None
 
 
-def _unit(columns: Sequence[Columns], media: Iterable[tuple[MediaRef, ...]]) -> str:
-    units = {each.patients for each in columns if each.patients}
-    if not all(each.patients for each in columns):
+def _unit(patients: Sequence[str], media: Iterable[tuple[MediaRef, ...]]) -> str:
+    units = {each for each in patients if each}
+    if not all(patients):
         units |= {_UNITS[ref.kind] for items in media for ref in items} or {_NOTHING}
     return " or ".join(sorted(units))
 

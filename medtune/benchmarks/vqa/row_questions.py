@@ -10,6 +10,7 @@ from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.columns import Columns, MediaReader, Part
 from medtune.benchmarks.vqa.conversation import (
     ASSISTANT,
+    NOT_KNOWN,
     SYSTEM,
     USER,
     Said,
@@ -20,16 +21,19 @@ from medtune.benchmarks.vqa.conversation import (
     option_texts,
     said_in,
     states_kind,
+    unanswered,
 )
 from medtune.data.raw.folder import LEFT_OUT, split_named
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.lettered_options import choice_question
-from medtune.data.raw.row_errors import Place
+from medtune.data.raw.row_errors import NOTHING_SAID, Place, TableOptions
 from medtune.data.types import MediaKind, MediaRef, Question, Split
 
 KINDS: Mapping[str, MediaKind] = {"image": "image", "video": "video", "volume": "volume"}
 _WHOLE = re.compile(r"^(\d+)\.0$")
 """What pandas appends to the whole numbers of a column with an empty cell: patient 7.0 of one file is 7 of another."""
+QUESTION = "Which of these classes does the picture belong to?"
+"""The question about labels that have none of their own."""
 MOST_CLASSES = 10
 """Where a question has no options of its own, at most so many classes are shown (our own choice)."""
 
@@ -53,7 +57,7 @@ class RowReader:
     """Reads rows whose columns have the same meaning.
 
     Attributes:
-        split_names: What names of splits stand for, where the user says so.
+        said: What the user says about the table.
         question: The question that is asked of every row; None takes the row's own.
         classes: The classes among which every row's answer is one; empty where rows have questions of their own.
         seed: Decides which classes are shown, and their order.
@@ -61,10 +65,15 @@ class RowReader:
 
     columns: Columns
     media: MediaReader
-    split_names: Mapping[str, str]
+    said: TableOptions = NOTHING_SAID
     question: str | None = None
     classes: tuple[str, ...] = ()
     seed: int = 0
+
+    @property
+    def of_labels(self) -> bool:
+        """Whether the rows have no questions, so that `QUESTION` is asked of each."""
+        return self.question == QUESTION and self.said.question is None
 
     def read(self, row: Row, *, split: Split | None) -> Iterator[Asked]:
         """Yields the questions of a row.
@@ -75,10 +84,8 @@ class RowReader:
         stated = self._split(row, split)
         if stated == LEFT_OUT:
             return
-        patient = _WHOLE.sub(r"\1", self._text(row, roles.PATIENT))
-        if not patient and self.columns.patients:
-            raise row.place.error("the patient is empty. Fill it in.", field=self.columns.of(roles.PATIENT))
         media = self._media(row)
+        patient = self._patient(row, media)
         turns = asked_turns(self._said(row), media, row.place)
         base = Question(
             id=self._text(row, roles.ID) or f"{row.place.file}, {row.place.row}",
@@ -97,17 +104,40 @@ class RowReader:
                 question, text=turn.text, turns=turn.turns, media_id=self._media_id(turn.media, question.id)
             )
             answered = self._answered(row, question, turn.answer, is_last=turn.is_last)
-            is_free = not self.classes and answered.text == turn.text and not self._states_kind(row, turn.is_last)
+            is_free = (
+                not self.classes
+                and not self.said.unanswered
+                and answered.text == turn.text
+                and not self._states_kind(row, turn.is_last)
+            )
             yield Asked(answered, turn.media, row.place, turn.answer if is_free else None)
 
     def said_split(self, row: Row) -> str:
         """Returns the name of a split in the row's own words; "" where it states none."""
-        return cell_text(self._cell(row, roles.SPLIT))
+        return "" if self.said.unanswered else cell_text(self._cell(row, roles.SPLIT))
+
+    @property
+    def patients(self) -> str:
+        """What the rows name as a patient: "patient" or "study"; "" where they name none."""
+        return self.columns.patients or ("patient" if self.said.patient else "")
+
+    def _patient(self, row: Row, media: Sequence[MediaRef]) -> str:
+        if self.said.patient is None or self.columns.of(roles.PATIENT):
+            patient = _WHOLE.sub(r"\1", self._text(row, roles.PATIENT))
+            if not patient and self.columns.patients and not self.said.unanswered:
+                raise row.place.error("the patient is empty. Fill it in.", field=self.columns.of(roles.PATIENT))
+            return patient
+        written = self.media.written(media[0].path) if media else ""
+        found = self.said.patient.search(written)
+        if found is None or not (patient := found[1] if found.re.groups else found[0]):
+            reason = f"the pattern --patient {self.said.patient.pattern!r} finds no patient in the path of its file."
+            raise row.place.error(reason, media=media[0].path if media else None)
+        return patient
 
     def _answered(self, row: Row, question: Question, answer: str, *, is_last: bool) -> Question:
-        if self.classes:
+        if self.classes and not self.said.unanswered:
             return self._of_classes(row, question, answer)
-        found = answered(
+        found = (unanswered if self.said.unanswered else answered)(
             row.place,
             text=question.text,
             answer=answer,
@@ -125,6 +155,11 @@ class RowReader:
             unit=found.unit,
             facets=question.facets if question.facets else {"task": found.kind},
         )
+
+    @property
+    def lists_options(self) -> bool:
+        """Whether the rows have options, of their own or for all, that no one made of the answers."""
+        return bool(self.said.options or self.columns.found.get(roles.LETTERS) or self.columns.of(roles.OPTIONS))
 
     def _states_kind(self, row: Row, is_last: bool) -> bool:
         return is_last and (bool(self._options(row)) or states_kind(self._text(row, roles.ANSWER_TYPE)))
@@ -151,7 +186,9 @@ class RowReader:
         system = self._text(row, roles.SYSTEM)
         before = [Said(SYSTEM, system)] if system else []
         if (column := self.columns.of(roles.TURNS)) is not None and row.values.get(column) is not None:
-            return [*before, *said_in(row.values[column], row.place, column)]
+            said = [*before, *said_in(row.values[column], row.place, column)]
+            is_open = self.said.unanswered and said[-1].role == USER
+            return [*said, Said(ASSISTANT, NOT_KNOWN)] if is_open else said
         text = self.question or self._text(row, roles.QUESTION)
         if not text:
             raise row.place.error(
@@ -160,6 +197,16 @@ class RowReader:
         return [*before, Said(USER, text), Said(ASSISTANT, self._answer(row))]
 
     def _answer(self, row: Row) -> str:
+        if self.said.unanswered:
+            return NOT_KNOWN
+        answer = self.said.renamed(self._stated_answer(row))
+        options = self._options(row) if self.said.index_from is not None else ()
+        if answer.isdecimal() and options and answer not in options:
+            place = int(answer) - (self.said.index_from or 0)
+            return options[place] if 0 <= place < len(options) else answer
+        return answer
+
+    def _stated_answer(self, row: Row) -> str:
         column = self._name(roles.ANSWER)
         value = row.values.get(column)
         if isinstance(value, str) and value.strip().startswith("["):
@@ -181,9 +228,11 @@ class RowReader:
 
     def _options(self, row: Row) -> tuple[str, ...]:
         letters = self.columns.found.get(roles.LETTERS, ())
-        lettered = option_texts((row.values.get(name) for name in letters), row.place, None)
+        own = option_texts((row.values.get(name) for name in letters), row.place, None)
         column = self.columns.of(roles.OPTIONS)
-        return lettered if lettered or column is None else listed_options(row.values.get(column), row.place, column)
+        if not own and column is not None:
+            own = listed_options(row.values.get(column), row.place, column)
+        return tuple(map(self.said.renamed, own)) or self.said.options
 
     def _media(self, row: Row) -> tuple[MediaRef, ...]:
         cells = (self._cell(row, role) for role in (roles.START, roles.END, roles.BOX, roles.MASKS))
@@ -196,9 +245,9 @@ class RowReader:
 
     def _split(self, row: Row, of_file: Split | None) -> str | None:
         said = self._text(row, roles.SPLIT)
-        if not said:
+        if not said or self.said.unanswered:
             return of_file
-        stated = split_named(said, self.split_names) or LEFT_OUT
+        stated = split_named(said, self.said.splits) or LEFT_OUT
         if of_file is not None and stated not in (of_file, LEFT_OUT):
             raise row.place.error(
                 f"the row says that it is {stated}, the name of its file says {of_file}. Correct one of them, or leave "

@@ -2,7 +2,8 @@
 
 An image is decoded and saved as PNG. A video is checked by its packets and by some of its frames, and linked; a cine
 DICOM is decoded and saved without loss. A NIfTI volume is decoded as a check and linked, because a copy of ten thousand
-scans would fill the disk. A DICOM series is decoded and saved on its own grid, so that no header survives. An array
+scans would fill the disk. Where a video or a NIfTI file holds free text, a copy without it is made: frames and voxels
+are the same. A DICOM series is decoded and saved on its own grid, so that no header survives. An array
 without units becomes NIfTI in Hounsfield units. A saved encoding of a volume is read as a check and linked.
 """
 
@@ -22,10 +23,10 @@ from numpy.typing import NDArray
 
 from medtune.data.media.dicom import decode_cine, is_dicom
 from medtune.data.media.images import Size, check_box, decode_image
-from medtune.data.media.videos.container import VIDEO_SUFFIXES
+from medtune.data.media.videos.container import VIDEO_SUFFIXES, copy_without_texts, has_texts
 from medtune.data.media.videos.read import STORED_SUFFIX as STORED_VIDEO
 from medtune.data.media.videos.read import Extent, check_clip, video_extent, write_video
-from medtune.data.media.volumes.formats.nifti import check_nifti, write_nifti
+from medtune.data.media.volumes.formats.nifti import check_nifti, without_texts, write_nifti
 from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX as ARRAY
 from medtune.data.media.volumes.formats.stored_volume import ENCODING_SUFFIX as ENCODING
 from medtune.data.media.volumes.formats.stored_volume import STORED_SUFFIX, read_encoding, write_volume
@@ -217,7 +218,20 @@ def _store_video(path: Path, folder: Path) -> CopiedFile:
         suffix = path.suffix.lower()
         if suffix not in VIDEO_SUFFIXES:
             raise ValueError(f"{path}: wanted a name that ends with one of {', '.join(VIDEO_SUFFIXES)}")
-        return replace(link_file(path, folder, suffix), size=extent.size, extent=extent)
+        if not has_texts(path):
+            return replace(link_file(path, folder, suffix), size=extent.size, extent=extent)
+        draft = _draft(folder, suffix)
+        try:
+            copy_without_texts(path, draft)
+            if decoded_content("video", draft) != decoded_content("video", path):
+                raise ValueError("other frames")
+        except (ValueError, OSError) as error:
+            draft.unlink(missing_ok=True)
+            raise ValueError(
+                f"{path}: its texts and its sound, which may name a person, cannot be taken out without changing the "
+                "frames. Convert it: ffmpeg -i OLD -map_metadata -1 -an -c:v libx264 NEW.mp4"
+            ) from error
+        return replace(_kept(draft, folder, suffix), size=extent.size, extent=extent)
     draft = _draft(folder, STORED_VIDEO)
     cine = decode_cine(path)
     write_video(draft, cine.frames_THWC, cine.times_s, cine.duration_s)
@@ -241,6 +255,10 @@ def _store_volume(path: Path, folder: Path) -> CopiedFile:
         return CopiedFile(digest, f"{digest}.nii.gz")
     check_nifti(path)
     suffix = ".nii.gz" if path.name.endswith(".gz") else ".nii"
+    if (cleaned := without_texts(path)) is not None:
+        draft = _draft(folder, suffix)
+        draft.write_bytes(cleaned)
+        return _kept(draft, folder, suffix)
     return link_file(path, folder, suffix)
 
 
@@ -284,6 +302,12 @@ def unlink_media(folder: Path) -> None:
 
 def _draft(folder: Path, suffix: str) -> Path:
     return folder / f".{unique_mark()}{suffix}"
+
+
+def _kept(draft: Path, folder: Path, suffix: str) -> CopiedFile:
+    digest = file_digest(draft)
+    _keep(draft, folder / f"{digest}{suffix}")
+    return CopiedFile(digest, f"{digest}{suffix}")
 
 
 def _keep(draft: Path, file: Path) -> None:

@@ -37,6 +37,22 @@ def write_rejects(path: Path, rejects: Sequence[Reject]) -> None:
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
+def write_cells(path: Path, rejects: Sequence[Reject]) -> None:
+    """Writes the rejects with what their cells hold and the paths of their media, for the user's eyes alone."""
+    rows = (
+        {
+            "file": r.file,
+            "row": r.row,
+            "field": r.field,
+            "reason": r.reason,
+            "cell": r.cell,
+            "media": str(r.media or ""),
+        }
+        for r in rejects
+    )
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+
+
 def check_rejected_share(rejects: Sequence[Reject], *, num_taken: int, max_share: float, keep: Path) -> None:
     """Checks that no more than a share of a source's questions is rejected.
 

@@ -109,7 +109,7 @@ def _without_misplaced(table: SourceTable) -> ReducedTable:
         if marks not in (0, items):
             reason = (
                 f"wanted one place in the text for each media item, or none; got {marks} places for {items} items. The "
-                f"character U+FFFC (object replacement) is such a place: remove it from the text '{question.text[:40]}'"
+                "character U+FFFC (object replacement) is such a place: remove it from the text"
             )
             lost.append(Reject("questions", number, None, reason))
     if not lost:

@@ -71,6 +71,7 @@ def prepare(
     copy: bool = False,
     prompts: Callable[[Sequence[Question]], Prompts] | None = None,
     processes: int = 1,
+    show_cells: Path | None = None,
 ) -> Prepared:
     """Reads a source, copies each media file once, assigns splits, and writes the prepared folder `out` as a whole.
 
@@ -97,6 +98,7 @@ def prepare(
         prompts: Chooses the official prompts for the questions that were taken; None keeps our own wording.
         processes: The number of processes that draw and copy media; it changes no byte. With 1 this process does it,
             and a file that crashes a decoder ends it; the next call then reads that file in a process of its own.
+        show_cells: A file for what the cells of rejected rows hold, which nothing else states; None writes none.
     """
     splits.check_fractions(fractions)
     check_folders(source, root, out)
@@ -106,7 +108,9 @@ def prepare(
         draft = work.draft
         rejected_list = out.with_name(f"{out.name}.{REJECTS}")
         taking = take_questions if without_media else take
-        taken = taking(source, root, work, seed=seed, limit=limit, max_share=max_rejected, keep=rejected_list)
+        taken = taking(
+            source, root, work, seed=seed, limit=limit, max_share=max_rejected, keep=rejected_list, cells=show_cells
+        )
         media = _undescribed(taken) if without_media else _described(taken)
         work.keep_only({file for row in media.rows for file in row.files})
         if without_media:

@@ -3,6 +3,7 @@
 import codecs
 import csv
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ class CsvLayout(NamedTuple):
 
     Attributes:
         delimiter: The character between cells.
-        encoding: "utf-8-sig", or "utf-16" as Excel's "Unicode text".
+        encoding: "utf-8-sig", "utf-16" as Excel's "Unicode text", or a Windows code page such as "cp1252".
         columns: The names of the columns as `pandas` spells them: an empty name is "Unnamed: 0" with its place.
         skipped_lines: The lines before the header: 1 where Excel wrote "sep=;" there.
         row_bytes: The size of a row in bytes, judged by the beginning of the file.
@@ -41,7 +42,7 @@ def csv_layout(path: Path) -> CsvLayout:
         start = file.read(_SAMPLE_BYTES)
     if not start.strip():
         raise ValueError(f"{path}: the file is empty. Export the table again.")
-    encoding = "utf-16" if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    encoding = text_encoding(path)
     try:
         with path.open(encoding=encoding, newline="") as text:
             first = text.readline(_LONGEST_HEADER)
@@ -68,6 +69,82 @@ def csv_layout(path: Path) -> CsvLayout:
         )
     row_bytes = len(start) // max(1, start.count(b"\n")) + 1
     return CsvLayout(delimiter, encoding, columns, skipped, header_lines, row_bytes)
+
+
+_CODE_PAGES: Mapping[str, str] = {
+    "cp1252": "¿¡ªºäöüÄÖÜßéèêëàâáçñóòôíìîïúùûœÉÀÇÑãõÃÕåøæÅØÆ°µ±²³×«»–—„“”’…•€",
+    "cp1250": "äöüÄÖÜßąćęłńóśźżĄĆĘŁŃÓŚŹŻáčďéěíňřšťúůýžÁČĎÉĚÍŇŘŠŤÚŮÝŽőűŐŰăâîşţĂÂÎŞŢ°µ±–„”",
+    "cp1251": "абвгдеёжзийклмнопрстуфхцчшщъыьэюяАБВГДЕЁЖЗИЙКЛМНОПРСТУФХЦЧШЩЭЮЯіїєґІЇЄҐ№«»–°±",
+    "cp1253": "αβγδεζηθικλμνξοπρσςτυφχψωάέήίόύώΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩΆΈΉΊΌΎΏ«»–°±",
+    "cp1254": "çğıöşüÇĞİÖŞÜâîû°µ±–",
+    "gb18030": "，。、？！（）：；“”",
+    "cp932": "、。・？（）「」",
+}
+"""The code pages that are tried, the usual first, and the characters by which their languages are told.
+
+Chinese and Japanese are told by frequent characters too."""
+_UTF_16 = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_HALF_NULS = 0.3
+"""The share of NULs among every second byte from which on a text without a mark is UTF-16 (our own choice)."""
+
+
+def text_encoding(path: Path) -> str:
+    """Returns the encoding of a text file, told from its bytes: UTF-8, UTF-16, or a Windows code page.
+
+    A file that holds UTF-8 beside other bytes stays "utf-8-sig", since its broken line has to be corrected.
+    """
+    content = path.read_bytes()
+    if content[:2] in _UTF_16:
+        return _UTF_16[content[:2]]
+    for first, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
+        if content[first::2].count(0) > _HALF_NULS * max(1, len(content) // 2):
+            return encoding
+    text = content.decode("utf-8-sig", errors="surrogateescape")
+    broken, other = len(_LONE.findall(text)), sum(map(len, re.findall(r"[^\x00-\x7f\udc80-\udcff]+", text)))
+    if not broken or other >= broken:
+        return "utf-8-sig"
+    return max(_CODE_PAGES, key=lambda page: _fit(content, page))
+
+
+def code_page_note(name: str, path: Path, encoding: str) -> tuple[str, ...]:
+    """Returns a note where a file is written in a Windows code page, with the characters that were read so."""
+    if encoding.startswith("utf"):
+        return ()
+    found = Counter(letter for letter in path.read_text(encoding, errors="replace") if letter > "\x7f")
+    shown = "".join(letter for letter, _ in found.most_common(8))
+    return (
+        f'{name} is no UTF-8: read in the code page {encoding} ({shown}). If that is wrong, save it as "CSV UTF-8"',
+    )
+
+
+def _fit(content: bytes, page: str) -> float:
+    """Returns how well a code page suits the bytes: the share of its languages' characters, less that of odd words."""
+    try:
+        text = content.decode(page)
+    except UnicodeDecodeError:
+        return -1.0
+    high = [letter for letter in text if letter > "\x7f"]
+    words = re.findall(r"[^\W\d_]*[^\x00-\x7f][^\s,;|]*", text)
+    usual = sum(letter in _CODE_PAGES[page] or _is_common_east_asian(letter, page) for letter in high) / len(high)
+    return usual - sum(_is_odd(word) for word in words) / max(1, len(words))
+
+
+def _is_common_east_asian(letter: str, page: str) -> bool:
+    if page == "cp932":
+        return "\u3040" <= letter <= "\u30ff" or "\u4e00" <= letter <= "\u9fff"
+    # The first level of GB 2312 holds the 3,755 most frequent characters.
+    is_first_level = page == "gb18030" and b"\xb0" <= letter.encode(page)[:1] <= b"\xd7"
+    return is_first_level and "\u4e00" <= letter <= "\u9fff"
+
+
+def _is_odd(word: str) -> bool:
+    """Returns whether a word mixes scripts, has capitals or signs inside, or consists of accented letters alone."""
+    scripts = {unicodedata.name(letter, "?").split()[0] for letter in word if letter.isalpha()}
+    scripts = scripts - {"HIRAGANA", "KATAKANA"} or scripts
+    has_accents_alone = scripts == {"LATIN"} and len(word) > 2 and not re.search(r"[A-Za-z]", word)
+    inside = re.search(r"[^\W\d_][^\w\s.,;:()/°±'’–?!、。，？：；・-]+[^\W\d_]|[^\W\d_][²³¹º¼½¾][^\W\d_]", word)
+    has_capitals = word[1:] != word[1:].lower() and word != word.upper()
+    return len(scripts) > 1 or inside is not None or has_capitals or has_accents_alone
 
 
 def csv_fault(path: Path, layout: CsvLayout) -> str | None:

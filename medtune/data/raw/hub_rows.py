@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from medtune.data.raw.csv_header import csv_fault, csv_layout
+from medtune.data.raw.csv_header import code_page_note, csv_fault, csv_layout
 from medtune.data.raw.row_errors import Place
+from medtune.data.raw.spreadsheet import XLSX, filled_sheets, sheet_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,8 +63,8 @@ def parsed_hub_id(text: str) -> HubId | None:
     return HubId(said["id"], said["config"], said["revision"])
 
 
-BUILDERS: Mapping[str, str] = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".arrow": "arrow"}
-"""The builder of `datasets` that reads files of each suffix."""
+BUILDERS: Mapping[str, str] = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".arrow": "arrow", XLSX: ""}
+"""The builder of `datasets` that reads files of each suffix; openpyxl reads workbooks."""
 SAVED = ("dataset_dict.json", "state.json")
 """The files that tell a folder which `save_to_disk` wrote."""
 _CHUNK_BYTES = 8 << 20
@@ -88,7 +89,7 @@ class Row(NamedTuple):
         """Returns a cell that has to hold a text, without the blanks around it."""
         said = self.values.get(column)
         if not isinstance(said, str) or not said.strip():
-            raise self.place.error(f"wanted a text, got {said!r}", field=column)
+            raise self.place.error("wanted a text", field=column, cell=said)
         return said.strip()
 
 
@@ -101,6 +102,7 @@ class RowSet:
         split: The name that the data set gives to the split; None for a file.
         rows: Reads the rows from the beginning, each time it is called.
         classes: The names of the classes of each column that holds class labels.
+        notes: What had to be told from the file itself: its code page, or its sheet.
     """
 
     name: str
@@ -108,15 +110,18 @@ class RowSet:
     columns: tuple[str, ...]
     rows: Callable[[], Iterator[Row]]
     classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def file_rows(path: Path, *, name: str) -> RowSet:
-    """Returns the rows of a CSV, TSV, Parquet or Arrow file; every cell of a CSV file is text."""
+    """Returns the rows of a CSV, TSV, .xlsx, Parquet or Arrow file; every cell of a CSV file is text."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file. Check the path.")
     builder = BUILDERS.get(path.suffix.lower())
     if builder is None:
-        raise ValueError(f'{path}: wanted {", ".join(BUILDERS)} or JSON. Save a spreadsheet as "CSV UTF-8".')
+        raise ValueError(f'{path}: wanted {", ".join(BUILDERS)} or JSON. Save a spreadsheet as .xlsx or "CSV UTF-8".')
+    if builder == "":
+        return _sheet(path, name)
     with _explained(str(path)):
         return _csv_rows(path, name) if builder == "csv" else _row_set(_streamed(builder, path, {}), name, split=None)
 
@@ -182,7 +187,30 @@ def _csv_rows(path: Path, name: str) -> RowSet:
                 raise
             raise ValueError(f"{path}: {fault}") from error
 
-    return RowSet(name, None, tuple(column.strip() for column in layout.columns), lines)
+    columns = tuple(column.strip() for column in layout.columns)
+    return RowSet(name, None, columns, lines, notes=code_page_note(name, path, layout.encoding))
+
+
+def _sheet(path: Path, name: str) -> RowSet:
+    titles = filled_sheets(path)
+    if not titles:
+        raise ValueError(f"{path}: no sheet has a header with a row under it. Save the table again.")
+    _, header = next(sheet_rows(path, titles[0]))
+    width = max(place for place, cell in enumerate(header, start=1) if cell not in (None, ""))
+    columns = tuple(
+        str(cell).strip() if cell not in (None, "") else f"Unnamed: {n}" for n, cell in enumerate(header[:width])
+    )
+    if twice := next((column for column in columns if columns.count(column) > 1), None):
+        raise ValueError(f"{path}: the column {twice!r} comes {columns.count(twice)} times. Rename one of them.")
+
+    def rows() -> Iterator[Row]:
+        lines = sheet_rows(path, titles[0])
+        next(lines)
+        for number, cells in lines:
+            yield Row(Place(name, number), dict(zip(columns, [*cells, *[None] * width], strict=False)))
+
+    left = f"{name}: the sheet {titles[0]!r} is read; {len(titles) - 1} other sheets with rows are not"
+    return RowSet(name, None, columns, rows, notes=(left,) if titles[1:] else ())
 
 
 def _streamed(builder: str, path: Path, settings: Mapping[str, object]) -> IterableDataset:

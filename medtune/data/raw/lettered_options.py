@@ -115,7 +115,7 @@ def choice_question(
         twice = sorted({label for label in labels if labels.count(label) > 1})
         raise ValueError(f"options of a question must differ, {', '.join(map(repr, twice))} come more than once.")
     if answer not in labels:
-        raise ValueError(f"the answer {answer!r} is not among the options {', '.join(map(repr, labels))}.")
+        raise ValueError(f"the answer is not among the {len(labels)} options.")
     wanted = len(labels) if num_options is None else min(num_options, len(labels))
     if wanted < 2:
         raise ValueError(f"a choice needs at least two options, there would be {wanted}. Give more labels or options.")

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
-_BY_LINES = (".csv", ".tsv", ".jsonl")
+_BY_LINES = (".csv", ".tsv", ".jsonl", ".xlsx")
 _Item = TypeVar("_Item")
 _Read = TypeVar("_Read")
 _VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|(?<!\w)[-+]?\d[\d.,]*")
@@ -17,12 +17,14 @@ _VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|(?<!\w)[-+]?\d[\d.,]*")
 class Reject:
     """One question that was left out because its row or its media file is wrong.
 
-    Only `media` may contain a patient's name, so it is shown on the screen and never stored.
+    Only `media` and `cell` may contain a patient's name: a column that is shifted puts one anywhere. They are never
+    stored; `media` is shown on the screen, and `cell` stands only in the file that the user asks for (--show-cells).
 
     Attributes:
         file: The table that holds the row, or the folder that holds the image, relative to the source's folder. A
             folder that is named after a patient is replaced by its number in order of names, such as [3]. It is "" if a
             media file turned out to be broken only when it was copied.
+        cell: What the row holds where something else was wanted.
         row: The line of the table, or a number from 1 among the file's rows, the folder's files or the questions.
         field: The field that is wrong, as the file spells it; None for the row as a whole.
     """
@@ -32,6 +34,7 @@ class Reject:
     field: str | None
     reason: str
     media: Path | None = None
+    cell: str = ""
 
     def __str__(self) -> str:
         if not self.file:
@@ -62,9 +65,9 @@ class Place:
     file: str
     row: int
 
-    def error(self, reason: str, *, field: str | None = None, media: Path | None = None) -> RowError:
-        """Returns the error that rejects this row."""
-        return RowError(Reject(self.file, self.row, field, reason, media))
+    def error(self, reason: str, *, field: str | None = None, media: Path | None = None, cell: object = "") -> RowError:
+        """Returns the error that rejects this row; the reason says what was wanted, and never what the cell holds."""
+        return RowError(Reject(self.file, self.row, field, reason, media, str(cell)))
 
     @contextmanager
     def reject_broken(self, media: Path) -> Iterator[None]:
@@ -123,6 +126,15 @@ class TableOptions:
             lets a role have none.
         facets: The columns by which scores are broken down; None takes all with few values that have no other role.
         question: The question that is asked of every row; None takes the column with the questions.
+        options: The options, in their order, of every row that has none of its own; empty takes the row's.
+        answers: The words in which an answer of the data is asked for, such as {"1": "yes"}, without its case.
+        index_from: The number of the first option where answers are the places of options; None tells it from the rows
+            where it is certain.
+        patient: A pattern that finds the patient in the path of a row's first file: its first group, or all of it; None
+            takes the column.
+        keep: Which of the rows that ask the same of the same media stay: "first", or "all"; None keeps the first, and
+            none where their answers differ.
+        unanswered: Whether the rows are questions without answers, to be predicted; answers that are there stay unread.
         splits: The split that a name of the data stands for: "train", "val", "test", or "none" to leave its rows out.
         limit: The number of patients of each split after which a data set of the hub is read no further; None reads
             all.
@@ -132,8 +144,18 @@ class TableOptions:
     columns: Mapping[str, str] = field(default_factory=dict)
     facets: tuple[str, ...] | None = None
     question: str | None = None
+    options: tuple[str, ...] = ()
+    answers: Mapping[str, str] = field(default_factory=dict)
+    index_from: int | None = None
+    patient: re.Pattern[str] | None = None
+    keep: Literal["first", "all"] | None = None
+    unanswered: bool = False
     splits: Mapping[str, str] = field(default_factory=dict)
     limit: int | None = None
+
+    def renamed(self, answer: str) -> str:
+        """Returns an answer of the data in the words that the user gives it."""
+        return {said.casefold(): word for said, word in self.answers.items()}.get(answer.casefold(), answer)
 
     @property
     def media_folders(self) -> tuple[Path, ...]:

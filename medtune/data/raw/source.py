@@ -142,6 +142,7 @@ class Source:
             every output states how many test questions are concerned; else such splits are refused.
         text_unit: What a free answer is where it is a whole text, as a noun, e.g. "report". Where leaks are kept, the
             test questions whose text stands word for word in train are then counted among them; "" for short answers.
+        has_columns: Whether the files have columns, one of which may name patients.
         name: The name of the module that defines the source; filled in when the source is found by its name.
     """
 
@@ -161,4 +162,5 @@ class Source:
     with_options: Callable[[TableOptions], Source] | None = None
     keeps_leaks: bool = False
     text_unit: str = ""
+    has_columns: bool = True
     name: str = ""

@@ -18,9 +18,9 @@ from itertools import takewhile
 from pathlib import Path
 from string import ascii_uppercase
 from typing import NamedTuple
-from zipfile import BadZipFile
 
 from medtune.data.raw.lettered_options import split_options
+from medtune.data.raw.spreadsheet import XLSX, open_workbook
 
 PREDICTION = "prediction"
 """The column with the model's replies, in VLMEvalKit's tables."""
@@ -30,7 +30,7 @@ TABLES = (".xlsx", ".tsv", ".csv")
 
 def table_rows(path: Path) -> Sequence[Mapping[str, str]]:
     """Returns the rows of a .tsv, .csv or .xlsx table by column; of several sheets the one with the predictions."""
-    if path.suffix == ".xlsx":
+    if path.suffix == XLSX:
         return _sheet(path)
     csv.field_size_limit(1 << 30)
     delimiter = "\t" if path.suffix == ".tsv" else ","
@@ -62,18 +62,11 @@ def utf8_text(path: Path) -> str:
 
 
 def _sheet(path: Path) -> Sequence[Mapping[str, str]]:
-    # openpyxl loads slowly, and only .xlsx tables need it.
-    import openpyxl
-    from openpyxl.utils.exceptions import InvalidFileException
-
-    try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except (BadZipFile, InvalidFileException, OSError, KeyError, ValueError) as error:
-        raise ValueError(f"{path}: no readable .xlsx table ({type(error).__name__}). Save it again.") from error
-    tables = {
-        sheet.title: [list(map(cell_text, row)) for row in sheet.iter_rows(values_only=True)]
-        for sheet in book.worksheets
-    }
+    with open_workbook(path) as book:
+        tables = {
+            sheet.title: [list(map(cell_text, row)) for row in sheet.iter_rows(values_only=True)]
+            for sheet in book.worksheets
+        }
     fit = [title for title, rows in tables.items() if rows and PREDICTION in rows[0]]
     if len(fit) != 1:
         sheets = ", ".join(f"{title} ({', '.join((rows or [[]])[0])})" for title, rows in tables.items())

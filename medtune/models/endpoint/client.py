@@ -93,6 +93,8 @@ class ChatClient:
             # `ask` repeats requests itself: the library's own repetitions regard neither replies that cannot be read
             # nor the cap.
             max_retries=0,
+            # Another host would be sent the patients' images.
+            http_client=openai.DefaultHttpxClient(follow_redirects=False),
         )
         self.budget = budget
         self.from_cache = 0
@@ -268,6 +270,11 @@ def _asked_pause_s(headers: Mapping[str, str]) -> float | None:
 
 def _refuse(what: str, status: int, said: str) -> NoReturn:
     hints = {
+        **dict.fromkeys(
+            (301, 302, 303, 307, 308),
+            "the server redirects to another address, to which nothing is sent; "
+            "set endpoint.base_url to the address that you trust",
+        ),
         401: "check the key in the variable that endpoint.key_env names",
         403: "the key may not use this model",
         404: "check endpoint.base_url and endpoint.model",

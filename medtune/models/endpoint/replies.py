@@ -95,7 +95,10 @@ def read_stream(chunks: Iterable[Mapping[str, Any]]) -> Reply:
 
 def without_secret(reply: Reply, secret: str | None) -> Reply:
     """Returns the reply with every occurrence of the key replaced by "[key]", in case the server repeats it."""
-    return replace(reply, text=blotted(reply.text, secret), model=reply.model and blotted(reply.model, secret))
+    model, finish = reply.model and blotted(reply.model, secret), reply.finish_reason
+    return replace(
+        reply, text=blotted(reply.text, secret), model=model, finish_reason=finish and blotted(finish, secret)
+    )
 
 
 def blotted(text: str, secret: str | None) -> str:

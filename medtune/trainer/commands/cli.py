@@ -39,6 +39,7 @@ COMMANDS = {
     "run": Command("start", "evaluates, trains, evaluates in the same way again, and prints the gain"),
     "train": Command("start", "trains a model without evaluating it before and after"),
     "eval": Command("start", "evaluates the recipe's model, or its model.checkpoint, without training"),
+    "predict": Command("own_data", "answers questions without truths, from a table or a folder of images"),
     "oracle": Command("oracle", "answers a benchmark's questions from masks, as predictions of one more model"),
     "score": Command("score", "scores predictions that any tool wrote"),
     "compare": Command("compare", "compares two runs, or a run and a file of predictions, question by question"),

@@ -1,7 +1,6 @@
 """`medtune export`: writes a run's model into a folder of its own, merged or as an adapter, proven and described."""
 
 import argparse
-import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,6 +10,7 @@ from typing import get_args
 import torch
 
 from medtune.benchmarks import find_benchmark
+from medtune.data.readable import without_paths
 from medtune.data.types import MediaGroup, MediaKind, MediaRef, Prompt, Question, Request
 from medtune.eval.data_label import UNKNOWN, DataLabel
 from medtune.eval.report.result_tables import gain_table
@@ -28,8 +28,6 @@ from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.exporting import DtypeChoice, ExportOptions, Written, write_and_prove
 from medtune.trainer.recipe.read import recipe_to_yaml
 from medtune.trainer.recipe.schema import Recipe
-
-_PATH = re.compile(r"(?<![\w:/.])(?:~?/|[A-Za-z]:\\)(?:[^\s'\",\[\]]*[/\\])?(?P<name>[^\s'\",\[\]/\\]+)")
 
 
 def model_card(written: Written, results: RunData | None, *, label: DataLabel, folder: Path, name: str) -> str:
@@ -83,16 +81,6 @@ def model_card(written: Written, results: RunData | None, *, label: DataLabel, f
         *(f"    {line}" for line in without_paths(recipe_to_yaml(recipe)).splitlines()),
     ]
     return "\n".join(lines) + "\n"
-
-
-def without_paths(text: str) -> str:
-    """Returns a text in which each absolute path is replaced by its last name.
-
-    Example:
-        >>> without_paths("root: /home/ann/data/busi, weights: Qwen/Qwen2.5-VL-7B-Instruct")
-        'root: busi, weights: Qwen/Qwen2.5-VL-7B-Instruct'
-    """
-    return _PATH.sub(lambda found: found["name"], text)
 
 
 def _front_matter(written: Written, base: Base, *, is_adapter: bool) -> list[str]:
@@ -240,6 +228,7 @@ def _export_run(root: Path, out: Path, wanted: ExportOptions, *, for_hub: bool) 
         written = write_and_prove(folder, unfinished, wanted)
         card = model_card(written, results, label=folder.recorded_label(), folder=unfinished, name=out.name)
         (unfinished / CARD).write_text(card, "utf-8")
+        (unfinished / folder.recipe.name).write_text(without_paths(recipe_to_yaml(written.recipe)), "utf-8")
         if for_hub:
             check_public(unfinished)
         if out.exists():

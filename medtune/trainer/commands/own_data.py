@@ -1,15 +1,16 @@
-"""Chooses the source that reads the user's files: the one that he names, or one of the benchmark's."""
+"""The arguments about a table of the user's own, `medtune init`, `medtune predict` and `medtune prompts`."""
 
 import argparse
+import re
 import shlex
+import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import yaml
 
-from medtune.benchmarks import OWN_QUESTIONS, find_benchmark, find_source
+from medtune.benchmarks import OWN_QUESTIONS, find_benchmark
 from medtune.data.out_folder import out_folder
 from medtune.data.prepared.manifest import MANIFEST, MAX_REJECTED
 from medtune.data.prepared.read import open_prepared
@@ -17,7 +18,9 @@ from medtune.data.prepared.work.take import read_source
 from medtune.data.raw.hub_rows import HubId, parsed_hub_id
 from medtune.data.raw.row_errors import TableOptions
 from medtune.data.raw.source import Source, SourceTable
-from medtune.trainer.commands.arguments import Commands
+from medtune.trainer.commands.arguments import Commands, add_overrides, share
+from medtune.trainer.experiment.own_source import source_for
+from medtune.trainer.launch.stop import stop_signals
 from medtune.trainer.recipe.first_recipe import DataFacts, facts_of_prepared, facts_of_table, first_recipe
 
 
@@ -50,6 +53,39 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
         help="The question that is asked of every row of a table or folder (default: the row's own).",
     )
     parser.add_argument(
+        "--options",
+        nargs="+",
+        metavar="TEXT",
+        help="The options, in their order, of every row that lists none (default: the values of a column of labels).",
+    )
+    parser.add_argument(
+        "--answers",
+        type=_pair,
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="VALUE=TEXT",
+        help="Other words for answers or labels of the table: 0=no 1=yes (default: the table's).",
+    )
+    parser.add_argument(
+        "--index-from",
+        type=int,
+        choices=(0, 1),
+        help="Answers are the places of options, which count from this number (default: told where it is certain).",
+    )
+    parser.add_argument(
+        "--patient",
+        type=_pattern,
+        metavar="PATTERN",
+        help="A regular expression that finds the patient in the path of a row's file, by its first group: '(\\d+)_' "
+        "(default: the column of patients).",
+    )
+    parser.add_argument(
+        "--keep",
+        choices=("first", "all"),
+        help="Which rows stay that ask the same of the same image (default: the first, none if their answers differ).",
+    )
+    parser.add_argument(
         "--splits",
         type=_pair,
         nargs="+",
@@ -76,57 +112,28 @@ def origin(text: str) -> Path | HubId:
 
 
 def chosen_source(options: argparse.Namespace) -> Source:
-    """Returns the source that the user names, with what he says of his table.
-
-    Without a name it is the first source of the benchmark that recognises his files, or the first of all where none of
-    them tells files apart, or where it is a simulation and he names no files.
-    """
-    source = _named_source(options.benchmark, options.source) if options.source else _recognised(options)
+    """Returns the source that the user names, or that recognises his files, with what he says of his table."""
     said = TableOptions(
         media_folder=options.images,
         columns=dict(options.columns),
         facets=None if options.facets is None else tuple(options.facets),
         question=options.question,
+        options=tuple(options.options or ()),
+        answers=dict(options.answers),
+        index_from=options.index_from,
+        patient=options.patient,
+        keep=options.keep,
         splits=dict(options.splits),
         limit=options.limit,
     )
-    if source.with_options is None:
-        if replace(said, limit=None) != TableOptions():
-            raise ValueError(
-                f"the source {source.name!r} knows its own files: leave --images, --columns, --facets, --question and "
-                "--splits out."
-            )
-        return source
-    if options.images is not None and not options.images.is_dir():
-        raise FileNotFoundError(f"{options.images}: there is no such folder. Check --images.")
-    return replace(source.with_options(said), name=source.name)
+    return source_for(options.benchmark, options.root, said, named=options.source)
 
 
-def _recognised(options: argparse.Namespace) -> Source:
-    sources = [find_source(name) for name in find_benchmark(options.benchmark).sources]
-    telling = [(source, source.recognises) for source in sources if source.recognises is not None]
-    if not telling or (options.root is None and sources[0].write_settings is not None):
-        return sources[0]
-    if options.root is None:
-        raise ValueError(f"prepare {options.benchmark} needs --from: a table, a folder, or hf:ID")
-    if isinstance(options.root, Path) and not options.root.exists():
-        raise FileNotFoundError(f"{options.root}: there is no such file or folder. Check --from.")
-    for source, recognises in telling:
-        if recognises(options.root):
-            print(f"{options.root} is read by the source {source.name} ({source.title}); --source names another")
-            return source
-    there = sorted(each.name for each in options.root.iterdir()) if isinstance(options.root, Path) else []
-    raise ValueError(
-        f"{options.root}: none of the sources {', '.join(source.name for source, _ in telling)} knows this layout; "
-        f"found {', '.join(there[:5]) or 'nothing'}. Name the source with --source."
-    )
-
-
-def _named_source(benchmark_name: str, name: str) -> Source:
-    accepted = find_benchmark(benchmark_name).sources
-    if name not in accepted:
-        raise ValueError(f"the benchmark {benchmark_name!r} takes the sources {', '.join(accepted)}, not {name!r}")
-    return find_source(name)
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: no regular expression ({error})") from None
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -180,8 +187,9 @@ def init_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         commands, lines = [validate, look, run], list[str]()
     else:
         with tempfile.TemporaryDirectory(prefix="medtune-") as scratch:
-            table = read_source(chosen_source(options), options.root, 0, Path(scratch))
-            facts, lines = facts_of_table(table), _noted(table)
+            source = chosen_source(options)
+            table = read_source(source, options.root, 0, Path(scratch))
+            facts, lines = facts_of_table(table), _noted(table, source)
         benchmark, root = options.benchmark, folder / PREPARED
         commands = [["medtune", "prepare", benchmark, *_settings(options), "--out", str(root)], validate, run]
     if not facts.questions["train"]:
@@ -201,10 +209,12 @@ def init_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 def _settings(options: argparse.Namespace) -> list[str]:
     said = ["--from", str(options.root)]
-    for name in ("source", "images", "question"):
+    for name in ("source", "images", "question", "index_from", "patient", "keep"):
         if (value := getattr(options, name)) is not None:
-            said += [f"--{name}", str(value)]
-    for name in ("columns", "splits"):
+            said += [f"--{name.replace('_', '-')}", getattr(value, "pattern", str(value))]
+    if options.options:
+        said += ["--options", *options.options]
+    for name in ("answers", "columns", "splits"):
         if pairs := getattr(options, name):
             said += [f"--{name}", *(f"{key}={value}" for key, value in pairs)]
     if options.facets is not None:
@@ -212,12 +222,18 @@ def _settings(options: argparse.Namespace) -> list[str]:
     return [*said, "--copy"] if options.copy else said
 
 
-def _noted(table: SourceTable) -> list[str]:
+def patient_advice(source: Source) -> str:
+    """Returns how the user says whose the media are, in a way that the source takes."""
+    column = "Name the column: --columns patient=COLUMN, or take" if source.has_columns else "Take"
+    return f"{column} patients from the files' paths: --patient 'PATTERN'"
+
+
+def _noted(table: SourceTable, source: Source) -> list[str]:
     lines = [f"note: {note}" for note in table.notes]
     if (unit := table.stands_for_patient) != "patient":
         lines.append(
             f"NO PATIENTS WERE FOUND: one {unit} stands for one patient, so that train and test may share patients. "
-            "Name the column: --columns patient=COLUMN"
+            + patient_advice(source)
         )
     return lines
 
@@ -279,4 +295,95 @@ def prompts_command(options: argparse.Namespace, arguments: Sequence[str]) -> in
     return 0
 
 
-COMMANDS: Commands = {"init": (init_arguments, init_command), "prompts": (prompts_arguments, prompts_command)}
+def predict_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "model", metavar="MODEL", help="The folder of a run or of an export, or the name or file of a recipe."
+    )
+    parser.add_argument(
+        "--from",
+        dest="questions",
+        required=True,
+        metavar="PATH",
+        help="A table with an image and, where it differs from row to row, a question in each row; a folder of images; "
+        "a prepared folder; or hf:ID.",
+    )
+    parser.add_argument(
+        "--images", metavar="DIR", help="The folder to which paths are relative (default: the table's)."
+    )
+    parser.add_argument(
+        "--out",
+        required=True,
+        type=Path,
+        metavar="FILE",
+        help="The table to write, .csv or .jsonl. The same command goes on with it after a stop.",
+    )
+    parser.add_argument(
+        "--question",
+        metavar="TEXT",
+        help="The question that is asked of every row (default: the row's, or the only one of the model's own data).",
+    )
+    parser.add_argument(
+        "--options",
+        nargs="+",
+        default=[],
+        metavar="TEXT",
+        help="The options of every row that lists none (default: those of the same question in the model's own data).",
+    )
+    parser.add_argument(
+        "--columns",
+        nargs="+",
+        default=[],
+        metavar="ROLE=COLUMN",
+        help="What columns hold, as for `medtune prepare` (default: told by their names).",
+    )
+    parser.add_argument(
+        "--patient", metavar="PATTERN", help="Finds the patient in a path (default: the column of patients)."
+    )
+    parser.add_argument(
+        "--source", metavar="NAME", help="The source that reads the table (default: told by the files)."
+    )
+    parser.add_argument(
+        "--error-rate",
+        type=share,
+        metavar="RATE",
+        help="Abstains, so that at most this share of a new patient's questions is answered wrongly, and lists the "
+        "options that hold the truth with a probability of 1 - RATE; set on the val split of the model's own data "
+        "(default: all questions are answered).",
+    )
+    add_overrides(parser, of="recipe", example="eval.batch_size=4")
+
+
+def predict_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Runs `medtune predict` and returns 0."""
+    # The import loads torch.
+    from medtune.trainer.experiment.predict import NOTICE, UNFINISHED, predict
+
+    columns = dict(each.partition("=")[::2] for each in options.columns)
+    print(NOTICE, file=sys.stderr, flush=True)
+    try:
+        with stop_signals():
+            predict(
+                options.model,
+                options.questions,
+                images=options.images,
+                out=options.out,
+                question=options.question,
+                options=options.options,
+                columns=columns,
+                patient=options.patient,
+                source=options.source,
+                overrides=options.overrides,
+                error_rate=options.error_rate,
+            )
+    except BaseException:
+        if (kept := options.out.with_name(f".{options.out.name}{UNFINISHED}")).is_dir():
+            print(f"The answers so far are kept in {kept}: the same command goes on.", file=sys.stderr)
+        raise
+    return 0
+
+
+COMMANDS: Commands = {
+    "init": (init_arguments, init_command),
+    "predict": (predict_arguments, predict_command),
+    "prompts": (prompts_arguments, prompts_command),
+}

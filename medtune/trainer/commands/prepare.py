@@ -23,7 +23,7 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import label_of
 from medtune.trainer.commands.arguments import Commands, add_overrides, positive, share
 from medtune.trainer.commands.array_job import fill_cache, submit_array
-from medtune.trainer.commands.own_data import add_table_arguments, chosen_source, origin
+from medtune.trainer.commands.own_data import add_table_arguments, chosen_source, origin, patient_advice
 
 _NUM_SAMPLES = 3
 
@@ -91,6 +91,13 @@ def prepare_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="The largest share of rows, from 0 to 1, that may be unusable before nothing is written "
         "(default: %(default)s).",
+    )
+    parser.add_argument(
+        "--show-cells",
+        type=Path,
+        metavar="FILE",
+        help="Writes what the cells of rejected rows hold into a file, which may contain names, so keep it to yourself "
+        "(default: nothing states what a cell holds).",
     )
     parser.add_argument(
         "--unofficial-split",
@@ -275,6 +282,7 @@ def _prepare_folder(options: argparse.Namespace, source: Source, processes: int)
         copy=options.copy,
         prompts=_official(options.benchmark, options.prompts),
         processes=processes,
+        show_cells=options.show_cells,
     )
     manifest = prepared.manifest
     print(f"{options.out}: {manifest.source} ({manifest.provenance}), data hash {manifest.data_hash[:16]}")
@@ -301,7 +309,7 @@ def _prepare_folder(options: argparse.Namespace, source: Source, processes: int)
     if source.with_options is not None:
         _print_samples(prepared, find_benchmark(options.benchmark))
     if (note := label_of(manifest, prompts=manifest.prompts).patient_note()) and source.with_options is not None:
-        print(f"NO PATIENTS WERE FOUND: {note}. Name the column: --columns patient=COLUMN")
+        print(f"NO PATIENTS WERE FOUND: {note}. {patient_advice(source)}")
     return 0
 
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from medtune.data.types import Condition, MediaGroup, Prediction, Question, Read
 from medtune.eval.asking.answerer import Answerer
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.plan import ONCE
+from medtune.eval.benchmark import Benchmark
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.files import MERGED
 from medtune.eval.published_protocol import why_unlike_published
@@ -35,11 +36,28 @@ from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.prepared_data import tested
 from medtune.trainer.launch.stop import asked_to_stop, listening
 from medtune.trainer.recipe.check import departure_from_published, text_model_at
+from medtune.trainer.recipe.schema import Recipe
 
 _IMAGES_AT_ONCE = 4
 
 if TYPE_CHECKING:
     from medtune.models.endpoint.served import Served
+
+
+class Asker(Protocol):
+    """What is needed to ask a model: an experiment, or a prediction without truths."""
+
+    @property
+    def recipe(self) -> Recipe: ...
+    @property
+    def benchmark(self) -> Benchmark: ...
+    @property
+    def device(self) -> torch.device: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def world_size(self) -> int: ...
+    def say(self, text: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +68,7 @@ class LoadedModel:
         assembled: The model with its layout of sequences and its transform of media.
     """
 
-    experiment: Experiment
+    experiment: Asker
     assembled: Assembled
 
     @property
@@ -123,7 +141,7 @@ class ServedModel:
         served: The endpoint's settings and the file that records what it charged.
     """
 
-    experiment: Experiment
+    experiment: Asker
     served: "Served"
 
     @property
@@ -247,7 +265,7 @@ def departure(experiment: Experiment, questions: Sequence[Question]) -> str:
 
 
 def answer_groups(
-    experiment: Experiment,
+    experiment: Asker,
     model: AskedModel,
     groups: Sequence[MediaGroup],
     *,

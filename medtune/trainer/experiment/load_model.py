@@ -131,7 +131,25 @@ def load_as_left(
         before_training: Called with the model before the trained weights are read; None for nothing.
     """
     recipe = folder.read_recipe()
-    block = _pinned(recipe.model, folder)
+    pinned = replace(recipe, model=_pinned(recipe.model, folder))
+    weights = trained_weights(folder, recipe)
+    return recipe, load_without_data(pinned, weights, device, in_4_bits=in_4_bits, before_training=before_training)
+
+
+def load_without_data(
+    recipe: Recipe,
+    checkpoint: Path | None,
+    device: torch.device,
+    *,
+    in_4_bits: bool = True,
+    before_training: Callable[[Assembled], None] | None = None,
+) -> Assembled:
+    """Returns the model of a recipe with trained weights, without opening any data.
+
+    Args:
+        checkpoint: The trained weights; None keeps the pretrained ones. The others are those of `load_as_left`.
+    """
+    block = recipe.model
     assembled = assemble_model(block.name, recipe.train.seed, block)
     if in_4_bits and block.language_bits is not None:
         quantize_language(assembled.model, precision=resolved(recipe.train.precision, device), device=device)
@@ -140,11 +158,11 @@ def load_as_left(
         assembled.model.eval()
         before_training(assembled)
     assembled.model.requires_grad_(False)
-    if (checkpoint := trained_weights(folder, recipe)) is not None:
+    if checkpoint is not None:
         adapt(assembled.model, [stage.tuning for stage in recipe.stages], seed=recipe.train.seed)
         load_checkpoint(recipe, assembled.model, checkpoint)
     assembled.model.eval()
-    return recipe, assembled
+    return assembled
 
 
 def trained_weights(folder: RunFolder, recipe: Recipe) -> Path | None:

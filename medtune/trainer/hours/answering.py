@@ -14,6 +14,7 @@ from medtune.models.contract import Transform
 from medtune.models.media_reader import read_item
 from medtune.trainer.experiment.audit import audited_media
 from medtune.trainer.experiment.evaluate import LoadedModel
+from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.hours.work import NOTHING, Asking, Chosen, Cost, Pieces, choose, has_cache, together
 from medtune.trainer.launch.stop import listening
 
@@ -134,16 +135,18 @@ NO_AUDIT = Audited(0, 0, NOTHING, NOTHING)
 """The audit of a run without questions that have options."""
 
 
-def measured_audit(model: LoadedModel, groups: Sequence[MediaGroup], *, pieces: int, clock: Clock) -> Audited:
+def measured_audit(
+    experiment: Experiment, model: LoadedModel, groups: Sequence[MediaGroup], *, pieces: int, clock: Clock
+) -> Audited:
     """Returns what the audit of a phase takes; fitting its classifiers is not measured.
 
     Args:
         clock: Returns the seconds.
     """
-    media = audited_media(model.experiment, groups)
+    media = audited_media(experiment, groups)
     if not media.asked:
         return NO_AUDIT
-    seed = model.experiment.recipe.train.seed
+    seed = experiment.recipe.train.seed
     read, encoded = [*media.learnt, *media.asked], [*media.encoded, *media.asked] if media.encoded else []
     seen: list[int] = []
 

@@ -253,7 +253,7 @@ class _Probe:
         assert isinstance(model, LoadedModel)
         chosen = chosen_groups(asked, in_piece=recipe.eval.batch_size, pieces=self._size, seed=recipe.train.seed)
         answered = measured_answers(model, asked, chosen, clock=clock, again=again)
-        audit = measured_audit(model, self._tested, pieces=self._size, clock=clock) if audits else NO_AUDIT
+        audit = measured_audit(experiment, model, self._tested, pieces=self._size, clock=clock) if audits else NO_AUDIT
         freed = weakref.ref(model.assembled.model)
         del model
         freeing_s = self._freed(freed, f"the phase {name}")

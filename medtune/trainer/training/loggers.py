@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from lightning.pytorch.loggers import CSVLogger, Logger
 
 from medtune.data.prepared.manifest import Manifest
+from medtune.data.readable import without_paths
 from medtune.data.types import MediaGroup, Provenance
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel
@@ -99,7 +100,19 @@ def logged_config(recipe: Recipe, manifest: Manifest, label: DataLabel) -> dict[
     )
     data = {key: value for key, value in dataclasses.asdict(manifest).items() if key not in _MAY_NAME_FILES}
     around = {key: value for key, value in environment(()).items() if key != "command"}
-    return {**recipe_tree(named), "manifest": data, "label": label.facts(), "environment": around}
+    tree: dict[str, object] = _without_paths(recipe_tree(named))
+    return {**tree, "manifest": data, "label": label.facts(), "environment": around}
+
+
+def _without_paths(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_paths(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_paths(each) for each in value]
+    if isinstance(value, str | Path):
+        text = str(value)
+        return Path(text).name if os.sep in text and Path(text).exists() else without_paths(text)
+    return value
 
 
 METRICS = "metrics.csv"

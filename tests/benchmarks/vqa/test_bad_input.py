@@ -28,7 +28,7 @@ Capture = pytest.CaptureFixture[str]
             r"wanted a column with the answer.* image, question, antwort\..*",
         ),
         ("image,question,answer,answer\na,b,c,d\n", "the column 'answer' comes 2 times"),
-        ("id,question,answer\n7,q,a\n8,q,a\n7.0,q,b\n", r"row 4: the id '7.*' stands in data\.csv, row 2 too"),
+        ("id,question,answer\n7,q,a\n8,q,a\n7.0,q,b\n", r"row 4: its id stands in data\.csv, row 2 too"),
         (
             "image,question,answer,patient\nus_0.png,q,a,1\nus_0.png,q,b,2\n",
             r"row 3: .*belongs to another patient in .*2",
@@ -48,7 +48,7 @@ def test_a_table_that_cannot_be_read(tmp_path: Path, text: str, message: str) ->
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("us_0.png,q,F", "field 'answer': the answer 'F' is none of the 2 options, and no letter from A to B"),
+        ("us_0.png,q,F", "field 'answer': the answer is none of the 2 options, and no letter from A to B"),
         ("us_0.png,q,", "field 'answer': the answer is empty"),
         ("us_0.png,,B", "field 'question': the question is empty"),
         ("us_0.png,q,nan", "field 'answer': the answer is empty"),
@@ -95,11 +95,13 @@ def test_images_that_no_column_names_are_missed(tmp_path: Path) -> None:
 
 def test_other_formats_of_spreadsheets_and_folders_without_data(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "raw" / "empty").mkdir(parents=True)
-    (tmp_path / "raw" / "notes.xlsx").write_bytes(b"PK")
+    (tmp_path / "raw" / "notes.xls").write_bytes(b"PK")
+    (tmp_path / "broken.xlsx").write_bytes(b"PK")
     out = ["--out", str(tmp_path / "out")]
     for origin, message in (
         ("raw", "none of the sources hf, llama_factory, ms_swift, table, image_folder knows this layout; found empty"),
-        ("raw/notes.xlsx", 'Save a spreadsheet as "CSV UTF-8"'),
+        ("raw/notes.xls", 'Save a spreadsheet as .xlsx or "CSV UTF-8"'),
+        ("broken.xlsx", "no readable .xlsx table (BadZipFile). Save it again."),
         ("nowhere.csv", "there is no such file or folder. Check --from"),
         ("hf:nobody/no thing", "no path of a folder, and no id of the hub"),
     ):

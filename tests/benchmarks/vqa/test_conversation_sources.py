@@ -58,7 +58,7 @@ def test_rows_keep_options_letters_task_patient_and_split(tmp_path: Path) -> Non
     table = _swift(
         tmp_path,
         {"messages": _two("<image>Which?", "B"), "options": ["liver", "colon"], **extra},
-        {"messages": _two("<image>Which?\nA. liver\nB. colon", "A"), **extra},
+        {"messages": _two("<image>Which?\nA. liver\nB. colon", "A"), **extra, "images": ["images/us_1.png"]},
         {"query": "<image>How wide?", "response": "3.5", "unit": "mm", **extra, "scanner": "new"},
     )
     listed, inside, number = table.questions
@@ -198,8 +198,8 @@ def test_llama_factory_keeps_columns_and_the_split_of_an_entry(tmp_path: Path) -
     ("row", "message"),
     [
         ({"query": "?", "response": "!", "images": ["images/no.png"]}, "there is no such image file.*images/no.png"),
-        ({"query": 3, "response": "!", "images": ["images/us_0.png"]}, "field 'query': wanted a text, got 3"),
-        ({"text": "?"}, "wanted messages, or query and response, got text"),
+        ({"query": 3, "response": "!", "images": ["images/us_0.png"]}, "field 'query': wanted a text, got int"),
+        ({"text": "?"}, "wanted messages, or query and response"),
         ({"messages": ["hello"], "images": []}, "field 'messages': wanted a list of objects"),
         (
             {"query": "?", "response": "!", "images": [7]},

@@ -138,7 +138,7 @@ def test_volumes_as_nifti_and_dicom_folders_with_masks(tmp_path: Path) -> None:
         ("us_0.png,q,a,,,,us_1.png", "masks belong to volumes"),
         ('us_0.png,q,a,,,"1,2,3",', "wanted x0, y0, x1, y1 in whole pixels"),
         ('us_0.png,q,a,,,"0.1,0.2,0.3,0.4",', "wanted x0, y0, x1, y1 in whole pixels"),
-        ("clip.mp4,q,a,soon,,,", "wanted seconds, got 'soon'"),
+        ("clip.mp4,q,a,soon,,,", "wanted seconds as a number"),
         ("report.png,q,a,,,,", "this file is a PDF document. Export it as PNG"),
         (
             "us_9.png,q,a,,,,",

@@ -227,7 +227,7 @@ _ALPACA = {"prompt": "query", "query": "input", "response": "response"}
     ("source", "data", "name"),
     [
         ("table", "data.csv", "deep/er/test.csv"),
-        ("table", "train.csv", "test.xlsx"),
+        ("table", "train.csv", "test.xls"),
         ("ms_swift", "conv.jsonl", "test/data.jsonl"),
         ("ms_swift", "conv.jsonl", "val.csv"),
     ],
@@ -284,7 +284,7 @@ def test_two_entries_that_name_one_file(tmp_path: Path, other: dict[str, object]
 @pytest.mark.parametrize("rows_before", [0, 1000])
 def test_a_row_that_breaks_a_csv_file_is_named(tmp_path: Path, row: bytes, message: str, rows_before: int) -> None:
     before = b"a longer question,answer\n" * rows_before
-    (tmp_path / "data.csv").write_bytes(b'question,answer\n"two\nlines",a\n' + before + row)
+    (tmp_path / "data.csv").write_bytes(b'question,answer\n"two\nlines",\xc3\xa4\xc3\xb6\xc3\xbc\n' + before + row)
     if not rows_before and b"\xf6" in row:
         message = "no table of UTF-8 text"
     with pytest.raises(ValueError, match=message.replace("line 4", f"line {4 + rows_before}")):

@@ -73,7 +73,7 @@ def test_order_is_pinned_across_versions() -> None:
 
 
 def test_answer_that_is_no_label_is_refused() -> None:
-    with pytest.raises(ValueError, match="answer 'z' is not among the options 'a', 'b'"):
+    with pytest.raises(ValueError, match="the answer is not among the 6 options"):
         _ask(answer="z")
 
 

@@ -61,7 +61,7 @@ def test_a_row_of_a_csv_file_knows_its_line(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b"", "the file is empty"),
-        ("a;b\nä;1\n".encode("cp1252"), 'no table of UTF-8 text.*save it as "CSV UTF-8"'),
+        (b"a;b\n\xe4\xc3\xa4;1\n", 'no table of UTF-8 text.*save it as "CSV UTF-8"'),
         (b"a,b,a \n1,2,3\n", "the column 'a' comes 2 times"),
         (b"a,b\n1,2,3\n", "the header has 2 cells, the first row 3"),
         (b"a,b\n1,2\n1,2,3\n", "line 3 has 3 cells, the header 2\\. Quote the cell"),

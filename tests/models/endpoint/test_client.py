@@ -140,6 +140,7 @@ def test_waits_grow_and_differ(chat: ChatServer, opened: Opened, monkeypatch: py
     [
         (failure(401), "check the key in the variable"),
         (failure(404), r"check endpoint\.base_url"),
+        (failure(307, Location="http://127.0.0.1:9/elsewhere"), "redirects to another address"),
         (failure(400, message="temperature is fixed"), "temperature is fixed"),
         (failure(429, code="insufficient_quota"), "no credit left"),
     ],
@@ -227,9 +228,10 @@ def test_estimates_follow_what_the_server_charges(chat: ChatServer, opened: Open
 
 
 def test_key_that_the_server_repeats_is_blotted_out(chat: ChatServer, opened: Opened, tmp_path: Path) -> None:
-    chat.script(failure(401, message=f"wrong key {KEY}"), completion(f"your key is {KEY}"))
+    chat.script(failure(401, message=f"wrong key {KEY}"), completion(f"your key is {KEY}", finish=KEY))
     with pytest.raises(EndpointError) as caught:
         asked(opened())
     assert "wrong key [key]" in str(caught.value)
-    assert asked(opened()).text == "your key is [key]"
+    reply = asked(opened())
+    assert (reply.text, reply.finish_reason) == ("your key is [key]", "[key]")
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]

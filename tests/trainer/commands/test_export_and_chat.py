@@ -1,5 +1,6 @@
-"""Tests of `medtune export` and `medtune chat` on a run of a tiny random model."""
+"""Tests of `medtune export`, `medtune predict` and `medtune chat` on a run of a tiny random model."""
 
+import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
@@ -8,7 +9,9 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
+import medtune
 from medtune.data.types import MediaGroup, Prediction, Request
+from medtune.eval.statistics.calibration import option_probabilities
 from medtune.models.answering import LocalAnswerer
 from medtune.trainer.commands.cli import main
 from tests.trainer.conftest import Capture, Nano, Told, json_of
@@ -108,3 +111,86 @@ def test_chat_says_what_is_missing(run: Path, picture: Path, tmp_path: Path, cap
     assert main(["chat", str(run), "--media", str(volume), "--question", "?"]) == 1
     assert "taken for a volume; the model nano_pocket reads images only" in capsys.readouterr().err
     assert "the question is empty" in refused(main(["chat", str(run), "--media", str(picture), "--question", " "]))
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_predict_gives_the_answers_of_the_run_and_goes_on_after_a_stop(
+    run: Path, prepared_tiny: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["predict", str(run), "--from", str(prepared_tiny), "--out", str(tmp_path / "answers.jsonl")]
+    asked, answer = [], LocalAnswerer.answer
+
+    def stops(answerer: LocalAnswerer, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
+        asked.append(group.media_id)
+        if len(asked) == 4:
+            raise ValueError("stopped")
+        return answer(answerer, group, requests)
+
+    monkeypatch.setattr(LocalAnswerer, "answer", stops)
+    assert main(command) == 1
+    assert "The answers so far are kept in" in capsys.readouterr().err
+    assert main(command) == 0
+    assert len(asked) == len({*asked}) + 1
+    said = capsys.readouterr()
+    assert "For research only" in said.err
+    assert "trained on busi" in said.out
+    rows = {row["id"]: row for row in map(json.loads, (tmp_path / "answers.jsonl").read_text().splitlines())}
+    for question, logprobs in answers(run / "final").items():
+        assert [*rows[question]["probabilities"].values()] == pytest.approx(option_probabilities(logprobs), abs=2e-4)
+        assert rows[question]["answer"] == max(rows[question]["probabilities"], key=rows[question]["probabilities"].get)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["answers.jsonl"]
+    assert main(command) == 1
+    assert "exists and is left as it is" in capsys.readouterr().err
+
+
+def test_predict_takes_tables_and_folders_for_runs_exports_and_recipes(
+    run: Path, prepared_tiny: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    (images := tmp_path / "images" / "deep").mkdir(parents=True)
+    for number in range(3):
+        PIL.Image.effect_noise((64, 48), 90).convert("RGB").save(images / f"{number}.png")
+    (images / "broken.png").write_bytes(b"no picture")
+    (tmp_path / "new.csv").write_text(
+        "image,question,options,answer\n1.png,Is it so?,yes|no,kept\n9.png,Is it so?,yes|no,\n0.png,?,,\n2.png,,,\n"
+    )
+    exported, export = tmp_path / "exported", ["--no-proof", "--dtype", "float32"]
+    assert main(["export", str(run), "--out", str(exported), *export]) == 0
+    settings = ["--set", f"data.root={prepared_tiny}", "eval.max_new_tokens=4"]
+    found = {}
+    for name, model in (("run", [str(run)]), ("export", [str(exported)]), ("recipe", ["nano_busi_lora", *settings])):
+        table = ["--from", str(tmp_path / "new.csv"), "--images", str(images), "--out", str(tmp_path / f"{name}.csv")]
+        assert main(["predict", *model, *table]) == 0, capsys.readouterr().err
+        found[name] = _rows(tmp_path / f"{name}.csv")
+        assert [row["media"] for row in found[name]] == ["1.png", "0.png", "", ""]
+        assert "there is no such image file" in found[name][2]["error"]
+        assert "the question is empty" in found[name][3]["error"]
+        first, free, *_ = found[name]
+        assert float(first["p: yes"]) + float(first["p: no"]) == pytest.approx(1, abs=1e-3)
+        assert (free["probability"], free["answer"]) == ("", free["reply"].strip() and free["answer"])
+    assert found["run"][0]["p: yes"] == found["export"][0]["p: yes"] != found["recipe"][0]["p: yes"]
+    capsys.readouterr()
+    assert main(["predict", str(exported), "--from", str(images.parent), "--out", str(tmp_path / "x.csv")]) == 1
+    assert "the rows have no question" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="own data ask 3 different ones: 'What does this breast"):
+        medtune.predict(run, images.parent)
+    rows = medtune.predict(run, images.parent, question="Is it so?", options=["yes", "no"])
+    assert [row.get("media") for row in rows] == ["deep/0.png", "deep/1.png", "deep/2.png", None]
+    assert rows[-1]["id"] == "images, 4"
+    assert rows[1]["probabilities"]["yes"] == pytest.approx(float(found["run"][0]["p: yes"]), abs=1e-3)
+
+
+@pytest.mark.parametrize(("rate", "abstains"), [("0.05", {"yes"}), ("0.99", {"no"})])
+def test_predict_abstains_by_the_val_split(
+    run: Path, prepared_tiny: Path, tmp_path: Path, shown: Told, rate: str, abstains: set[str]
+) -> None:
+    command = ["predict", str(run), "--from", str(prepared_tiny), "--out", str(tmp_path / "a.csv")]
+    said = shown(main([*command, "--error-rate", rate]))
+    rows = _rows(tmp_path / "a.csv")
+    assert {row["abstains"] for row in rows} >= abstains
+    assert ("no answer is given" in said) == (rate == "0.05")
+    assert ("are given, so that at most 99.0%" in said) == (rate == "0.99")
+    assert any(" | " in row["options_that_hold"] for row in rows) == (rate == "0.05")

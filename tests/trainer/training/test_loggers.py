@@ -18,14 +18,16 @@ from lightning_utilities.core.rank_zero import rank_zero_only
 from medtune.benchmarks import find_benchmark
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import MEDIA_MARK, Box, MediaRef, Prediction, PredictionKey, Provenance, Question, Turn
+from medtune.eval.data_label import label_of
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.predictions.files import format_line
 from medtune.eval.scoring.answer_classes import classes_by_task
 from medtune.eval.statistics.intervals import METHOD
+from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import LogBlock
 from medtune.trainer.training.dashboard.cases import COLUMNS, MAX_CASES, MAX_SIDE_PX, case_rows, spread
 from medtune.trainer.training.dashboard.logger import confusion_pairs, shows_images
-from medtune.trainer.training.loggers import build_loggers
+from medtune.trainer.training.loggers import build_loggers, logged_config
 from tests.eval.answerers import question
 from tests.trainer.conftest import Nano, json_of
 from tests.trainer.training.wandb_file import OfflineRun
@@ -331,3 +333,13 @@ def test_case_of_a_conversation_shows_its_turns_and_no_mark(tmp_path: Path) -> N
     asked = replace(question(1, patient=1), text=f"And {MEDIA_MARK}?", turns=(Turn(f"{MEDIA_MARK}What?", "a cyst"),))
     row = _rows(tmp_path, _judged(asked), images=True)
     assert row["question"] == "User: [image] What?\nAssistant: a cyst\nUser: And [image]?"
+
+
+def test_the_settings_that_are_sent_hold_no_local_path(prepared_tiny: Path, tmp_path: Path) -> None:
+    (kept := tmp_path / "Mustermann" / "kept").mkdir(parents=True)
+    settings = [f"data.root={kept}", "model.weights=/home/Mustermann/weights", f"model.adapter={kept}"]
+    manifest = open_prepared(prepared_tiny).manifest
+    config = logged_config(
+        read_recipe("nano_busi_lora", settings), manifest, label_of(manifest, prompts=manifest.prompts)
+    )
+    assert "Mustermann" not in json.dumps(config, default=str)

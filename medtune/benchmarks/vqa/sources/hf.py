@@ -13,7 +13,7 @@ from pathlib import Path
 from medtune.benchmarks.vqa.columns import MediaReader
 from medtune.benchmarks.vqa.question_table import ReadSet, question_table
 from medtune.benchmarks.vqa.row_questions import RowReader
-from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, listed_classes, mapped
+from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, label_reader, mapped
 from medtune.data.raw.folder import raw_folder, split_named
 from medtune.data.raw.hub_rows import SAVED, HubId, RowSet, hub_rows
 from medtune.data.raw.media_bytes import Fetcher
@@ -50,8 +50,7 @@ def _read(origin: Path | HubId | None, seed: int, scratch: Path, *, options: Tab
     sets = []
     for part in (part for part in parts if part.name in splits):
         columns = mapped(part.columns, options, where=f"{origin}, split {part.name!r}")
-        classes = listed_classes(columns, part.classes)
-        reader = RowReader(columns, media, options.splits, options.question, classes=classes, seed=seed)
+        reader = label_reader(RowReader(columns, media, options, options.question, seed=seed), part.classes)
         sets.append(ReadSet(part.rows, splits[part.name], reader))
     first = "" if options.limit is None else f"limit: of each split the first {options.limit} patients were read"
     notes = (f"splits of the data set: {', '.join(part.name for part in parts)}", *filter(None, [first]))

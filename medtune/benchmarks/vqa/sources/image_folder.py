@@ -1,20 +1,24 @@
 """Images, films or scans in folders that are named after their classes: classification becomes multiple choice.
 
-Layout: CLASS/*.png, or train/CLASS/*.png, val/CLASS/*.png and test/CLASS/*.png. A film is a file, a scan a NIfTI file
-or a folder with one DICOM series. A mask beside its image (X_mask.png, X_mask_1.png beside X.png) is left out.
+Layout: CLASS/*.png, CLASS/PATIENT/*.png or PATIENT/CLASS/*.png, or train, val and test with such folders. A film is a
+file, a scan a NIfTI file or a folder with one DICOM series. A mask beside its image (X_mask.png, X_mask_1.png beside
+X.png) is left out.
 
 Source: the layout is that of the builders imagefolder and videofolder of Hugging Face `datasets`.
 """
 
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.columns import Columns, MediaReader
 from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, question_table
-from medtune.benchmarks.vqa.row_questions import MOST_CLASSES, RowReader
+from medtune.benchmarks.vqa.row_questions import MOST_CLASSES, QUESTION, RowReader
 from medtune.benchmarks.vqa.sources.table import URL
 from medtune.data.media.videos.container import VIDEO_SUFFIXES
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
@@ -26,10 +30,11 @@ from medtune.data.raw.source import Source, SourceTable
 from medtune.data.types import Split
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".dcm", ".dicom")
-QUESTION = "Which of these classes does the picture belong to?"
 _MASK = re.compile(r"(.+)_mask(?:_\d+)?", re.IGNORECASE)
-_FILE, _CLASS = "file", "class"
+_PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", *VIDEO_SUFFIXES, *NIFTI_SUFFIXES)
+_FILE, _CLASS, _PATIENT = "file", "class", "patient"
 _COLUMNS = Columns({roles.IMAGE: (_FILE,), roles.ANSWER: (_CLASS,)}, (), "")
+_WITH_PATIENTS = Columns({**_COLUMNS.found, roles.PATIENT: (_PATIENT,)}, (), "patient")
 
 
 def source(options: TableOptions = NOTHING_SAID) -> Source:
@@ -38,16 +43,19 @@ def source(options: TableOptions = NOTHING_SAID) -> Source:
         licence="of the data set's owner",
         url=URL,
         provenance="released",
-        patient_unit="an image, film or scan: the folders name classes and no patients",
+        patient_unit="an image, film or scan: the folders name patients only where each class has them",
+        has_columns=False,
         read=partial(_read, options=options),
         with_options=source,
-        recognises=_recognises,
+        recognises=partial(_recognises, unanswered=options.unanswered),
     )
 
 
-def _recognises(origin: Path | HubId) -> bool:
+def _recognises(origin: Path | HubId, *, unanswered: bool = False) -> bool:
     if not isinstance(origin, Path) or not origin.is_dir():
         return False
+    if unanswered:
+        return any(True for _ in _all_media(origin))
     inner = [each for each in visible_entries(origin) if each.is_dir()]
     return any(_media(each) or any(map(_media, visible_entries(each))) for each in inner)
 
@@ -56,38 +64,78 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions)
     folder = raw_folder(root, holds="folders that are named after classes, or train, val and test with such folders")
     if options.columns or options.facets:
         raise ValueError("folders of classes have no columns: leave --columns and --facets out, or write a table.")
+    if options.unanswered:
+        reader = RowReader(_COLUMNS, MediaReader((folder,), scratch, Fetcher()), options, options.question or QUESTION)
+        return question_table(
+            [ReadSet(partial(_all_media, folder), None, reader)],
+            folder,
+            options=options,
+            split_names=(),
+            read_files=None,
+        )
     found = _class_folders(folder, options.splits)
-    classes = tuple(sorted({each.name for _, each in found}))
+    classes = tuple(sorted({each.label for each in found}))
     if len(classes) < 2:
         found_classes = ", ".join(classes) or "none"
         raise ValueError(f"{folder}: wanted at least two folders of media named after classes, found {found_classes}.")
     reader = RowReader(
-        _COLUMNS,
+        _WITH_PATIENTS if all(each.patient for each in found) else _COLUMNS,
         MediaReader((folder,), scratch, Fetcher()),
-        options.splits,
+        options,
         options.question or QUESTION,
-        classes=classes,
+        classes=() if options.options else tuple(dict.fromkeys(map(options.renamed, classes))),
         seed=seed,
     )
-    sets = [ReadSet(partial(_rows, folder, each), split, reader) for split, each in found]
+    sets, rows = [], Counter[str]()
+    for each in found:
+        sets.append(ReadSet(partial(_rows, folder, each, 1 + rows[each.label]), each.split, reader))
+        rows[each.label] += len(visible_entries(each.path))
     shown = min(len(classes), MOST_CLASSES)
-    notes = (f"{len(classes)} classes, of which a question shows {shown}: {', '.join(classes)}",)
+    notes: tuple[str, ...] = (f"{len(classes)} classes, of which a question shows {shown}: {', '.join(classes)}",)
+    if patients := len({each.patient for each in found} - {""}):
+        notes = (*notes, f"patients: the {patients} folders of patients inside or around those of classes")
     names = [each.name for each in visible_entries(folder) if each.is_dir()]
     # Another file in a folder of a class is a reject of its own.
-    files = [entry for _, each in found for entry in visible_entries(each)]
+    files = [entry for each in found for entry in visible_entries(each.path)]
     return question_table(sets, folder, options=options, split_names=names, read_files=files, notes=notes)
 
 
-def _class_folders(folder: Path, meant: Mapping[str, str]) -> list[tuple[Split | None, Path]]:
+class _Folder(NamedTuple):
+    """A folder with media of one class, and of one patient where the layout names patients."""
+
+    split: Split | None
+    label: str
+    patient: str
+    path: Path
+
+
+def _class_folders(folder: Path, meant: Mapping[str, str]) -> list[_Folder]:
     inner = [each for each in visible_entries(folder) if each.is_dir()]
     outer = [each for each in inner if _states_split(each.name, meant)]
     if not outer:
-        return [(None, each) for each in inner if _media(each)]
-    found: list[tuple[Split | None, Path]] = []
+        return _of_classes(inner, None)
+    found: list[_Folder] = []
     for each in inner:
-        split = split_named(each.name, meant)
-        found += [(split, of_class) for of_class in visible_entries(each) if split and _media(of_class)]
+        if (split := split_named(each.name, meant)) is not None:
+            found += _of_classes([entry for entry in visible_entries(each) if entry.is_dir()], split)
     return found
+
+
+def _of_classes(folders: Sequence[Path], split: Split | None) -> list[_Folder]:
+    """Returns the folders with media: CLASS, CLASS/PATIENT, or PATIENT/CLASS where there are more patients."""
+    below = {each: [entry for entry in visible_entries(each) if _is_patient(entry)] for each in folders}
+    names = {entry.name for entries in below.values() for entry in entries}
+    by_patient = 1 < len(names) < len(folders)
+    found = [_Folder(split, each.name, "", each) for each in folders if _media(each) and not by_patient]
+    for each, entries in below.items():
+        for entry in entries:
+            label, patient = (entry.name, each.name) if by_patient else (each.name, entry.name)
+            found.append(_Folder(split, label, patient, entry))
+    return found
+
+
+def _is_patient(entry: Path) -> bool:
+    return entry.is_dir() and not _is_scan(entry) and bool(_media(entry))
 
 
 def _states_split(name: str, meant: Mapping[str, str]) -> bool:
@@ -106,17 +154,32 @@ def _media(folder: Path) -> list[Path]:
 
 
 def _is_scan(folder: Path) -> bool:
-    return folder.is_dir() and bool(entries := visible_entries(folder)) and not any(map(Path.is_dir, entries))
+    """Returns whether a folder holds the files of a DICOM series, and not the pictures of a patient."""
+    if not folder.is_dir() or not (entries := visible_entries(folder)) or any(map(Path.is_dir, entries)):
+        return False
+    return not any(entry.name.lower().endswith(_PICTURES) for entry in entries)
 
 
-def _rows(folder: Path, of_class: Path) -> Iterator[Row | RowError | LeftOut]:
-    media = set(_media(of_class))
+def _all_media(folder: Path) -> Iterator[Row | RowError | LeftOut]:
+    """Yields a row for each image, film or scan under a folder, however deep."""
+    number = 0
+    for above, inner, _ in os.walk(folder):
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        for path in _media(Path(above)):
+            inner[:] = [name for name in inner if name != path.name]
+            number += 1
+            yield Row(Place("images", number), {_FILE: str(path.relative_to(folder))})
+
+
+def _rows(folder: Path, each: _Folder, first: int) -> Iterator[Row | RowError | LeftOut]:
+    media = set(_media(each.path))
     stems = {path.stem for path in media}
-    for number, path in enumerate(visible_entries(of_class), start=1):
-        place = Place(str(of_class.relative_to(folder)), number)
+    for number, path in enumerate(visible_entries(each.path), start=first):
+        place = Place(each.label, number)
         if (mask := _MASK.fullmatch(path.stem)) is not None and mask[1] in stems:
             yield LeftOut("a mask beside its image")
         elif path in media:
-            yield Row(place, {_FILE: str(path.relative_to(folder)), _CLASS: of_class.name})
-        else:
+            cells = {_FILE: str(path.relative_to(folder)), _CLASS: each.label, _PATIENT: each.patient}
+            yield Row(place, cells)
+        elif not _is_patient(path):
             yield place.error("wanted an image, film or scan, this file has another suffix. Move it out.", media=path)

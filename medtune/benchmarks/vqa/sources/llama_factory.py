@@ -158,7 +158,7 @@ def _read_set(
     names += [each for each in json_columns(folder / file, file) if each not in layout.used]
     said = {roles.TURNS: MESSAGES, roles.IMAGE: "images", roles.VIDEO: "videos"}
     columns = columns_of(list(dict.fromkeys(names)), {**said, **options.columns}, where=str(folder / file))
-    reader = RowReader(columns, media, options.splits, seed=seed)
+    reader = RowReader(columns, media, options, seed=seed)
     return ReadSet(partial(_rows, folder / file, file, layout), split, reader)
 
 

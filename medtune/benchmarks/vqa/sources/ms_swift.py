@@ -74,7 +74,7 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
     for name, split in splits.items():
         names = [MESSAGES, *(each for each in json_columns(folder / name, name) if each not in (MESSAGES, *_OF_TURNS))]
         columns = columns_of(names, {roles.TURNS: MESSAGES, **options.columns}, where=str(folder / name))
-        reader = RowReader(columns, media, options.splits, seed=seed)
+        reader = RowReader(columns, media, options, seed=seed)
         sets.append(ReadSet(partial(_rows, folder / name), split, reader))
     stems = [file_stem(file.name) for file in files]
     return question_table(sets, folder, options=options, split_names=stems, read_files=None if is_file else files)
@@ -102,7 +102,7 @@ def _with_messages(row: Row) -> Row:
     if (turns := next((values[name] for name in _OTHER_NAMES if values.get(name) is not None), None)) is not None:
         return Row(row.place, {**values, MESSAGES: turns})
     if "query" not in values or "response" not in values:
-        raise row.place.error(f"wanted messages, or query and response, got {', '.join(map(str, values))}.")
+        raise row.place.error("wanted messages, or query and response.", cell=", ".join(map(str, values)))
     asked, answer = (words(values[name], row.place, name) for name in ("query", "response"))
     said = [*earlier_turns(row, "history"), (USER, asked), (ASSISTANT, answer)]
     turns = [{"role": role, "content": text} for role, text in said]

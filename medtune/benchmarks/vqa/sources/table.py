@@ -1,4 +1,4 @@
-"""A table of your own: CSV, TSV, Parquet, Arrow or JSON, as one file or a folder of files.
+"""A table of your own: CSV, TSV, .xlsx, Parquet, Arrow or JSON, as one file or a folder of files.
 
 Layout: data.csv with the columns image, question and answer, and more where there is more to say; or a folder with
 files whose names state their split (train.csv, val.csv, test.csv), or with one such folder for each split. README.md of
@@ -16,7 +16,7 @@ from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.columns import Columns, MediaReader, columns_of, require
 from medtune.benchmarks.vqa.conversation import YES_NO
 from medtune.benchmarks.vqa.question_table import JSON_SUFFIXES, ReadSet, json_rows, question_table
-from medtune.benchmarks.vqa.row_questions import RowReader
+from medtune.benchmarks.vqa.row_questions import QUESTION, RowReader
 from medtune.data.raw.folder import file_stem, splits_of_files
 from medtune.data.raw.hub_rows import BUILDERS, HubId, Row, file_rows
 from medtune.data.raw.media_bytes import Fetcher
@@ -53,7 +53,8 @@ def recognises(origin: Path | HubId) -> bool:
 def table_files(folder: Path) -> list[Path]:
     """Returns the tables in a folder and in the folders in it, sorted."""
     found = [*folder.iterdir(), *(file for each in folder.iterdir() if each.is_dir() for file in each.iterdir())]
-    visible = (file for file in found if file.is_file() and not file.name.startswith("."))
+    # "~$" begins the name of the file with which Excel locks a workbook that is open.
+    visible = (file for file in found if file.is_file() and not file.name.startswith((".", "~$")))
     return sorted(file for file in visible if file.suffix.lower() in SUFFIXES)
 
 
@@ -73,7 +74,7 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
     for name in splits:
         path = folder / name
         media = MediaReader((*options.media_folders, path.parent, folder), scratch, Fetcher(), needs_files)
-        reader = RowReader(Columns({}, (), ""), media, options.splits, options.question, seed=seed)
+        reader = RowReader(Columns({}, (), ""), media, options, options.question, seed=seed)
         sets.append(_read_set(path, name, reader, options))
     sets = [replace(each, split=split) for each, split in zip(sets, splits.values(), strict=True)]
     read_files = files if root.is_dir() else None
@@ -83,6 +84,7 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
 
 def _read_set(path: Path, name: str, reader: RowReader, options: TableOptions) -> ReadSet:
     classes: Mapping[str, tuple[str, ...]] = {}
+    notes: tuple[str, ...] = ()
     if path.suffix.lower() in JSON_SUFFIXES:
         names = json_columns(path, name)
 
@@ -91,9 +93,9 @@ def _read_set(path: Path, name: str, reader: RowReader, options: TableOptions) -
 
     else:
         found = file_rows(path, name=name)
-        names, rows, classes = found.columns, found.rows, found.classes
+        names, rows, classes, notes = found.columns, found.rows, found.classes, found.notes
     columns = mapped(names, options, where=str(path))
-    return ReadSet(rows, None, replace(reader, columns=columns, classes=listed_classes(columns, classes)))
+    return ReadSet(rows, None, label_reader(replace(reader, columns=columns), classes), notes)
 
 
 def json_columns(path: Path, name: str) -> tuple[str, ...]:
@@ -108,10 +110,15 @@ def json_columns(path: Path, name: str) -> tuple[str, ...]:
 
 
 def mapped(names: tuple[str, ...], options: TableOptions, *, where: str) -> Columns:
-    """Returns which columns hold what, after checking that questions and answers are among them."""
+    """Returns which columns hold what, after checking that answers and media or questions are among them."""
     found = columns_of(names, options.columns, where=where)
     if found.of(roles.TURNS) is None:
-        if options.question is None:
+        if options.unanswered:
+            found = replace(found, found={role: names for role, names in found.found.items() if role != roles.ANSWER})
+            if found.of(roles.QUESTION) is None:
+                require(found, roles.IMAGE, names, where=where, instead=" (or video=NAME, volume=NAME)")
+            return found
+        if options.question is None and not (found.of(roles.ANSWER) and any(map(found.of, roles.MEDIA))):
             require(found, roles.QUESTION, names, where=where, instead=', or ask one of all rows: --question "..."')
         require(found, roles.ANSWER, names, where=where)
     if options.media_folder is not None and not any(found.of(role) for role in roles.MEDIA):
@@ -120,6 +127,16 @@ def mapped(names: tuple[str, ...], options: TableOptions, *, where: str) -> Colu
             f"columns are: {', '.join(names)}. Say which it is with --columns image=NAME."
         )
     return found
+
+
+def label_reader(reader: RowReader, classes: Mapping[str, tuple[str, ...]]) -> RowReader:
+    """Returns the reader with the question that is asked of labels without one, and with the classes of `datasets`."""
+    if not reader.question and not reader.columns.of(roles.QUESTION) and not reader.columns.of(roles.TURNS):
+        reader = replace(reader, question=QUESTION)
+    if reader.said.options:
+        return reader
+    named = listed_classes(reader.columns, classes)
+    return replace(reader, classes=tuple(dict.fromkeys(map(reader.said.renamed, named))))
 
 
 def listed_classes(columns: Columns, classes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

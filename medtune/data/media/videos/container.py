@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -88,6 +89,50 @@ def _timeline(path: Path, num_bytes: int, mtime_ns: int) -> Timeline:
             stamps=stamps,
             keyframes=tuple(packet.pts or 0 for packet in packets if packet.is_keyframe),
         )
+
+
+_TECHNICAL = frozenset(
+    (
+        "major_brand",
+        "minor_version",
+        "compatible_brands",
+        "vendor_id",
+        "language",
+        "duration",
+        "encoder",
+        "handler_name",
+    )
+)
+_USUAL = re.compile(r"(?:(?:Video|Sound|Media|Data|Core Media Video) ?Handler|Lav[cf][\d.]*(?: \w+)?)?", re.IGNORECASE)
+
+
+def has_texts(path: Path) -> bool:
+    """Returns whether a video file has free texts in its container, or another track beside the pictures."""
+    with _opened(path) as (container, stream):
+        if len(container.streams) > 1:
+            return True
+        texts = [(key, value) for part in (container, stream) for key, value in part.metadata.items()]
+    free = ("handler_name", "encoder")
+    odd = [key for key, value in texts if key.lower() in free and not _USUAL.fullmatch(value)]
+    return bool(odd) or any(key.lower() not in _TECHNICAL for key, _ in texts)
+
+
+def copy_without_texts(path: Path, to: Path) -> None:
+    """Copies the packets of the video track of a file into a new one, without any text; no frame is encoded again."""
+    import av
+
+    form = {".m4v": "mp4", ".mkv": "matroska", ".mpg": "mpeg", ".mpeg": "mpeg", ".wmv": "asf"}
+    name = form.get(path.suffix.lower(), path.suffix.lower()[1:])
+    with _opened(path) as (container, stream), av.open(str(to), "w", format=name, container_options=_EXACT) as out:
+        track = out.add_stream_from_template(stream)
+        track.metadata.clear()
+        for packet in container.demux(stream):
+            if packet.dts is not None:
+                packet.stream = track
+                out.mux(packet)
+
+
+_EXACT = {"fflags": "+bitexact"}
 
 
 def decoded_frames(path: Path, stamps: Sequence[int]) -> NDArray[np.uint8]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from medtune.data.media.images import holds_others
 from medtune.data.prepared import question_rows
 from medtune.data.prepared.copy_media import CopiedFile, copy_media, units_of
-from medtune.data.prepared.manifest import check_rejected_share
+from medtune.data.prepared.manifest import check_rejected_share, write_cells
 from medtune.data.prepared.work.work_folder import Share, WorkFolder, check_replaceable, work_folder
 from medtune.data.raw.hub_rows import HubId
 from medtune.data.raw.row_errors import Reject
@@ -66,10 +66,20 @@ class Taken(NamedTuple):
 
 
 def take(
-    source: Source, root: Origin, work: WorkFolder, *, seed: int, limit: int | None, max_share: float, keep: Path
+    source: Source,
+    root: Origin,
+    work: WorkFolder,
+    *,
+    seed: int,
+    limit: int | None,
+    max_share: float,
+    keep: Path,
+    cells: Path | None = None,
 ) -> Taken:
     """Reads the source and copies its media into the draft folder; questions with broken media are rejected."""
     table = read_source(source, root, seed, work.scratch)
+    if cells is not None:
+        write_cells(cells, table.rejects)
     check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
     table = _asked(
         source, question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed), work
@@ -86,6 +96,8 @@ def take(
     table, lost = question_rows.without_media(table, broken)
     rejected = (*table.rejects, *lost)
     # Rows that could not be read are a share of the whole table, which a limit has cut.
+    if cells is not None:
+        write_cells(cells, rejected)
     counted = rejected if limit is None else lost
     check_rejected_share(counted, num_taken=len(table.questions), max_share=max_share, keep=keep)
     return Taken(table, copied, rejected)
@@ -142,10 +154,20 @@ def prepare_share(
 
 
 def take_questions(
-    source: Source, root: Origin, work: WorkFolder, *, seed: int, limit: int | None, max_share: float, keep: Path
+    source: Source,
+    root: Origin,
+    work: WorkFolder,
+    *,
+    seed: int,
+    limit: int | None,
+    max_share: float,
+    keep: Path,
+    cells: Path | None = None,
 ) -> Taken:
     """Reads the source's questions and leaves its media where they are, or missing."""
     table = read_source(source, root, seed, work.scratch, without_media=True)
+    if cells is not None:
+        write_cells(cells, table.rejects)
     check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
     table = _asked(
         source, question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed), work

@@ -1,10 +1,12 @@
 """Reads and writes NIfTI files: volumes in Hounsfield units and masks, with clear messages for broken headers."""
 
 import gzip
+import re
 import struct
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,7 @@ _MM_PER_UNIT = {0: 1.0, 1: 1000.0, 2: 1.0, 3: 0.001}
 # nibabel and the decompressors raise any of these for a broken file.
 _BROKEN = (OSError, EOFError, ValueError, struct.error, zlib.error, OverflowError)
 _MAX_DISAGREEMENT = 1e-3
+_ORDERS: tuple[Literal["little", "big"], ...] = ("little", "big")
 
 
 def read_nifti(path: Path) -> Volume:
@@ -33,6 +36,49 @@ def read_nifti(path: Path) -> Volume:
 def check_nifti(path: Path) -> None:
     """Checks the header of a NIfTI file as `read_nifti` does, without reading the voxels."""
     _open(path)
+
+
+_TEXTS: Mapping[int, tuple[slice, ...]] = {
+    348: (slice(4, 14), slice(14, 32), slice(148, 228), slice(228, 252), slice(328, 344)),
+    540: (slice(240, 320), slice(320, 344), slice(508, 524)),
+}
+"""The bytes of free text in a header of NIfTI-1 and NIfTI-2: data_type, db_name, descrip, aux_file and intent_name.
+
+Source: nifti1.h and nifti2.h of the NIfTI data format working group.
+"""
+_PROGRAMS = re.compile(rb"(?:(?:FSL|ITK|SimpleITK|nibabel|NiBabel|FreeSurfer|SPM|r|v)?[\s\d._-]*)*", re.IGNORECASE)
+
+
+def without_texts(path: Path) -> bytes | None:
+    """Returns the content of a NIfTI file without its free texts and extensions; None where it has none.
+
+    The name and version of a usual program are no such text, the file's name in a header of gzip is. The voxels and all
+    other fields of the header stay. Of a file without texts only the beginning is read.
+    """
+    with path.open("rb") as file:
+        start = file.read(4)
+    is_packed = start[:2] == b"\x1f\x8b"
+    with gzip.open(path) if is_packed else path.open("rb") as unpacked:
+        head = unpacked.read(max(_TEXTS))
+        order = next((each for each in _ORDERS if int.from_bytes(head[:4], each) in _TEXTS), None)
+        if order is None:
+            return None
+        size, form = int.from_bytes(head[:4], order), {"little": "<", "big": ">"}[order]
+        at = ("f", 108) if size == 348 else ("q", 168)
+        begins = int(struct.unpack_from(f"{form}{at[0]}", head, at[1])[0])
+        head += unpacked.read(max(0, begins - len(head)))
+        cleaned = bytearray(head)
+        for place in _TEXTS[size]:
+            text, _, behind = head[place].partition(b"\0")
+            if behind.strip(b"\0") or not _PROGRAMS.fullmatch(text):
+                cleaned[place] = bytes(place.stop - place.start)
+        if begins > size:
+            cleaned[size:begins] = bytes(begins - size)
+        # Flags of gzip say that its header holds a file's name, a comment, or fields of its own.
+        if cleaned == head and not (is_packed and start[3] & 0b11100):
+            return None
+        content = bytes(cleaned) + unpacked.read()
+    return gzip.compress(content, compresslevel=1, mtime=0) if is_packed else content
 
 
 def nifti_grid(path: Path) -> Grid:

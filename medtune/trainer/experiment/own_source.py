@@ -1,0 +1,58 @@
+"""Chooses the source that reads the user's files: the one that he names, or one of the benchmark's."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from medtune.benchmarks import find_benchmark, find_source
+from medtune.data.raw.hub_rows import HubId
+from medtune.data.raw.row_errors import TableOptions
+from medtune.data.raw.source import Source
+
+
+def source_for(
+    benchmark_name: str, root: Path | HubId | None, said: TableOptions, *, named: str | None = None
+) -> Source:
+    """Returns the source that the user names, with what he says of his table.
+
+    Without a name it is the first source of the benchmark that recognises his files, or the first of all where none of
+    them tells files apart, or where it is a simulation and he names no files.
+    """
+    source = _named_source(benchmark_name, named) if named else _recognised(benchmark_name, root, said)
+    if source.with_options is None:
+        if replace(said, limit=None) != TableOptions():
+            raise ValueError(
+                f"the source {source.name!r} knows its own files: leave --images, --columns and the other "
+                "arguments for tables, up to --splits, out."
+            )
+        return source
+    if said.media_folder is not None and not said.media_folder.is_dir():
+        raise FileNotFoundError(f"{said.media_folder}: there is no such folder. Check --images.")
+    return replace(source.with_options(said), name=source.name)
+
+
+def _recognised(benchmark_name: str, root: Path | HubId | None, said: TableOptions) -> Source:
+    sources = [find_source(name) for name in find_benchmark(benchmark_name).sources]
+    telling = [source for source in sources if source.recognises is not None]
+    if not telling or (root is None and sources[0].write_settings is not None):
+        return sources[0]
+    if root is None:
+        raise ValueError(f"prepare {benchmark_name} needs --from: a table, a folder, or hf:ID")
+    if isinstance(root, Path) and not root.exists():
+        raise FileNotFoundError(f"{root}: there is no such file or folder. Check --from.")
+    for source in telling:
+        with_options = source if source.with_options is None else source.with_options(said)
+        if with_options.recognises is not None and with_options.recognises(root):
+            print(f"{root} is read by the source {source.name} ({source.title}); --source names another")
+            return source
+    there = sorted(each.name for each in root.iterdir()) if isinstance(root, Path) else []
+    raise ValueError(
+        f"{root}: none of the sources {', '.join(source.name for source in telling)} knows this layout; "
+        f"found {', '.join(there[:5]) or 'nothing'}. Name the source with --source."
+    )
+
+
+def _named_source(benchmark_name: str, name: str) -> Source:
+    accepted = find_benchmark(benchmark_name).sources
+    if name not in accepted:
+        raise ValueError(f"the benchmark {benchmark_name!r} takes the sources {', '.join(accepted)}, not {name!r}")
+    return find_source(name)

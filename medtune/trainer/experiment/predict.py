@@ -1,0 +1,365 @@
+"""Answers questions without truths with the model of a run, a recipe or an export: `medtune predict`."""
+
+import csv
+import hashlib
+import json
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from medtune.benchmarks import OWN_QUESTIONS
+from medtune.data.media.load import load_media
+from medtune.data.prepared.manifest import MANIFEST
+from medtune.data.prepared.read import Prepared, open_prepared
+from medtune.data.prepared.work.take import read_source
+from medtune.data.raw.hub_rows import HubId, parsed_hub_id
+from medtune.data.raw.row_errors import TableOptions
+from medtune.data.types import SPLITS, MediaGroup, Prediction, Question
+from medtune.eval.scoring.parse_replies import parse
+from medtune.eval.statistics.calibration import option_probabilities
+from medtune.trainer.experiment.evaluate import LoadedModel, answer_groups
+from medtune.trainer.experiment.own_source import source_for
+from medtune.trainer.experiment.predictor import Abstention, Predictor, abstention, load_predictor, open_predictor
+from medtune.trainer.recipe.check import as_published, with_readings
+
+NOTICE = "For research only. Answers may be wrong in any way; they are neither a medical finding nor advice."
+UNFINISHED = ".unfinished"
+_MOST_OPTIONS = 26
+"""Up to so many different options each has a column of its own; more stand in one cell as JSON (our own choice)."""
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Questions without truths.
+
+    Attributes:
+        failed: Why a row or an image cannot be asked about, by the id of the row or question.
+        order: The place of each question among the rows, by id.
+        folders: The folders to which the paths of media are relative.
+    """
+
+    groups: Sequence[MediaGroup]
+    failed: Mapping[str, str]
+    notes: Sequence[str] = ()
+    order: Mapping[str, int] = field(default_factory=dict)
+    folders: Sequence[Path] = ()
+
+    def written(self, path: Path) -> str:
+        """Returns a path relative to the folder of the table or of the images."""
+        inside = [path.relative_to(folder).as_posix() for folder in self.folders if path.is_relative_to(folder)]
+        return min(inside, key=len, default=path.name)
+
+    @property
+    def questions(self) -> list[Question]:
+        return [question for group in self.groups for question in group.questions]
+
+
+class Known(NamedTuple):
+    """What the model's own data ask.
+
+    Attributes:
+        texts: All texts of questions.
+        questions: A question for each text whose rows all have the same options, without its answer.
+    """
+
+    texts: Sequence[str]
+    questions: Sequence[Question]
+
+
+def known_questions(prepared: Prepared | None) -> Known:
+    """Returns what a prepared folder asks; nothing where there is none."""
+    found: dict[str, Question | None] = {}
+    texts: dict[str, str] = {}
+    for split in SPLITS if prepared is not None else ():
+        for question in prepared.each_question(split) if prepared is not None else ():
+            without = replace(question, answer=question.options[0] if question.options else "")
+            texts.setdefault(_plain(question.text), question.text)
+            first = found.setdefault(_plain(question.text), without)
+            if first is not None and sorted(first.options) != sorted(question.options):
+                found[_plain(question.text)] = None
+    return Known([*texts.values()], [question for question in found.values() if question is not None])
+
+
+def read_questions(
+    root: Path | HubId, said: TableOptions, known: Known, scratch: Path, *, source: str | None = None
+) -> Asked:
+    """Returns the questions of a table, a folder of images or a prepared folder, without their answers.
+
+    A question in the words of one that the model's own data ask has its options and unit, unless the row has its own.
+    Where the rows have no question, the only one of the model's own data is asked.
+
+    Args:
+        known: What the model's own data ask.
+        scratch: An empty folder.
+    """
+    if isinstance(root, Path) and (root / MANIFEST).is_file():
+        prepared = open_prepared(root)
+        return Asked([group for split in SPLITS for group in prepared.groups(split)], {})
+    chosen = source_for(OWN_QUESTIONS, root, replace(said, unanswered=True), named=source)
+    table = read_source(chosen, root, 0, scratch)
+    failed = {f"{each.file}, {each.row}": str(each) for each in table.rejects}
+    by_text = {_plain(question.text): question for question in known.questions}
+    groups: dict[str, list[Question]] = {}
+    for question in table.questions:
+        own = by_text.get(_plain(question.text))
+        if said.question is None and any(note.startswith("asked of every row:") for note in table.notes):
+            own = _only_one(known)
+        groups.setdefault(question.media_id, []).append(question if own is None else _as_known(question, own))
+    asked, notes = [], _notes(table.notes, [q for questions in groups.values() for q in questions], known)
+    for media_id, questions in groups.items():
+        media = table.media[media_id]
+        try:
+            for ref in media:
+                if ref.kind == "image":
+                    load_media(ref)
+            asked.append(MediaGroup(media_id, media, tuple(questions)))
+        except (ValueError, FileNotFoundError) as error:
+            failed |= {question.id: str(error) for question in questions}
+    own_folder = [root if root.is_dir() else root.parent] if isinstance(root, Path) else []
+    order = {question.id: place for place, question in enumerate(table.questions)}
+    return Asked(asked, failed, notes, order, [*said.media_folders, *own_folder])
+
+
+def _notes(notes: Sequence[str], questions: Sequence[Question], known: Known) -> list[str]:
+    closed = sum(bool(question.options) for question in questions)
+    said = [note for note in notes if not note.startswith(("kind", "asked of every row"))]
+    said.append(f"{closed:,} questions with options, {len(questions) - closed:,} that are answered freely")
+    texts = {*map(_plain, known.texts)}
+    if texts and (strange := {q.text: q for q in questions if _plain(q.text) not in texts and not q.options}):
+        said.append(
+            f"the model's own data do not ask {', '.join(map(repr, [*strange][:_MOST_NAMED]))}, but "
+            f"{', '.join(map(repr, known.texts[:_MOST_NAMED]))}; --columns question= asks the only one of these, and "
+            "--options gives others their options"
+        )
+    return said
+
+
+def _only_one(known: Known) -> Question:
+    if len(known.texts) == len(known.questions) == 1:
+        return known.questions[0]
+    listed, number = "; ".join(map(repr, known.texts[:_MOST_NAMED])), len(known.texts)
+    there = f"The model's own data ask {number} different ones: {listed}" if number else "Its own data are not here"
+    raise ValueError(f'the rows have no question, and which one is meant is not known. {there}. Give --question "..."')
+
+
+def _as_known(question: Question, own: Question) -> Question:
+    if question.options or question.unit:
+        return replace(question, facets={**own.facets, **question.facets})
+    return replace(
+        own,
+        id=question.id,
+        media_id=question.media_id,
+        patient_id=question.patient_id,
+        turns=question.turns,
+        split=None,
+    )
+
+
+def answer_rows(
+    predictor: Predictor, asked: Asked, answers: Sequence[Prediction], abstains: Abstention | None
+) -> Iterator[dict[str, Any]]:
+    """Yields a row for each question: answer, probability of each option, reply, and whether it was readable."""
+    by_key = {(answer.key.question_id, answer.key.reading): answer for answer in answers}
+    first = next(iter(predictor.benchmark.parsers))
+    about = {"model": predictor.name, "trained_on": predictor.trained_on}
+    for group in asked.groups:
+        shown = "; ".join(asked.written(ref.path) for ref in group.media)
+        for question in group.questions:
+            likely, reply = by_key.get((question.id, "likelihood")), by_key.get((question.id, "generation"))
+            read = None if reply is None else parse(question, reply, predictor.benchmark)[first]
+            shares: dict[str, float] = {}
+            if likely is not None and likely.option_logprobs is not None:
+                shares = dict(zip(likely.options_shown, option_probabilities(likely.option_logprobs), strict=True))
+            row: dict[str, Any] = {"id": question.id, "media": shown, "question": question.text}
+            row["answer"] = max(shares, key=lambda option: shares[option]) if shares else read or ""
+            row["probability"] = round(max(shares.values()), 4) if shares else ""
+            row["probabilities"] = {option: round(share, 4) for option, share in shares.items()}
+            row |= {
+                "reply": "" if reply is None else reply.text,
+                "readable": "" if reply is None else _yes(read is not None),
+            }
+            row["unit"] = question.unit or ""
+            if abstains is not None:
+                row["abstains"] = _yes(max(shares.values()) < abstains.least) if shares else ""
+                row["options_that_hold"] = " | ".join(each for each, p in shares.items() if p >= abstains.in_set)
+            yield {**row, "error": "", **about}
+    for id_, why in asked.failed.items():
+        yield {"id": id_, "error": why, **about}
+
+
+def _in_order(rows: Iterable[dict[str, Any]], order: Mapping[str, int]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: order.get(row["id"], len(order)))
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Writes the rows as CSV, or as JSON lines under the name .jsonl, and returns them as they were written.
+
+    In CSV each option has a column "p: OPTION", where there are few.
+    """
+    kept = [dict(row) for row in rows]
+    if path.suffix.lower() == ".jsonl":
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept)
+    else:
+        options = list(dict.fromkeys(option for row in kept for option in row.get("probabilities", ())))
+        for row in kept:
+            shares = row.pop("probabilities", {})
+            if len(options) <= _MOST_OPTIONS:
+                row |= {f"p: {option}": shares.get(option, "") for option in options}
+            else:
+                row["probabilities"] = json.dumps(shares, ensure_ascii=False)
+        names = sorted({name for row in kept for name in row}, key=_column_order)
+        with tempfile.SpooledTemporaryFile(mode="w+", newline="", encoding="utf-8") as made:
+            writer = csv.DictWriter(made, names, restval="")
+            writer.writeheader()
+            writer.writerows(kept)
+            made.seek(0)
+            text = made.read()
+    unfinished = path.with_name(f".{path.name}.partial")
+    unfinished.write_text(text, "utf-8", newline="")
+    unfinished.replace(path)
+    return kept
+
+
+_COLUMNS = (
+    *("id", "media", "question", "answer", "unit", "probability", "p", "probabilities", "reply", "readable"),
+    *("abstains", "options_that_hold", "error", "model", "trained_on"),
+)
+
+
+def _column_order(name: str) -> tuple[int, str]:
+    return _COLUMNS.index("p" if name.startswith("p: ") else name), name
+
+
+def predict(
+    model: str | Path,
+    questions: str | Path,
+    *,
+    images: str | Path | None = None,
+    out: str | Path | None = None,
+    question: str | None = None,
+    options: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
+    patient: str | None = None,
+    source: str | None = None,
+    overrides: Sequence[str] = (),
+    error_rate: float | None = None,
+) -> list[dict[str, Any]]:
+    """Returns the answers of a model to questions without truths, a row for each, as `medtune predict` writes them.
+
+    Args:
+        model: A run folder, an exported folder, or the name or file of a recipe.
+        questions: A table, a folder of images, a prepared folder, or hf:ID.
+        images: The folder to which the paths in a table are relative; None for that of the table.
+        out: The file to write, .csv or .jsonl, which must not exist. Beside it, answers are kept until all are there,
+            so that the same call goes on after a stop; None writes nothing.
+        question: The question that is asked of every row; None takes the row's, or the only one that the model knows.
+        options: The options, in their order, of every row that lists none.
+        columns: The column of each role, as --columns of `medtune prepare` says.
+        patient: A pattern that finds the patient in the path of a row's file.
+        overrides: Values that replace those of the recipe, e.g. "eval.batch_size=4".
+        error_rate: The largest share of a new patient's questions that may be answered wrongly, by which the model
+            abstains; None lets it answer all.
+
+    Raises:
+        FileExistsError: `out` exists.
+        ValueError: No question can be asked, or the questions need what the model does not read.
+    """
+    target = None if out is None else Path(out).expanduser()
+    if target is not None and target.exists():
+        raise FileExistsError(f"{target} exists and is left as it is; name another file with --out")
+    if error_rate is not None and not 0 < error_rate < 1:
+        raise ValueError(f"--error-rate {error_rate:g}: wanted a share between 0 and 1, e.g. 0.05")
+    predictor = open_predictor(str(model), overrides)
+    said = TableOptions(
+        media_folder=None if images is None else Path(images).expanduser(),
+        columns=columns or {},
+        question=question,
+        options=tuple(options),
+        patient=None if patient is None else re.compile(patient),
+    )
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="medtune-")))
+        known = known_questions(predictor.prepared)
+        root = parsed_hub_id(str(questions)) or Path(questions).expanduser()
+        asked = read_questions(root, said, known, scratch, source=source)
+        for note in asked.notes:
+            predictor.say(f"note: {note}")
+        if not asked.groups:
+            why = next(iter(asked.failed.values()), "there are no rows")
+            raise ValueError(f"{questions}: no question can be asked; the first reason: {why}")
+        recipe = with_readings(as_published(predictor.recipe, predictor.benchmark), asked.questions)
+        predictor = replace(predictor, recipe=recipe).for_own_texts({*known.texts})
+        work = scratch / "work" if target is None else target.with_name(f".{target.name}{UNFINISHED}")
+        _same_model(predictor, work)
+        answers, abstains = _answered(predictor, asked, work, error_rate)
+    rows = _in_order(answer_rows(predictor, asked, answers, abstains), asked.order)
+    if abstains is not None:
+        predictor.say(f"abstention: {abstains.said}")
+    if target is not None:
+        rows = write_rows(target, rows)
+        shutil.rmtree(work)
+        predictor.say(_summary(target, rows, predictor))
+    return rows
+
+
+def _answered(
+    predictor: Predictor, asked: Asked, work: Path, error_rate: float | None
+) -> tuple[list[Prediction], Abstention | None]:
+    model = load_predictor(predictor, work / "spending.jsonl")
+    if isinstance(model, LoadedModel):
+        reads = model.assembled.transform.kinds
+        if odd := sorted({ref.kind for group in asked.groups for ref in group.media} - {*reads}):
+            raise ValueError(
+                f"the rows show {odd[0]}s; the model reads {' and '.join(f'{kind}s' for kind in reads)} only"
+            )
+    readings = predictor.recipe.eval.known_readings
+    abstains = None
+    if error_rate is not None:
+        if "likelihood" not in readings:
+            raise ValueError("--error-rate needs questions with options, and a model that gives their likelihoods")
+        abstains = abstention(predictor, model, rate=error_rate, work=work / "val")
+    answers = answer_groups(
+        predictor, model, asked.groups, out_dir=work, readings=readings, conditions=["image"], title="predict"
+    )
+    return answers, abstains
+
+
+def _same_model(predictor: Predictor, work: Path) -> None:
+    """Notes which model answers in a work folder, and refuses one that holds the answers of another."""
+    weights = predictor.checkpoint
+    when = weights.stat().st_mtime_ns if weights is not None else 0
+    said = repr((predictor.recipe.model, predictor.recipe.train.precision, str(weights), when))
+    digest = hashlib.sha256(said.encode()).hexdigest()
+    noted = work / "model.txt"
+    if noted.is_file() and noted.read_text() != digest:
+        raise ValueError(f"{work} holds answers of another model; remove it, or name another file with --out")
+    work.mkdir(parents=True, exist_ok=True)
+    noted.write_text(digest)
+
+
+def _summary(target: Path, rows: Sequence[Mapping[str, Any]], predictor: Predictor) -> str:
+    given = [row for row in rows if not row["error"]]
+    counts = Counter(str(row["answer"]) for row in given).most_common(_MOST_NAMED)
+    unread = sum(row["readable"] == "no" for row in given)
+    lines = [
+        f"{target}: {len(given):,} questions answered, {len(rows) - len(given):,} could not be asked (column error)",
+        f"  most frequent  {', '.join(f'{answer[:40]!r} {count:,}' for answer, count in counts)}",
+        f"  unreadable     {unread:,} replies",
+        f"  model          {predictor.name}, trained on {predictor.trained_on}",
+    ]
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _yes(is_so: bool) -> str:
+    return "yes" if is_so else "no"
