@@ -204,10 +204,10 @@ def _told_apart(known_MR: Tensor, classes_M: Tensor, num_classes: int) -> tuple[
         search.zero_grad()
         scores_MC = known_MR @ slopes_CR.T + shifts_C
         found = nn.functional.cross_entropy(scores_MC, classes_M) + _PENALTY / 2 * slopes_CR.square().sum()
-        found.backward()  # type: ignore[no-untyped-call]
+        found.backward()
         return found
 
-    search.step(loss)  # type: ignore[no-untyped-call]
+    search.step(loss)
     return _SHARPNESS * slopes_CR.detach(), _SHARPNESS * shifts_C.detach()
 
 

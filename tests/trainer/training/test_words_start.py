@@ -109,7 +109,8 @@ def test_a_run_begins_with_words_behind_its_zero_shot_evaluation(
     said = shown(nano.here("run", run, *WORDS_START))
     assert "projector: begins with the words of the answers to" in said
     asked_before, asked = (
-        sorted((folder / "predictions.jsonl").read_text().splitlines()) for folder in (run / "zero_shot", plain)
+        sorted((folder / "predictions.jsonl").read_text().splitlines())
+        for folder in (run / "zero_shot", plain / "zero_shot")
     )
     assert asked_before == asked
     start = load_file(run / "checkpoints" / "start.safetensors")
