@@ -119,7 +119,7 @@ NAN = math.nan
         (["  "], ["yes"], {}, "truths: at '0' the answer is empty"),
         (["a"], ["a"], {"options": ["ab"]}, "options: got 'ab' at 0; wanted a list"),
         (["a"], ["a"], {"options": [None]}, r"options: got None at 0; wanted a list of .*, \[\] for none"),
-        (["benin"], ["a"], {"options": [["benign", "normal"]]}, "at '0' the answer 'benin' is none of the 2 options"),
+        (["benin"], ["a"], {"options": [["benign", "normal"]]}, "at '0' the answer is none of the 2 options"),
     ],
 )
 def test_wrong_lists_are_refused(truths: Any, answers: Any, more: Any, message: str) -> None:

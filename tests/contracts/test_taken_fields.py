@@ -15,7 +15,7 @@ from tests.models.twins import EVERY_TWIN, MODELS
 VALUES: dict[str, Any] = {
     "weights": "nowhere", "revision": "v1", "adapter": "nowhere", "video_max_pixels": 200704,
     "dtype": "bfloat16", "image_max_pixels": 200704, "video_frames": 4, "video_frames_per_s": 2.0,
-    "variant": "codes", "volumes_as": "slices", "vision": "resnet3d", "projector": "linear", "language": "nowhere",
+    "variant": "codes", "volumes_as": "slices", "vision": "resnet3d", "projector": "vocabulary", "language": "nowhere",
     "crop_organs": ("liver",), "crop_margin_mm": 5.0, "system_prompt": "Be brief.", "time_sentence": "{seconds} s",
     "thinking": "keep", "reader": "generic",
 }  # fmt: skip

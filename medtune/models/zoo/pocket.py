@@ -205,7 +205,7 @@ def pocket() -> ZooEntry:
     """pocket: EfficientNet-Lite0 and SmolLM2-135M-Instruct, a real VLM that can be trained on a laptop CPU."""
     return pocket_entry(
         "pocket",
-        "EfficientNet-Lite0 (ImageNet) + grid-mixing projector (untrained) + SmolLM2-135M-Instruct",
+        "EfficientNet-Lite0 (ImageNet) + untrained projector of the whole grid + SmolLM2-135M-Instruct",
         grid=GRID,
         num_tokens=NUM_TOKENS,
         vision=lambda tower: tower,
@@ -217,7 +217,7 @@ def pocket() -> ZooEntry:
 def nano_pocket() -> ZooEntry:
     """nano_pocket: pocket's random, tiny twin, only for tests."""
     return nano.nano_entry(
-        "Random convolutions + grid-mixing projector + random Llama of width 32; for tests",
+        "Random convolutions + a projector of the whole grid + random Llama of width 32; for tests",
         vision=lambda tower: tower,
         projectors=_over_grid(nano.FEATURE_WIDTH, reduced_width=16),
         transform=nano.TRANSFORM,

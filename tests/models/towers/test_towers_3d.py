@@ -149,7 +149,7 @@ PROJECTORS = catalog.names(catalog.PROJECTORS)
 
 def test_modules_of_published_models_alone_are_not_listed() -> None:
     assert TOWERS == ["ctvit", "merlin_resnet", "resnet3d", "vit3d"]
-    assert PROJECTORS == ["coca", "linear", "mlp", "perceiver", "spatial_pool"]
+    assert PROJECTORS == ["coca", "linear", "mlp", "perceiver", "spatial_pool", "vocabulary"]
 
 
 @pytest.mark.parametrize("vision", TOWERS)

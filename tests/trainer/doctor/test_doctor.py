@@ -17,7 +17,7 @@ from tests.trainer.conftest import QUICK, Capture, Told, json_of
 
 NAMES = {
     "weights", "adapter", "template", "image tokens", "end token", "positions", "pixels", "option order", "options",
-    "answers are hidden", "normalisation", "rope", "control tokens", "vocabulary", "plain text",
+    "answers are hidden", "normalisation", "rope", "control tokens", "vocabulary", "plain text", "replies end",
     "media are seen", "replies", "sharing", "template leaks", "published answers", "number format", "what learns",
     "adapter scale", "gradients", "one step", "memory", "save and load", "merge", "export",
 }  # fmt: skip
@@ -47,7 +47,7 @@ def test_the_command_says_pass_or_fail_of_every_check(
     told = json_of(out)
     assert {check["name"] for check in told["checks"]} == NAMES
     assert {check["name"] for check in told["checks"] if check["passed"] is None} == {
-        "adapter", "plain text", "published answers",
+        "adapter", "plain text", "published answers", "replies end",
     }  # fmt: skip
     # The test split has no more.
     assert told["questions"] == 9

@@ -104,15 +104,9 @@ def test_a_run_begins_with_words_behind_its_zero_shot_evaluation(
     nano: Nano, tmp_path: Path, shown: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(starting_weights, "LEAST_LESSONS", 2)
-    plain, run = tmp_path / "plain", tmp_path / "run"
-    assert nano.here("eval", plain, *WORDS_START) == 0
+    run = tmp_path / "run"
     said = shown(nano.here("run", run, *WORDS_START))
-    assert "projector: begins with the words of the answers to" in said
-    asked_before, asked = (
-        sorted((folder / "predictions.jsonl").read_text().splitlines())
-        for folder in (run / "zero_shot", plain / "zero_shot")
-    )
-    assert asked_before == asked
+    assert 0 < said.index("zero-shot: ") < said.index("projector: begins with the words of the answers to")
     start = load_file(run / "checkpoints" / "start.safetensors")
     assert {"projector.score.weight", "projector.codes_KVE"} <= set(start)
     assert json.loads((run / "results.json").read_text())["phases"]["final"]
