@@ -45,10 +45,9 @@ LEAST_LESSONS = 20
 """How often the train split asks a question, at least, for a token to say its answers (our own choice)."""
 MOST_ITEMS = 2048
 """The number of media items that the words start looks at, at most (our own choice)."""
-_PENALTY, _SHARPNESS, _MOST_ROUNDS, _NEVER, _NO_CODE, _LEAST_SPREAD = 0.01, 3.0, 40, 20.0, -1, 1e-2
-"""The weight of the regression's penalty beside its mean loss, how much surer than it the tokens are, so that they are
-words and no mixtures about unseen items too, the most rounds of its search, how far below the others the scores of
-codes without a word lie, a mark, and what is added to the spread of a feature.
+_PENALTY, _MOST_ROUNDS, _NEVER, _NO_CODE, _LEAST_SPREAD = 0.01, 40, 20.0, -1, 1e-2
+"""The weight of the regression's penalty beside its mean loss, the most rounds of its search, how far below the others
+the scores of codes without a word lie, a mark, and what is added to the spread of a feature.
 
 Source: measured with pocket on pocket_fetal_phantom_lora's data; docs/training.md has the figures.
 """
@@ -208,7 +207,7 @@ def _told_apart(known_MR: Tensor, classes_M: Tensor, num_classes: int) -> tuple[
         return found
 
     search.step(loss)
-    return _SHARPNESS * slopes_CR.detach(), _SHARPNESS * shifts_C.detach()
+    return slopes_CR.detach(), shifts_C.detach()
 
 
 def _shared_out(texts: Sequence[str], lessons: Sequence[Lesson], num_tokens: int) -> list[set[str]]:

@@ -42,7 +42,7 @@ def taught(sides: list[str], parts: list[str]) -> list[Lesson]:
 
 def heard(projector: VocabularyProjector, features_MX: Tensor, token: int) -> list[str]:
     """Returns the word that a token says most of about each item, or '' where it says next to nothing."""
-    said_MW = projector(features_MX)[:, token, : len(WORDS)]
+    said_MW = projector.eval()(features_MX)[:, token, : len(WORDS)]
     return [list(WORDS)[int(row.argmax())] if row.max() > 0.5 else "" for row in said_MW]
 
 
@@ -70,6 +70,16 @@ def test_a_token_is_silent_about_items_that_its_question_is_not_asked_about() ->
     assert share(heard(projector, new_MX, 1), wanted) > 0.75
 
 
+def test_tokens_choose_more_surely_in_evaluation_and_the_same() -> None:
+    features_MX, sides, parts = seen(400, seed=0)
+    projector = speaker()
+    say_words(projector, features_MX, taught(sides, parts), WORDS.__getitem__)
+    new_MX, *_ = seen(300, seed=1)
+    soft_MW, sharp_MW = (projector.train(mode)(new_MX)[:, 1, : len(WORDS)] for mode in (True, False))
+    assert (sharp_MW.argmax(1) == soft_MW.argmax(1)).all()
+    assert (sharp_MW.amax(1) > 0.99).sum() > 1.5 * (soft_MW.amax(1) > 0.99).sum()
+
+
 def test_texts_that_share_a_token_are_asked_about_different_items_and_rare_or_constant_ones_are_left_out() -> None:
     features_MX, sides, parts = seen(400, seed=2)
     both = taught(sides, parts)
@@ -94,7 +104,7 @@ def test_answers_beyond_the_codes_of_a_token_are_the_rarest() -> None:
     parts = ["limb" if part == "spine" and number % 3 else part for number, part in enumerate(parts)]
     projector = speaker(codes=3)
     say_words(projector, features_MX, taught(parts, parts), WORDS.__getitem__)
-    words_MW = projector(seen(100, seed=5)[0])[:, 0, : len(WORDS)]
+    words_MW = projector.eval()(seen(100, seed=5)[0])[:, 0, : len(WORDS)]
     assert words_MW[:, list(WORDS).index("limb")].max() > 0.5
     assert not words_MW[:, list(WORDS).index("spine")].any()
 
