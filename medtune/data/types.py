@@ -172,6 +172,7 @@ class Question:
         split: The split; None until splits are assigned.
         printed: The texts of the released row that official prompts print verbatim, by the names of the prompts' gaps.
         turns: The turns of the conversation before this question, in their order; empty for a question by itself.
+        language: The language of what a prompt adds to the question, by the codes of `medtune.data.languages`.
     """
 
     id: str
@@ -186,6 +187,7 @@ class Question:
     split: Split | None = None
     printed: Mapping[str, str] = field(default_factory=dict)
     turns: tuple[Turn, ...] = ()
+    language: str = "en"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from dataclasses import replace
 
 from medtune.benchmarks import example
 from medtune.benchmarks.vqa.conversation import judge_task
+from medtune.data.languages import LANGUAGES
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import MAX_LEVELS, Benchmark, Evidence
@@ -189,7 +190,7 @@ def benchmark() -> Benchmark:
 
 
 def render(question: Question, answer_format: AnswerFormat) -> Prompt:
-    r"""Returns the question as it was written, with its options or with the unit of the number that it asks for.
+    r"""Returns the question as it was written, with its options or the unit of its number, in its own language.
 
     Example:
         >>> render(_EXAMPLES[2], "text").text
@@ -199,7 +200,8 @@ def render(question: Question, answer_format: AnswerFormat) -> Prompt:
         return render_choice(question, answer_format)
     text = question.text
     if question.answer_kind == "number":
-        text += f"\nAnswer with a number{f' in {question.unit}' if question.unit else ''}."
+        said = LANGUAGES[question.language]
+        text += "\n" + (said.number_in.format(unit=question.unit) if question.unit else said.number)
     return Prompt(text=text, choices=(), target=question.answer)
 
 

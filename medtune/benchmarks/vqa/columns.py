@@ -2,12 +2,14 @@
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from medtune.benchmarks.vqa.conversation import cell_text
 from medtune.data.catalog import nearest
+from medtune.data.languages import column_names
 from medtune.data.media.videos.container import VIDEO_SUFFIXES
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
 from medtune.data.raw.media_bytes import Fetcher, decoded_base64, is_url, refused_content, write_media_bytes
@@ -320,7 +322,7 @@ def plain(name: str) -> str:
         >>> plain(" Patient-ID")
         'patient_id'
     """
-    return re.sub(r"[\s_\-]+", "_", name.strip().casefold())
+    return re.sub(r"[\s_\-]+", "_", unicodedata.normalize("NFC", name).strip().casefold())
 
 
 def require(columns: Columns, role: str, names: Sequence[str], *, where: str, instead: str = "") -> None:
@@ -336,7 +338,8 @@ def require(columns: Columns, role: str, names: Sequence[str], *, where: str, in
 def _usual(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for role, usual in _USUAL.items():
-        here = tuple(name for name in names if plain(name) in usual)
+        known = {*usual, *column_names(role), *(column_names("label") if role == ANSWER else ())}
+        here = tuple(name for name in names if plain(name) in known)
         if here:
             found[role] = here
     letters = {match[1]: name for name in names if (match := _LETTER.fullmatch(plain(name)))}

@@ -4,7 +4,8 @@ This is about questions without options of their own and without a stated kind o
 words, in every split, have the same kind:
 
 1. Yes or no, where all answers are; in tables, TRUE and FALSE are, where a text has both or the table hardly anything
-   else. In another language ("Sí", "No") the two are options in the user's words.
+   else. In another language ("Sí", "No") the two are options in the user's words, and TRUE and FALSE
+   in those of the questions' language.
 2. A closed question with the classes as options, where all answers are 0 and 1, or where one question is asked of a
    column of labels or classes that come twice on average. "How many ...?" keeps its numbers.
 3. A number, where all answers are. "1,234" among numbers with a decimal comma has one, too; among numbers with a point
@@ -22,6 +23,7 @@ from dataclasses import replace
 
 from medtune.benchmarks.vqa.conversation import TRUTH_VALUES, YES_NO, Answer, free_answer
 from medtune.benchmarks.vqa.row_questions import MOST_CLASSES
+from medtune.data.languages import ENGLISH, LANGUAGES, column_names
 from medtune.data.raw.lettered_options import LETTERS
 from medtune.data.seeding import stable_order
 from medtune.data.types import Question
@@ -29,27 +31,15 @@ from medtune.data.types import Question
 MOST_LISTED = 10
 MOST_ODD = 0.1
 """The share of other answers up to which a table's TRUE and FALSE are yes and no in every question (our own choice)."""
-_POLAR = (
-    "si no",
-    "sí no",
-    "sì no",
-    "oui non",
-    "ja nein",
-    "ja nee",
-    "sim não",
-    "да нет",
-    "是 否",
-    "是 不是",
-    "有 无",
-    "有 没有",
-)
-_POLAR_PAIRS: Sequence[Mapping[str, int]] = [{word: place for place, word in enumerate(p.split())} for p in _POLAR]
+_OTHER_POLAR = ("si no", "да нет", "是 不是", "有 无", "有 没有")
+_POLAR = [*(said.yes_no for said in LANGUAGES.values()), *map(str.split, _OTHER_POLAR)]
+_POLAR_PAIRS: Sequence[Mapping[str, int]] = [{word: place for place, word in enumerate(pair)} for pair in _POLAR]
 _COUNTED = re.compile(
     r"\b(?:how (?:many|much)|number of|count|wie ?viele?|combien|cu[aá]nt[oa]s?|quant[ie])\b|几|多少", re.I
 )
 _THOUSAND_OR_DECIMAL = re.compile(r"[-+]?\d{1,3},\d{3}")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,(?:\d\d?|\d{4,})|[-+]?0,\d+")
-_LABEL_COLUMNS = ("label", "class")
+_LABEL_COLUMNS = {"label", "class", *column_names("label")}
 
 
 def is_label_column(name: str) -> bool:
@@ -76,9 +66,9 @@ def of_one_kind(
     kept, notes = list(questions), list[str]()
     for places in rows.values():
         said = [answers[place] for place in places]
-        text = questions[places[0]].text
+        text, language = questions[places[0]].text, questions[places[0]].language
         ids = [questions[place].id for place in places]
-        made, note = _decided(text, said, ids, truths=truths, all_truth=all_truth, labels=labels)
+        made, note = _decided(text, said, ids, truths=truths, all_truth=all_truth, labels=labels, language=language)
         notes += [note] if note else []
         for place, answer in zip(places, made, strict=True):
             kept[place] = _with(questions[place], answer)
@@ -97,11 +87,22 @@ def _said_of_truths(number: int, others: Sequence[str], *, all_truth: bool) -> l
 
 
 def _decided(
-    text: str, said: Sequence[str], ids: Sequence[str], *, truths: Mapping[str, str], all_truth: bool, labels: bool
+    text: str,
+    said: Sequence[str],
+    ids: Sequence[str],
+    *,
+    truths: Mapping[str, str],
+    all_truth: bool,
+    labels: bool,
+    language: str,
 ) -> tuple[list[Answer], str]:
     plain = [answer.rstrip(".").casefold() for answer in said]
     if {*plain} <= {*YES_NO, *truths} and (all_truth or len({*plain} & {*truths}) != 1):
-        return [Answer(text, YES_NO, truths.get(answer, answer), "yes_no", None) for answer in plain], ""
+        read = [truths.get(answer, answer) for answer in plain]
+        if language != ENGLISH and {*plain} <= {*truths}:
+            words = LANGUAGES[language].yes_no
+            return [Answer(text, words, words[YES_NO.index(each)], "choice", None) for each in read], ""
+        return [Answer(text, YES_NO, each, "yes_no", None) for each in read], ""
     pair = next((pair for pair in _POLAR_PAIRS if {*plain} == {*pair}), None)
     if pair is not None or _are_classes(text, said, labels=labels):
         name = _usual_spellings(said)

@@ -18,6 +18,7 @@ from medtune.benchmarks.vqa.conversation import PlaceAnswerError, cell_text
 from medtune.benchmarks.vqa.kinds import is_label_column, of_one_kind
 from medtune.benchmarks.vqa.row_questions import QUESTION, Asked, RowReader
 from medtune.data.catalog import nearest
+from medtune.data.languages import languages_of, said_of_languages
 from medtune.data.raw.csv_header import broken_byte
 from medtune.data.raw.folder import check_all_used, file_stem, unread_files, unread_note
 from medtune.data.raw.hub_rows import Row
@@ -29,7 +30,13 @@ MOST_LEVELS = 20
 LONGEST_LEVEL = 60
 MOST_NAMED = 50
 """A column with more different values, or with longer ones, is no facet unless the user names it (our own choice)."""
-_NAMES_PERSONS = re.compile(r"(.*_)?(p?id|uid|mrn|case|patient.*|subject.*|accession.*)")
+_NAMES_PERSONS = re.compile(
+    r"(.*_)?(p?id|uid|mrn|case|fall(_?nr|_?nummer)?|accession.*|patiënt.*|patient.*|pazient.*|pacient.*|subject.*|患者.*|病人.*)|"
+    r"((full|first|last|given|family)_?)?name|sur_?name|(vor|nach)name|nom|pr[ée]nom|nombre|apellidos?|cognome|nome|"
+    r"sobrenome|naam|voornaam|achternaam|姓名|氏名|名前|dob|(date_of_)?birth.*|geb(urts|oorte).*|(date_de_)?naissance|"
+    r"(fecha_de_)?nacimiento|(data_di_)?nascita|(data_de_)?nascimento|出生.*|生年月日|address|adresse|direcci[óo]n|indirizzo|"
+    r"e_?mail|phone|telefon.*|t[ée]l[ée]phone|tel|ssn|insurance.*|versicher.*"
+)
 """The names of columns that are no facets unless the user names them, for their values may tell who a patient is."""
 _UNITS = {"image": "image", "video": "film", "volume": "scan"}
 _NOTHING = "row"
@@ -145,6 +152,12 @@ def question_table(
         is_label_column(each.reader.columns.of(roles.ANSWER) or "") and each.reader.question for each in sets
     )
     has_turns = any(each.reader.columns.of(roles.TURNS) for each in sets)
+    codes = (
+        [options.language] * len(found.questions)
+        if options.language
+        else languages_of([each.text for each in found.questions])
+    )
+    found.questions = [replace(each, language=code) for each, code in zip(found.questions, codes, strict=True)]
     found.questions, kinds = of_one_kind(found.questions, found.free, labels=labels, has_turns=has_turns)
     if of_labels:
         if not options.unanswered:
@@ -160,6 +173,7 @@ def question_table(
     ignored = [name for name in names if name not in kept]
     said = (
         *kinds,
+        *(said_of_languages(codes) if options.language is None else []),
         *repeated,
         *(f"rows left out, {why}: {count}" for why, count in sorted(found.left_out.items())),
         *dict.fromkeys(f"columns: {line}" for each in sets if (line := each.reader.columns.line())),

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from medtune.data.languages import ENGLISH
 from medtune.data.prepared.manifest import AGAIN, MEDIA, QUESTIONS
 from medtune.data.types import Box, MediaKind, MediaRef, Question, Turn
 
@@ -31,6 +32,7 @@ _QUESTION_SCHEMA = pa.schema(
         ("patient_id", pa.string()),
         ("split", pa.string()),
         ("turns", pa.list_(pa.struct([("asked", pa.string()), ("answer", pa.string())]))),
+        ("language", pa.string()),
     ]
 )
 _MAPS = ("facets", "printed")
@@ -99,7 +101,8 @@ def data_hash(questions: Sequence[Question], media: Sequence[StoredMedia]) -> st
         # An absent entry is left out of the hash, here and below, so that hashes of earlier runs stay valid.
         printed = [sorted(q.printed.items())] if q.printed else []
         turns = [q.turns] if q.turns else []
-        digest.update(json.dumps([*row, patient, q.split, *printed, *turns]).encode() + b"\n")
+        language = [q.language] if q.language != ENGLISH else []
+        digest.update(json.dumps([*row, patient, q.split, *printed, *turns, *language]).encode() + b"\n")
     for item in media:
         # What a file shows follows from the file, which has its content in its name.
         *said, encoding = item[: item._fields.index("look")]
@@ -152,7 +155,7 @@ def read_questions(table: pa.Table) -> Iterator[Question]:
     """Yields the questions of questions.arrow or of a slice of it."""
     columns = (table.column(name).to_pylist() for name in _QUESTION_SCHEMA.names)
     for row in zip(*columns, strict=True):
-        question_id, media_id, text, options, answer, kind, unit, facets, printed, patient, split, turns = row
+        question_id, media_id, text, options, answer, kind, unit, facets, printed, patient, split, turns, language = row
         yield Question(
             id=question_id,
             media_id=media_id,
@@ -166,6 +169,7 @@ def read_questions(table: pa.Table) -> Iterator[Question]:
             split=split,
             printed=dict(printed),
             turns=tuple(Turn(**turn) for turn in turns),
+            language=language,
         )
 
 

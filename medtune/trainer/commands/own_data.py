@@ -11,6 +11,7 @@ from pathlib import Path
 import yaml
 
 from medtune.benchmarks import OWN_QUESTIONS, find_benchmark
+from medtune.data.languages import LANGUAGES
 from medtune.data.out_folder import out_folder
 from medtune.data.prepared.manifest import MANIFEST, MAX_REJECTED
 from medtune.data.prepared.read import open_prepared
@@ -86,6 +87,11 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
         help="Which rows stay that ask the same of the same image (default: the first, none if their answers differ).",
     )
     parser.add_argument(
+        "--language",
+        choices=tuple(LANGUAGES),
+        help="The language in which prompts say how to answer (default: that of the questions).",
+    )
+    parser.add_argument(
         "--splits",
         type=_pair,
         nargs="+",
@@ -123,6 +129,7 @@ def chosen_source(options: argparse.Namespace) -> Source:
         index_from=options.index_from,
         patient=options.patient,
         keep=options.keep,
+        language=options.language,
         splits=dict(options.splits),
         limit=options.limit,
     )
@@ -209,7 +216,7 @@ def init_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 def _settings(options: argparse.Namespace) -> list[str]:
     said = ["--from", str(options.root)]
-    for name in ("source", "images", "question", "index_from", "patient", "keep"):
+    for name in ("source", "images", "question", "index_from", "patient", "keep", "language"):
         if (value := getattr(options, name)) is not None:
             said += [f"--{name.replace('_', '-')}", getattr(value, "pattern", str(value))]
     if options.options:

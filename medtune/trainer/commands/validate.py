@@ -35,7 +35,7 @@ from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import AUTO, Recipe, Stage
 from medtune.trainer.training.batches import stage_batches
 from medtune.trainer.training.budget import TokenOrder
-from medtune.trainer.training.mixture import described, stage_mixture
+from medtune.trainer.training.mixture import begins_with_words, described, stage_mixture
 from medtune.trainer.training.stages import can_stop_early, part_table, with_counted_epochs
 from medtune.trainer.volume_cache import size_said, wanted
 
@@ -292,6 +292,8 @@ def _show_batch(data: OpenedData, assembled: Assembled) -> None:
     stage, devices = recipe.stages[0], recipe.train.devices
     mixture = stage_mixture(recipe, stage, data.training_sets, limit=None)
     print(f"learns     {described(recipe, mixture)}")
+    if begins_with_words(recipe):
+        print("           the projector begins with the words of the train split's answers, behind zero-shot")
     batches = stage_batches(mixture, stage, assembled, rank=0, world_size=devices)
     order = batches.order
     batch = batches[0]

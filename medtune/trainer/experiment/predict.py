@@ -151,7 +151,7 @@ def _only_one(known: Known) -> Question:
 
 def _as_known(question: Question, own: Question) -> Question:
     if question.options or question.unit:
-        return replace(question, facets={**own.facets, **question.facets})
+        return replace(question, facets={**own.facets, **question.facets}, language=own.language)
     return replace(
         own,
         id=question.id,
@@ -287,6 +287,9 @@ def predict(
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="medtune-")))
         known = known_questions(predictor.prepared)
+        if known.questions:
+            usual, _ = Counter(question.language for question in known.questions).most_common(1)[0]
+            said = replace(said, language=usual)
         root = parsed_hub_id(str(questions)) or Path(questions).expanduser()
         asked = read_questions(root, said, known, scratch, source=source)
         for note in asked.notes:

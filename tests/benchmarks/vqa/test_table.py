@@ -142,6 +142,22 @@ def test_facets_come_from_columns_with_few_values(tmp_path: Path) -> None:
         read_text(tmp_path, text, TableOptions(facets=("wards",)))
 
 
+@pytest.mark.parametrize(
+    ("column", "is_facet"),
+    [
+        *(
+            (name, False)
+            for name in ("Name", "last name", "Nachname", "Geburtsdatum", "Fall-Nr", "Prénom", "DOB", "姓名")
+        ),
+        *((name, True) for name in ("organ name", "scanner", "birads", "Station", "hospital")),
+    ],
+)
+def test_a_column_called_like_a_person_is_no_facet(tmp_path: Path, column: str, is_facet: bool) -> None:
+    rows = [f"us_{n}.png,q,text {n},{'AB'[n % 2]}" for n in range(6)]
+    table = read_text(tmp_path, "\n".join([f"image,question,answer,{column}", *rows]))
+    assert all((column in question.facets) == is_facet for question in table.questions)
+
+
 def test_a_patient_is_a_patient_a_study_or_else_the_image(tmp_path: Path) -> None:
     assert read_text(tmp_path, "image,question,answer,pid\nus_0.png,q,a,1\n").stands_for_patient == "image"
     said = TableOptions(columns={"patient": "pid"})

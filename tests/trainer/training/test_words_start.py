@@ -11,6 +11,7 @@ from torch import Tensor
 from medtune.models.projectors.vocabulary import VocabularyProjector
 from medtune.models.tuning import starting_weights
 from medtune.models.tuning.starting_weights import LEAST_LESSONS, Lesson, repeated_texts, say_words
+from medtune.trainer.commands.cli import main
 from tests.trainer.conftest import Nano, Told
 
 WORDS = {name: torch.eye(12)[number] for number, name in enumerate(("left", "right", "head", "limb", "spine", "no"))}
@@ -115,6 +116,8 @@ def test_a_run_begins_with_words_behind_its_zero_shot_evaluation(
 ) -> None:
     monkeypatch.setattr(starting_weights, "LEAST_LESSONS", 2)
     run = tmp_path / "run"
+    command, name, _, _, *settings = nano.arguments("validate", run, *WORDS_START)
+    assert "the projector begins with the words of the train split's answers" in shown(main([command, name, *settings]))
     said = shown(nano.here("run", run, *WORDS_START))
     assert 0 < said.index("zero-shot: ") < said.index("projector: begins with the words of the answers to")
     start = load_file(run / "checkpoints" / "start.safetensors")

@@ -10,14 +10,14 @@ from string import ascii_uppercase
 
 _BE = r"(?:is|was|are|would be|should be|must be|has to be|seems to be|appears to be|be|est|es|ist|lautet|è|é)"
 _SURELY = r"(?:(?:most likely|likely|most probably|probably|clearly|definitely|therefore|thus|then|simply)[\s,:]*)?"
-_NOUN = r"(?:option|opt\.?|choice|letter|opci[oó]n|opzione|opção|lettre|letra|buchstabe|选项)"
+_NOUN = r"(?:option|opt\.?|choice|letter|opci[oó]n|opzione|opção|lettre|letra|buchstabe|optie|选项|選択肢)"
 _LINK = (
     rf"(?:\s+(?:to|for)\s+(?:the|this|your)(?:\s+\w+){{1,3}}?|\s+here|\s+\d+(?=\s*:))?[\s\"'´‘“]*"
     rf"(?P<says>\b{_BE}\b|[:=→⇒➡]|[-–—](?=\s)|[是为為は])?[\s\"'´‘“:=\ufe0f]*{_SURELY}"
     rf"(?:(?:(?:the|la|die|el|l['’])\s*)?{_NOUN}(?!\w)[\s:\"']*|\bla\s+(?=[A-Z]\b))?"
 )
 _ANSWER_WORD = (
-    r"(?:\b(?:answer|antwort|réponse|reponse|respuesta|risposta|resposta)\b"
+    r"(?:\b(?:answer|antwort|réponse|reponse|respuesta|risposta|resposta|antwoord)\b"
     r"(?:\s+(?:correcta?|correcte|corretta|finale?))?|答案|答え|正解)"
 )
 _OF_ANOTHER = re.compile(

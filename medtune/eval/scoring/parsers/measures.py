@@ -94,7 +94,7 @@ _BEFORE = re.compile(
     r"(?:values?\s*)?(?:[=:≈~]|\b(?:is|of|ist|est|es|e)\b|为|是)+\s*[\"']?\s*(?:about\s*|[=:≈~]\s*)?\Z"
 )
 _ANSWER = re.compile(
-    r"(?:\b(?:answer|antwort|reponse|respuesta|risposta)\b|答案|答え)"
+    r"(?:\b(?:answer|antwort|reponse|respuesta|risposta|resposta|antwoord)\b|答案|答え)"
     r"(?:\s*(?:is|would be|ist|lautet|est|es|e|是|为|は)(?![a-z]))?[\s_:=]*"
 )
 _DIRECT = re.compile(r"[\"'(]?(?:about\s+|[~≈]\s*)?[-−+.]?\d")

@@ -34,8 +34,8 @@ from medtune.eval.scoring.parsers.choice_statements import (
 
 _STATED = re.compile(
     r"\banswer(?:\s+(?:to|for)\s+(?:the|this|your)\s+question)?\s*(?::|=|\bis\b(?!\s*\?)\s*:?|\bwould be\b\s*:?)\s*|"
-    r"\b(?:antwort|respuesta|réponse|risposta|resposta)(?:\s+correct[ae]?)?\s*(?::|=|\b(?:ist|es|est|è|é)\b)\s*|"
-    r"答案\s*(?:(?:是|为)\s*[:：]?|[:：])\s*",
+    r"\b(?:antwort|respuesta|réponse|risposta|resposta|antwoord)(?:\s+correct[ae]?)?\s*(?::|=|\b(?:ist|es|est|è|é)\b)\s*|"
+    r"(?:答案|答え|回答)\s*(?:(?:是|为)\s*[:：]?|[:：])\s*",
     re.I,
 )
 _SENTENCE_END = re.compile(r"(?<=[^\W\d]{2}[.!?])\s+(?=[A-Z])|[。！？](?=.)|\n")
