@@ -45,7 +45,10 @@ class Language:
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-def _language(name: str, said: Sequence[str], yes_no: str, words: str = "", columns: str = "") -> Language:
+_Said = tuple[str, str, str, str, str, str]
+
+
+def _language(name: str, said: _Said, yes_no: str, words: str = "", columns: str = "") -> Language:
     yes, no = yes_no.split()
     by_role = (part.split() for part in columns.split(";") if part.strip())
     return Language(name, *said, (yes, no), frozenset(words.split()), {role: tuple(names) for role, *names in by_role})

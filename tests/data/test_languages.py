@@ -1,5 +1,6 @@
 """Tests in which language prompts say how to answer, from the questions of a table to the reading of its answers."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from medtune.benchmarks.vqa import parse, render
 from medtune.data.languages import LANGUAGES, languages_of, told_language
 from medtune.data.raw.row_errors import TableOptions
-from medtune.data.types import Question
+from medtune.data.types import AnswerFormat, Question
 from tests.benchmarks.vqa.own_data import read_text
 
 QUESTIONS = {
@@ -69,7 +70,8 @@ def test_columns_and_prompts_follow_the_questions_and_answers_are_read_back(tmp_
     said = LANGUAGES[code]
     assert render(number, "text").text == f"{wide}\n{said.number_in.format(unit='mm')}"
     assert render(free, "text").text == where
-    for answer_format, line in (("text", said.option), ("letter", said.letter), ("text_letter", said.option_letter)):
+    lines: Mapping[AnswerFormat, str] = {"text": said.option, "letter": said.letter, "text_letter": said.option_letter}
+    for answer_format, line in lines.items():
         for question in (polar, choice):
             prompt = render(question, answer_format)
             assert prompt.text.splitlines()[0] == question.text
