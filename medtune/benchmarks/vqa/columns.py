@@ -290,7 +290,9 @@ def columns_of(names: Sequence[str], said: Mapping[str, str], *, where: str) -> 
     """
     for role in said:
         if role not in ROLES:
-            raise ValueError(f"--columns {role}=...: there is no such role.{nearest(role, ROLES)} {_roles()}")
+            raise ValueError(
+                f"--columns {role}=...: there is no such role.{nearest(role, ROLES)} The roles are {', '.join(ROLES)}."
+            )
     found = {role: _named(role, text, names, where) for role, text in said.items()}
     taken = {name for of_role in found.values() for name in of_role}
     free = [name for name in names if name not in taken]
@@ -346,14 +348,15 @@ def _usual(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     run = tuple(letters[letter] for place, letter in enumerate(sorted(letters)) if letter == "abcdefghij"[place])
     if len(run) > 1 and OPTIONS not in found:
         found[LETTERS] = run
-    numbered = tuple(sorted((name for name in names if _NUMBERED_IMAGE.fullmatch(plain(name))), key=_number))
+    numbered = tuple(
+        sorted(
+            (name for name in names if _NUMBERED_IMAGE.fullmatch(plain(name))),
+            key=lambda name: int(re.sub(r"\D", "", name)),
+        )
+    )
     if numbered:
         found[IMAGE] = (*found.get(IMAGE, ()), *numbered)
     return found
-
-
-def _number(name: str) -> int:
-    return int(re.sub(r"\D", "", name))
 
 
 def _named(role: str, text: str, names: Sequence[str], where: str) -> tuple[str, ...]:
@@ -397,7 +400,3 @@ def _ambiguous(where: str, role: str, names: Sequence[str]) -> str:
         f"{where}: the columns {' and '.join(map(repr, names))} may both hold the {role}. "
         f"Say which does: --columns {role}={names[0]!r} (or {role}= for none)."
     )
-
-
-def _roles() -> str:
-    return f"The roles are {', '.join(ROLES)}."
