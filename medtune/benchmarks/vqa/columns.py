@@ -57,8 +57,6 @@ class MediaReader:
         Args:
             cell: A path, URL, base64 text, bytes, a mapping with "path" or "bytes", or a list of these.
             kind: What the column holds; the name of a file says more.
-            place: The row, for messages.
-            field: The column, for messages.
             part: The part of the media that the row is about.
         """
         found = []
@@ -286,7 +284,6 @@ def columns_of(names: Sequence[str], said: Mapping[str, str], *, where: str) -> 
 
     Args:
         said: What the user says: the column of a role; several are separated by commas, and "" stands for none.
-        where: The name of the table, for messages.
     """
     for role in said:
         if role not in ROLES:
