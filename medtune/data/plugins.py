@@ -25,17 +25,11 @@ _of_recipes: list[Path] = []
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """One place outside the package that holds extensions.
+    """One place outside the package that holds extensions."""
 
-    Attributes:
-        origin: The name that users see: the distribution of an installed package, or the folder.
-        root: The folder that holds the sub-folders benchmarks, models and so on.
-        package: The name under which its modules are imported.
-    """
-
-    origin: str
-    root: Path
-    package: str
+    origin: str  # The name that users see: the distribution of an installed package, or the folder.
+    root: Path  # The folder that holds the sub-folders benchmarks, models and so on.
+    package: str  # The name under which its modules are imported.
 
 
 def plugins() -> tuple[Plugin, ...]:

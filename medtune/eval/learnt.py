@@ -26,22 +26,15 @@ _DIGITS = 16
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What a model was trained on.
+    """What a model was trained on."""
 
-    Attributes:
-        patients: The hashes of the patients, 16 hexadecimal digits each.
-        media: The beginnings of the hashes of what the media show once they are decoded, 16 hexadecimal digits each.
-        keys: A fingerprint of each patient key with which the patients were hashed. Hashes of other keys cannot be
-            compared.
-        is_whole: Whether this is all; False if an earlier training did not record what it learnt from.
-        looks: The perceptual hashes of the media that have one.
-    """
-
-    patients: frozenset[str] = frozenset()
+    patients: frozenset[str] = frozenset()  # The hashes of the patients, 16 hexadecimal digits each.
+    # The beginnings of the hashes of what the media show once they are decoded, 16 hexadecimal digits each.
     media: frozenset[str] = frozenset()
+    # A fingerprint of each patient key with which the patients were hashed. Hashes of other keys cannot be compared.
     keys: frozenset[str] = frozenset()
-    is_whole: bool = True
-    looks: frozenset[Look] = frozenset()
+    is_whole: bool = True  # Whether this is all; False if an earlier training did not record what it learnt from.
+    looks: frozenset[Look] = frozenset()  # The perceptual hashes of the media that have one.
 
     def facts(self) -> dict[str, str]:
         """Returns the fields as a checkpoint holds them, the hashes one behind the other."""
@@ -154,19 +147,14 @@ def looks_learnt(learnt: Learnt, groups: Sequence[MediaGroup], evaluated: Prepar
 
 
 class SeenBefore(NamedTuple):
-    """What of the evaluated media groups a model's weights were trained on.
+    """What of the evaluated media groups a model's weights were trained on."""
 
-    Attributes:
-        again: Numbers of patients and questions; `NOT_RECORDED` if trained weights do not say what they were trained
-            on, or say it under another user's patient key; "" if none of the patients and media was trained on, or the
-            weights are those of others.
-        alike: How many other media look like ones that were trained on; "" if none does.
-        unofficial: The sets for evaluation alone that were trained on, in the form of `unofficial_sets`.
-    """
-
+    # Numbers of patients and questions; `NOT_RECORDED` if trained weights do not say what they were trained on, or say
+    # it under another user's patient key; "" if none of the patients and media was trained on, or the weights are those
+    # of others.
     again: str = ""
-    alike: str = ""
-    unofficial: str = ""
+    alike: str = ""  # How many other media look like ones that were trained on; "" if none does.
+    unofficial: str = ""  # The sets for evaluation alone that were trained on, in the form of `unofficial_sets`.
 
 
 NOT_TRAINED = SeenBefore()

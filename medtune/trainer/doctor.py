@@ -67,16 +67,11 @@ PER_MEDIA = 2
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A recipe whose checkpoint is to be proven.
+    """A recipe whose checkpoint is to be proven."""
 
-    Attributes:
-        recipe: The recipe, with its precision resolved for the device.
-        benchmark: The benchmark with the prompts that the folder was prepared with.
-    """
-
-    recipe: Recipe
+    recipe: Recipe  # The recipe, with its precision resolved for the device.
     prepared: Prepared
-    benchmark: Benchmark
+    benchmark: Benchmark  # The benchmark with the prompts that the folder was prepared with.
     device: torch.device
 
     @property

@@ -30,16 +30,11 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class SeedRun:
-    """One of the runs.
+    """One of the runs."""
 
-    Attributes:
-        seed: The `train.seed` of the run.
-        phases: The parsed replies before training, and those after training.
-    """
-
-    seed: int
+    seed: int  # The `train.seed` of the run.
     folder: Path
-    phases: tuple[list[ParsedReply], list[ParsedReply]]
+    phases: tuple[list[ParsedReply], list[ParsedReply]]  # The parsed replies before training, and those after training.
 
 
 def run_seeds(

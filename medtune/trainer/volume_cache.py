@@ -38,14 +38,11 @@ _MEASURED = 50
 
 
 class WantedVolumes(NamedTuple):
-    """The volumes that the runs of a recipe read through the cache.
-
-    Attributes:
-        scans: For each scan, the entries that are made of it: one, or one for each organ that is looked at.
-    """
+    """The volumes that the runs of a recipe read through the cache."""
 
     input: VolumeInput
     cache: VolumeCache
+    # For each scan, the entries that are made of it: one, or one for each organ that is looked at.
     scans: tuple[tuple[MediaRef, ...], ...]
 
     @property
@@ -118,15 +115,11 @@ EntryOf = Callable[[MediaRef, VolumeCache], Entry]
 
 
 class Task(NamedTuple):
-    """The entries of one scan that are to be made.
-
-    Attributes:
-        refs: The scan, once for each entry.
-    """
+    """The entries of one scan that are to be made."""
 
     folder: Path
     entry_of: EntryOf
-    refs: tuple[MediaRef, ...]
+    refs: tuple[MediaRef, ...]  # The scan, once for each entry.
 
 
 def make_entries(task: Task) -> list[str | None]:
@@ -173,15 +166,11 @@ _WORK = Work("fills this cache", "Wait for it; several processes share the work 
 
 
 class Filled(NamedTuple):
-    """What came of filling a cache.
-
-    Attributes:
-        broken: The scans of which there is no entry, and why, in the order of the data.
-    """
+    """What came of filling a cache."""
 
     made: int
     there: int
-    broken: tuple[tuple[Path, str], ...]
+    broken: tuple[tuple[Path, str], ...]  # The scans of which there is no entry, and why, in the order of the data.
 
 
 def fill(recipe: Recipe, wanted: WantedVolumes, *, processes: int, share: Share, say: Callable[[str], None]) -> Filled:

@@ -17,15 +17,10 @@ from medtune.eval.scoring.tables import Cell, Table, beside_published, beside_pu
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """The mean of a value over repeated experiments.
+    """The mean of a value over repeated experiments."""
 
-    Attributes:
-        mean: The mean.
-        ci95: Its 95 % confidence interval; None for a single experiment.
-    """
-
-    mean: float
-    ci95: Interval | None
+    mean: float  # The mean.
+    ci95: Interval | None  # Its 95 % confidence interval; None for a single experiment.
     repeats: int
 
 

@@ -141,15 +141,10 @@ _REMEMBERED = 1 << 19
 
 @dataclass(frozen=True, slots=True)
 class Averages:
-    """Unweighted means over subtypes.
+    """Unweighted means over subtypes."""
 
-    Attributes:
-        by_category: The mean over the subtypes of each category.
-        total: The mean over all subtypes: the paper's "Total Average".
-    """
-
-    by_category: Mapping[str, float]
-    total: float
+    by_category: Mapping[str, float]  # The mean over the subtypes of each category.
+    total: float  # The mean over all subtypes: the paper's "Total Average".
 
 
 def averages(cells: Sequence[tuple[str, float]]) -> Averages:

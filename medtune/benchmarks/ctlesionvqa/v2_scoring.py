@@ -26,17 +26,11 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SubtypeScore:
-    """The official result of one subtype.
+    """The official result of one subtype."""
 
-    Attributes:
-        value: The number that enters the averages: the mean MRA of a numeric subtype, the accuracy of any other.
-        n: The number of questions. That of a numeric subtype includes questions whose true answer is not a number.
-        details: The dictionary that the official code writes.
-    """
-
-    value: float
-    n: int
-    details: Json
+    value: float  # The number that enters the averages: the mean MRA of a numeric subtype, the accuracy of any other.
+    n: int  # The number of questions. That of a numeric subtype includes questions whose true answer is not a number.
+    details: Json  # The dictionary that the official code writes.
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,26 +27,16 @@ _PATIENT = re.compile(r"CXR\d+")
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """One study: its images and the parts of its report.
-
-    Attributes:
-        patient: What its patient is named in the files, e.g. "CXR12".
-        images: The image files, in the order of the files.
-        findings: What the report describes; "" if it has no such part.
-        impression: What the report concludes; "" if it has no such part.
-        place: The place of the study in the files, for rejects.
-        split: The split that the release brings; None where it brings none.
-        finding: "normal" or "abnormal", where the release says so.
-    """
+    """One study: its images and the parts of its report."""
 
     id: str
-    patient: str
-    images: tuple[Path, ...]
-    findings: str
-    impression: str
-    place: Place
-    split: Split | None = None
-    finding: str | None = None
+    patient: str  # What its patient is named in the files, e.g. "CXR12".
+    images: tuple[Path, ...]  # The image files, in the order of the files.
+    findings: str  # What the report describes; "" if it has no such part.
+    impression: str  # What the report concludes; "" if it has no such part.
+    place: Place  # The place of the study in the files, for rejects.
+    split: Split | None = None  # The split that the release brings; None where it brings none.
+    finding: str | None = None  # "normal" or "abnormal", where the release says so.
 
     @property
     def task(self) -> str:

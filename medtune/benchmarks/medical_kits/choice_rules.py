@@ -39,14 +39,10 @@ _QUESTION, _OPTIONS = "question", "options"
 
 
 class Form(NamedTuple):
-    """One way in which the kit asks.
+    """One way in which the kit asks."""
 
-    Attributes:
-        name: The name of the form, which is that of the scenario that is asked in it.
-        gaps: The names of the gaps of its template: the texts that the kit's function is given.
-    """
-
-    name: str
+    name: str  # The name of the form, which is that of the scenario that is asked in it.
+    # The names of the gaps of its template: the texts that the kit's function is given.
     gaps: tuple[str, ...] = (_QUESTION,)
 
 

@@ -83,19 +83,13 @@ def normalised(text: str) -> str:
 
 
 class OpenScores(NamedTuple):
-    """The kit's numbers of one reply to an open question, 0 to 1.
+    """The kit's numbers of one reply to an open question, 0 to 1."""
 
-    Attributes:
-        exact_match: The number of true words that the reply has, over the number of its words: a precision.
-        f1: The harmonic mean of precision and recall.
-        precision: The share of the reply's words that are in the truth.
-        recall: The reply's words that are in the truth, over these and the true words that it lacks; a word counts as
-            often as the reply repeats it.
-    """
-
-    exact_match: float
-    f1: float
-    precision: float
+    exact_match: float  # The number of true words that the reply has, over the number of its words: a precision.
+    f1: float  # The harmonic mean of precision and recall.
+    precision: float  # The share of the reply's words that are in the truth.
+    # The reply's words that are in the truth, over these and the true words that it lacks; a word counts as often as
+    # the reply repeats it.
     recall: float
 
 

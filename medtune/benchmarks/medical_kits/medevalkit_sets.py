@@ -116,33 +116,19 @@ def _plain(reply: str) -> str:
 
 
 class KitScores(NamedTuple):
-    """The kit's numbers of one reply to an open question, 0 to 1, by the names that it prints.
+    """The kit's numbers of one reply to an open question, 0 to 1, by the names that it prints."""
 
-    Attributes:
-        em: 1 if the reply equals the true answer, else 0.
-        bleu1: BLEU of single words.
-        bleu2: BLEU up to pairs of words.
-        bleu3: BLEU up to three words.
-        bleu4: BLEU up to four words.
-        rouge1: ROUGE of words.
-        rouge2: ROUGE of pairs of words.
-        rougel: ROUGE of longest common subsequences.
-        precision: In truth F1.
-        recall: In truth the precision.
-        f1: In truth the recall.
-    """
-
-    em: float
-    bleu1: float
-    bleu2: float
-    bleu3: float
-    bleu4: float
-    rouge1: float
-    rouge2: float
-    rougel: float
-    precision: float
-    recall: float
-    f1: float
+    em: float  # 1 if the reply equals the true answer, else 0.
+    bleu1: float  # BLEU of single words.
+    bleu2: float  # BLEU up to pairs of words.
+    bleu3: float  # BLEU up to three words.
+    bleu4: float  # BLEU up to four words.
+    rouge1: float  # ROUGE of words.
+    rouge2: float  # ROUGE of pairs of words.
+    rougel: float  # ROUGE of longest common subsequences.
+    precision: float  # In truth F1.
+    recall: float  # In truth the precision.
+    f1: float  # In truth the recall.
 
 
 NOTHING = KitScores(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -263,16 +249,11 @@ def _shares(rows: Sequence[Counted]) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class JudgeCounting:
-    """How a copy of the kit adds a judge's verdicts to its own counts.
+    """How a copy of the kit adds a judge's verdicts to its own counts."""
 
-    Attributes:
-        keeps_closed: Whether the closed hits of the rule without a judge stay counted.
-        judges_closed: Whether closed rows are judged (again).
-        keeps_total: Whether the total of the rule without a judge stays counted, so that hits are added to it.
-    """
-
-    keeps_closed: bool
-    judges_closed: bool = False
+    keeps_closed: bool  # Whether the closed hits of the rule without a judge stay counted.
+    judges_closed: bool = False  # Whether closed rows are judged (again).
+    # Whether the total of the rule without a judge stays counted, so that hits are added to it.
     keeps_total: bool = False
 
 

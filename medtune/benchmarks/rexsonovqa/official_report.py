@@ -101,27 +101,17 @@ _WRONG_BOTH = "wrong_both"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All figures that the official script prints, without rounding.
+    """All figures that the official script prints, without rounding."""
 
-    Attributes:
-        mcq: The right answers among all multiple-choice questions.
-        free: The points (0 to 2) of all free responses.
-        mcq_by_type: The same as `mcq` for each type of question.
-        free_by_type: The same as `free` for each type of question.
-        mcq_by_duration: The same as `mcq` for each bin of the clip's length.
-        free_by_duration: The same as `free` for each bin of the clip's length.
-        partial_errors: The number of free responses with 1 point, by type of error.
-        errors: The number of free responses by kind of error. A response with 0 points, or with 1 point but no single
-            error, counts as "wrong_both". A response whose score is not 0, 1 or 2 is not counted.
-    """
-
-    mcq: Tally
-    free: Tally
-    mcq_by_type: Mapping[str, Tally]
-    free_by_type: Mapping[str, Tally]
-    mcq_by_duration: Mapping[str, Tally]
-    free_by_duration: Mapping[str, Tally]
-    partial_errors: Mapping[str, int]
+    mcq: Tally  # The right answers among all multiple-choice questions.
+    free: Tally  # The points (0 to 2) of all free responses.
+    mcq_by_type: Mapping[str, Tally]  # The same as `mcq` for each type of question.
+    free_by_type: Mapping[str, Tally]  # The same as `free` for each type of question.
+    mcq_by_duration: Mapping[str, Tally]  # The same as `mcq` for each bin of the clip's length.
+    free_by_duration: Mapping[str, Tally]  # The same as `free` for each bin of the clip's length.
+    partial_errors: Mapping[str, int]  # The number of free responses with 1 point, by type of error.
+    # The number of free responses by kind of error. A response with 0 points, or with 1 point but no single error,
+    # counts as "wrong_both". A response whose score is not 0, 1 or 2 is not counted.
     errors: Mapping[str, int]
 
     @property

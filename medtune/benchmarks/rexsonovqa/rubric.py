@@ -26,19 +26,13 @@ FULL_POINTS = 2
 
 @dataclass(frozen=True, slots=True)
 class ScoredItem:
-    """One question with its score.
+    """One question with its score."""
 
-    Attributes:
-        is_mcq: Whether it is a multiple-choice question (at most 1 point) or a free response (at most 2 points).
-        question_type: The type of question, as the function `question_type` returns it.
-        duration: The bin of the clip's length, as the function `duration_bin` returns it.
-        error_type: The type of error that the judge named; "unknown" if it named none, None for multiple choice.
-    """
-
-    is_mcq: bool
-    question_type: str
-    duration: str
+    is_mcq: bool  # Whether it is a multiple-choice question (at most 1 point) or a free response (at most 2 points).
+    question_type: str  # The type of question, as the function `question_type` returns it.
+    duration: str  # The bin of the clip's length, as the function `duration_bin` returns it.
     score: float
+    # The type of error that the judge named; "unknown" if it named none, None for multiple choice.
     error_type: str | None = None
 
 
@@ -137,14 +131,11 @@ class OfficialVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RubricVerdict:
-    """A judge's verdict.
+    """A judge's verdict."""
 
-    Attributes:
-        score: 2 if the response is right, 1 if either its evidence or its conclusion is wrong, 0 if both are wrong.
-        error_type: The type of error; "unknown" if the judge gave 1 point without naming one of the two errors.
-    """
-
+    # 2 if the response is right, 1 if either its evidence or its conclusion is wrong, 0 if both are wrong.
     score: Literal[0, 1, 2]
+    # The type of error; "unknown" if the judge gave 1 point without naming one of the two errors.
     error_type: ErrorType
 
 

@@ -49,44 +49,31 @@ class FreeOutcome:
 
 @dataclass(frozen=True, slots=True)
 class McqCrossing:
-    """The outcomes of the same multiple-choice questions without the video (blind) and with it.
+    """The outcomes of the same multiple-choice questions without the video (blind) and with it."""
 
-    Attributes:
-        cells: The number of questions by outcome. Rows are for blind answers, columns for answers with video, in the
-            order right, wrong, total.
-        recovery: The share of the questions answered wrong blind that were right with video; None if there are none.
-        loss: The share of the questions answered right blind that were wrong with video; None if there are none.
-        blind_accuracy: The share of right answers without the video, 0 to 1.
-        video_accuracy: The share of right answers with the video, 0 to 1.
-    """
-
+    # The number of questions by outcome. Rows are for blind answers, columns for answers with video, in the order
+    # right, wrong, total.
     cells: Cells
+    # The share of the questions answered wrong blind that were right with video; None if there are none.
     recovery: float | None
+    # The share of the questions answered right blind that were wrong with video; None if there are none.
     loss: float | None
-    blind_accuracy: float
-    video_accuracy: float
+    blind_accuracy: float  # The share of right answers without the video, 0 to 1.
+    video_accuracy: float  # The share of right answers with the video, 0 to 1.
 
 
 @dataclass(frozen=True, slots=True)
 class FreeCrossing:
-    """The outcomes of the same free-response questions without the video (blind) and with it.
+    """The outcomes of the same free-response questions without the video (blind) and with it."""
 
-    Attributes:
-        cells: The number of questions by outcome. Rows are for blind answers, columns for answers with video, in the
-            order 2 points, 1 point (wrong conclusion), 1 point (wrong visual evidence), 0 points, total.
-        blind_mean: The mean points without the video.
-        video_mean: The mean points with the video.
-        improved: The number of questions that have more points with the video than blind.
-        same: The number of questions that have equal points in both; the type of error does not matter.
-        worse: The number of questions that have fewer points with the video than blind.
-    """
-
+    # The number of questions by outcome. Rows are for blind answers, columns for answers with video, in the order 2
+    # points, 1 point (wrong conclusion), 1 point (wrong visual evidence), 0 points, total.
     cells: Cells
-    blind_mean: float
-    video_mean: float
-    improved: int
-    same: int
-    worse: int
+    blind_mean: float  # The mean points without the video.
+    video_mean: float  # The mean points with the video.
+    improved: int  # The number of questions that have more points with the video than blind.
+    same: int  # The number of questions that have equal points in both; the type of error does not matter.
+    worse: int  # The number of questions that have fewer points with the video than blind.
 
 
 def cross_mcq(blind: Sequence[bool], video: Sequence[bool]) -> McqCrossing:

@@ -30,19 +30,12 @@ from medtune.eval.statistics.patient_swaps import mcnemar_exact
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """The numbers of questions by outcome under two prompts, with and without the organ.
+    """The numbers of questions by outcome under two prompts, with and without the organ."""
 
-    Attributes:
-        both_right: Questions answered right with both prompts.
-        only_with: Questions answered right only with the organ in the prompt.
-        only_without: Questions answered right only without it.
-        both_wrong: Questions answered wrong with both prompts.
-    """
-
-    both_right: int
-    only_with: int
-    only_without: int
-    both_wrong: int
+    both_right: int  # Questions answered right with both prompts.
+    only_with: int  # Questions answered right only with the organ in the prompt.
+    only_without: int  # Questions answered right only without it.
+    both_wrong: int  # Questions answered wrong with both prompts.
 
     @property
     def chi2(self) -> float:

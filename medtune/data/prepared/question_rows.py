@@ -196,14 +196,10 @@ _KIND = "row of "
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """The raw rows that the questions of a prepared folder were.
-
-    Attributes:
-        places: The number of each question in the order of the raw files, by question id.
-    """
+    """The raw rows that the questions of a prepared folder were."""
 
     source: str
-    places: Mapping[str, int]
+    places: Mapping[str, int]  # The number of each question in the order of the raw files, by question id.
     _by_origin: Mapping[str, str]
 
     def find(self, row_id: str) -> str | None:

@@ -7,18 +7,13 @@ from medtune.data.types import Question, Split
 
 
 class Leak(NamedTuple):
-    """The patients, or the images, that are in two splits.
-
-    Attributes:
-        other: Another question about it, in another split.
-        name: The patient's hash, or the image's digest.
-    """
+    """The patients, or the images, that are in two splits."""
 
     num_names: int
     num_test: int
     one: Question
-    other: Question
-    name: str
+    other: Question  # Another question about it, in another split.
+    name: str  # The patient's hash, or the image's digest.
 
 
 def split_leaks(

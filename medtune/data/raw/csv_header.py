@@ -18,22 +18,15 @@ _LONE = re.compile("[\udc80-\udcff]")
 
 
 class CsvLayout(NamedTuple):
-    """How a CSV file is written.
+    """How a CSV file is written."""
 
-    Attributes:
-        delimiter: The character between cells.
-        encoding: "utf-8-sig", "utf-16" as Excel's "Unicode text", or a Windows code page such as "cp1252".
-        columns: The names of the columns as `pandas` spells them: an empty name is "Unnamed: 0" with its place.
-        skipped_lines: The lines before the header: 1 where Excel wrote "sep=;" there.
-        row_bytes: The size of a row in bytes, judged by the beginning of the file.
-    """
-
-    delimiter: str
-    encoding: str
+    delimiter: str  # The character between cells.
+    encoding: str  # "utf-8-sig", "utf-16" as Excel's "Unicode text", or a Windows code page such as "cp1252".
+    # The names of the columns as `pandas` spells them: an empty name is "Unnamed: 0" with its place.
     columns: tuple[str, ...]
-    skipped_lines: int
+    skipped_lines: int  # The lines before the header: 1 where Excel wrote "sep=;" there.
     header_lines: int
-    row_bytes: int
+    row_bytes: int  # The size of a row in bytes, judged by the beginning of the file.
 
 
 def csv_layout(path: Path) -> CsvLayout:

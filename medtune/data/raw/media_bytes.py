@@ -103,13 +103,9 @@ def is_url(text: str) -> bool:
 
 @dataclass(slots=True)
 class Fetcher:
-    """Fetches files and remembers the hosts that cannot be reached, so that each is waited for once.
+    """Fetches files and remembers the hosts that cannot be reached, so that each is waited for once."""
 
-    Attributes:
-        max_bytes: The largest size of a file.
-    """
-
-    max_bytes: int = MAX_BYTES
+    max_bytes: int = MAX_BYTES  # The largest size of a file.
     _files: dict[str, Path] = field(default_factory=dict)
     _out_of_reach: dict[str, str] = field(default_factory=dict)
 
@@ -148,18 +144,13 @@ class _Member(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredFiles:
-    """The media files of a release, which were unpacked or still lie in archives.
-
-    Attributes:
-        folders: The folders in it that may hold the files, relative to it, in the order in which they are searched.
-        scratch: The folder into which a file of an archive is unpacked.
-        members: The files in archives by their own names, without folders.
-    """
+    """The media files of a release, which were unpacked or still lie in archives."""
 
     root: Path
+    # The folders in it that may hold the files, relative to it, in the order in which they are searched.
     folders: Sequence[str]
-    scratch: Path
-    members: Mapping[str, Sequence[_Member]]
+    scratch: Path  # The folder into which a file of an archive is unpacked.
+    members: Mapping[str, Sequence[_Member]]  # The files in archives by their own names, without folders.
 
     def find(self, name: str) -> Path | None:
         """Returns the file of a name, unpacked if need be; None where neither folders nor archives hold it."""

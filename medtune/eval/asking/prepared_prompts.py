@@ -48,16 +48,11 @@ def read_official_templates(benchmark: Benchmark, file: Path) -> Mapping[str, st
 
 
 class UsableTemplates(NamedTuple):
-    """The official templates that can ask some questions.
+    """The official templates that can ask some questions."""
 
-    Attributes:
-        name: The name of the prompts in outputs, with the scenarios that are asked in our wording.
-        notes: The reasons why scenarios are asked in our wording.
-    """
-
-    name: str
+    name: str  # The name of the prompts in outputs, with the scenarios that are asked in our wording.
     templates: Mapping[str, str]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # The reasons why scenarios are asked in our wording.
 
 
 def usable_templates(

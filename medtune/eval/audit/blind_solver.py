@@ -25,15 +25,11 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class BlindAnswer:
-    """The answer that the classifier gives to one question.
-
-    Attributes:
-        share: The probability of that option among the question's options, 0 to 1.
-    """
+    """The answer that the classifier gives to one question."""
 
     question: Question
     answer: str
-    share: float
+    share: float  # The probability of that option among the question's options, 0 to 1.
 
 
 def blind_answers(questions: Sequence[Question], *, seed: int = 0) -> list[BlindAnswer]:

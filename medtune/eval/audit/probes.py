@@ -30,18 +30,13 @@ _Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The answers of a simple classifier of images, from which a row of the audit is made.
-
-    Attributes:
-        answers: The answer to each question that was asked; None where the classifier has none.
-        note: Describes the classifier and the data that it was fitted on.
-        asked: Numbers of the questions that were asked, in the order of `answers`; None if all were.
-    """
+    """The answers of a simple classifier of images, from which a row of the audit is made."""
 
     name: str
     title: str
-    answers: tuple[str | None, ...]
-    note: str
+    answers: tuple[str | None, ...]  # The answer to each question that was asked; None where the classifier has none.
+    note: str  # Describes the classifier and the data that it was fitted on.
+    # Numbers of the questions that were asked, in the order of `answers`; None if all were.
     asked: tuple[int, ...] | None = None
 
 

@@ -38,20 +38,14 @@ _NARROW_PX, _WIDE_PX, _CAPITAL_PX, _OTHER_PX, _BOLD = 5.5, 13.0, 10.0, 8.4, 1.15
 
 @dataclass(frozen=True, slots=True)
 class ForestRow:
-    """One row of the plot: a difference and its interval.
-
-    Attributes:
-        low: Lower end of its interval.
-        high: Upper end of its interval.
-        is_clear: True if the difference is larger than chance explains (`verdict`).
-    """
+    """One row of the plot: a difference and its interval."""
 
     label: str
     n: int
     value: float
-    low: float
-    high: float
-    is_clear: bool
+    low: float  # Lower end of its interval.
+    high: float  # Upper end of its interval.
+    is_clear: bool  # True if the difference is larger than chance explains (`verdict`).
 
     @property
     def words(self) -> str:

@@ -21,31 +21,20 @@ _CONDITIONS: tuple[Condition, ...] = get_args(Condition)
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """The agreement of a judge with a person.
+    """The agreement of a judge with a person."""
 
-    Attributes:
-        levels: All possible points, lowest first.
-        n: The number of answers that both scored.
-        without_verdict: The number of answers that the person scored and the judge did not; they are left out.
-        quadratic: Cohen's kappa with squared weights; None if both gave all answers the same points, because kappa is
-            not defined then.
-        quadratic_ci95: Its 95 % interval, with patients as clusters.
-        linear: Cohen's kappa with linear weights; None in the same case.
-        linear_ci95: Its 95 % interval, with patients as clusters.
-        equal: The share of answers with equal points.
-        difference: The mean of the judge's points minus the person's.
-        counts: The number of answers by the person's points (rows, lowest first) and the judge's points (columns).
-    """
-
-    levels: tuple[int, ...]
-    n: int
-    without_verdict: int
+    levels: tuple[int, ...]  # All possible points, lowest first.
+    n: int  # The number of answers that both scored.
+    without_verdict: int  # The number of answers that the person scored and the judge did not; they are left out.
+    # Cohen's kappa with squared weights; None if both gave all answers the same points, because kappa is not defined
+    # then.
     quadratic: float | None
-    quadratic_ci95: Interval | None
-    linear: float | None
-    linear_ci95: Interval | None
-    equal: float
-    difference: float
+    quadratic_ci95: Interval | None  # Its 95 % interval, with patients as clusters.
+    linear: float | None  # Cohen's kappa with linear weights; None in the same case.
+    linear_ci95: Interval | None  # Its 95 % interval, with patients as clusters.
+    equal: float  # The share of answers with equal points.
+    difference: float  # The mean of the judge's points minus the person's.
+    # The number of answers by the person's points (rows, lowest first) and the judge's points (columns).
     counts: tuple[tuple[int, ...], ...]
 
 

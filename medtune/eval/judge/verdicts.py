@@ -30,17 +30,12 @@ from medtune.eval.statistics.intervals import METHOD, mean_interval
 
 @dataclass(frozen=True, slots=True)
 class StoredVerdict:
-    """A judge's verdict on one reply.
-
-    Attributes:
-        reply_hash: The hash of the reply that was judged; the verdict counts for no other reply.
-        text: The judge's reply, unparsed.
-    """
+    """A judge's verdict on one reply."""
 
     key: PredictionKey
-    reply_hash: str
+    reply_hash: str  # The hash of the reply that was judged; the verdict counts for no other reply.
     judge: str
-    text: str
+    text: str  # The judge's reply, unparsed.
 
 
 def verdicts_path(predictions: Path) -> Path:
@@ -261,19 +256,13 @@ def _shown(question: Question, reply: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """The outcome of judging a file of predictions.
-
-    Attributes:
-        judged: The number of answers that have a verdict now.
-        empty: The number of answers without words; there is nothing to judge, and they get no points.
-        failed: The answers without a usable verdict; they stay unscored.
-    """
+    """The outcome of judging a file of predictions."""
 
     judge: str
     free: int
-    judged: int
-    empty: int
-    failed: tuple[PredictionKey, ...]
+    judged: int  # The number of answers that have a verdict now.
+    empty: int  # The number of answers without words; there is nothing to judge, and they get no points.
+    failed: tuple[PredictionKey, ...]  # The answers without a usable verdict; they stay unscored.
 
 
 def judge_predictions(

@@ -74,13 +74,10 @@ _SAMPLE = 2000
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What rows state about the questions that they answer, checked against the questions.
-
-    Attributes:
-        answer_in: A function of the source that reads the true answer of a row; fields with usual names are tried too.
-    """
+    """What rows state about the questions that they answer, checked against the questions."""
 
     texts: QuestionTexts
+    # A function of the source that reads the true answer of a row; fields with usual names are tried too.
     answer_in: AnswerIn | None
 
     def asked_in(self, row: ToolRow) -> set[Words]:
@@ -194,16 +191,12 @@ _MOST_ALIKE = 200
 
 
 class MatchedRows(NamedTuple):
-    """The rows of other tools' files as predictions.
-
-    Attributes:
-        judge_replies: The judge's replies that the rows carry, by the prediction that they are about.
-        repeated: The number of rows that give a question the same reply again; each reply is counted once.
-    """
+    """The rows of other tools' files as predictions."""
 
     predictions: list[Prediction]
+    # The judge's replies that the rows carry, by the prediction that they are about.
     judge_replies: Mapping[PredictionKey, str]
-    repeated: int
+    repeated: int  # The number of rows that give a question the same reply again; each reply is counted once.
 
 
 def match_rows(
@@ -245,18 +238,12 @@ def match_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A question for each row.
+    """A question for each row."""
 
-    Attributes:
-        by: What names the questions, in words.
-        needs_proof: Whether the rows have to confirm it; what they state may never contradict it.
-        is_order: Whether it is a number or an order, which a wrong file may have too.
-    """
-
-    by: str
+    by: str  # What names the questions, in words.
     found: Sequence[Question]
-    needs_proof: bool = True
-    is_order: bool = False
+    needs_proof: bool = True  # Whether the rows have to confirm it; what they state may never contradict it.
+    is_order: bool = False  # Whether it is a number or an order, which a wrong file may have too.
 
 
 def _attempts(

@@ -24,32 +24,23 @@ _PLACES: Mapping[Outcome, int] = {"right": 1, "unscored": 2}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of a phase to a question.
+    """The answer of a phase to a question."""
 
-    Attributes:
-        said: The answer that the phase's parser read; None if it could read none.
-        outcome: "right", "wrong" or "unreadable"; "graded" if an answer is not simply right or wrong, and "unscored"
-            if it waits for a judge.
-        reply: The generated text; None if there is none.
-        probabilities: Option -> its probability among the options, 0 to 1; None if the reply was only generated.
-    """
-
-    said: str | None
+    said: str | None  # The answer that the phase's parser read; None if it could read none.
+    # "right", "wrong" or "unreadable"; "graded" if an answer is not simply right or wrong, and "unscored" if it waits
+    # for a judge.
     outcome: Outcome
-    reply: str | None = None
+    reply: str | None = None  # The generated text; None if there is none.
+    # Option -> its probability among the options, 0 to 1; None if the reply was only generated.
     probabilities: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A question with its image and the answers of the phases.
-
-    Attributes:
-        media: The images, videos or volumes that are shown together; empty for none.
-    """
+    """A question with its image and the answers of the phases."""
 
     question: Question
-    media: tuple[MediaRef, ...]
+    media: tuple[MediaRef, ...]  # The images, videos or volumes that are shown together; empty for none.
     answers: Mapping[str, Answer]
 
     @property

@@ -17,16 +17,11 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]>#|~!])")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table.
-
-    Attributes:
-        sort: The number or text by which the column is sorted; None sorts last.
-        tone: The way in which the cell is marked, never by colour alone; "" for no mark.
-    """
+    """A cell of a table."""
 
     text: str
-    sort: str | float | None = None
-    tone: Tone = ""
+    sort: str | float | None = None  # The number or text by which the column is sorted; None sorts last.
+    tone: Tone = ""  # The way in which the cell is marked, never by colour alone; "" for no mark.
 
     @property
     def is_number(self) -> bool:
@@ -36,18 +31,13 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """A table of the report.
-
-    Attributes:
-        rows: The rows; the first cell of each is its header.
-        sortable: True if the reader can sort the table.
-    """
+    """A table of the report."""
 
     caption: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[Cell, ...], ...]  # The rows; the first cell of each is its header.
     notes: tuple[str, ...] = ()
-    sortable: bool = True
+    sortable: bool = True  # True if the reader can sort the table.
 
     def is_numeric(self, column: int) -> bool:
         """Returns whether a column holds only numbers and empty cells, and at least one number."""

@@ -17,15 +17,11 @@ class BertScore(NamedTuple):
 
 
 class BertModel(NamedTuple):
-    """The language model whose embeddings of words are compared.
+    """The language model whose embeddings of words are compared."""
 
-    Attributes:
-        name: Its name on the hub, or a folder with its files.
-        layer: The layer whose embeddings are compared; None for the one that bert-score recommends, which it knows for
-            models of the hub alone.
-    """
-
-    name: str
+    name: str  # Its name on the hub, or a folder with its files.
+    # The layer whose embeddings are compared; None for the one that bert-score recommends, which it knows for models of
+    # the hub alone.
     layer: int | None = None
 
 

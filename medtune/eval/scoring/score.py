@@ -101,57 +101,41 @@ _BLIND: tuple[Condition, ...] = ("text_only", "other_image")
 
 @dataclass(frozen=True, slots=True)
 class LevelScore:
-    """The primary metric on some of the questions.
-
-    Attributes:
-        unanswered: Number of missing replies, in all passes; they count as wrong.
-        partly_answered: Number of questions that were answered in some passes and not in others.
-        baselines: The primary metric of answers that do not see the image, by name; None if a baseline does not apply,
-            or if none of its answers has been judged.
-    """
+    """The primary metric on some of the questions."""
 
     score: Score
-    unanswered: int
+    unanswered: int  # Number of missing replies, in all passes; they count as wrong.
+    # The primary metric of answers that do not see the image, by name; None if a baseline does not apply, or if none of
+    # its answers has been judged.
     baselines: Mapping[str, float | None]
-    partly_answered: int = 0
+    partly_answered: int = 0  # Number of questions that were answered in some passes and not in others.
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseScores:
-    """All scores of one evaluation.
+    """All scores of one evaluation."""
 
-    Attributes:
-        parser: Name of the parser whose answers `overall` and `by` count.
-        overall: The primary metric on all questions that it is about.
-        rows: The parsed replies behind `overall`, in the order of the questions, with those that wait for a judge.
-        by: The primary metric by facet and level.
-        metrics: Every metric by condition, parser and name, without the metrics that no question is about.
-        tables: The benchmark's own tables, and that of the rules of other tools.
-        calibration: The calibration of the likelihood reading under condition "image"; None without such a reading.
-        refusals: The refusals among the generations; None where there are no generations.
-        cut: The generations that were cut, by condition.
-        unscored: Number of questions with an answer that waits for a judge, whatever the primary metric is about.
-        asked: Number of all questions, whatever the primary metric is about.
-        outside: The questions that the primary metric is not about, by the name of the first metric that is: its score.
-        likelihoods: The likelihood readings under condition "image", one for each question that has options.
-        other_answers: Number of answers that `overall` and `by` do not count, by condition and reading; `metrics` has
-            their scores.
-    """
-
-    parser: str
+    parser: str  # Name of the parser whose answers `overall` and `by` count.
+    # The parsed replies behind `overall`, in the order of the questions, with those that wait for a judge.
     rows: tuple[ParsedReply, ...]
-    overall: LevelScore
-    by: Mapping[str, Mapping[str, LevelScore]]
+    overall: LevelScore  # The primary metric on all questions that it is about.
+    by: Mapping[str, Mapping[str, LevelScore]]  # The primary metric by facet and level.
+    # Every metric by condition, parser and name, without the metrics that no question is about.
     metrics: Mapping[Condition, Mapping[str, Mapping[str, Score]]]
-    tables: tuple[Table, ...] = ()
+    tables: tuple[Table, ...] = ()  # The benchmark's own tables, and that of the rules of other tools.
+    # The calibration of the likelihood reading under condition "image"; None without such a reading.
     calibration: Calibration | None = None
-    refusals: Refusals | None = None
-    cut: Mapping[str, Cut] = field(default_factory=dict)
+    refusals: Refusals | None = None  # The refusals among the generations; None where there are no generations.
+    cut: Mapping[str, Cut] = field(default_factory=dict)  # The generations that were cut, by condition.
+    # Number of questions with an answer that waits for a judge, whatever the primary metric is about.
     unscored: int = 0
-    asked: int = 0
+    asked: int = 0  # Number of all questions, whatever the primary metric is about.
+    # The questions that the primary metric is not about, by the name of the first metric that is: its score.
     outside: Mapping[str, Score] = field(default_factory=dict)
     classes: ByTask = NO_CLASSES
+    # The likelihood readings under condition "image", one for each question that has options.
     likelihoods: tuple[ParsedReply, ...] = ()
+    # Number of answers that `overall` and `by` do not count, by condition and reading; `metrics` has their scores.
     other_answers: Mapping[str, int] = field(default_factory=dict)
 
 

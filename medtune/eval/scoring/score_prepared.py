@@ -18,15 +18,11 @@ from medtune.eval.scoring.score import PhaseScores, score_phase
 
 
 class ScoredPredictions(NamedTuple):
-    """The scores of predictions about a prepared folder.
-
-    Attributes:
-        benchmark: The benchmark; where the prompts of the predictions are not known, its wording says so.
-    """
+    """The scores of predictions about a prepared folder."""
 
     scores: PhaseScores
     label: DataLabel
-    benchmark: Benchmark
+    benchmark: Benchmark  # The benchmark; where the prompts of the predictions are not known, its wording says so.
 
 
 def score_prepared(

@@ -11,17 +11,11 @@ from typing import NamedTuple
 
 
 class Threshold(NamedTuple):
-    """The confidence from which on a model answers, and what that gave on the questions that set it.
+    """The confidence from which on a model answers, and what that gave on the questions that set it."""
 
-    Attributes:
-        confidence: The least confidence of an answer, 0 to 1.
-        answered: The share of the questions that were answered, 0 to 1.
-        wrong: The share of wrong ones among the answered questions, 0 to 1; 0 where none was answered.
-    """
-
-    confidence: float
-    answered: float
-    wrong: float
+    confidence: float  # The least confidence of an answer, 0 to 1.
+    answered: float  # The share of the questions that were answered, 0 to 1.
+    wrong: float  # The share of wrong ones among the answered questions, 0 to 1; 0 where none was answered.
 
 
 def patients_needed(rate: float) -> int:

@@ -20,33 +20,21 @@ Bins = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityBin:
-    """The answers whose confidence fell into one bin.
+    """The answers whose confidence fell into one bin."""
 
-    Attributes:
-        index: Number of the bin from 0, which has the lowest confidences; empty bins are left out.
-        confidence: Their mean confidence, 0 to 1.
-        accuracy: The share of right ones among them, 0 to 1.
-    """
-
-    index: int
+    index: int  # Number of the bin from 0, which has the lowest confidences; empty bins are left out.
     n: int
-    confidence: float
-    accuracy: float
+    confidence: float  # Their mean confidence, 0 to 1.
+    accuracy: float  # The share of right ones among them, 0 to 1.
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The calibration of likelihood readings: how far their confidence can be believed.
+    """The calibration of likelihood readings: how far their confidence can be believed."""
 
-    Attributes:
-        ece: Expected calibration error, 0 to 1.
-        brier: Brier score, 0 to 1.
-        num_bins: Number of bins with and without answers; each has the width 1 / `num_bins`.
-    """
-
-    ece: float
-    brier: float
-    num_bins: int
+    ece: float  # Expected calibration error, 0 to 1.
+    brier: float  # Brier score, 0 to 1.
+    num_bins: int  # Number of bins with and without answers; each has the width 1 / `num_bins`.
     bins: tuple[ReliabilityBin, ...]
 
 

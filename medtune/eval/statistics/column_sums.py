@@ -61,13 +61,9 @@ class Statistic(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recomputed:
-    """A statistic that is any function of rows; it is computed anew for every part.
+    """A statistic that is any function of rows; it is computed anew for every part."""
 
-    Attributes:
-        function: Returns the statistic of the rows with some numbers.
-    """
-
-    function: Callable[[Numbers], float]
+    function: Callable[[Numbers], float]  # Returns the statistic of the rows with some numbers.
     num_rows: int
 
     @property
@@ -108,20 +104,14 @@ _NUMBERS_AT_ONCE = 2_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sums:
-    """A statistic as a table of what each row adds to which column, and a function of the column sums.
-
-    Attributes:
-        columns: Column of each entry, 0 to `width` - 1.
-        values: The number that each entry adds to its column.
-        num_rows: Number of rows, with and without entries.
-        finish: Returns the values of the statistic, of shape (...), for sums of shape (..., width).
-    """
+    """A statistic as a table of what each row adds to which column, and a function of the column sums."""
 
     rows: Numbers
-    columns: Numbers
-    values: Floats
-    num_rows: int
+    columns: Numbers  # Column of each entry, 0 to `width` - 1.
+    values: Floats  # The number that each entry adds to its column.
+    num_rows: int  # Number of rows, with and without entries.
     width: int
+    # Returns the values of the statistic, of shape (...), for sums of shape (..., width).
     finish: Callable[[Floats], Floats]
 
     @property

@@ -77,18 +77,12 @@ def patient_p(both: Statistic, patients: Sequence[str], *, seed: int = 0) -> flo
 
 @dataclass(frozen=True, slots=True)
 class _Swapped:
-    """The differences of a statistic after swaps.
+    """The differences of a statistic after swaps."""
 
-    Attributes:
-        num_clusters: Number of clusters whose swap can change the difference.
-        width: Number of columns that each arrangement needs memory for.
-        at_most: Largest number of arrangements that are tried.
-        differences: Returns the difference of each arrangement (A,), given which clusters are swapped (A, C).
-    """
-
-    num_clusters: int
-    width: int
-    at_most: int
+    num_clusters: int  # Number of clusters whose swap can change the difference.
+    width: int  # Number of columns that each arrangement needs memory for.
+    at_most: int  # Largest number of arrangements that are tried.
+    # Returns the difference of each arrangement (A,), given which clusters are swapped (A, C).
     differences: Callable[[Swaps], Floats]
 
 
@@ -203,15 +197,10 @@ def mcnemar_exact(only_before: int, only_after: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Adjusted:
-    """The result of an adjustment for several tests.
+    """The result of an adjustment for several tests."""
 
-    Attributes:
-        p_values: The adjusted p values in the order given.
-        rejected: For each test whether its null hypothesis is rejected.
-    """
-
-    p_values: tuple[float, ...]
-    rejected: tuple[bool, ...]
+    p_values: tuple[float, ...]  # The adjusted p values in the order given.
+    rejected: tuple[bool, ...]  # For each test whether its null hypothesis is rejected.
 
 
 def holm(p_values: Sequence[float], *, alpha: float = ALPHA) -> Adjusted:

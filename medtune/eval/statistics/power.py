@@ -14,23 +14,16 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The assumptions about a planned comparison.
+    """The assumptions about a planned comparison."""
 
-    Attributes:
-        baseline: Accuracy before, 0 to 1.
-        questions_per_patient: Mean number of questions about one patient, at least 1.
-        icc: Intra-patient correlation of the change, 0 to 1.
-        discordant: Share of questions that are right in only one of the phases. None means that the two phases are
-            independent, given their accuracies, which needs more patients than phases that agree.
-        size_variation: Standard deviation of the number of questions per patient, divided by its mean.
-    """
-
-    baseline: float
+    baseline: float  # Accuracy before, 0 to 1.
     gain: float
-    questions_per_patient: float
-    icc: float
+    questions_per_patient: float  # Mean number of questions about one patient, at least 1.
+    icc: float  # Intra-patient correlation of the change, 0 to 1.
+    # Share of questions that are right in only one of the phases. None means that the two phases are independent, given
+    # their accuracies, which needs more patients than phases that agree.
     discordant: float | None = None
-    size_variation: float = 0.0
+    size_variation: float = 0.0  # Standard deviation of the number of questions per patient, divided by its mean.
 
     @property
     def changing(self) -> float:
@@ -52,15 +45,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """The number of patients that a plan needs.
-
-    Attributes:
-        power: The power with this number of patients, 0 to 1.
-    """
+    """The number of patients that a plan needs."""
 
     patients: int
     questions: int
-    power: float
+    power: float  # The power with this number of patients, 0 to 1.
     design_effect: float
 
 

@@ -36,26 +36,18 @@ class Term:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """How much a statistic varies.
-
-    Attributes:
-        rows: What each row, or each of a sample of them, contributes: the value and its influence (pseudo-values).
-        row_variance: Variance of the contributions of single rows; 0 if all are equal.
-        design_effect: The variance of the statistic divided by that of as many independent rows.
-        variance: Variance of the statistic; 0 if there is only one cluster, which tells nothing about it.
-        equal_clusters: Number of clusters of equal size that would tell as much if each gave only equal rows.
-        freedom: Degrees of freedom of the variance, from the kurtosis of the clusters' influences.
-    """
+    """How much a statistic varies."""
 
     value: float
+    # What each row, or each of a sample of them, contributes: the value and its influence (pseudo-values).
     rows: Floats
-    row_variance: float
-    design_effect: float
-    variance: float
+    row_variance: float  # Variance of the contributions of single rows; 0 if all are equal.
+    design_effect: float  # The variance of the statistic divided by that of as many independent rows.
+    variance: float  # Variance of the statistic; 0 if there is only one cluster, which tells nothing about it.
     num_rows: int
     clusters: int
-    equal_clusters: float
-    freedom: float
+    equal_clusters: float  # Number of clusters of equal size that would tell as much if each gave only equal rows.
+    freedom: float  # Degrees of freedom of the variance, from the kurtosis of the clusters' influences.
 
     @property
     def is_measured(self) -> bool:

@@ -29,17 +29,11 @@ HEADER = ("Source:", "Command:", "Hardware:", "Expected:")
 
 @dataclass(frozen=True, slots=True)
 class OpenedRecipe:
-    """A recipe that is checked.
+    """A recipe that is checked."""
 
-    Attributes:
-        name: The name of the recipe.
-        file: Its YAML file.
-        recipe: The recipe as it was read.
-    """
-
-    name: str
-    file: Path
-    recipe: Recipe
+    name: str  # The name of the recipe.
+    file: Path  # Its YAML file.
+    recipe: Recipe  # The recipe as it was read.
 
 
 @contextmanager
@@ -100,17 +94,11 @@ _MOST_ROWS = 20
 
 @dataclass(frozen=True, slots=True)
 class OpenedMetric:
-    """A metric that is checked.
+    """A metric that is checked."""
 
-    Attributes:
-        metric: The metric itself.
-        module: The module that defines it.
-        said: The docstring of the function that returns it.
-    """
-
-    metric: Metric
-    module: ModuleType
-    said: str
+    metric: Metric  # The metric itself.
+    module: ModuleType  # The module that defines it.
+    said: str  # The docstring of the function that returns it.
 
 
 @contextmanager

@@ -23,16 +23,11 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class AnsweringTimes:
-    """What it took to answer some questions.
-
-    Attributes:
-        texts: The measured texts that are read without media.
-        num_answers: The number of answers to requests that were measured.
-    """
+    """What it took to answer some questions."""
 
     groups: Pieces
-    texts: Pieces
-    num_answers: int
+    texts: Pieces  # The measured texts that are read without media.
+    num_answers: int  # The number of answers to requests that were measured.
 
     def all(self, asking: Asking) -> Cost:
         """Returns the cost of everything that one device is asked."""
@@ -113,15 +108,10 @@ _ENCODED_IN_PIECE = 16
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """What an audit takes.
+    """What an audit takes."""
 
-    Attributes:
-        num_read: The number of media groups from which cues and thumbnails are read.
-        num_encoded: The number of media groups that the vision tower encodes.
-    """
-
-    num_read: int
-    num_encoded: int
+    num_read: int  # The number of media groups from which cues and thumbnails are read.
+    num_encoded: int  # The number of media groups that the vision tower encodes.
     reading: Pieces
     encoding: Pieces
 

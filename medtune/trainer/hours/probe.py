@@ -138,16 +138,11 @@ LEAST_SIZE = 2
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """What a run takes.
+    """What a run takes."""
 
-    Attributes:
-        recipe: The recipe whose run was counted, its lengths in steps and its precision resolved.
-        not_counted: What makes the run longer or shorter than that, in words.
-    """
-
-    recipe: Recipe
+    recipe: Recipe  # The recipe whose run was counted, its lengths in steps and its precision resolved.
     rows: Sequence[Row]
-    not_counted: Sequence[str]
+    not_counted: Sequence[str]  # What makes the run longer or shorter than that, in words.
 
     @property
     def total(self) -> Cost:

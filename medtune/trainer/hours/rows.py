@@ -14,18 +14,12 @@ from medtune.trainer.training.stages import PlannedStage
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a phase of a run takes.
-
-    Attributes:
-        cost: Its seconds.
-        counts: What the run does in it, and one device of several.
-        measured: How much of it was measured, with the middle and the slowest.
-    """
+    """What a phase of a run takes."""
 
     name: str
-    cost: Cost
-    counts: Mapping[str, int]
-    measured: str
+    cost: Cost  # Its seconds.
+    counts: Mapping[str, int]  # What the run does in it, and one device of several.
+    measured: str  # How much of it was measured, with the middle and the slowest.
 
 
 def phase_row(

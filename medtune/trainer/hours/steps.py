@@ -30,18 +30,13 @@ _AHEAD_OF_EACH_WORKER = 2
 
 @dataclass
 class Validated:
-    """The seconds of a validation.
-
-    Attributes:
-        scoring: From the last batch until the scores are written.
-        saving: From there until the weights and a state are written.
-    """
+    """The seconds of a validation."""
 
     answering: list[float] = field(default_factory=list)
     groups: list[int] = field(default_factory=list)
     before: float = 0.0
-    scoring: float = 0.0
-    saving: float = 0.0
+    scoring: float = 0.0  # From the last batch until the scores are written.
+    saving: float = 0.0  # From there until the weights and a state are written.
 
 
 class StepTimes(Callback):
@@ -111,20 +106,13 @@ class StepTimes(Callback):
 
 @dataclass(frozen=True, slots=True)
 class StageTimes:
-    """What a stage took.
+    """What a stage took."""
 
-    Attributes:
-        loading_s: Seconds until the first step.
-        again: Steps whose volumes a cache holds; steps like the first where there is no cache.
-        from_files: The number of volumes that the two read from the files.
-        validations: The first validation and the second.
-    """
-
-    loading_s: float
+    loading_s: float  # Seconds until the first step.
     first: Pieces
-    again: Pieces
-    from_files: tuple[int, int]
-    validations: tuple[Validated, Validated]
+    again: Pieces  # Steps whose volumes a cache holds; steps like the first where there is no cache.
+    from_files: tuple[int, int]  # The number of volumes that the two read from the files.
+    validations: tuple[Validated, Validated]  # The first validation and the second.
 
     @property
     def measured(self) -> Pieces:

@@ -25,17 +25,12 @@ from medtune.trainer.training.stages import PlannedStage
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What is asked in an evaluation.
+    """What is asked in an evaluation."""
 
-    Attributes:
-        plan: All visits of all devices, by media group.
-        mine: The visits of one device, by media group, without the requests in `texts`.
-        texts: The requests of one device that show nothing and read likelihoods, one for each text: a text that comes
-            again is not read again.
-    """
-
-    plan: Sequence[tuple[Visit, ...]]
-    mine: Sequence[tuple[Visit, ...]]
+    plan: Sequence[tuple[Visit, ...]]  # All visits of all devices, by media group.
+    mine: Sequence[tuple[Visit, ...]]  # The visits of one device, by media group, without the requests in `texts`.
+    # The requests of one device that show nothing and read likelihoods, one for each text: a text that comes again is
+    # not read again.
     texts: Sequence[Request]
 
     @property
@@ -134,15 +129,10 @@ def has_cache(transform: Transform) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The items that are measured, by their places among all.
+    """The items that are measured, by their places among all."""
 
-    Attributes:
-        warm_up: Those that are done first and not counted.
-        pieces: Those that are measured, piece by piece.
-    """
-
-    warm_up: tuple[int, ...]
-    pieces: tuple[tuple[int, ...], ...]
+    warm_up: tuple[int, ...]  # Those that are done first and not counted.
+    pieces: tuple[tuple[int, ...], ...]  # Those that are measured, piece by piece.
     is_all: bool
 
 
@@ -184,14 +174,10 @@ def choose(sizes: Sequence[int], *, in_piece: int, pieces: int, seed: int) -> Ch
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Seconds of some work.
-
-    Attributes:
-        half_s: Half the width of its 95 % interval; 0 where all of the work was measured.
-    """
+    """Seconds of some work."""
 
     seconds: float
-    half_s: float = 0.0
+    half_s: float = 0.0  # Half the width of its 95 % interval; 0 where all of the work was measured.
 
     def times(self, factor: float) -> Cost:
         return Cost(self.seconds * factor, self.half_s * factor)
@@ -210,17 +196,11 @@ def together(costs: Iterable[Cost]) -> Cost:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Work that was measured in pieces.
+    """Work that was measured in pieces."""
 
-    Attributes:
-        seconds: The seconds of each piece.
-        units: The number of units in each piece, e.g. of images.
-        share: The share of all units that the pieces hold; 1 if nothing is left to be estimated.
-    """
-
-    seconds: tuple[float, ...]
-    units: tuple[int, ...]
-    share: float = 0.0
+    seconds: tuple[float, ...]  # The seconds of each piece.
+    units: tuple[int, ...]  # The number of units in each piece, e.g. of images.
+    share: float = 0.0  # The share of all units that the pieces hold; 1 if nothing is left to be estimated.
 
     @property
     def rates_s(self) -> list[float]:

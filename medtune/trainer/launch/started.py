@@ -26,21 +26,14 @@ _SHELLS = ("bash", "interactive")
 
 @dataclass(frozen=True)
 class Started:
-    """How this process was started, and its place among those that were started with it.
+    """How this process was started, and its place among those that were started with it."""
 
-    Attributes:
-        rank: The number of this process among all, from 0.
-        local_rank: Its number among those of its machine, from 0.
-        node_rank: The number of the machine, from 0.
-        how: What started it. `torchrun` stands for everything that sets RANK and WORLD_SIZE.
-    """
-
-    rank: int
-    local_rank: int
+    rank: int  # The number of this process among all, from 0.
+    local_rank: int  # Its number among those of its machine, from 0.
     world_size: int
     local_world_size: int
-    node_rank: int
-    how: How
+    node_rank: int  # The number of the machine, from 0.
+    how: How  # What started it. `torchrun` stands for everything that sets RANK and WORLD_SIZE.
 
     @property
     def nodes(self) -> int:
@@ -147,18 +140,13 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class Meeting:
-    """Where the launchers of a run meet.
-
-    Attributes:
-        name: A name that all launchers of the run know, and those of other runs do not have.
-        is_host: Whether this machine keeps the meeting; None lets PyTorch compare the names of host and machine.
-        local_address: The address under which the others reach this machine; None takes its full name.
-    """
+    """Where the launchers of a run meet."""
 
     endpoint: str
-    name: str
+    name: str  # A name that all launchers of the run know, and those of other runs do not have.
+    # Whether this machine keeps the meeting; None lets PyTorch compare the names of host and machine.
     is_host: bool | None
-    local_address: str | None
+    local_address: str | None  # The address under which the others reach this machine; None takes its full name.
 
 
 def meeting(
@@ -200,17 +188,12 @@ def _host_and_port(text: str) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many processes a run has, and whether this process has to start some of them.
-
-    Attributes:
-        starts_ranks: Whether this process starts the processes of its machine; otherwise it is one of them.
-        node_rank: The number of this machine; None if the meeting of the machines decides.
-    """
+    """How many processes a run has, and whether this process has to start some of them."""
 
     nodes: int
     devices: int
-    starts_ranks: bool
-    node_rank: int | None
+    starts_ranks: bool  # Whether this process starts the processes of its machine; otherwise it is one of them.
+    node_rank: int | None  # The number of this machine; None if the meeting of the machines decides.
 
 
 def count(

@@ -24,15 +24,10 @@ Tree = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """The settings that come from one file, or from one value of `--set`.
+    """The settings that come from one file, or from one value of `--set`."""
 
-    Attributes:
-        origin: Where the settings come from, for messages: the path of a file, or "--set".
-        tree: The keys and values; blocks are nested mappings.
-    """
-
-    origin: str
-    tree: Mapping[str, object]
+    origin: str  # Where the settings come from, for messages: the path of a file, or "--set".
+    tree: Mapping[str, object]  # The keys and values; blocks are nested mappings.
 
 
 def read_layer(path: Path) -> Layer:

@@ -19,15 +19,10 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """The most tokens that the rows of a micro-batch compute, padding included.
+    """The most tokens that the rows of a micro-batch compute, padding included."""
 
-    Attributes:
-        tokens: The budget. A group that is longer is a micro-batch of its own.
-        row_tokens: Approximate number of tokens up to which trees are packed into one row; 0 gives each tree a row of
-            its own.
-    """
-
-    tokens: int
+    tokens: int  # The budget. A group that is longer is a micro-batch of its own.
+    # Approximate number of tokens up to which trees are packed into one row; 0 gives each tree a row of its own.
     row_tokens: int = 0
 
     def computed(self, groups: Sequence[Lengths]) -> int:
@@ -119,23 +114,14 @@ _SHOWN_STEPS = 100
 
 
 class Filling(NamedTuple):
-    """How a budget is filled.
+    """How a budget is filled."""
 
-    Attributes:
-        budget: The budget in tokens.
-        steps: The number of steps over which it was counted.
-        padding: The share of the computed tokens that is padding.
-        largest: The most tokens of a forward pass that the budget holds.
-        alone: The number of groups that are longer than the budget; each is a micro-batch of its own.
-        longest: The tokens of the longest such group; 0 where there is none.
-    """
-
-    budget: int
-    steps: int
-    padding: float
-    largest: int
-    alone: int
-    longest: int
+    budget: int  # The budget in tokens.
+    steps: int  # The number of steps over which it was counted.
+    padding: float  # The share of the computed tokens that is padding.
+    largest: int  # The most tokens of a forward pass that the budget holds.
+    alone: int  # The number of groups that are longer than the budget; each is a micro-batch of its own.
+    longest: int  # The tokens of the longest such group; 0 where there is none.
 
     def said(self) -> str:
         """Returns lines for the terminal."""

@@ -89,17 +89,12 @@ _NAMED_BY = "data.mixture says"
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """An opened prepared folder that a run learns from, with its benchmark.
+    """An opened prepared folder that a run learns from, with its benchmark."""
 
-    Attributes:
-        named: The folder as the recipe names it, with its weight in the mixture.
-        lookalikes: Says how many evaluated images look like images of its train split; "" if none does.
-    """
-
-    named: TrainFolder
+    named: TrainFolder  # The folder as the recipe names it, with its weight in the mixture.
     prepared: Prepared
     benchmark: Benchmark
-    lookalikes: str = ""
+    lookalikes: str = ""  # Says how many evaluated images look like images of its train split; "" if none does.
 
 
 def open_training_sets(recipe: Recipe, prepared: Prepared, benchmark: Benchmark) -> tuple[TrainingSet, ...]:
@@ -131,20 +126,14 @@ def _checked(learnt: TrainingSet, evaluated: Prepared, *, allow_lookalikes: bool
 
 @dataclass(frozen=True)
 class Member:
-    """The train split of one training set, as a stage uses it.
+    """The train split of one training set, as a stage uses it."""
 
-    Attributes:
-        groups: The media groups of the train split that the stage learns from.
-        balanced: Chooses the questions of an epoch; None asks all of them.
-        allowed_changes: Returns the changes of an image that its benchmark allows for a question.
-        unofficial_split: The unit by which an evaluation-only data set was divided, for instance patients; None if it
-            was not divided.
-    """
-
-    groups: Sequence[MediaGroup]
+    groups: Sequence[MediaGroup]  # The media groups of the train split that the stage learns from.
     render: Callable[[Question], Prompt]
-    balanced: Balanced | None = None
+    balanced: Balanced | None = None  # Chooses the questions of an epoch; None asks all of them.
+    # Returns the changes of an image that its benchmark allows for a question.
     allowed_changes: AllowedChanges = allow_nothing
+    # The unit by which an evaluation-only data set was divided, for instance patients; None if it was not divided.
     unofficial_split: UnofficialSplit | None = None
 
     @property
@@ -155,21 +144,13 @@ class Member:
 
 @dataclass(frozen=True)
 class Mixture:
-    """The training data of a stage.
+    """The training data of a stage."""
 
-    Attributes:
-        members: The training sets that are mixed, at least one.
-        shares: For each member, its share of the media groups that are drawn; the shares sum to 1.
-        seed: Seed of the order of the groups and of the changes.
-        augment: The changes that are applied to training media where the benchmark allows them.
-        text_only_share: The share of the groups, from 0 to 1 and drawn with the seed, that are trained on without their
-            media item.
-    """
-
-    members: Sequence[Member]
-    shares: Sequence[float]
-    seed: int
-    augment: Sequence[Change] = ()
+    members: Sequence[Member]  # The training sets that are mixed, at least one.
+    shares: Sequence[float]  # For each member, its share of the media groups that are drawn; the shares sum to 1.
+    seed: int  # Seed of the order of the groups and of the changes.
+    augment: Sequence[Change] = ()  # The changes that are applied to training media where the benchmark allows them.
+    # The share of the groups, from 0 to 1 and drawn with the seed, that are trained on without their media item.
     text_only_share: float = 0.0
 
     def row(self) -> EndlessRow:

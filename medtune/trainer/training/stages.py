@@ -18,16 +18,11 @@ from medtune.trainer.recipe.schema import Recipe, Stage
 
 @dataclass(frozen=True, slots=True)
 class PlannedStage:
-    """A stage and its place in the run.
-
-    Attributes:
-        number: The place of the stage among all stages, from 1.
-        first_step: The number of optimizer steps of the run before the stage begins.
-    """
+    """A stage and its place in the run."""
 
     stage: Stage
-    number: int
-    first_step: int
+    number: int  # The place of the stage among all stages, from 1.
+    first_step: int  # The number of optimizer steps of the run before the stage begins.
     is_last: bool
 
     @property

@@ -52,13 +52,9 @@ def log_metrics(loggers: Sequence[Logger], metrics: dict[str, float], *, step: i
 
 @dataclass
 class StopRequest:
-    """Says whether the ranks have agreed to stop after the current step, because a signal asked any of them to.
+    """Says whether the ranks have agreed to stop after the current step, because a signal asked any of them to."""
 
-    Attributes:
-        asked: Whether they have agreed to stop; it is the same on all ranks.
-    """
-
-    asked: bool = False
+    asked: bool = False  # Whether they have agreed to stop; it is the same on all ranks.
 
 
 class ValidationStoppedError(Exception):

@@ -48,17 +48,11 @@ _LARGEST_FIELD = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a table.
+    """One row of a table."""
 
-    Attributes:
-        file: The table's path relative to the folder.
-        line: The number of the row among the rows of its table, from 1.
-        values: The cells by our names of the columns.
-    """
-
-    file: str
-    line: int
-    values: Mapping[str, str]
+    file: str  # The table's path relative to the folder.
+    line: int  # The number of the row among the rows of its table, from 1.
+    values: Mapping[str, str]  # The cells by our names of the columns.
 
     def get(self, name: str) -> str:
         """Returns the text of a column; "" if the column is missing or the cell is empty."""

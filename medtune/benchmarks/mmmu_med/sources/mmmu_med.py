@@ -34,17 +34,11 @@ _PLACEHOLDER = re.compile(r"<image (\d+)>")
 
 
 class PlacedImages(NamedTuple):
-    """A question with the places of its images.
+    """A question with the places of its images."""
 
-    Attributes:
-        text: The question; each mark is the place of an image.
-        options: The options, which name images in words.
-        images: The numbers of the images in the order of their places.
-    """
-
-    text: str
-    options: tuple[str, ...]
-    images: tuple[int, ...]
+    text: str  # The question; each mark is the place of an image.
+    options: tuple[str, ...]  # The options, which name images in words.
+    images: tuple[int, ...]  # The numbers of the images in the order of their places.
 
 
 def placed_images(text: str, options: Sequence[str]) -> PlacedImages:

@@ -40,22 +40,16 @@ _FOLDERS = ("images_2", "figures", "images", "")
 
 
 class Version(NamedTuple):
-    """One version of the release, with the test file that is taken.
+    """One version of the release, with the test file that is taken."""
 
-    Attributes:
-        release: The level of the facet "release".
-        train: The file of the training rows; it may be missing.
-        archives: The archives that may hold the images; on the hub the first one does. MedEvalKit's script renames
-            images_2.zip to images.zip.
-        text_in: The column that holds the text of the answer; "" where there is none.
-    """
-
-    release: str
-    train: str
+    release: str  # The level of the facet "release".
+    train: str  # The file of the training rows; it may be missing.
     test: str
+    # The archives that may hold the images; on the hub the first one does. MedEvalKit's script renames images_2.zip to
+    # images.zip.
     archives: tuple[str, ...]
     letter_in: str
-    text_in: str = ""
+    text_in: str = ""  # The column that holds the text of the answer; "" where there is none.
 
     @property
     def hub_files(self) -> tuple[str, ...]:

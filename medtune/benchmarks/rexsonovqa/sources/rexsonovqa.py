@@ -69,20 +69,13 @@ class Roi(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of a YouTube video.
-
-    Attributes:
-        video: YouTube's id of the video.
-        start_s: The start of the part in seconds.
-        end_s: The end of the part in seconds; None if it is the end of the video.
-        roi: The region that shows the ultrasound image; None for the whole frame.
-    """
+    """A part of a YouTube video."""
 
     url: str
-    video: str
-    start_s: float
-    end_s: float | None
-    roi: Roi | None
+    video: str  # YouTube's id of the video.
+    start_s: float  # The start of the part in seconds.
+    end_s: float | None  # The end of the part in seconds; None if it is the end of the video.
+    roi: Roi | None  # The region that shows the ultrasound image; None for the whole frame.
 
 
 def read_segments(file: Path) -> dict[str, Segment]:
@@ -176,16 +169,12 @@ def source() -> Source:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A question as it was released.
+    """A question as it was released."""
 
-    Attributes:
-        file: The question file by its number, for example "mcq, file 3". Its own name is that of a video, which
-            messages should not show.
-        number: The number of the question in its file, from 1.
-    """
-
+    # The question file by its number, for example "mcq, file 3". Its own name is that of a video, which messages should
+    # not show.
     file: str
-    number: int
+    number: int  # The number of the question in its file, from 1.
     values: Mapping[str, object]
 
     def error(self, name: str | None, message: str, media: Path | None = None) -> RowError:

@@ -18,19 +18,12 @@ from medtune.benchmarks.simulators.bmode.device import Beams, Device, Millimetre
 
 @dataclass(frozen=True, slots=True)
 class Tissue:
-    """The acoustic properties of a tissue.
+    """The acoustic properties of a tissue."""
 
-    Attributes:
-        echo_db: Backscatter relative to the brightest grey, before attenuation.
-        attenuation: Attenuation on one way, in dB per cm and MHz.
-        impedance: Characteristic impedance in MRayl.
-        texture_db: Standard deviation of the slow spatial changes of the backscatter, in dB.
-    """
-
-    echo_db: float
-    attenuation: float = 0.35
-    impedance: float = 1.63
-    texture_db: float = 0.8
+    echo_db: float  # Backscatter relative to the brightest grey, before attenuation.
+    attenuation: float = 0.35  # Attenuation on one way, in dB per cm and MHz.
+    impedance: float = 1.63  # Characteristic impedance in MRayl.
+    texture_db: float = 0.8  # Standard deviation of the slow spatial changes of the backscatter, in dB.
 
 
 # Attenuation and impedance: Szabo, Diagnostic Ultrasound Imaging, 2nd ed. (2014), appendix B, with smaller values for
@@ -54,17 +47,11 @@ MEMBRANE = Tissue(echo_db=-15, attenuation=0.7, impedance=1.95, texture_db=0)
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """A shape filled with a tissue; later structures are painted over earlier ones.
+    """A shape filled with a tissue; later structures are painted over earlier ones."""
 
-    Attributes:
-        shape: The shape in the scan plane.
-        tissue: The tissue that fills it.
-        name: The name of the structure's mask; None if no mask is made of it.
-    """
-
-    shape: Shape
-    tissue: Tissue
-    name: str | None = None
+    shape: Shape  # The shape in the scan plane.
+    tissue: Tissue  # The tissue that fills it.
+    name: str | None = None  # The name of the structure's mask; None if no mask is made of it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,17 +168,11 @@ def womb(fetus: Pose, *, a_mm: float, b_mm: float, uterus: Shape, rng: np.random
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """The properties that all images of one patient share; none of them depends on the answer to any question.
+    """The properties that all images of one patient share; none of them depends on the answer to any question."""
 
-    Attributes:
-        device: The scanner and its settings.
-        size: Size of the fetus relative to a fetus of about 27 weeks, whose size is 1.
-        wall_mm: Distance from the probe to the uterus.
-    """
-
-    device: Device
-    size: float
-    wall_mm: float
+    device: Device  # The scanner and its settings.
+    size: float  # Size of the fetus relative to a fetus of about 27 weeks, whose size is 1.
+    wall_mm: float  # Distance from the probe to the uterus.
 
 
 SPEED_MM_PER_US = 1.54
@@ -307,17 +288,11 @@ def compress(envelope_DL: NDArray[np.float32], *, gain_db: float, dynamic_range_
 
 
 class Noise(NamedTuple):
-    """The random fields of a frame, each of shape (depth, lines).
+    """The random fields of a frame, each of shape (depth, lines)."""
 
-    Attributes:
-        scatterers_DL: Strength and phase of the scatterers in the tissue, circular Gaussian.
-        roughness_DL: Roughness of the interfaces, standard normal.
-        electronic_DL: Electronic noise of the scanner, circular Gaussian.
-    """
-
-    scatterers_DL: NDArray[np.complex64]
-    roughness_DL: NDArray[np.float32]
-    electronic_DL: NDArray[np.complex64]
+    scatterers_DL: NDArray[np.complex64]  # Strength and phase of the scatterers in the tissue, circular Gaussian.
+    roughness_DL: NDArray[np.float32]  # Roughness of the interfaces, standard normal.
+    electronic_DL: NDArray[np.complex64]  # Electronic noise of the scanner, circular Gaussian.
 
 
 def draw_noise(shape: tuple[int, ...], rng: np.random.Generator) -> Noise:

@@ -45,33 +45,21 @@ _MISSING_CELLS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One row as an official script sees it.
+    """One row as an official script sees it."""
 
-    Attributes:
-        truth: The label that the script reads from the cell with the true answer; "nan" for a missing cell.
-        label: The label that the script reads from the reply; None if it leaves out the row.
-    """
-
-    truth: Label
-    label: Label | None
+    truth: Label  # The label that the script reads from the cell with the true answer; "nan" for a missing cell.
+    label: Label | None  # The label that the script reads from the reply; None if it leaves out the row.
 
 
 @dataclass(frozen=True, slots=True)
 class ClassScores:
-    """The scores of one data set, each from 0 to 1.
+    """The scores of one data set, each from 0 to 1."""
 
-    Attributes:
-        parser_rate: The share of rows with a label.
-        precision: The mean precision over all labels that are true or predicted.
-        recall: The mean recall over the same labels.
-        f1: The mean F1 over the same labels.
-    """
-
-    parser_rate: float
+    parser_rate: float  # The share of rows with a label.
     acc: float
-    precision: float
-    recall: float
-    f1: float
+    precision: float  # The mean precision over all labels that are true or predicted.
+    recall: float  # The mean recall over the same labels.
+    f1: float  # The mean F1 over the same labels.
     n_rows: int
 
 
@@ -179,16 +167,11 @@ _PAIRS = (
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A reply as an official script reads it.
+    """A reply as an official script reads it."""
 
-    Attributes:
-        label: The position; None if the script finds none. The lenient script keeps such a reply and counts it as
-            wrong.
-        is_dropped: Whether the script leaves out the row.
-    """
-
+    # The position; None if the script finds none. The lenient script keeps such a reply and counts it as wrong.
     label: str | None
-    is_dropped: bool = False
+    is_dropped: bool = False  # Whether the script leaves out the row.
 
 
 def read_position(reply: str | None, *, mode: Mode) -> Position:
@@ -248,17 +231,12 @@ NO_NUMBER = "null"
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One row as a script sees it.
+    """One row as a script sees it."""
 
-    Attributes:
-        truth: The true value; None if the row is not used.
-        predicted: The value in the reply; None if the row is not used.
-        is_failed: Whether the row is counted as failed, because its reply gives no number. A row that is neither used
-            nor failed has no true value; the script skips it without counting it.
-    """
-
-    truth: float | None = None
-    predicted: float | None = None
+    truth: float | None = None  # The true value; None if the row is not used.
+    predicted: float | None = None  # The value in the reply; None if the row is not used.
+    # Whether the row is counted as failed, because its reply gives no number. A row that is neither used nor failed has
+    # no true value; the script skips it without counting it.
     is_failed: bool = False
 
     @property
@@ -269,21 +247,13 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class ValueScores:
-    """The scores of one data set; errors are in units of the range of values, and nan if no row is used.
+    """The scores of one data set; errors are in units of the range of values, and nan if no row is used."""
 
-    Attributes:
-        mae: The mean absolute error.
-        rmse: The root mean square error.
-        std: The population standard deviation of the signed errors.
-        pct_within_tolerance: The percentage of rows whose error is within the tolerance, 0 to 100.
-        failed_items: The number of rows whose reply gives no number.
-    """
-
-    mae: float
-    rmse: float
-    std: float
-    pct_within_tolerance: float
-    failed_items: int
+    mae: float  # The mean absolute error.
+    rmse: float  # The root mean square error.
+    std: float  # The population standard deviation of the signed errors.
+    pct_within_tolerance: float  # The percentage of rows whose error is within the tolerance, 0 to 100.
+    failed_items: int  # The number of rows whose reply gives no number.
 
 
 def predicted_value(reply: str | None, *, mode: Mode) -> float | None:

@@ -46,18 +46,13 @@ _PLACES = 4
 
 @dataclass(frozen=True, slots=True)
 class SetTables:
-    """The results of one model for each data set, as in the official code's four result files.
+    """The results of one model for each data set, as in the official code's four result files."""
 
-    Attributes:
-        classification: The id of the data set, the accuracy and F1.
-        values: The id, the RMSE and the percentage within the tolerance; nan and inf are allowed.
-        text: The id and BLEU-4 x 100.
-    """
-
-    classification: Sequence[tuple[str, float, float]] = ()
+    classification: Sequence[tuple[str, float, float]] = ()  # The id of the data set, the accuracy and F1.
     detection: Sequence[tuple[str, float]] = ()
+    # The id, the RMSE and the percentage within the tolerance; nan and inf are allowed.
     values: Sequence[tuple[str, float, float]] = ()
-    text: Sequence[tuple[str, float]] = ()
+    text: Sequence[tuple[str, float]] = ()  # The id and BLEU-4 x 100.
 
     def printed(self, *, text_places: int = _PLACES) -> SetTables:
         """Returns the results as the official scripts print them, which is what their aggregator reads.
@@ -189,20 +184,14 @@ OFFICIAL: Mapping[str, tuple[Mode, bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """The results by the id of the data set; a data set on which the official script fails is missing.
-
-    Attributes:
-        text: BLEU-4 and ROUGE-L of texts, both x 100.
-        lost: The number of replies that are dropped or belong to a missing data set.
-        failures: The reason why the script fails, for each missing data set, e.g. "DD 44".
-    """
+    """The results by the id of the data set; a data set on which the official script fails is missing."""
 
     classification: Mapping[str, ClassScores]
     detection: Mapping[str, float]
     values: Mapping[str, ValueScores]
-    text: Mapping[str, tuple[float, float]]
-    lost: int
-    failures: Mapping[str, str]
+    text: Mapping[str, tuple[float, float]]  # BLEU-4 and ROUGE-L of texts, both x 100.
+    lost: int  # The number of replies that are dropped or belong to a missing data set.
+    failures: Mapping[str, str]  # The reason why the script fails, for each missing data set, e.g. "DD 44".
 
     @property
     def tables(self) -> SetTables:

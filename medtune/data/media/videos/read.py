@@ -26,16 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """A rule that chooses frames of a video clip.
+    """A rule that chooses frames of a video clip."""
 
-    Attributes:
-        at_most: The highest number of frames. If more would be chosen, this number is spread evenly in time, first and
-            last frame included; a clip with fewer frames gives all of them.
-        per_s: The number of frames a second, beginning with the first frame; None spreads `at_most` frames over the
-            clip however long it is.
-    """
-
+    # The highest number of frames. If more would be chosen, this number is spread evenly in time, first and last frame
+    # included; a clip with fewer frames gives all of them.
     at_most: int
+    # The number of frames a second, beginning with the first frame; None spreads `at_most` frames over the clip however
+    # long it is.
     per_s: float | None = None
 
     def __post_init__(self) -> None:
@@ -88,17 +85,11 @@ class Frames(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """The size and times of the frames in a whole video file.
+    """The size and times of the frames in a whole video file."""
 
-    Attributes:
-        size: The size of a frame, in pixels.
-        times_s: The second at which each frame is shown, starting at 0.
-        duration_s: The second at which the last frame ends.
-    """
-
-    size: Size
-    times_s: tuple[float, ...]
-    duration_s: float
+    size: Size  # The size of a frame, in pixels.
+    times_s: tuple[float, ...]  # The second at which each frame is shown, starting at 0.
+    duration_s: float  # The second at which the last frame ends.
 
 
 def read_video(ref: MediaRef, sampling: Sampling | None = None) -> Video:

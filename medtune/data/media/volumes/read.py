@@ -71,20 +71,14 @@ class HuRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AxialPictures:
-    """A rule that turns a CT volume into axial pictures.
+    """A rule that turns a CT volume into axial pictures."""
 
-    Attributes:
-        channels: The range that red, green and blue show.
-        at_most: The highest number of slices; a scan with no more slices gives all of them.
-        chosen: A function of (slices of the scan, slices wanted) that returns the chosen numbers, counted from the
-            foot. It is called only if the scan has more slices than wanted.
-        per_s: The number of pictures a second, for models that are told the time; a scan itself has no times.
-    """
-
-    channels: tuple[HuRange, HuRange, HuRange]
-    at_most: int
+    channels: tuple[HuRange, HuRange, HuRange]  # The range that red, green and blue show.
+    at_most: int  # The highest number of slices; a scan with no more slices gives all of them.
+    # A function of (slices of the scan, slices wanted) that returns the chosen numbers, counted from the foot. It is
+    # called only if the scan has more slices than wanted.
     chosen: Callable[[int, int], list[int]]
-    per_s: float
+    per_s: float  # The number of pictures a second, for models that are told the time; a scan itself has no times.
 
     def __call__(self, volume: Volume) -> Video:
         axis = _axial(volume.orientation)

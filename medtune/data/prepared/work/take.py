@@ -104,17 +104,11 @@ def take(
 
 
 class SharedWork(NamedTuple):
-    """What came of one share of the media files.
+    """What came of one share of the media files."""
 
-    Attributes:
-        files: The number of files of the share.
-        broken: How many of them could not be read.
-        of: The number of files of all shares.
-    """
-
-    files: int
-    broken: int
-    of: int
+    files: int  # The number of files of the share.
+    broken: int  # How many of them could not be read.
+    of: int  # The number of files of all shares.
 
 
 def prepare_share(

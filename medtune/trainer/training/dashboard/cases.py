@@ -33,15 +33,10 @@ CaseCell = str | bool | float | PIL.Image.Image | None
 
 
 class Said(NamedTuple):
-    """The model's answers to one question under the condition "image" in the first pass, by reading.
+    """The model's answers to one question under the condition "image" in the first pass, by reading."""
 
-    Attributes:
-        likelihood: The likelihoods of the options; None if this reading was not asked.
-        generation: The generated reply; None if this reading was not asked.
-    """
-
-    likelihood: Prediction | None
-    generation: Prediction | None
+    likelihood: Prediction | None  # The likelihoods of the options; None if this reading was not asked.
+    generation: Prediction | None  # The generated reply; None if this reading was not asked.
 
 
 UNASKED = Said(None, None)
@@ -133,16 +128,11 @@ BAND = ("", "_ci95_low", "_ci95_high")
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """How W&B shows one metric.
+    """How W&B shows one metric."""
 
-    Attributes:
-        summary: Which of its points the table of runs shows, for instance "min,last" or "max,last"; None shows only the
-            last.
-        hidden: Whether the metric has no panel of its own.
-    """
-
+    # Which of its points the table of runs shows, for instance "min,last" or "max,last"; None shows only the last.
     summary: str | None
-    hidden: bool
+    hidden: bool  # Whether the metric has no panel of its own.
 
 
 def panel_name(name: str) -> str:

@@ -113,19 +113,13 @@ class AnswerMeasures:
 
 
 class _Closed(NamedTuple):
-    """An answer to a closed question.
-
-    Attributes:
-        true: The label of the right answer.
-        said: The label of the answer that was read from the reply.
-        shares: The probability of each option; empty without a likelihood reading.
-    """
+    """An answer to a closed question."""
 
     task: str
     answer: str
-    true: int
-    said: int
-    shares: Mapping[str, float]
+    true: int  # The label of the right answer.
+    said: int  # The label of the answer that was read from the reply.
+    shares: Mapping[str, float]  # The probability of each option; empty without a likelihood reading.
 
 
 class _ClosedAnswers:

@@ -50,19 +50,12 @@ _KEPT = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a table.
+    """One row of a table."""
 
-    Attributes:
-        file: The table's path relative to the folder.
-        line: The number of the row in its file, from 1.
-        values: The cells by our names of the columns, as `text` writes them.
-        untouched: The same cells unchanged, as the file has them.
-    """
-
-    file: str
-    line: int
-    values: Mapping[str, str]
-    untouched: Mapping[str, object]
+    file: str  # The table's path relative to the folder.
+    line: int  # The number of the row in its file, from 1.
+    values: Mapping[str, str]  # The cells by our names of the columns, as `text` writes them.
+    untouched: Mapping[str, object]  # The same cells unchanged, as the file has them.
 
     def get(self, name: str) -> str:
         """Returns the text of a column; "" if the column is missing or the cell is empty."""
@@ -175,16 +168,11 @@ _CORRECT = re.compile(r"\(?([A-Z])[.):]\s")
 
 
 class Measured(NamedTuple):
-    """A number with its unit.
-
-    Attributes:
-        text: The number as a plain text without thousands separators.
-        unit: The unit as it is written; None if there is none.
-    """
+    """A number with its unit."""
 
     value: float
-    text: str
-    unit: str | None
+    text: str  # The number as a plain text without thousands separators.
+    unit: str | None  # The unit as it is written; None if there is none.
 
 
 class Choice(NamedTuple):

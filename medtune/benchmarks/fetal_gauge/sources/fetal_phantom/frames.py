@@ -69,15 +69,10 @@ _ENOUGH = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The places of the structures in one image.
+    """The places of the structures in one image."""
 
-    Attributes:
-        masks_HW: The mask of each named structure within the scanned field, parts in shadow included.
-        whole: The share of each named structure that lies within the scanned field, 0 to 1.
-    """
-
-    masks_HW: Mapping[str, Mask]
-    whole: Mapping[str, float]
+    masks_HW: Mapping[str, Mask]  # The mask of each named structure within the scanned field, parts in shadow included.
+    whole: Mapping[str, float]  # The share of each named structure that lies within the scanned field, 0 to 1.
 
 
 Scene = tuple[Structure, ...]

@@ -72,16 +72,11 @@ Inside = Callable[[Millimetres, Millimetres, float], Mask]
 
 
 class Solid(NamedTuple):
-    """A solid in the body.
-
-    Attributes:
-        low_mm: The smallest height at which a plane meets the solid.
-        high_mm: The largest height at which a plane meets the solid.
-    """
+    """A solid in the body."""
 
     inside: Inside
-    low_mm: float
-    high_mm: float
+    low_mm: float  # The smallest height at which a plane meets the solid.
+    high_mm: float  # The largest height at which a plane meets the solid.
 
 
 class Point(NamedTuple):
@@ -100,15 +95,10 @@ class Organ(NamedTuple):
 
 
 class Plane(NamedTuple):
-    """A cut across the body.
+    """A cut across the body."""
 
-    Attributes:
-        pose: The point at which the body's axis meets the scan plane, and the direction of the body in it.
-        w_mm: The height of the cut along the body.
-    """
-
-    pose: Pose
-    w_mm: float
+    pose: Pose  # The point at which the body's axis meets the scan plane, and the direction of the body in it.
+    w_mm: float  # The height of the cut along the body.
 
 
 def ellipsoid(centre: Point, half_mm: Point) -> Solid:
@@ -234,15 +224,11 @@ Values = TypeVar("Values", NDArray[np.float32], NDArray[np.complex64])
 
 
 class Truth(NamedTuple):
-    """The true answers to the questions about one sweep.
-
-    Attributes:
-        placenta: The side of the womb on which the placenta lies.
-    """
+    """The true answers to the questions about one sweep."""
 
     first: Part
     last: Part
-    placenta: Side
+    placenta: Side  # The side of the womb on which the placenta lies.
 
 
 def draw_patient(rng: np.random.Generator) -> Patient:

@@ -39,17 +39,11 @@ _ROUNDING = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The meaning of the values and axes of volume arrays.
+    """The meaning of the values and axes of volume arrays."""
 
-    Attributes:
-        hu_window: The Hounsfield units of the values 0 and 1.
-        spacing_mm: The size of a voxel along D, H and W.
-        orientation: The directions in which W, H and D grow, as in `Volume`.
-    """
-
-    hu_window: tuple[float, float]
-    spacing_mm: tuple[float, float, float]
-    orientation: str = "LPS"
+    hu_window: tuple[float, float]  # The Hounsfield units of the values 0 and 1.
+    spacing_mm: tuple[float, float, float]  # The size of a voxel along D, H and W.
+    orientation: str = "LPS"  # The directions in which W, H and D grow, as in `Volume`.
 
 
 def read_meaning(folder: Path) -> Meaning:
