@@ -84,9 +84,8 @@ def _lines(title: str, unit: str) -> OnDone:
 def clock(seconds: float) -> str:
     """Returns a time as minutes and seconds, or with hours where there are any.
 
-    Example:
-        >>> clock(28.4), clock(65), clock(7384)
-        ('0:28', '1:05', '2:03:04')
+    >>> clock(28.4), clock(65), clock(7384)
+    ('0:28', '1:05', '2:03:04')
     """
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

@@ -178,9 +178,8 @@ def label_of(
 def several(unit: str, number: int) -> str:
     """Returns a noun, or several joined by "or", in the singular for 1 and else in the plural.
 
-    Example:
-        >>> several("image or film", 3)
-        'images or films'
+    >>> several("image or film", 3)
+    'images or films'
     """
     if number == 1:
         return unit

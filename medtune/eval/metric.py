@@ -117,11 +117,10 @@ class Metric:
 def mean_of_rows(number: Callable[[ParsedReply], float]) -> OnRows:
     """Returns the statistic of a metric that is the mean of one number for each reply.
 
-    Example:
-        >>> rows = [ParsedReply(Question("q", "m", "?", (), "12", "number", "p"), None, said) for said in ("10", "15")]
-        >>> error = Metric(mean_of_rows(lambda row: abs(float(row.parsed or 0) - 12)), worst=float("inf"), best=0.0)
-        >>> error.value(rows), error.higher_is_better
-        (2.5, False)
+    >>> rows = [ParsedReply(Question("q", "m", "?", (), "12", "number", "p"), None, said) for said in ("10", "15")]
+    >>> error = Metric(mean_of_rows(lambda row: abs(float(row.parsed or 0) - 12)), worst=float("inf"), best=0.0)
+    >>> error.value(rows), error.higher_is_better
+    (2.5, False)
     """
     number = _telling(number)
     return lambda rows: mean_of([number(row) for row in rows])
@@ -134,13 +133,12 @@ def sums_of_rows(counts: Callable[[ParsedReply], Sequence[float]], finish: Calla
         counts: Returns the numbers that a reply adds to the sums; their number is the same for every reply.
         finish: Returns the values of the metric, of shape (...), for sums of shape (..., number of sums).
 
-    Example:
-        >>> rows = [ParsedReply(Question("q", "m", "?", (), "12", "number", "p"), None, said) for said in ("9", "16")]
-        >>> squares = sums_of_rows(
-        ...     lambda row: ((float(row.parsed or 0) - 12) ** 2, 1), lambda sums: np.sqrt(sums[..., 0] / sums[..., 1])
-        ... )
-        >>> round(Metric(squares, worst=float("inf"), best=0.0).value(rows), 3)
-        3.536
+    >>> rows = [ParsedReply(Question("q", "m", "?", (), "12", "number", "p"), None, said) for said in ("9", "16")]
+    >>> squares = sums_of_rows(
+    ...     lambda row: ((float(row.parsed or 0) - 12) ** 2, 1), lambda sums: np.sqrt(sums[..., 0] / sums[..., 1])
+    ... )
+    >>> round(Metric(squares, worst=float("inf"), best=0.0).value(rows), 3)
+    3.536
     """
     counts = _telling(counts)
     return lambda rows: dense_sums(np.array([counts(row) for row in rows], dtype=np.float64), finish)
@@ -149,11 +147,10 @@ def sums_of_rows(counts: Callable[[ParsedReply], Sequence[float]], finish: Calla
 def recomputed(function: Callable[[Sequence[ParsedReply]], float]) -> OnRows:
     """Returns the statistic of a metric that is any function of the replies that does not depend on their order.
 
-    Example:
-        >>> rows = [ParsedReply(Question("q", "m", "?", (), "12", "number", "p"), None, said) for said in ("9", "16")]
-        >>> farthest = recomputed(lambda rows: max(abs(float(row.parsed or 0) - 12) for row in rows))
-        >>> Metric(farthest, worst=float("inf"), best=0.0).on(rows).part([0]).value()
-        3.0
+    >>> rows = [ParsedReply(Question("q", "m", "?", (), "12", "number", "p"), None, said) for said in ("9", "16")]
+    >>> farthest = recomputed(lambda rows: max(abs(float(row.parsed or 0) - 12) for row in rows))
+    >>> Metric(farthest, worst=float("inf"), best=0.0).on(rows).part([0]).value()
+    3.0
     """
     function = _telling(function)
     return lambda rows: Recomputed(lambda numbers: function([rows[number] for number in numbers]), len(rows))

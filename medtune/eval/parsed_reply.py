@@ -64,10 +64,9 @@ def is_same_answer(said: str, question: Question) -> bool:
 
     A benchmark that compares free text in another way has a parser or a metric that says so.
 
-    Example:
-        >>> asked = Question("q", "m", "Where?", (), "Left lobe", "text", "p")
-        >>> is_same_answer(" left  LOBE. ", asked), is_same_answer("right lobe", asked)
-        (True, False)
+    >>> asked = Question("q", "m", "Where?", (), "Left lobe", "text", "p")
+    >>> is_same_answer(" left  LOBE. ", asked), is_same_answer("right lobe", asked)
+    (True, False)
     """
     if said == question.answer:
         return True
@@ -77,12 +76,10 @@ def is_same_answer(said: str, question: Question) -> bool:
 def comparable(text: str) -> str:
     """Returns free text as it is compared: without case, surplus white space and a full stop at the end.
 
-    Example:
-        >>> comparable("  The ﬁrst STRASSE. ") == comparable("the first Straße")
-        True
+    >>> comparable("  The ﬁrst STRASSE. ") == comparable("the first Straße")
+    True
 
-    Source:
-        Caseless matching of compatible characters: The Unicode Standard, section 3.13, definition D146.
+    Source: Caseless matching of compatible characters: The Unicode Standard, section 3.13, definition D146.
     """
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFD", text).casefold())
     plain = unicodedata.normalize("NFKD", folded.casefold())
@@ -134,9 +131,8 @@ def passes_text(repeats: int, sd: float | None = None) -> str:
     Args:
         sd: The standard deviation of the passes' values.
 
-    Example:
-        >>> passes_text(5), passes_text(5, 0.0123), passes_text(1)
-        ('mean of 5 passes', 'mean of 5 passes (standard deviation between passes 0.012)', '')
+    >>> passes_text(5), passes_text(5, 0.0123), passes_text(1)
+    ('mean of 5 passes', 'mean of 5 passes (standard deviation between passes 0.012)', '')
     """
     if repeats == 1:
         return ""

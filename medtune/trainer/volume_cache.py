@@ -248,9 +248,8 @@ def _plan(wanted: WantedVolumes, scans: list[tuple[MediaRef, ...]]) -> str:
 def size_said(size: float) -> str:
     """Returns a number of bytes in words.
 
-    Example:
-        >>> size_said(512), size_said(8_388_608), size_said(2.05e12)
-        ('512 bytes', '8.4 MB', '2050.0 GB')
+    >>> size_said(512), size_said(8_388_608), size_said(2.05e12)
+    ('512 bytes', '8.4 MB', '2050.0 GB')
     """
     if size < 1e5:
         return f"{size:.0f} bytes"

@@ -32,13 +32,11 @@ def repeated(values: Sequence[float]) -> Repeated:
     interval over patients. If all repeats agree, its width is 0, whereas the paper prints +-.007 for models
     that always give the same answer.
 
-    Example:
-        >>> found = repeated([0.50, 0.51, 0.49, 0.50, 0.50])
-        >>> round(found.mean, 3), found.ci95 and round(found.ci95.high, 4)
-        (0.5, 0.5088)
+    >>> found = repeated([0.50, 0.51, 0.49, 0.50, 0.50])
+    >>> round(found.mean, 3), found.ci95 and round(found.ci95.high, 4)
+    (0.5, 0.5088)
 
-    Source:
-        CTLesionVQA (arXiv 2505.18915), Appendix F; Student 1908, doi:10.1093/biomet/6.1.1.
+    Source: CTLesionVQA (arXiv 2505.18915), Appendix F; Student 1908, doi:10.1093/biomet/6.1.1.
     """
     from scipy.stats import t
 

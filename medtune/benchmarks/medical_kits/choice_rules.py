@@ -100,11 +100,10 @@ def is_right_choice(choices: Sequence[str], answer: str, reply: str) -> bool:
         answer: The letter of the true option, or its text as printed.
         reply: The reply; without what is outside of its answer tags where the kit first takes these.
 
-    Example:
-        >>> printed = ["A. cyst", "B. tumour"]
-        >>> said = ("A", "a. cyst", "The answer is A.", "cyst", "", "tumour")
-        >>> [is_right_choice(printed, "A", reply) for reply in said]
-        [True, True, True, True, True, False]
+    >>> printed = ["A. cyst", "B. tumour"]
+    >>> said = ("A", "a. cyst", "The answer is A.", "cyst", "", "tumour")
+    >>> [is_right_choice(printed, "A", reply) for reply in said]
+    [True, True, True, True, True, False]
     """
     listed, truth = [choice.lower() for choice in choices], answer.strip().lower()
     letters = ascii_lowercase[: len(listed)]
@@ -145,9 +144,8 @@ def medxpertqa_letters(reply: str, num_options: int) -> list[str]:
     Args:
         reply: The reply, which may repeat the request "Therefore, among A through E, the answer is".
 
-    Example:
-        >>> [medxpertqa_letters(reply, 5) for reply in ("(B)", "A lung is seen, so C", "The answer is D.", "b")]
-        [['B'], ['A'], ['D'], []]
+    >>> [medxpertqa_letters(reply, 5) for reply in ("(B)", "A lung is seen, so C", "The answer is D.", "b")]
+    [['B'], ['A'], ['D'], []]
     """
     signs = ascii_uppercase[:num_options]
     said = _behind(reply, f"Therefore, among {signs[0]} through {signs[-1]}, the answer is")
@@ -263,9 +261,8 @@ _HIDDEN = "\ue000{number}"
 def are_other_letters(options: Sequence[str]) -> bool:
     """Returns whether an option's text is the letter of another option.
 
-    Example:
-        >>> are_other_letters(("C", "E", "D", "B", "A")), are_other_letters(("A", "B")), are_other_letters(("E", "n"))
-        (True, False, False)
+    >>> are_other_letters(("C", "E", "D", "B", "A")), are_other_letters(("A", "B")), are_other_letters(("E", "n"))
+    (True, False, False)
     """
     places = {text: ascii_uppercase.find(text.strip().upper()) for text in options if len(text.strip()) == 1}
     return any(0 <= place < len(options) and options[place] != text for text, place in places.items())
@@ -280,10 +277,9 @@ def render(question: Question, answer_format: AnswerFormat) -> Prompt:
 def parse(reply: str, question: Question) -> str | None:
     """Returns the option that a reply clearly chooses; None where it chooses none.
 
-    Example:
-        >>> asked = Question("q", "m", "Which curve?", ("C", "E", "D", "B", "A"), "E", "choice", "p")
-        >>> [parse(reply, asked) for reply in ("B", "B. E", "The answer is (B).", "E")]
-        ['E', 'E', 'E', 'A']
+    >>> asked = Question("q", "m", "Which curve?", ("C", "E", "D", "B", "A"), "E", "choice", "p")
+    >>> [parse(reply, asked) for reply in ("B", "B. E", "The answer is (B).", "E")]
+    ['E', 'E', 'E', 'A']
     """
     if not are_other_letters(question.options):
         return parse_closed(reply, question)

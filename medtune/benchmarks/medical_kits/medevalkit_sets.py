@@ -46,9 +46,8 @@ def answer_part(reply: str) -> str:
 
     A reply with the word "boxed" but without a closed \boxed{} becomes the text "None", whatever it says.
 
-    Example:
-        >>> answer_part("The Answer is Liver."), answer_part(r"\boxed{Liver}"), answer_part("It is boxed: liver")
-        (' liver.', 'liver', 'None')
+    >>> answer_part("The Answer is Liver."), answer_part(r"\boxed{Liver}"), answer_part("It is boxed: liver")
+    (' liver.', 'liver', 'None')
     """
     said = reply.lower()
     if "boxed" in said:
@@ -91,9 +90,8 @@ def is_right_yes_no(truth: str, reply: str) -> bool:
 
     Exactly one of "yes" and "no" has to stand somewhere in the reply, even inside of another word ("normal", "know").
 
-    Example:
-        >>> [is_right_yes_no("no", reply) for reply in ("No.", "abnormal", "I do not know", "yes and no", "false")]
-        [True, True, True, False, False]
+    >>> [is_right_yes_no("no", reply) for reply in ("No.", "abnormal", "I do not know", "yes and no", "false")]
+    [True, True, True, False, False]
     """
     said = _plain(reply)
     return ("yes" in said) != ("no" in said) and truth.lower() in said
@@ -104,9 +102,8 @@ def is_right_word(truth: str, reply: str) -> bool:
 
     Full stops and line breaks are ignored, blanks at the ends are not.
 
-    Example:
-        >>> [is_right_word("Yes", reply) for reply in ("yes.", "Yes, there is.", "The answer is yes")]
-        [True, False, False]
+    >>> [is_right_word("Yes", reply) for reply in ("yes.", "Yes, there is.", "The answer is yes")]
+    [True, False, False]
     """
     return _plain(reply) == truth.lower()
 
@@ -138,10 +135,9 @@ NOTHING = KitScores(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 def open_scores(truth: str, reply: str) -> KitScores:
     """Returns the kit's numbers of one reply.
 
-    Example:
-        >>> found = open_scores("Left lung", "The left lung.")
-        >>> found.em, round(found.precision, 3), round(found.recall, 3), round(found.f1, 3)
-        (0.0, 0.4, 0.333, 0.5)
+    >>> found = open_scores("Left lung", "The left lung.")
+    >>> found.em, round(found.precision, 3), round(found.recall, 3), round(found.f1, 3)
+    (0.0, 0.4, 0.333, 0.5)
     """
     wanted, said = truth.lower(), answer_part(reply)
     rouge = word_set_rouge(said.lower(), wanted)

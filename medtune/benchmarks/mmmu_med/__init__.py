@@ -171,10 +171,9 @@ def benchmark() -> Benchmark:
 def render(question: Question, answer_format: AnswerFormat) -> Prompt:
     r"""Returns the prompt of a question with options, or of an open one.
 
-    Example:
-        >>> print(render(_EXAMPLES[1], "letter").text)
-        How many marks are drawn?
-        Answer with a number, a letter or a few words.
+    >>> print(render(_EXAMPLES[1], "letter").text)
+    How many marks are drawn?
+    Answer with a number, a letter or a few words.
     """
     if question.options:
         return choice_rules.render(question, answer_format)

@@ -45,12 +45,11 @@ def truths_of(question: Question) -> list[str]:
 def parse_open(reply: str, question: Question) -> str | None:
     """Returns the true answer if the reply gives it, else the words that were taken for the answer; None for none.
 
-    Example:
-        >>> asked = Question("q", "m", "Which one?", (), "C", "text", "p")
-        >>> [parse_open(reply, asked) for reply in ("(C).", "The answer is C.", "step c", "B", "C or D", "not C", "")]
-        ['C', 'C', 'C', 'B', 'C or D', 'not C', None]
-        >>> parse_open("I count 3. So the answer is 2.", Question("q", "m", "How many?", (), "2", "text", "p"))
-        '2'
+    >>> asked = Question("q", "m", "Which one?", (), "C", "text", "p")
+    >>> [parse_open(reply, asked) for reply in ("(C).", "The answer is C.", "step c", "B", "C or D", "not C", "")]
+    ['C', 'C', 'C', 'B', 'C or D', 'not C', None]
+    >>> parse_open("I count 3. So the answer is 2.", Question("q", "m", "How many?", (), "2", "text", "p"))
+    '2'
     """
     said = read_answer(reply)
     if said is None:

@@ -123,8 +123,7 @@ class Report:
 def report(items: Iterable[ScoredItem]) -> Report:
     """Returns the report of scored items; without items every tally is empty, which the official script prints as 0.
 
-    Source:
-        rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (print_statistics).
+    Source: rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (print_statistics).
     """
     items = list(items)
     mcq, free = [item for item in items if item.is_mcq], [item for item in items if not item.is_mcq]

@@ -55,8 +55,7 @@ def recode_zero_with_single_error(items: Iterable[ScoredItem]) -> list[ScoredIte
     .9057 to .9472). Its numbers of other models, and the official script, use the scores unchanged. medtune uses this
     function only for a comparison in the tables.
 
-    Source:
-        ReXSonoVQA (arXiv 2604.10916), Table A2 against the published score files; not stated in the paper.
+    Source: ReXSonoVQA (arXiv 2604.10916), Table A2 against the published score files; not stated in the paper.
     """
     return [
         replace(item, score=1) if not item.is_mcq and item.score == 0 and item.error_type in SINGLE_ERRORS else item
@@ -96,8 +95,7 @@ _OLDER_TYPES = {"Type4_DisambiguationSafetyDecision": TYPES[1], "Type2_Optimizat
 def question_type(name: str) -> str:
     """Returns the present name of a question type, which had other names before; an unknown type is returned unchanged.
 
-    Source:
-        rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (normalize_question_type).
+    Source: rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (normalize_question_type).
     """
     return _OLDER_TYPES.get(name, name)
 
@@ -105,8 +103,7 @@ def question_type(name: str) -> str:
 def is_kept(row: Mapping[str, object]) -> bool:
     """Returns whether a row is scored: its "keep" is missing or the boolean true (the text "true" and 1 do not count).
 
-    Source:
-        rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (print_statistics).
+    Source: rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (print_statistics).
     """
     return row.get("keep", True) is True
 
@@ -150,8 +147,7 @@ def official_verdict(reply: str | None) -> OfficialVerdict:
     Args:
         reply: The judge's reply; None if there is none.
 
-    Source:
-        rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (LLMJudge.evaluate_free_response).
+    Source: rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (LLMJudge.evaluate_free_response).
     """
     text = (reply or "").strip()
     said = _json(text[7:-3] if text.startswith("```json") else text)
@@ -170,10 +166,9 @@ def robust_verdict(reply: str | None) -> RubricVerdict | None:
     The type of error is always "none" for 2 points, "both_fail" for 0 points without a type, and "unknown" for 1 point
     without one of the two single errors.
 
-    Example:
-        >>> robust_verdict('The verdict: {"score": "2", "error_type": null}')
-        RubricVerdict(score=2, error_type='none')
-        >>> robust_verdict("not json")
+    >>> robust_verdict('The verdict: {"score": "2", "error_type": null}')
+    RubricVerdict(score=2, error_type='none')
+    >>> robust_verdict("not json")
     """
     said = _object(_FENCE.sub("", without_thinking(reply or "")))
     score = _points_said(said.get("score")) if said else None
@@ -240,9 +235,8 @@ def robust(reply: str, question: Question) -> str | None:
 def verdict(score: float, error_type: str) -> str:
     """Returns a verdict as text in the one form that both parsers can read.
 
-    Example:
-        >>> verdict(1, "wrong_conclusion")
-        '<|judge|>{"score": 1, "error_type": "wrong_conclusion"}'
+    >>> verdict(1, "wrong_conclusion")
+    '<|judge|>{"score": 1, "error_type": "wrong_conclusion"}'
     """
     return JUDGE_MARK + json.dumps({"score": score, "error_type": error_type})
 
@@ -255,8 +249,7 @@ def is_rubric(question: Question) -> bool:
 def rubric() -> Metric:
     """Returns the mean points of free responses, 0 to 2; a response that is empty or missing has 0 points.
 
-    Source:
-        ReXSonoVQA (arXiv 2604.10916), section 4.1; rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py.
+    Source: ReXSonoVQA (arXiv 2604.10916), section 4.1; rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py.
     """
     return Metric(mean_of_rows(lambda row: _points(row)[0]), best=FULL_POINTS, covers=is_rubric)
 

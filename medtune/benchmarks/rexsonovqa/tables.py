@@ -79,13 +79,11 @@ class FreeCrossing:
 def cross_mcq(blind: Sequence[bool], video: Sequence[bool]) -> McqCrossing:
     """Returns the 2 x 2 table of the same questions in two settings; without questions it is all zeros.
 
-    Example:
-        >>> found = cross_mcq([True, False, False], [True, True, False])
-        >>> found.cells, found.recovery
-        (((1, 0, 1), (1, 1, 2), (2, 1, 3)), 0.5)
+    >>> found = cross_mcq([True, False, False], [True, True, False])
+    >>> found.cells, found.recovery
+    (((1, 0, 1), (1, 1, 2), (2, 1, 3)), 0.5)
 
-    Source:
-        ReXSonoVQA (arXiv 2604.10916), Appendix C, Tables A1, A3, A5, A7.
+    Source: ReXSonoVQA (arXiv 2604.10916), Appendix C, Tables A1, A3, A5, A7.
     """
     cells = _with_totals([int(not right) for right in blind], [int(not right) for right in video], 2)
     (_, lost, blind_right), (recovered, _, blind_wrong), (video_right, _, n) = cells
@@ -101,8 +99,7 @@ def cross_mcq(blind: Sequence[bool], video: Sequence[bool]) -> McqCrossing:
 def cross_free(blind: Sequence[FreeOutcome], video: Sequence[FreeOutcome]) -> FreeCrossing:
     """Returns the 4 x 4 table of the same questions in two settings; without questions it is all zeros.
 
-    Source:
-        ReXSonoVQA (arXiv 2604.10916), Appendix C, Tables A2, A4, A6, A8.
+    Source: ReXSonoVQA (arXiv 2604.10916), Appendix C, Tables A2, A4, A6, A8.
     """
     cells = _with_totals([free_outcome(each) for each in blind], [free_outcome(each) for each in video], 4)
     gains = [after.score - before.score for before, after in zip(blind, video, strict=True)]

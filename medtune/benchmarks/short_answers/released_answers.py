@@ -58,9 +58,8 @@ class ReleasedAnswer(NamedTuple):
 def tidy(cell: object) -> str:
     r"""Returns a cell as a text without blanks at its ends and with single blanks inside.
 
-    Example:
-        >>> tidy("Skull \tcartilage "), tidy(2), tidy(None)
-        ('Skull cartilage', '2', '')
+    >>> tidy("Skull \tcartilage "), tidy(2), tidy(None)
+    ('Skull cartilage', '2', '')
     """
     return "" if cell is None else " ".join(str(cell).split())
 
@@ -73,11 +72,10 @@ def released_answer(cell: object, *, is_closed: bool | None, place: Place, field
             are closed.
         field: The name of the cell's column.
 
-    Example:
-        >>> released_answer("Yes ", is_closed=True, place=Place("test.json", 1)).options
-        ('yes', 'no')
-        >>> released_answer("Left", is_closed=True, place=Place("test.json", 1)).task
-        'closed'
+    >>> released_answer("Yes ", is_closed=True, place=Place("test.json", 1)).options
+    ('yes', 'no')
+    >>> released_answer("Left", is_closed=True, place=Place("test.json", 1)).task
+    'closed'
     """
     if not isinstance(cell, str | int | float) or isinstance(cell, bool) or not tidy(cell):
         raise place.error(f"wanted a text or a number, got {str(cell)[:40]!r}.", field=field)

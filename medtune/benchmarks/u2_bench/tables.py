@@ -43,9 +43,8 @@ class Paired:
 
         The paper prints this statistic under the name of the exact test.
 
-        Example:
-            >>> round(Paired(209, 64, 26, 222).chi2, 2)
-            16.04
+        >>> round(Paired(209, 64, 26, 222).chi2, 2)
+        16.04
         """
         changed = self.only_with + self.only_without
         return (self.only_with - self.only_without) ** 2 / changed if changed else 0.0
@@ -64,9 +63,8 @@ class Paired:
 def majority(answers: Sequence[str | None]) -> str | None:
     """Returns the most frequent answer; None if most replies had no answer, or if two answers are equally frequent.
 
-    Example:
-        >>> majority(["a", "b", "a", None, "b"]), majority(["a", "a", "b", None, None, "a"])
-        (None, 'a')
+    >>> majority(["a", "b", "a", None, "b"]), majority(["a", "a", "b", None, None, "a"])
+    (None, 'a')
     """
     (best, times), *others = Counter(answers).most_common(2) or [(None, 0)]
     return None if others and others[0][1] == times else best

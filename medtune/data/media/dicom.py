@@ -165,9 +165,8 @@ def dicom_size(path: Path) -> tuple[int, int]:
 def stretch(values: NDArray[np.float64]) -> NDArray[np.uint8]:
     """Returns an image's grey values scaled so that the lowest is 0 and the highest 255; one single value becomes 0.
 
-    Example:
-        >>> stretch(np.array([[100.0, 200.0, 300.0]])).tolist()
-        [[0, 128, 255]]
+    >>> stretch(np.array([[100.0, 200.0, 300.0]])).tolist()
+    [[0, 128, 255]]
     """
     return _scale(values, _Range(float(values.min()), float(values.max())))
 

@@ -15,11 +15,10 @@ from medtune.data.types import MediaRef, Question
 def shown_names(files: Iterable[CopiedFile]) -> Mapping[str, str]:
     """Returns for the digest of each file the smallest digest among the files that show the same.
 
-    Example:
-        >>> from medtune.data.prepared.decoded_content import Content
-        >>> scan = Content("voxels", ())
-        >>> shown_names([CopiedFile("b", "b.nii", content=scan), CopiedFile("a", "a.nii.gz", content=scan)])
-        {'b': 'a', 'a': 'a'}
+    >>> from medtune.data.prepared.decoded_content import Content
+    >>> scan = Content("voxels", ())
+    >>> shown_names([CopiedFile("b", "b.nii", content=scan), CopiedFile("a", "a.nii.gz", content=scan)])
+    {'b': 'a', 'a': 'a'}
     """
     shown = {file.digest: file.content.digest if file.content else file.digest for file in files}
     first: dict[str, str] = {}

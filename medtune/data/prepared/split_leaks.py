@@ -41,11 +41,10 @@ def split_leaks(
 def repeated_texts(questions: Sequence[Question]) -> int:
     """Returns the number of test questions in free words whose answer stands in train as well, word for word.
 
-    Example:
-        >>> def question(split: Split, answer: str) -> Question:
-        ...     return Question(f"{split} {answer}", "m", "Report?", (), answer, "text", "p", split=split)
-        >>> repeated_texts([question("train", "Clear lungs."), question("test", "Clear lungs."), question("test", "?")])
-        1
+    >>> def question(split: Split, answer: str) -> Question:
+    ...     return Question(f"{split} {answer}", "m", "Report?", (), answer, "text", "p", split=split)
+    >>> repeated_texts([question("train", "Clear lungs."), question("test", "Clear lungs."), question("test", "?")])
+    1
     """
     learnt = {question.answer for question in questions if question.split == "train" and not question.options}
     return sum(q.split == "test" and not q.options and q.answer in learnt for q in questions)

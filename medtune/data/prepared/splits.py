@@ -70,9 +70,8 @@ def split_evenly(labels: Sequence[frozenset[str]], sizes: Sequence[int]) -> list
 def split_sizes(num_units: int, fractions: Sequence[float]) -> list[int]:
     """Returns the sizes of splits with the given fractions: largest remainders, at least one unit per fraction above 0.
 
-    Example:
-        >>> split_sizes(10, (0.7, 0.15, 0.15)), split_sizes(3, (0.8, 0.1, 0.1)), split_sizes(5, (0, 0, 1))
-        ([7, 2, 1], [1, 1, 1], [0, 0, 5])
+    >>> split_sizes(10, (0.7, 0.15, 0.15)), split_sizes(3, (0.8, 0.1, 0.1)), split_sizes(5, (0, 0, 1))
+    ([7, 2, 1], [1, 1, 1], [0, 0, 5])
     """
     filled = [split for split, fraction in enumerate(fractions) if fraction > 0]
     if num_units < len(filled):

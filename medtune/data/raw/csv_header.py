@@ -172,9 +172,8 @@ def csv_fault(path: Path, layout: CsvLayout) -> str | None:
 def broken_byte(text: str) -> int | None:
     r"""Returns the first byte that is no UTF-8 in a text that was read with errors="surrogateescape"; None without one.
 
-    Example:
-        >>> hex(broken_byte(b"gr\xf6n".decode(errors="surrogateescape")) or 0)
-        '0xf6'
+    >>> hex(broken_byte(b"gr\xf6n".decode(errors="surrogateescape")) or 0)
+    '0xf6'
     """
     found = _LONE.search(text)
     return None if found is None else ord(found[0]) - 0xDC00

@@ -25,9 +25,8 @@ def split_named(name: str, meant: Mapping[str, str]) -> Split | None:
     Args:
         name: The name, in any case, such as "validation".
 
-    Example:
-        >>> split_named("Validation", {}), split_named("mini", {"mini": "test"}), split_named("x", {"x": "none"})
-        ('val', 'test', None)
+    >>> split_named("Validation", {}), split_named("mini", {"mini": "test"}), split_named("x", {"x": "none"})
+    ('val', 'test', None)
     """
     said = meant.get(name, _NAMES.get(name.strip().casefold(), name))
     if said == LEFT_OUT:
@@ -48,9 +47,8 @@ def split_of_file(name: str, meant: Mapping[str, str]) -> Split | str | None:
         meant: What the user says that names of files stand for; such a name has no suffix, and `LEFT_OUT` is returned
             as it is.
 
-    Example:
-        >>> split_of_file("vqa/test_2.csv", {}), split_of_file("rows.csv", {}), split_of_file("a.csv", {"a": "val"})
-        ('test', None, 'val')
+    >>> split_of_file("vqa/test_2.csv", {}), split_of_file("rows.csv", {}), split_of_file("a.csv", {"a": "val"})
+    ('test', None, 'val')
     """
     if (stem := file_stem(name)) in meant:
         return split_named(stem, meant) or LEFT_OUT

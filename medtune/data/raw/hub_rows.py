@@ -43,11 +43,10 @@ class HubId(NamedTuple):
 def parsed_hub_id(text: str) -> HubId | None:
     """Returns the name of a hub data set; None where the text does not begin with "hf:".
 
-    Example:
-        >>> parsed_hub_id("hf:MMMU/MMMU:Pharmacy@v1.0")
-        HubId(id='MMMU/MMMU', config='Pharmacy', revision='v1.0')
-        >>> parsed_hub_id("data.csv") is None
-        True
+    >>> parsed_hub_id("hf:MMMU/MMMU:Pharmacy@v1.0")
+    HubId(id='MMMU/MMMU', config='Pharmacy', revision='v1.0')
+    >>> parsed_hub_id("data.csv") is None
+    True
     """
     if not text.startswith("hf:"):
         return None

@@ -103,9 +103,8 @@ def repeat_rejects(rejects: Iterable[Reject], *, made: int, of: int) -> tuple[Re
         rejects: The images that could not be read.
         of: The number of images that they were made of.
 
-    Example:
-        >>> len(repeat_rejects([Reject("images", 3, None, "broken")], made=60, of=20))
-        3
+    >>> len(repeat_rejects([Reject("images", 3, None, "broken")], made=60, of=20))
+    3
     """
     each = max(1, round(made / of)) if of else 1
     return tuple(reject for reject in rejects for _ in range(each))

@@ -13,15 +13,14 @@ def render_choice(question: Question, answer_format: AnswerFormat) -> Prompt:
         answer_format: With "text" the model replies with an option word for word, with "letter" it replies A, B, ...,
             and with "text_letter" it replies with the words and then, on a new line, with the letter that counts.
 
-    Example:
-        >>> asked = Question("q", "m", "What is shown?", ("benign", "normal"), "normal", "choice", "p")
-        >>> print(render_choice(asked, "letter").text)
-        What is shown?
-        A. benign
-        B. normal
-        Answer with its letter.
-        >>> [render_choice(asked, how).target for how in ("letter", "text", "text_letter")]
-        ['B', 'normal', 'normal\nAnswer: B']
+    >>> asked = Question("q", "m", "What is shown?", ("benign", "normal"), "normal", "choice", "p")
+    >>> print(render_choice(asked, "letter").text)
+    What is shown?
+    A. benign
+    B. normal
+    Answer with its letter.
+    >>> [render_choice(asked, how).target for how in ("letter", "text", "text_letter")]
+    ['B', 'normal', 'normal\nAnswer: B']
     """
     options = question.options
     if question.answer not in options:

@@ -90,13 +90,12 @@ def wording_name(
     Args:
         asked: The number of scenarios that are asked in official prompts; shown only if `ours` is not empty.
 
-    Example:
-        >>> wording_name({"DD 23": "What is it?"})
-        'official, sha256 85e51137cb669a57'
-        >>> wording_name({"DD 23": "What is it?"}, asked=1, ours=["KD 48", "CVE 18"])
-        'official for 1 scenario, ours for 2: CVE 18, KD 48; sha256 85e51137cb669a57'
-        >>> wording_name({"DD 23": "What is it?"}, of="MedEvalKit's")
-        "MedEvalKit's, sha256 85e51137cb669a57"
+    >>> wording_name({"DD 23": "What is it?"})
+    'official, sha256 85e51137cb669a57'
+    >>> wording_name({"DD 23": "What is it?"}, asked=1, ours=["KD 48", "CVE 18"])
+    'official for 1 scenario, ours for 2: CVE 18, KD 48; sha256 85e51137cb669a57'
+    >>> wording_name({"DD 23": "What is it?"}, of="MedEvalKit's")
+    "MedEvalKit's, sha256 85e51137cb669a57"
     """
     said = json.dumps(sorted(templates.items())).encode()
     digest = f"sha256 {hashlib.sha256(said).hexdigest()[:16]}"

@@ -41,8 +41,7 @@ def blind_answers(questions: Sequence[Question], *, seed: int = 0) -> list[Blind
     Args:
         seed: Decides which patients share a fold, and which patients are drawn if there are too many questions.
 
-    Source:
-        Blind baselines of visual question answering: Goyal et al. 2017, arXiv:1612.00837.
+    Source: Blind baselines of visual question answering: Goyal et al. 2017, arXiv:1612.00837.
     """
     from scipy.special import log_expit
     from sklearn.feature_extraction import FeatureHasher

@@ -110,9 +110,8 @@ def forest_svg(rows: Sequence[ForestRow], *, title: str, left: str, right: str, 
 def shortened(text: str, at_most_px: float = MAX_LABEL_PX) -> str:
     """Returns the text, cut to a width in pixels; a cut text ends with an ellipsis.
 
-    Example:
-        >>> shortened("lesion localisation", 80)
-        'lesion lo…'
+    >>> shortened("lesion localisation", 80)
+    'lesion lo…'
     """
     if width_px(text) <= at_most_px:
         return text

@@ -245,8 +245,7 @@ def seeds_gain(runs: Sequence[tuple[Sequence[ParsedReply], Sequence[ParsedReply]
     Args:
         runs: The scored rows of each run, before and after, about the same questions in the same order.
 
-    Source:
-        Two crossed sources of variance, their sum as a safe estimate: Owen 2007, doi:10.1214/07-AOAS122.
+    Source: Two crossed sources of variance, their sum as a safe estimate: Owen 2007, doi:10.1214/07-AOAS122.
     """
     if len(runs) < MIN_SEEDS:
         raise ValueError(f"the spread over seeds needs at least {MIN_SEEDS} runs, got {len(runs)}")

@@ -193,9 +193,8 @@ def _at_least(change: Change) -> str:
 def readability_text(found: Readability, names: tuple[str, str] | None = None) -> str:
     """Returns the two parts of a gain as a sentence, or those of the difference between two sides with these names.
 
-    Example:
-        >>> readability_text(Readability(only_before=1, only_after=20, neither=0, both=0))
-        '20 replies became readable and 1 unreadable; no question has a reply that could be read both times.'
+    >>> readability_text(Readability(only_before=1, only_after=20, neither=0, both=0))
+    '20 replies became readable and 1 unreadable; no question has a reply that could be read both times.'
     """
     said = f"{found.only_after:,} {'reply' if found.only_after == 1 else 'replies'} became readable and "
     said += f"{found.only_before:,} unreadable"

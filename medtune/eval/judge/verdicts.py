@@ -41,9 +41,8 @@ class StoredVerdict:
 def verdicts_path(predictions: Path) -> Path:
     """Returns the path of the verdicts on a file of predictions.
 
-    Example:
-        >>> verdicts_path(Path("final/predictions.jsonl")).name
-        'predictions.verdicts.jsonl'
+    >>> verdicts_path(Path("final/predictions.jsonl")).name
+    'predictions.verdicts.jsonl'
     """
     return predictions.with_suffix(".verdicts.jsonl")
 
@@ -172,9 +171,8 @@ def extra_judge_task(*, covers: Callable[[Question], bool], system: str, most: i
 def read_points(text: str) -> int | None:
     r"""Returns the points in a judge's reply, or None where it states none.
 
-    Example:
-        >>> read_points('```json\n{"points": 2, "explanation": "agrees"}\n```'), read_points("2 points")
-        (2, None)
+    >>> read_points('```json\n{"points": 2, "explanation": "agrees"}\n```'), read_points("2 points")
+    (2, None)
     """
     try:
         said = json.loads(_FENCE.sub("", without_thinking(text).strip()))

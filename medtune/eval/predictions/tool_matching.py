@@ -21,9 +21,8 @@ _MOST = 4
 def words_of_text(text: str) -> Words:
     """Returns the words of a text in small letters, without punctuation.
 
-    Example:
-        >>> words_of_text("Is it (benign)?Answer")
-        ('is', 'it', 'benign', 'answer')
+    >>> words_of_text("Is it (benign)?Answer")
+    ('is', 'it', 'benign', 'answer')
     """
     return tuple(_WORD.findall(text.casefold()))
 
@@ -31,10 +30,9 @@ def words_of_text(text: str) -> Words:
 class QuestionTexts:
     """The texts of questions, found in longer texts by their first words.
 
-    Example:
-        >>> texts = QuestionTexts(["Is it benign?", "Is it benign or not?", "Where?"])
-        >>> texts.asked_in("Look. Is it benign or not? Answer yes or no.")
-        {('is', 'it', 'benign', 'or', 'not')}
+    >>> texts = QuestionTexts(["Is it benign?", "Is it benign or not?", "Where?"])
+    >>> texts.asked_in("Look. Is it benign or not? Answer yes or no.")
+    {('is', 'it', 'benign', 'or', 'not')}
     """
 
     def __init__(self, texts: Iterable[str]) -> None:

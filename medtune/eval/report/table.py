@@ -82,9 +82,8 @@ def p_value(value: float | None) -> Cell:
 def plain(value: float, digits: int = 3) -> str:
     """Returns a number as text, with the typographic minus sign.
 
-    Example:
-        >>> plain(0.5), plain(-0.0001, 2)
-        ('0.500', '0.00')
+    >>> plain(0.5), plain(-0.0001, 2)
+    ('0.500', '0.00')
     """
     text = f"{value:,.{digits}f}"
     return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text.replace("-", MINUS)
@@ -93,9 +92,8 @@ def plain(value: float, digits: int = 3) -> str:
 def signed(value: float, digits: int = 3) -> str:
     """Returns a number as text with its sign; a number that is rounded to zero has no sign.
 
-    Example:
-        >>> signed(0.5, 2), signed(0.001, 2)
-        ('+0.50', '0.00')
+    >>> signed(0.5, 2), signed(0.001, 2)
+    ('+0.50', '0.00')
     """
     text = plain(value, digits)
     return text if text.startswith(MINUS) or float(text.replace(",", "")) == 0 else f"+{text}"
@@ -104,9 +102,8 @@ def signed(value: float, digits: int = 3) -> str:
 def span(pair: Sequence[float], digits: int = 3, *, sign: bool = False) -> str:
     """Returns an interval as text.
 
-    Example:
-        >>> span((0.25, 0.5), 2)
-        '0.25 to 0.50'
+    >>> span((0.25, 0.5), 2)
+    '0.25 to 0.50'
     """
     low, high = (signed(end, digits) if sign else plain(end, digits) for end in pair)
     return f"{low} to {high}"
@@ -115,9 +112,8 @@ def span(pair: Sequence[float], digits: int = 3, *, sign: bool = False) -> str:
 def spoken(name: str) -> str:
     """Returns the name of a file or field as words.
 
-    Example:
-        >>> spoken("plane_identification")
-        'plane identification'
+    >>> spoken("plane_identification")
+    'plane identification'
     """
     return name.replace("_", " ")
 
@@ -167,9 +163,8 @@ def banner_lines(banners: Sequence[tuple[str, str]]) -> list[str]:
 def escaped(text: str) -> str:
     r"""Returns a text without line breaks, in which the special characters of Markdown and HTML are escaped.
 
-    Example:
-        >>> escaped("<b>a|b</b>")
-        '&lt;b\\>a\\|b&lt;/b\\>'
+    >>> escaped("<b>a|b</b>")
+    '&lt;b\\>a\\|b&lt;/b\\>'
     """
     plain = " ".join(text.replace(MINUS, "-").replace(NONE, "-").split())
     return _SPECIAL.sub(r"\\\1", plain).replace("&", "&amp;").replace("<", "&lt;")

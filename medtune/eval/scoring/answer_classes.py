@@ -37,12 +37,10 @@ def roc_area(scores: Sequence[float] | Floats, is_true: Sequence[bool]) -> Sums:
         scores: For each question the score of the class, for instance its probability.
         is_true: For each question whether the class is the true answer.
 
-    Example:
-        >>> roc_area([0.9, 0.4, 0.4, 0.1], [True, True, False, False]).value()
-        0.875
+    >>> roc_area([0.9, 0.4, 0.4, 0.1], [True, True, False, False]).value()
+    0.875
 
-    Source:
-        Hanley & McNeil 1982, doi:10.1148/radiology.143.1.7063747; scikit-learn, `roc_auc_score`.
+    Source: Hanley & McNeil 1982, doi:10.1148/radiology.143.1.7063747; scikit-learn, `roc_auc_score`.
     """
     levels, places = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True)
     number = len(levels)

@@ -21,9 +21,8 @@ class Threshold(NamedTuple):
 def patients_needed(rate: float) -> int:
     """Returns the number of patients below which no threshold and no set can hold an error rate.
 
-    Example:
-        >>> patients_needed(0.05)
-        19
+    >>> patients_needed(0.05)
+    19
     """
     return math.ceil(1 / rate - 1e-9) - 1
 
@@ -41,9 +40,8 @@ def answering_threshold(
         patients: The patient of each question.
         rate: The largest share of questions that may be answered wrongly, above 0 and below 1.
 
-    Source:
-        Conformal risk control, Angelopoulos et al. 2022, arXiv:2208.02814, theorem 1; its loss is a patient's share of
-        questions that are answered wrongly.
+    Source: Conformal risk control, Angelopoulos et al. 2022, arXiv:2208.02814, theorem 1; its loss is a patient's share
+    of questions that are answered wrongly.
     """
     each = Counter(patients)
     allowed = rate * (len(each) + 1) - 1
@@ -72,9 +70,8 @@ def least_probability(true_share: Sequence[float], patients: Sequence[str], *, c
         patients: The patient of each question.
         coverage: How often the set of a question of a new patient holds the truth, at least; above 0 and below 1.
 
-    Source:
-        Conformal prediction with several observations a unit: Lee, Barber and Willett 2023, arXiv:2306.06342, section
-        3; Dunn, Wasserman and Ramdas 2022, doi:10.1080/01621459.2022.2060112.
+    Source: Conformal prediction with several observations a unit: Lee, Barber and Willett 2023, arXiv:2306.06342,
+    section 3; Dunn, Wasserman and Ramdas 2022, doi:10.1080/01621459.2022.2060112.
     """
     each = Counter(patients)
     held = 0.0

@@ -46,9 +46,8 @@ def num_clusters(codes: Numbers) -> int:
 def merged(codes: Numbers, at_most: int) -> Numbers:
     """Returns codes of at most so many clusters, for which every `at_most`-th cluster is merged into one.
 
-    Example:
-        >>> merged(np.array([0, 1, 2, 2, 3]), 2).tolist()
-        [0, 1, 0, 0, 1]
+    >>> merged(np.array([0, 1, 2, 2, 3]), 2).tolist()
+    [0, 1, 0, 0, 1]
     """
     return codes % at_most if num_clusters(codes) > at_most else codes
 

@@ -121,8 +121,7 @@ def _clustered(of_clusters: Floats, sizes: Floats, row_variance: float) -> tuple
 def _freedom(squares: Floats) -> float:
     """Returns the degrees of freedom of a mean of squares, 1 to their number less 1.
 
-    Source:
-        Satterthwaite 1946, doi:10.2307/3002019, with the fourth moment of the values in place of the normal one.
+    Source: Satterthwaite 1946, doi:10.2307/3002019, with the fourth moment of the values in place of the normal one.
     """
     most, mean = float(squares.size - 1), float(np.mean(squares))
     excess = float(np.mean(squares**2)) - mean**2

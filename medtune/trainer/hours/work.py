@@ -149,16 +149,14 @@ def choose(sizes: Sequence[int], *, in_piece: int, pieces: int, seed: int) -> Ch
         in_piece: Number of items in a piece, at least 1.
         pieces: Number of measured pieces, at least 2; one more is the warm-up.
 
-    Example:
-        >>> choose([1] * 5, in_piece=2, pieces=3, seed=0)
-        Chosen(warm_up=(), pieces=((0, 1), (2, 3), (4,)), is_all=True)
-        >>> few = choose(range(100), in_piece=2, pieces=3, seed=0)
-        >>> len(few.warm_up), [len(piece) for piece in few.pieces], few.is_all
-        (2, [2, 2, 2], False)
+    >>> choose([1] * 5, in_piece=2, pieces=3, seed=0)
+    Chosen(warm_up=(), pieces=((0, 1), (2, 3), (4,)), is_all=True)
+    >>> few = choose(range(100), in_piece=2, pieces=3, seed=0)
+    >>> len(few.warm_up), [len(piece) for piece in few.pieces], few.is_all
+    (2, [2, 2, 2], False)
 
-    Source:
-        Systematic sampling with a fractional interval and interpenetrating subsamples: Cochran, Sampling Techniques
-        (1977), chapter 8.
+    Source: Systematic sampling with a fractional interval and interpenetrating subsamples: Cochran, Sampling Techniques
+    (1977), chapter 8.
     """
     wanted = in_piece * (pieces + 1)
     if len(sizes) <= wanted:
@@ -186,9 +184,8 @@ class Cost:
 def together(costs: Iterable[Cost]) -> Cost:
     """Returns the cost of several works, which were measured independently of one another.
 
-    Example:
-        >>> together([Cost(10, 3), Cost(20, 4)])
-        Cost(seconds=30, half_s=5.0)
+    >>> together([Cost(10, 3), Cost(20, 4)])
+    Cost(seconds=30, half_s=5.0)
     """
     each = list(costs)
     return Cost(sum(cost.seconds for cost in each), math.hypot(*(cost.half_s for cost in each)))
@@ -211,9 +208,8 @@ class Pieces:
     def unit(self) -> Cost:
         """The cost of a unit: the ratio of the sums, with the t interval of the pieces' deviations from it.
 
-        Example:
-            >>> Pieces((2.0, 4.0), (1, 1)).unit.seconds
-            3.0
+        >>> Pieces((2.0, 4.0), (1, 1)).unit.seconds
+        3.0
         """
         number, units = len(self.seconds), sum(self.units)
         if not units:

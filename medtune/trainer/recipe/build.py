@@ -162,9 +162,8 @@ _ARTICLES = ("whole", "number", "path", "list", "mapping", "block")
 def plain_type(hint: Hint) -> str:
     """Returns a description in plain words of the values that a field of this type takes.
 
-    Example:
-        >>> plain_type(int | None), plain_type(tuple[Literal["a", "b"], ...])
-        ('whole number or none', 'list, each one of a, b')
+    >>> plain_type(int | None), plain_type(tuple[Literal["a", "b"], ...])
+    ('whole number or none', 'list, each one of a, b')
     """
     if hint in _WORDS:
         return _WORDS[hint]

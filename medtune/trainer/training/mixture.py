@@ -250,11 +250,10 @@ def folders_of(data: DataBlock) -> tuple[TrainFolder, ...]:
 def shares_of(data: DataBlock, num_groups: Sequence[int]) -> tuple[float, ...]:
     """Returns each folder's share of the draws: its weight, or its number of groups to the power 1 / temperature.
 
-    Example:
-        >>> from pathlib import Path
-        >>> folders = (TrainFolder("one", Path("a")), TrainFolder("other", Path("b")))
-        >>> shares_of(DataBlock("one", Path("a"), mixture=folders, temperature=2.0), [900, 100])
-        (0.75, 0.25)
+    >>> from pathlib import Path
+    >>> folders = (TrainFolder("one", Path("a")), TrainFolder("other", Path("b")))
+    >>> shares_of(DataBlock("one", Path("a"), mixture=folders, temperature=2.0), [900, 100])
+    (0.75, 0.25)
 
     Source: temperature sampling as in Arivazhagan et al., arXiv 1907.05019, section 3.
     """

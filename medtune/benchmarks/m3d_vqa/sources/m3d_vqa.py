@@ -88,9 +88,8 @@ def copied_row(cells: Mapping[str, str]) -> Row:
 def split_of(file: Path) -> Split | None:
     """Returns the split that a table's file name states; None if it states none.
 
-    Example:
-        >>> [split_of(Path(f"M3D_VQA_{name}.csv")) for name in ("yn_train", "val", "test5k", "all")]
-        ['train', 'val', 'test', None]
+    >>> [split_of(Path(f"M3D_VQA_{name}.csv")) for name in ("yn_train", "val", "test5k", "all")]
+    ['train', 'val', 'test', None]
     """
     return next((_SPLITS[word] for word in re.split(r"[^a-z0-9]+", file.stem.lower()) if word in _SPLITS), None)
 

@@ -91,11 +91,10 @@ def _read_hub(origin: HubId | Path, seed: int, scratch: Path) -> SourceTable:
 def hub_note(counts: Mapping[Split, int]) -> str:
     """Returns whether the numbers of rows are those of the hub's copy.
 
-    Example:
-        >>> hub_note({"train": 19654, "val": 6259, "test": 6719})
-        'release: 32,632 questions, as on the hub: without the repeated rows of the repository'
-        >>> hub_note({"train": 20, "test": 3})
-        'release: unknown, with 20 train, 0 val and 3 test rows, where the hub has 19,654, 6,259 and 6,719'
+    >>> hub_note({"train": 19654, "val": 6259, "test": 6719})
+    'release: 32,632 questions, as on the hub: without the repeated rows of the repository'
+    >>> hub_note({"train": 20, "test": 3})
+    'release: unknown, with 20 train, 0 val and 3 test rows, where the hub has 19,654, 6,259 and 6,719'
     """
     train, val, test = (counts.get(split, 0) for split in SPLITS)
     if (train, val, test) == HUB_ROWS:
@@ -155,9 +154,8 @@ def _question(asked: _Asked, images: Path, *, needs_media: bool) -> _Read:
 def first_word(text: str) -> str:
     """Returns the first word of a question, which tells its kind, or "other" if few questions begin with it.
 
-    Example:
-        >>> first_word("What is shown?"), first_word("Does this show it?"), first_word("By which way?")
-        ('what', 'does', 'other')
+    >>> first_word("What is shown?"), first_word("Does this show it?"), first_word("By which way?")
+    ('what', 'does', 'other')
     """
     word = text.partition(" ")[0].lower()
     return word if word in ("what", "where", "how", "when", "why", "is", "are", "does", "do") else "other"

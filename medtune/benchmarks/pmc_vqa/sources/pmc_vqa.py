@@ -165,9 +165,8 @@ def read_version(version: Version, root: Path | None, scratch: Path, *, needs_me
 def article_of(figure: str) -> str:
     """Returns the article of a figure, which is the unit of splitting: what stands in front of "_F" and a number.
 
-    Example:
-        >>> article_of("PMC1064097_F1.jpg"), article_of("PMC8253797_Fig4_41.jpg"), article_of("scan.png")
-        ('PMC1064097', 'PMC8253797', 'scan')
+    >>> article_of("PMC1064097_F1.jpg"), article_of("PMC8253797_Fig4_41.jpg"), article_of("scan.png")
+    ('PMC1064097', 'PMC8253797', 'scan')
     """
     name = PurePosixPath(figure).name
     found = _FIGURE.search(name)

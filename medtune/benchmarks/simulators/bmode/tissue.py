@@ -187,8 +187,7 @@ _PAD_LINES = 24
 def axial_sigma_mm(*, frequency_mhz: float) -> float:
     """Returns the axial standard deviation of the point-spread function's amplitude, in mm.
 
-    Source:
-        Pulse-echo axial resolution is half the pulse length, N c / (2 f) (Szabo 2014, section 10.5); taken as FWHM.
+    Source: Pulse-echo axial resolution is half the pulse length, N c / (2 f) (Szabo 2014, section 10.5); taken as FWHM.
     """
     return PULSE_CYCLES * SPEED_MM_PER_US / frequency_mhz / 2 / 2.355
 
@@ -204,9 +203,8 @@ def lateral_sigma_mm(
         aperture_mm: Width of the part of the probe that sends and receives.
         focus_mm: The distance at which the beam is focused.
 
-    Source:
-        Focal beam width (FWHM) 1.2 lambda F and depth of field 7.1 lambda F^2 with F = focus / aperture
-        (Szabo 2014, section 6.6); away from the focus the width grows as that of a Gaussian beam.
+    Source: Focal beam width (FWHM) 1.2 lambda F and depth of field 7.1 lambda F^2 with F = focus / aperture (Szabo
+    2014, section 6.6); away from the focus the width grows as that of a Gaussian beam.
     """
     wavelength_mm, f_number = SPEED_MM_PER_US / frequency_mhz, focus_mm / aperture_mm
     field_mm = 7.1 * wavelength_mm * f_number**2
@@ -249,8 +247,7 @@ def two_way_loss_db(
         frequency_mhz: Centre frequency.
         step_mm: Distance between neighbouring depth samples.
 
-    Source:
-        Loss = 2 f times the integral of alpha along the way (Szabo 2014, section 4.2).
+    Source: Loss = 2 f times the integral of alpha along the way (Szabo 2014, section 4.2).
     """
     return np.asarray(2 * frequency_mhz * step_mm / 10 * np.cumsum(attenuation_DL, axis=0), dtype=np.float32)
 
@@ -265,9 +262,8 @@ def specular(
         depth_mm: Depth of the scanned field, from the first sample of a scan line to the last.
         line_mm_D: Distance between neighbouring scan lines, for each depth.
 
-    Source:
-        A step of impedance reflects (Z2 - Z1) / (Z2 + Z1), about half the step of log Z; the fourth power of the
-        cosine of the angle of incidence stands for the lobe of a smooth reflector.
+    Source: A step of impedance reflects (Z2 - Z1) / (Z2 + Z1), about half the step of log Z; the fourth power of the
+    cosine of the angle of incidence stands for the lobe of a smooth reflector.
     """
     half_log_DL = gaussian_filter(np.log(impedance_DL) / 2, 1.0)
     along_DL, across_DL = np.gradient(half_log_DL)
@@ -309,9 +305,8 @@ def echo(maps: TissueMaps, *, device: Device, lines: Beams, noise: Noise) -> NDA
         lines: The positions of the samples along the scan lines.
         noise: The random scatterers, roughness of the interfaces and electronic noise.
 
-    Source:
-        Fully developed speckle: many scatterers per resolution cell give a circular Gaussian field and a
-        Rayleigh envelope with mean / standard deviation 1.91 (Burckhardt 1978; Wagner et al. 1983).
+    Source: Fully developed speckle: many scatterers per resolution cell give a circular Gaussian field and a Rayleigh
+    envelope with mean / standard deviation 1.91 (Burckhardt 1978; Wagner et al. 1983).
     """
     step_mm = device.depth_mm / (maps.echo_db_DL.shape[0] - 1)
     frequency_mhz = device.frequency_mhz

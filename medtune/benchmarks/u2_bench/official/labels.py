@@ -1,9 +1,8 @@
 """Reads and scores classes, places and values as the official scripts do, strict or lenient, bugs included.
 
-Source:
-    strict: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func (cla_eval.py, seg_eval_v1.1.py, measure_eval_v1.2.py).
-    lenient, the post-processing: gurenolun/Dolphin-ai-bench, new_results (qwen_cla_eval.py, qwen_seg_eval.py,
-    qwen_measure_eval.py); the pre-pass of values: its scripts/extract_measurement_values_improved.py.
+Source: strict: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func (cla_eval.py, seg_eval_v1.1.py, measure_eval_v1.2.py).
+lenient, the post-processing: gurenolun/Dolphin-ai-bench, new_results (qwen_cla_eval.py, qwen_seg_eval.py,
+qwen_measure_eval.py); the pre-pass of values: its scripts/extract_measurement_values_improved.py.
 """
 
 import json
@@ -100,10 +99,9 @@ def class_scores(readings: Sequence[Reading], *, mode: Mode) -> ClassScores:
         OfficialFailureError: The script fails, so that the whole data set is lost: in strict mode because no row has a
             label, or in both because every true answer is missing.
 
-    Example:
-        >>> scores = class_scores([Reading("benign", "benign"), Reading("normal", "perhaps normal")], mode="strict")
-        >>> scores.acc, round(scores.f1, 4)
-        (0.5, 0.3333)
+    >>> scores = class_scores([Reading("benign", "benign"), Reading("normal", "perhaps normal")], mode="strict")
+    >>> scores.acc, round(scores.f1, 4)
+    (0.5, 0.3333)
     """
     if not readings:
         raise ValueError("scores of a data set need at least one row, got none")
@@ -262,9 +260,8 @@ def predicted_value(reply: str | None, *, mode: Mode) -> float | None:
     The strict script accepts only a reply that is a number as a whole. In other replies, the lenient script takes the
     first decimal number, or else the first whole number; it loses the sign and what follows a thousands separator.
 
-    Example:
-        >>> [predicted_value(reply, mode="lenient") for reply in ("-3", "50 to 60.5", "1,200", "none")]
-        [-3.0, 60.5, 1.0, None]
+    >>> [predicted_value(reply, mode="lenient") for reply in ("-3", "50 to 60.5", "1,200", "none")]
+    [-3.0, 60.5, 1.0, None]
     """
     said = reply if reply is None or mode == "strict" else reply.strip()
     if said is None or (mode == "lenient" and said.lower() == NO_NUMBER):
@@ -282,9 +279,8 @@ def predicted_value(reply: str | None, *, mode: Mode) -> float | None:
 def extract_number(reply: str | None, *, dataset: str) -> str:
     """Returns the number that the official pre-pass finds, as it is written in the reply; "null" if it finds none.
 
-    Example:
-        >>> extract_number("image 2 suggests 143.1", dataset="50"), extract_number("about 61 %", dataset="18")
-        ('2', '61')
+    >>> extract_number("image 2 suggests 143.1", dataset="50"), extract_number("about 61 %", dataset="18")
+    ('2', '61')
     """
     said = (reply or "").lower().strip()
     if re.fullmatch(r"\d+\.?\d*", said):

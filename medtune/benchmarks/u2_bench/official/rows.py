@@ -4,9 +4,8 @@ Computes the U2-Score: the mean of each task over its data sets, and the weighte
 
 The official code has an error in how it reads the ids of data sets; the score is computed with and without it.
 
-Source:
-    Formula: U2-Bench (arXiv 2505.17779), section 4.2 and Table 6. Aggregation: gurenolun/Dolphin-ai-bench,
-    table_fill/update_table_score_format.py.
+Source: Formula: U2-Bench (arXiv 2505.17779), section 4.2 and Table 6. Aggregation: gurenolun/Dolphin-ai-bench,
+table_fill/update_table_score_format.py.
 """
 
 from __future__ import annotations
@@ -60,13 +59,11 @@ class SetTables:
         Args:
             text_places: The number of decimals of BLEU-4; all other values have four.
 
-        Example:
-            >>> SetTables(detection=[("13", 2 / 3)]).printed().detection
-            [('13', 0.6667)]
+        >>> SetTables(detection=[("13", 2 / 3)]).printed().detection
+        [('13', 0.6667)]
 
-        Source:
-            `save_results` and `write_combined_results` of dolphin-sound/u2-bench-evalkit, vlmeval/eval_func, and
-            gurenolun/Dolphin-ai-bench, new_results.
+        Source: `save_results` and `write_combined_results` of dolphin-sound/u2-bench-evalkit, vlmeval/eval_func, and
+        gurenolun/Dolphin-ai-bench, new_results.
         """
         return SetTables(
             classification=[(name, _print(acc), _print(f1)) for name, acc, f1 in self.classification],
@@ -152,9 +149,8 @@ def u2_score(terms: Mapping[str, float], weights: Mapping[str, float] = WEIGHTS)
     The printed weights sum to 1. They differ from the shares of cases that the paper's formula asks for; those are in
     `tasks_and_sets.EXACT_WEIGHTS`.
 
-    Example:
-        >>> round(u2_score({task: 0.5 for task in WEIGHTS}), 4)
-        0.5
+    >>> round(u2_score({task: 0.5 for task in WEIGHTS}), 4)
+    0.5
     """
     return math.fsum(weights[task] * min(1.0, max(0.0, term)) for task, term in terms.items())
 

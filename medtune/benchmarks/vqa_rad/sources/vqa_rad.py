@@ -115,9 +115,8 @@ def _single_rows(folder: Path) -> list[ReleasedRow]:
 def release_note(num_train: int, num_test: int) -> str:
     """Returns which release the numbers of rows are those of.
 
-    Example:
-        >>> release_note(1793, 451)[:39], release_note(10, 2)
-        ('release: 2,244 questions, as on the hub', 'release: unknown, with 10 train and 2 test rows')
+    >>> release_note(1793, 451)[:39], release_note(10, 2)
+    ('release: 2,244 questions, as on the hub', 'release: unknown, with 10 train and 2 test rows')
     """
     known = RELEASES.get((num_train, num_test))
     return f"release: {known or f'unknown, with {num_train:,} train and {num_test:,} test rows'}"

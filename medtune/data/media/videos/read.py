@@ -50,11 +50,10 @@ def chosen_frames(times_s: Sequence[float], sampling: Sampling) -> list[int]:
     Args:
         times_s: The second at which each frame of the clip is shown, ascending, at least one.
 
-    Example:
-        >>> chosen_frames([0.0, 0.1, 0.2, 0.3, 0.4], Sampling(3)), chosen_frames([0.0, 0.1], Sampling(3))
-        ([0, 2, 4], [0, 1])
-        >>> chosen_frames([0.0, 0.1, 0.2, 0.3, 0.4], Sampling(9, per_s=5.0))
-        [0, 2, 4]
+    >>> chosen_frames([0.0, 0.1, 0.2, 0.3, 0.4], Sampling(3)), chosen_frames([0.0, 0.1], Sampling(3))
+    ([0, 2, 4], [0, 1])
+    >>> chosen_frames([0.0, 0.1, 0.2, 0.3, 0.4], Sampling(9, per_s=5.0))
+    [0, 2, 4]
     """
     if sampling.per_s is not None:
         wanted_s = np.arange(times_s[0], times_s[-1] + 1e-9, 1 / sampling.per_s)

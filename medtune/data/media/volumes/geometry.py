@@ -54,9 +54,8 @@ def geometry_of(affine: NDArray[np.float64], *, where: str) -> Geometry:
         affine: The matrix, (4, 4) or (3, 3), to mm to the right, to the front and to the head; its origin is not used.
         where: The file and the field, for messages.
 
-    Example:
-        >>> geometry_of(np.diag([-2.0, -2.0, 5.0]), where="example")
-        Geometry(spacing_mm=(2.0, 2.0, 5.0), orientation='LPS')
+    >>> geometry_of(np.diag([-2.0, -2.0, 5.0]), where="example")
+    Geometry(spacing_mm=(2.0, 2.0, 5.0), orientation='LPS')
     """
     axes = np.asarray(affine, dtype=np.float64)[:3, :3]
     if not np.isfinite(axes).all():
@@ -96,12 +95,11 @@ def affine_of(volume: Volume) -> NDArray[np.float64]:
 def reoriented(volume: Volume, orientation: str) -> Volume:
     """Returns the volume with its axes swapped and flipped to another orientation; no voxel changes its value.
 
-    Example:
-        >>> reoriented(Volume(np.array([[[1, 2]]], np.int16), (2.0, 2.0, 5.0), "LPS"), "ISA").hu_IJK.ravel().tolist()
-        Traceback (most recent call last):
-        ValueError: 'ISA' names one direction of the body twice
-        >>> reoriented(Volume(np.array([[[1, 2]]], np.int16), (2.0, 2.0, 5.0), "LPS"), "IPR").hu_IJK.ravel().tolist()
-        [2, 1]
+    >>> reoriented(Volume(np.array([[[1, 2]]], np.int16), (2.0, 2.0, 5.0), "LPS"), "ISA").hu_IJK.ravel().tolist()
+    Traceback (most recent call last):
+    ValueError: 'ISA' names one direction of the body twice
+    >>> reoriented(Volume(np.array([[[1, 2]]], np.int16), (2.0, 2.0, 5.0), "LPS"), "IPR").hu_IJK.ravel().tolist()
+    [2, 1]
     """
     masks = {organ: np.ascontiguousarray(turned(mask, volume, orientation)) for organ, mask in volume.masks_IJK.items()}
     spacing_mm = turned_spacing(volume, orientation)
@@ -183,10 +181,9 @@ def augment_volume(volume: Volume, changes: Collection[str], *, rng: np.random.G
 def mirrored(volume: Volume) -> Volume:
     """Returns the volume with the patient's left and right sides swapped: the left kidney becomes the right one.
 
-    Example:
-        >>> seen = mirrored(Volume(np.array([[[1]], [[2]]], np.int16), (1.0, 1.0, 1.0), "RAS", target=("kidney_left",)))
-        >>> seen.hu_IJK.ravel().tolist(), seen.target
-        ([2, 1], ('kidney_right',))
+    >>> seen = mirrored(Volume(np.array([[[1]], [[2]]], np.int16), (1.0, 1.0, 1.0), "RAS", target=("kidney_left",)))
+    >>> seen.hu_IJK.ravel().tolist(), seen.target
+    ([2, 1], ('kidney_right',))
     """
     axis = next(axis for axis, letter in enumerate(volume.orientation) if letter in "LR")
 
@@ -248,10 +245,9 @@ def regreyed(volume: Volume, *, contrast: float, shift_hu: float) -> Volume:
             to 3000 HU.
         shift_hu: The Hounsfield units that are added to soft tissue.
 
-    Example:
-        >>> scan = Volume(np.array([[[-1024, -1000, 40, 140]]], np.int16), (1.0, 1.0, 1.0), "LPS")
-        >>> regreyed(scan, contrast=1.1, shift_hu=5).hu_IJK.ravel().tolist()
-        [-1024, -1000, 45, 155]
+    >>> scan = Volume(np.array([[[-1024, -1000, 40, 140]]], np.int16), (1.0, 1.0, 1.0), "LPS")
+    >>> regreyed(scan, contrast=1.1, shift_hu=5).hu_IJK.ravel().tolist()
+    [-1024, -1000, 45, 155]
     """
     middle = sum(_TISSUE_HU) / 2
     lowest, highest = np.iinfo(np.int16).min, np.iinfo(np.int16).max

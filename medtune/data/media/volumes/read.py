@@ -110,9 +110,8 @@ class AxialPictures:
 def section_ends(count: int, wanted: int) -> list[int]:
     """Returns the upper ends of `wanted` equal sections of a scan's slices: the last slice, but never the first.
 
-    Example:
-        >>> section_ends(101, 4), section_ends(10, 4)
-        ([25, 50, 75, 100], [2, 4, 7, 9])
+    >>> section_ends(101, 4), section_ends(10, 4)
+    ([25, 50, 75, 100], [2, 4, 7, 9])
 
     Source: google-health/medgemma@ff57e8c2, notebooks/high_dimensional_ct_hugging_face.ipynb.
     """
@@ -122,9 +121,8 @@ def section_ends(count: int, wanted: int) -> list[int]:
 def evenly_spaced(count: int, wanted: int) -> list[int]:
     """Returns `wanted` slice numbers spread evenly over 0 to `count` - 1, first and last included.
 
-    Example:
-        >>> evenly_spaced(101, 5), evenly_spaced(10, 1)
-        ([0, 25, 50, 75, 100], [4])
+    >>> evenly_spaced(101, 5), evenly_spaced(10, 1)
+    ([0, 25, 50, 75, 100], [4])
     """
     if wanted == 1:
         return [(count - 1) // 2]

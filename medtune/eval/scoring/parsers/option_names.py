@@ -60,12 +60,11 @@ def named(reply: str, options: tuple[str, ...]) -> str | None:
         reply: The words of the reply in small letters, with single blanks.
         options: The words of the options, in the same form.
 
-    Example:
-        >>> planes = ("thalamic plane", "abdominal plane", "right kidney")
-        >>> [named(reply, planes) for reply in ("abdomen", "the thalamus", "a kidney", "left kidney", "second option")]
-        ['abdominal plane', 'thalamic plane', 'right kidney', None, 'abdominal plane']
-        >>> named("there are 5 lesions", ("1", "2-3", "4 or more")), named("5", ("liver", "spleen"))
-        ('4 or more', None)
+    >>> planes = ("thalamic plane", "abdominal plane", "right kidney")
+    >>> [named(reply, planes) for reply in ("abdomen", "the thalamus", "a kidney", "left kidney", "second option")]
+    ['abdominal plane', 'thalamic plane', 'right kidney', None, 'abdominal plane']
+    >>> named("there are 5 lesions", ("1", "2-3", "4 or more")), named("5", ("liver", "spleen"))
+    ('4 or more', None)
     """
     if (placed := _PLACED.fullmatch(reply)) is not None:
         place = _ORDINALS.get(placed[1], len(options) - 1)

@@ -138,9 +138,8 @@ class Definition:
 def panel_name(name: str) -> str:
     """Returns the W&B name of a metric of metrics.csv.
 
-    Example:
-        >>> panel_name("final/task=diagnosis/accuracy_n"), panel_name("final/accuracy"), panel_name("train/loss")
-        ('task=diagnosis/final/accuracy_n', 'final/accuracy', 'train/loss')
+    >>> panel_name("final/task=diagnosis/accuracy_n"), panel_name("final/accuracy"), panel_name("train/loss")
+    ('task=diagnosis/final/accuracy_n', 'final/accuracy', 'train/loss')
     """
     phase, _, rest = name.partition("/")
     if phase not in PHASES or "=" not in rest:

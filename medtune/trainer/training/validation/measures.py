@@ -187,11 +187,10 @@ class MacroF1(Metric):
     It counts in one vector for each of the three sums. `torchmetrics.classification.MulticlassF1Score` has the same
     value and needs a square matrix of the labels, of which a set with open options has thousands.
 
-    Example:
-        >>> f1 = MacroF1(4)
-        >>> f1.update(torch.tensor([2, 2]), torch.tensor([2, 3]))
-        >>> round(float(f1.compute()), 4)
-        0.3333
+    >>> f1 = MacroF1(4)
+    >>> f1.update(torch.tensor([2, 2]), torch.tensor([2, 3]))
+    >>> round(float(f1.compute()), 4)
+    0.3333
     """
 
     full_state_update = False

@@ -95,9 +95,8 @@ def copied_row(cells: Mapping[str, str]) -> Row:
 def text(value: object) -> str:
     """Returns a cell as text: "" for an empty cell, and whole numbers without ".0".
 
-    Example:
-        >>> [text(value) for value in (" Yes ", None, float("nan"), 61.0, 12.5, True, "nan")]
-        ['Yes', '', '', '61', '12.5', 'True', '']
+    >>> [text(value) for value in (" Yes ", None, float("nan"), 61.0, 12.5, True, "nan")]
+    ['Yes', '', '', '61', '12.5', 'True', '']
     """
     if isinstance(value, float):
         return f"{value:.12g}" if math.isfinite(value) else ""
@@ -186,9 +185,8 @@ class Choice(NamedTuple):
 def number_and_unit(answer: str) -> Measured | None:
     """Returns the only number of an answer, or None if there is none or more than one.
 
-    Example:
-        >>> [number_and_unit(answer) for answer in ("1,293.7 cm^3", "Slice 174", "-32.4")]
-        [Measured(value=1293.7, text='1293.7', unit='cm^3'), Measured(value=174.0, text='174', unit=None), \
+    >>> [number_and_unit(answer) for answer in ("1,293.7 cm^3", "Slice 174", "-32.4")]
+    [Measured(value=1293.7, text='1293.7', unit='cm^3'), Measured(value=174.0, text='174', unit=None), \
 Measured(value=-32.4, text='-32.4', unit=None)]
         >>> [number_and_unit(answer) for answer in ("none", "2 or 3", "1.2.3")]
         [None, None, None]

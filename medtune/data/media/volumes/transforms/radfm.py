@@ -82,9 +82,8 @@ PUBLIC = RadFMTransform()
 def nearest_depth(depth: int) -> int:
     """Returns the multiple of 4 from 4 to 64 that is nearest to a volume's depth; the smaller of two.
 
-    Example:
-        >>> nearest_depth(10), nearest_depth(30), nearest_depth(1), nearest_depth(300)
-        (8, 28, 4, 64)
+    >>> nearest_depth(10), nearest_depth(30), nearest_depth(1), nearest_depth(300)
+    (8, 28, 4, 64)
     """
     return min(DEPTHS, key=lambda candidate: (abs(candidate - depth), candidate))
 
