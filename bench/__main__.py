@@ -101,11 +101,10 @@ def run_bench(name: str, *, subject: str | None, target: bool, record: Path | No
 def exit_status(measured: Measured, *, target: bool) -> int:
     """Returns 1 if two results disagree, 2 if a target is missed and `target` is set, else 0.
 
-    Example:
-        >>> from bench.measuring.measured import TwoWays
-        >>> slow = TwoWays("t", "a", "b", quick_s=1.0, plain_s=1.5, apart=0.0, tolerance=0.0, target=2.0)
-        >>> exit_status(Measured("s", (slow,)), target=True), exit_status(Measured("s", (slow,)), target=False)
-        (2, 0)
+    >>> from bench.measuring.measured import TwoWays
+    >>> slow = TwoWays("t", "a", "b", quick_s=1.0, plain_s=1.5, apart=0.0, tolerance=0.0, target=2.0)
+    >>> exit_status(Measured("s", (slow,)), target=True), exit_status(Measured("s", (slow,)), target=False)
+    (2, 0)
     """
     if not all(each.agree for each in measured.ways):
         return PARITY_FAILED

@@ -27,15 +27,10 @@ PLAIN_TOKENS = 40_000
 
 
 class Subject(NamedTuple):
-    """What a bench asks.
+    """What a bench asks."""
 
-    Attributes:
-        assembled: The model.
-        requests: The requests, one for each question.
-    """
-
-    assembled: Assembled
-    requests: tuple[Request, ...]
+    assembled: Assembled  # The model.
+    requests: tuple[Request, ...]  # The requests, one for each question.
 
 
 def long_prompts(num_tokens: int, reading: Reading, *, questions: int = NUM_QUESTIONS, width: int = WIDTH) -> Subject:

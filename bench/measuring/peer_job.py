@@ -27,15 +27,10 @@ _ADAPTER_STD = 0.02
 
 
 class Trainable(NamedTuple):
-    """A model with adapters, and the values that these begin with.
+    """A model with adapters, and the values that these begin with."""
 
-    Attributes:
-        assembled: The model.
-        start: The beginning values of all parameters that learn, by name.
-    """
-
-    assembled: Assembled
-    start: dict[str, torch.Tensor]
+    assembled: Assembled  # The model.
+    start: dict[str, torch.Tensor]  # The beginning values of all parameters that learn, by name.
 
 
 def opened(weights: Path) -> Assembled:

@@ -31,33 +31,22 @@ Visit = tuple[MediaGroup, Sequence[Request]]
 
 
 class Asked(NamedTuple):
-    """A request with the sequences that the model reads for it.
-
-    Attributes:
-        media: Number of the first media item that it shows, among those that are encoded together; None where it shows
-            none.
-        layouts: One sequence for each option; where a reply is generated, only the sequence of the prompt.
-        target: The place of the right answer's sequence among `layouts`; None if nobody asked how it is read.
-    """
+    """A request with the sequences that the model reads for it."""
 
     request: Request
+    # Number of the first media item that it shows, among those that are encoded together; None where it shows none.
     media: int | None
-    layouts: Options
+    layouts: Options  # One sequence for each option; where a reply is generated, only the sequence of the prompt.
+    # The place of the right answer's sequence among `layouts`; None if nobody asked how it is read.
     target: int | None = None
 
 
 class TargetRead(NamedTuple):
-    """How a model reads an answer that it is given.
+    """How a model reads an answer that it is given."""
 
-    Attributes:
-        logprob: Natural log-probability of the whole answer.
-        num_tokens: Number of its tokens.
-        likeliest: Number of its tokens that are the model's first choice in their place.
-    """
-
-    logprob: float
-    num_tokens: int
-    likeliest: int
+    logprob: float  # Natural log-probability of the whole answer.
+    num_tokens: int  # Number of its tokens.
+    likeliest: int  # Number of its tokens that are the model's first choice in their place.
 
 
 class LocalAnswerer:

@@ -33,8 +33,7 @@ def sees(query_BCQ: Tensor, key_BCK: Tensor, *, window: int | None) -> Tensor:
         query_BCQ: The columns of the queries; tokens of a block see one another where there is a column of blocks.
         window: The number of places over which a layer's attention slides, the token's own included; None for all.
 
-    Source:
-        transformers, masking_utils.py, `create_sliding_window_causal_mask` (a block is seen beyond the window).
+    Source: transformers, masking_utils.py, `create_sliding_window_causal_mask` (a block is seen beyond the window).
     """
     q, k = query_BCQ.unsqueeze(3), key_BCK.unsqueeze(2)
     seen_BQK = (k[:, RANK] <= q[:, RANK]) & (q[:, RANK] < k[:, END])

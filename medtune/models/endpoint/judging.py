@@ -16,19 +16,13 @@ MOST_FAILURES = 5
 
 @dataclass(frozen=True, slots=True)
 class EndpointJudge:
-    """A judge that asks a language model on a server for verdicts.
-
-    Attributes:
-        max_new_tokens: Largest length of a reply, in tokens.
-        strict: Whether the server is asked to follow the JSON schema of a verdict.
-        say: Prints a line for the user.
-    """
+    """A judge that asks a language model on a server for verdicts."""
 
     endpoint: Endpoint
     client: ChatClient
-    max_new_tokens: int
-    strict: bool
-    say: Callable[[str], None]
+    max_new_tokens: int  # Largest length of a reply, in tokens.
+    strict: bool  # Whether the server is asked to follow the JSON schema of a verdict.
+    say: Callable[[str], None]  # Prints a line for the user.
 
     @property
     def name(self) -> str:

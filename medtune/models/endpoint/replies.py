@@ -29,34 +29,25 @@ class UnreadableReplyError(Exception):
 
 
 class PromptRows(NamedTuple):
-    """The tokens that the server read, as its `prompt_logprobs` names them.
+    """The tokens that the server read, as its `prompt_logprobs` names them."""
 
-    Attributes:
-        total: Number of tokens of the prompt.
-        rows: The id and the log-probability of each of the last `MOST_ROWS` tokens; the very first token has neither.
-    """
-
-    total: int
+    total: int  # Number of tokens of the prompt.
+    # The id and the log-probability of each of the last `MOST_ROWS` tokens; the very first token has neither.
     rows: tuple[tuple[int | None, float | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The reply of a model.
+    """The reply of a model."""
 
-    Attributes:
-        text: The text of the reply, or of its refusal; "" where the model wrote nothing.
-        finish_reason: The server's word for the end of the reply, or "refusal" where the reply has that field; None
-            where the server names none.
-        model: The server's name of the model that replied, often with a date; None where the server names none.
-        usage: Tokens that were charged; None where the server does not say.
-        prompt: The tokens of the prompt; None where the server does not give their log-probabilities.
-    """
-
-    text: str
+    text: str  # The text of the reply, or of its refusal; "" where the model wrote nothing.
+    # The server's word for the end of the reply, or "refusal" where the reply has that field; None where the server
+    # names none.
     finish_reason: str | None
+    # The server's name of the model that replied, often with a date; None where the server names none.
     model: str | None = None
-    usage: Tokens | None = None
+    usage: Tokens | None = None  # Tokens that were charged; None where the server does not say.
+    # The tokens of the prompt; None where the server does not give their log-probabilities.
     prompt: PromptRows | None = None
 
 

@@ -257,16 +257,11 @@ def _key(request: Request) -> PredictionKey:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A model on a server.
-
-    Attributes:
-        ledger: File with a line for each reply that was charged.
-        where: The recipe's block with the settings, for messages.
-    """
+    """A model on a server."""
 
     endpoint: Endpoint
-    ledger: Path
-    where: str = "model.endpoint"
+    ledger: Path  # File with a line for each reply that was charged.
+    where: str = "model.endpoint"  # The recipe's block with the settings, for messages.
 
     @property
     def provenance(self) -> dict[str, str]:

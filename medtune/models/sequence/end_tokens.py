@@ -52,9 +52,8 @@ def read_generation(folder: Path) -> GenerationConfig | None:
 def cut_behind(ids: Many[int], stop_ids: Many[int]) -> list[int]:
     """Returns the ids up to the first that ends a reply, which is kept.
 
-    Example:
-        >>> cut_behind([5, 6, 1, 7, 2], (2, 1))
-        [5, 6, 1]
+    >>> cut_behind([5, 6, 1, 7, 2], (2, 1))
+    [5, 6, 1]
     """
     end = next((place for place, each in enumerate(ids) if each in stop_ids), None)
     return list(ids if end is None else ids[: end + 1])

@@ -19,18 +19,13 @@ from medtune.data.types import Image, Media, MediaKind, MediaRef, require_kind
 
 @dataclass(frozen=True, slots=True)
 class ImageTransform:
-    """Turns an image into the input of a tower.
+    """Turns an image into the input of a tower."""
 
-    Attributes:
-        size_px: Height and width of the input in pixels. The image is stretched to this square, so that relative
-            positions in the image do not change.
-        mean: Value that is subtracted from each RGB channel, on the scale from 0 to 1.
-        std: Value by which each RGB channel is then divided.
-    """
-
+    # Height and width of the input in pixels. The image is stretched to this square, so that relative positions in the
+    # image do not change.
     size_px: int
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: tuple[float, float, float]  # Value that is subtracted from each RGB channel, on the scale from 0 to 1.
+    std: tuple[float, float, float]  # Value by which each RGB channel is then divided.
     kinds: ClassVar[tuple[MediaKind, ...]] = ("image",)
     sampling: ClassVar[None] = None
 

@@ -49,13 +49,10 @@ class TimmTower(nn.Module):
 
 
 class Encoder(NamedTuple):
-    """An image encoder, ready to be built.
-
-    Attributes:
-        picture: Turns a picture into the pixels (3, H, W) that the encoder reads, float32.
-    """
+    """An image encoder, ready to be built."""
 
     tower: Tower
+    # Turns a picture into the pixels (3, H, W) that the encoder reads, float32.
     picture: Callable[[PIL.Image.Image], Tensor]
 
 

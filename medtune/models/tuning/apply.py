@@ -25,30 +25,21 @@ B, LENGTHS = ".lora_B.", ".lora_magnitude_vector."
 
 @dataclass(frozen=True, slots=True)
 class PartRow:
-    """One line of the table of trainable parts.
-
-    Attributes:
-        lr: Peak learning rate; None where the part is frozen.
-        parameters: Number of parameters of the part, without adapters.
-        trainable: Number of parameters that learn, adapters included.
-        quantized: Number of parameters that are held in 4 bits.
-        stored: Number type of the parameters that do not learn, that of most of them where they differ, e.g.
-            "bfloat16"; None where all learn.
-        learns: Number type of the parameters that learn; None where none does.
-        stored_bytes: Bytes of all parameters, adapters included.
-    """
+    """One line of the table of trainable parts."""
 
     part: str
     mode: Mode
-    lr: float | None
-    parameters: int
-    trainable: int
+    lr: float | None  # Peak learning rate; None where the part is frozen.
+    parameters: int  # Number of parameters of the part, without adapters.
+    trainable: int  # Number of parameters that learn, adapters included.
     adapters: int
     adapted_modules: int
-    quantized: int
+    quantized: int  # Number of parameters that are held in 4 bits.
+    # Number type of the parameters that do not learn, that of most of them where they differ, e.g. "bfloat16"; None
+    # where all learn.
     stored: str | None
-    learns: str | None
-    stored_bytes: float
+    learns: str | None  # Number type of the parameters that learn; None where none does.
+    stored_bytes: float  # Bytes of all parameters, adapters included.
 
 
 def apply_tuning(model: Model, tuning: Tuning, *, seed: int) -> tuple[PartRow, ...]:
@@ -314,9 +305,8 @@ def share_of_peak(step: int, *, schedule: ScheduleName, max_steps: int, warmup_s
         schedule: The form of the curve after the warm-up.
         floor: The share of the peak to which the rate falls, from 0 to 1; a constant rate does not fall.
 
-    Example:
-        >>> [share_of_peak(step, schedule="linear", max_steps=5, warmup_steps=1, floor=0.5) for step in range(5)]
-        [0.5, 1.0, 0.875, 0.75, 0.625]
+    >>> [share_of_peak(step, schedule="linear", max_steps=5, warmup_steps=1, floor=0.5) for step in range(5)]
+    [0.5, 1.0, 0.875, 0.75, 0.625]
 
     Source: Loshchilov & Hutter 2017, arXiv 1608.03983, eq. 5, for the cosine.
     """

@@ -10,12 +10,10 @@ def vsi_score(reply: str, truth: str) -> float:
     Raises:
         ZeroDivisionError: The truth is 0 and the reply holds a number, as in the original.
 
-    Example:
-        >>> vsi_score("about 11", "12.5"), vsi_score("4", "3 lesions")
-        (0.8, 0.0)
+    >>> vsi_score("about 11", "12.5"), vsi_score("4", "3 lesions")
+    (0.8, 0.0)
 
-    Source:
-        EvolvingLMMs-Lab/lmms-eval@75571cf, lmms_eval/tasks/vsibench/utils.py (vsibench_process_results).
+    Source: EvolvingLMMs-Lab/lmms-eval@75571cf, lmms_eval/tasks/vsibench/utils.py (vsibench_process_results).
     """
     said = vsi_number(reply)
     try:

@@ -1,9 +1,8 @@
 """Reads the true answers in U2-Bench's tables as the official scripts do, for comparison with medtune's own reader.
 
-Source:
-    strict: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func/measure_eval_v1.2.py and seg_eval_v1.1.py; the unused
-    function: vlmeval/dataset/image_seg.py. lenient: gurenolun/Dolphin-ai-bench, new_results/qwen_measure_eval.py and
-    qwen_seg_eval.py.
+Source: strict: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func/measure_eval_v1.2.py and seg_eval_v1.1.py; the unused
+function: vlmeval/dataset/image_seg.py. lenient: gurenolun/Dolphin-ai-bench, new_results/qwen_measure_eval.py and
+qwen_seg_eval.py.
 """
 
 import json

@@ -47,21 +47,13 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Case:
-    """A model and a pass.
+    """A model and a pass."""
 
-    Attributes:
-        width: Embedding width.
-        layers: Number of decoder layers.
-        vocabulary: Number of tokens that the output layer knows.
-        size: The pass.
-        settings: Changes of the recipe.
-    """
-
-    width: int
-    layers: int
-    vocabulary: int
-    size: PassSize
-    settings: tuple[str, ...] = ()
+    width: int  # Embedding width.
+    layers: int  # Number of decoder layers.
+    vocabulary: int  # Number of tokens that the output layer knows.
+    size: PassSize  # The pass.
+    settings: tuple[str, ...] = ()  # Changes of the recipe.
 
     @property
     def thin(self) -> Case:

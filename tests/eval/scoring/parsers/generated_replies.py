@@ -238,17 +238,11 @@ _REJECTING = (
 
 @dataclass(frozen=True, slots=True)
 class GeneratedReply:
-    """A generated reply.
+    """A generated reply."""
 
-    Attributes:
-        text: The reply.
-        meant: The index of the option that the reply means, from 0; None if it means no single option.
-        kind: The kind of the reply, a key of `MEANT` or of `NOT_MEANT`.
-    """
-
-    text: str
-    meant: int | None
-    kind: str
+    text: str  # The reply.
+    meant: int | None  # The index of the option that the reply means, from 0; None if it means no single option.
+    kind: str  # The kind of the reply, a key of `MEANT` or of `NOT_MEANT`.
 
 
 def replies(seed: int, count: int, options: Sequence[str]) -> list[GeneratedReply]:
