@@ -45,12 +45,7 @@ def name_folders(folders: Iterable[Path]) -> None:
 
 
 def add_folders(folders: Iterable[Path], *, named_by: str) -> tuple[Path, ...]:
-    """Takes further plugin folders into use, such as a recipe's, and returns their absolute paths.
-
-    Args:
-        folders: Absolute paths, or paths relative to the working directory.
-        named_by: The place that names them, for the message; for instance a recipe's file.
-    """
+    """Takes further plugin folders into use, such as a recipe's, and returns their absolute paths."""
     found = tuple(_folder(path, named_by=named_by) for path in folders)
     _of_recipes.extend(path for path in found if path not in _of_recipes)
     return found

@@ -24,10 +24,6 @@ def progress(title: str, *, unit: str, shown: bool = True) -> Iterator[OnDone]:
     """Shows the progress of the block on stderr.
 
     A bar is gone when the block ends; work that takes less than LINE_EVERY_S writes no line.
-
-    Args:
-        unit: The pieces of the work, in the plural.
-        shown: Whether this process shows anything.
     """
     if not shown:
         yield lambda done, total, said="": None

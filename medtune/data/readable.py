@@ -17,10 +17,7 @@ def readable_text(text: str) -> str:
 
 
 def readable_question(question: Question, *, longest: int | None = None) -> str:
-    r"""Returns the question, with the earlier turns of its conversation in front of it.
-
-    Args:
-        longest: The most characters of the earlier turns; the last ones are kept. None keeps all.
+    r"""Returns the question behind its last earlier turns, as many as `longest` characters hold; None is all.
 
     >>> from medtune.data.types import Turn
     >>> asked = Question("q", "m", "And here?", (), "no", "text", "p", turns=(Turn("Is it a cyst?", "Yes."),))

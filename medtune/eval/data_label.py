@@ -193,12 +193,7 @@ def recorded_label(facts: Mapping[str, object]) -> DataLabel:
 
 
 def unofficial_sets(learnt: Iterable[Manifest], *, before: Iterable[str] = ()) -> str:
-    """Returns the sets for evaluation alone that a model was trained on, e.g. "my_films by patient"; "" if none.
-
-    Args:
-        learnt: Manifests of the prepared folders that it was trained on.
-        before: The sets that its initial weights had been trained on, in the form of the result.
-    """
+    """Returns the sets for evaluation alone that a model was trained on, e.g. "my_films by patient"; "" if none."""
     found = [each for said in before if said for each in said.split(_BETWEEN)]
     found += [f"{each.benchmark} by {each.unofficial_split}" for each in learnt if each.unofficial_split]
     return _BETWEEN.join(dict.fromkeys(found))

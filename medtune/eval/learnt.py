@@ -90,12 +90,7 @@ def _cut(text: str) -> Iterator[str]:
 
 
 def learnt_from(groups: Iterable[MediaGroup], contents: Mapping[str, str], looks: Mapping[str, Look]) -> Learnt:
-    """Returns what training on these media groups teaches.
-
-    Args:
-        contents: The digest of what each media file shows, as `Prepared.contents` has it.
-        looks: The perceptual hash of each media file that has one, as `Prepared.looks` has it.
-    """
+    """Returns what training on these media groups teaches; contents and looks are those of `Prepared`."""
     patients: set[str] = set()
     media: set[str] = set()
     seen: set[Look] = set()
@@ -115,9 +110,6 @@ def asked_again(learnt: Learnt, groups: Sequence[MediaGroup], contents: Mapping[
     """Returns how much of what is asked was trained on, in numbers of patients and questions; "" if nothing was.
 
     A question was trained on if its patient was, or what it shows.
-
-    Args:
-        contents: The digest of what each media file shows, as `Prepared.contents` has it.
     """
     seen = [g for g in groups if g.patient_id in learnt.patients or not learnt.media.isdisjoint(_shown(g, contents))]
     if not seen:
@@ -161,11 +153,7 @@ NOT_TRAINED = SeenBefore()
 
 
 def learnt_before(trained: Iterable[Mapping[str, str]]) -> Learnt:
-    """Returns what weights were trained on, as far as they say it.
-
-    Args:
-        trained: The facts that each export, adapter and checkpoint carries of which the weights are made up.
-    """
+    """Returns what weights were trained on, as the facts say it that their exports, adapters, checkpoints carry."""
     return NOTHING.joined(read_learnt(facts) or UNKNOWN for facts in trained)
 
 

@@ -172,11 +172,7 @@ SLACK_BYTES = 1_000_000
 
 
 def memory_finding(recipe: Recipe, model: Model, rows: Sequence[PartRow], took: StepBytes) -> Finding:
-    """Returns whether the bytes of a step on one device are those that `medtune validate` plans.
-
-    Args:
-        took: The bytes that a step took.
-    """
+    """Returns whether the bytes that a step took on one device are those that `medtune validate` plans."""
     alone = replace(recipe, train=replace(recipe.train, strategy="auto", devices=1, optimizer="adamw"))
     planned = held(alone.train, rows, Divided(), is_gpu=took.peak is not None)
     pairs = {
@@ -336,11 +332,7 @@ def _proven(experiment: Experiment) -> bool:
 
 
 def proof_of(candidate: Candidate, *, say: Callable[[str], None]) -> DoctorFile:
-    """Returns the record of a checkpoint that was proven here before, or else of the proof that is made now.
-
-    Args:
-        say: Prints what is done and found.
-    """
+    """Returns the record of a checkpoint that was proven here before, or else of the proof that is made now."""
     kept = kept_record(candidate)
     if kept.is_file() and (record := read_json(kept, DoctorFile)).passed:
         say(f"doctor: {record.headline()}")

@@ -46,9 +46,6 @@ def run_seeds(
     with its exit status.
 
     Args:
-        start: Runs `medtune ARGUMENTS` and returns the exit status.
-        arguments: The arguments of a run, without --out and --seeds; they may hold --resume.
-        out: The folder that holds seed_0, seed_1, ...
         first_seed: `train.seed` of the first run; the others count up from it.
     """
     if how_started().how != "alone":
@@ -201,12 +198,6 @@ def run_grid(
 
     Each run has the folder OUT/VALUE-VALUE-... With `resume`, finished runs are kept and an unfinished one is
     continued. If a run fails, the series ends with its exit status.
-
-    Args:
-        start: Runs `medtune ARGUMENTS` and returns the exit status.
-        arguments: The arguments of each run, without --out and --resume; those of runs that go on among them.
-        grid: For each dotted key of the recipe, the values that it takes.
-        resume: Whether OUT may hold runs already.
     """
     if how_started().how != "alone":
         raise ValueError(

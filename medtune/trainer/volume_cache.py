@@ -174,12 +174,7 @@ class Filled(NamedTuple):
 
 
 def fill(recipe: Recipe, wanted: WantedVolumes, *, processes: int, share: Share, say: Callable[[str], None]) -> Filled:
-    """Makes the entries of one share of the scans that the cache does not have, one task for each scan.
-
-    Args:
-        share: Which share of the scans.
-        say: Prints what will be written, before anything is, and how far the work is.
-    """
+    """Makes the entries of one share of the scans that the cache does not have, one task for each scan."""
     cache, entry_of = wanted.cache, _entry_of(recipe, wanted)
     mine = [refs for number, refs in enumerate(wanted.scans) if share.holds(number)]
     with _claimed(wanted, share):

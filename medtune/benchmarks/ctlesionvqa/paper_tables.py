@@ -177,13 +177,7 @@ def rates(cells: Cells, format_: str, unlike_published: str) -> Sequence[Table]:
 
 
 def repeats_table(ours: Mapping[str, Repeated], format_: str, unlike_published: str) -> Sequence[Table]:
-    """Returns Table 10 (multiple choice) or 11 (free text): accuracies with intervals over repeated experiments.
-
-    Args:
-        ours: Our accuracy over the repeats, by subtype.
-        format_: "multi_choice" or "free_text".
-        unlike_published: Why our numbers must not stand beside the published ones; "" if they may.
-    """
+    """Returns Table 10 (multiple choice) or 11 (free text): accuracies with intervals over repeated experiments."""
     number = {"multi_choice": 10, "free_text": 11}[format_]
     printed = published("ctlesionvqa")[f"table{number}"]
     models = [name for name in printed[0] if name != "subtype"]

@@ -71,9 +71,6 @@ def corpus_scores(pairs: Sequence[tuple[str, str]]) -> dict[str, float]:
     """Returns BLEU-1 to 4 and ROUGE-L of the cleaned texts, 0 to 1, in the order of `R2GEN_COLUMNS`.
 
     BLEU is counted over all texts together; ROUGE-L is the mean of the texts. An empty reply counts as an empty text.
-
-    Args:
-        pairs: The truth and the reply of each report, at least one.
     """
     true = {number: [cleaned(truth)] for number, (truth, _) in enumerate(pairs)}
     said = {number: [cleaned(reply) if reply.strip() else ""] for number, (_, reply) in enumerate(pairs)}

@@ -59,14 +59,7 @@ def study_table(
     rejects: Iterable[Reject],
     needs_media: bool,
 ) -> SourceTable:
-    """Returns the table of a release.
-
-    Args:
-        release: The name of the release, which is a facet of every question.
-        notes: What was left out on purpose.
-        rejects: The studies that could not be read.
-        needs_media: Whether a study whose image is missing is rejected.
-    """
+    """Returns the table of a release, whose name is a facet of every question; notes say what was left out."""
 
     def checked(study: Study) -> Study:
         absent = next((path for path in study.images if not path.is_file()), None) if needs_media else None

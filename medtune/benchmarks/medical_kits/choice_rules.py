@@ -141,9 +141,6 @@ def medxpertqa_letters(reply: str, num_options: int) -> list[str]:
 
     What stands before the request for the answer, or else before the words "answer is", does not count.
 
-    Args:
-        reply: The reply, which may repeat the request "Therefore, among A through E, the answer is".
-
     >>> [medxpertqa_letters(reply, 5) for reply in ("(B)", "A lung is seen, so C", "The answer is D.", "b")]
     [['B'], ['A'], ['D'], []]
     """
@@ -184,8 +181,6 @@ def medevalkit_rule(file: str, printed: Callable[[Question], Printed], *, takes_
     """Returns MedEvalKit's rule for a set of multiple-choice questions.
 
     Args:
-        file: The kit's file for the set.
-        printed: Returns options and truth as the kit has them.
         takes_tags: Whether the kit first takes the content of answer tags.
     """
 
@@ -246,11 +241,7 @@ def share_right(
 
 
 def medevalkit_choice_prompts(printed: Callable[[Question], Printed]) -> OfficialPrompts:
-    """Returns the prompts of a set of questions with options.
-
-    Args:
-        printed: Returns the lines of the options as the kit prints them for this set.
-    """
+    """Returns the prompts of a set of questions with options, whose lines `printed` has as the kit prints them."""
     return medevalkit_prompts((CHOICES,), lambda question: CHOICES.name, lines=lambda each: printed(each).choices)
 
 

@@ -16,12 +16,7 @@ from typing import NamedTuple
 
 
 def sentence_bleu(tokens: Sequence[str], reference: Sequence[str], weights: Sequence[float]) -> float:
-    """Returns the BLEU of a reply's tokens against one reference, 0 to 1.
-
-    Args:
-        tokens: The tokens of the reply.
-        reference: The tokens of the true answer.
-        weights: The weight of each order of n-grams, from single tokens upwards.
+    """Returns the BLEU of a reply's tokens, 0 to 1; `weights` are those of the orders of n-grams from 1 up.
 
     >>> sentence_bleu(["left", "lung"], ["left", "lung"], [0.5, 0.5]), sentence_bleu([], ["lung"], [1.0])
     (1.0, 0.0)

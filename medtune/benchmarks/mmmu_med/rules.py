@@ -123,13 +123,7 @@ def rules() -> dict[str, ReplyRule]:
 
 
 def counted(question: Question, reply: str, read: ReadLetter, share_open: OpenShare) -> ReplyShare:
-    """Returns how a rule counts a reply.
-
-    Args:
-        reply: The reply as the model gave it; "" for none.
-        read: Reads a letter, or says "random".
-        share_open: Returns the expected score of an open answer, given the right answers.
-    """
+    """Returns how a rule counts a reply; `share_open` gives the expected score of an open answer."""
     if not question.options:
         return ReplyShare(share_open(truths_of(question), reply), drawn=False)
     options = dict(zip(ascii_uppercase, question.options, strict=False))

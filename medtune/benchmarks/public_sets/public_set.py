@@ -78,15 +78,7 @@ def public_set(name: str) -> PublicSet:
 
 
 def read_set(name: str, folder: Path, scratch: Path) -> SetTable:
-    """Returns the table of images that a set's folder holds.
-
-    Args:
-        name: The set's name, for example "hc18".
-        scratch: An existing folder. A new folder with the set's name is made in it for extracted frames.
-
-    Returns:
-        The table. The places of its rejects begin with the set's name, as if `folder` had that name.
-    """
+    """Returns the table of images in a set's folder; extracted frames go into a new folder in `scratch`."""
     own = scratch / name
     own.mkdir()
     table = public_set(name).read(folder, own)
@@ -137,14 +129,7 @@ class Subject:
         return f"{self.set_name} {self.frame.patient or self.frame.name}"
 
     def term(self, terms: Mapping[str, str | None], label: str, *, kind: str, file: str) -> str | None:
-        """Returns the benchmark's term for a label of the set; None if the benchmark does not ask about this label.
-
-        Args:
-            terms: The benchmark's term by label; None for labels that it does not ask about.
-            label: The set's own label.
-            kind: The kind of label, for example "plane", for the error message.
-            file: The file that holds the table of terms, for the error message.
-        """
+        """Returns the benchmark's term for a label of the set; None if the benchmark does not ask about this label."""
         if label not in terms:
             said = f"the label {label!r} of {self.set_name} has no term in {file}.{nearest(label, terms)}"
             raise self.place.error(said, field=kind, media=self.frame.path)
@@ -186,8 +171,6 @@ def rebuilt_source(
     the other images.
 
     Args:
-        sets: Names of the sets from which the benchmark can be rebuilt.
-        ask: Returns the questions about an image; none if no question fits the image.
         left_out: Returns the reason why an image gave no question, in words that do not name the image.
         notes: Sentences for the manifest that come before those of the sets.
     """

@@ -178,12 +178,7 @@ _AGAIN = "Copy it from https://github.com/rajpurkarlab/RexSonoVQA at c2b931f aga
 
 
 def read_judge_words(path: Path, is_strict: bool) -> OfficialWords:
-    """Returns the words in which the script asks its judge.
-
-    Args:
-        path: The script, or a folder that holds it.
-        is_strict: Whether the block on strictness is appended, as by the script's option --strict_judge.
-    """
+    """Returns the words in which the script asks its judge; the strict ones with its option --strict_judge."""
     file = path / _FILE if path.is_dir() else path
     if not file.is_file():
         raise FileNotFoundError(f"{file}: wanted {_FILE} of ReXSonoVQA's repository, or a folder that holds it")

@@ -144,9 +144,6 @@ def official_verdict(reply: str | None) -> OfficialVerdict:
     The error "none" becomes "wrong_conclusion" for 1 point, and "both_fail" for 0 points or a missing score, which
     counts as 0.
 
-    Args:
-        reply: The judge's reply; None if there is none.
-
     Source: rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (LLMJudge.evaluate_free_response).
     """
     text = (reply or "").strip()

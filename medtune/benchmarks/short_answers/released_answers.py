@@ -162,8 +162,6 @@ def hub_form_table(
     """Returns the questions of a data set in this form, with its own splits; the images are written into `scratch`.
 
     Args:
-        origin: The data set of the hub, or a folder with a copy of it.
-        scratch: An empty folder.
         facets: Returns the facets of a question's text, but for its task.
         notes: Returns notes on the numbers of rows by split.
     """

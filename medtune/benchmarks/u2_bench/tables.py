@@ -71,12 +71,7 @@ def majority(answers: Sequence[str | None]) -> str | None:
 
 
 def paired(questions: Sequence[Question], with_: Sequence[str | None], without: Sequence[str | None]) -> Paired:
-    """Returns the numbers of questions by outcome.
-
-    Args:
-        with_: The answer to each question with the organ in the prompt; None for no answer.
-        without: The answer to each question without the organ in the prompt.
-    """
+    """Returns the numbers of questions by outcome; None is no answer."""
     pairs = Counter(
         (first == question.answer, second == question.answer)
         for question, first, second in zip(questions, with_, without, strict=True)

@@ -185,12 +185,6 @@ INTEGER_SETS = ("44", "57")
 
 
 def options_seen(task: str, dataset: str, options: Sequence[str]) -> tuple[str, ...]:
-    """Returns the options that the official extractor looks for in a reply.
-
-    Args:
-        task: The task, "DD" or "VRA". Set 28 holds knee grades in the first and knee views in the second.
-        dataset: The id of the data set in the official aggregator's spelling.
-        options: The question's options, which are returned if those of the extractor are not known.
-    """
+    """Returns the options that the official extractor looks for in a reply; the question's where they are unknown."""
     scripts_id = {("DD", "28_1"): "28", ("VRA", "28"): "28_class"}.get((task, dataset), dataset)
     return OPTIONS_SEEN.get(scripts_id, tuple(options))

@@ -36,11 +36,7 @@ LARGE_FROM = 0.15
 
 
 def read_mask(path: Path, size: Size) -> Mask:
-    """Returns the mask in an image file, (H, W): pixels above 127, or above 0 in a file whose highest value is 1.
-
-    Args:
-        size: The size of the image that the mask belongs to.
-    """
+    """Returns the mask of an image of that size, (H, W): pixels above 127, or above 0 where the highest value is 1."""
     grey_HW = decode_image(path).pixels_HWC.max(axis=2)
     height, width = grey_HW.shape
     if (width, height) != size:

@@ -87,12 +87,7 @@ def stored_row(media_id: str, ref: MediaRef, stored: Mapping[Path, CopiedFile]) 
 def with_content_ids(
     questions: Sequence[Question], ids: Mapping[str, str], patients: Mapping[str, str]
 ) -> list[Question]:
-    """Returns the questions with `<task>-<media id>` as id; the second one of a task on a media item gets "-2".
-
-    Args:
-        ids: The content id of each of the source's media ids.
-        patients: The hash of each of the source's patient ids.
-    """
+    """Returns the questions with `<task>-<media id>` as id; the second one of a task on a media item gets "-2"."""
     seen: Counter[str] = Counter()
     found = []
     for question in questions:

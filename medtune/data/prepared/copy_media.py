@@ -131,12 +131,7 @@ def copy_media(
     draws: Mapping[Path, Draw] = MappingProxyType({}),
     work: Work | None = None,
 ) -> CopiedMedia:
-    """Copies media files into a prepared folder; items with broken files, or with boxes outside of them, are reported.
-
-    Args:
-        draws: How the files that are not there yet are drawn.
-        work: Does the work of units; None does it here, one unit after another.
-    """
+    """Copies media files into a prepared folder; items with broken files or boxes outside of them are reported."""
     units = units_of(media, draws)
     done = [copy_unit(unit, folder) for unit in units] if work is None else work(units)
     found = {

@@ -121,7 +121,6 @@ def lookalike_groups(looks: Mapping[str, Look], *, max_distance: int | None = No
     """Returns the groups of look-alikes; media of one group need not look alike if others lead from one to the other.
 
     Args:
-        looks: The look of each media item, by its name.
         max_distance: The highest number of bits in which the hashes of look-alikes differ; None takes
             `max_distance_of` the number of their pictures.
     """
@@ -247,9 +246,6 @@ def contradictions(
     """Returns for look-alikes with different answers to a question their media ids and the answers, as text.
 
     Questions about places are left out, because a crop moves what it shows.
-
-    Args:
-        group_of: The group of look-alikes of every image that has one, by digest.
     """
     said: dict[tuple[str, str, frozenset[str]], dict[str, list[str]]] = {}
     for question in questions:
@@ -341,9 +337,6 @@ def with_train_twins(
     """Returns the questions, where those of val and test say in the facet `TRAIN_TWIN` whether train has a look-alike.
 
     If no question of val or test has one, the questions are returned as they are.
-
-    Args:
-        group_of: The group of look-alikes of every image that was compared, by digest.
     """
     groups = {
         media_id: {group_of[each] for each in digests if each in group_of} for media_id, digests in media_digest.items()

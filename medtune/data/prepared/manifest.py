@@ -54,13 +54,7 @@ def write_cells(path: Path, rejects: Sequence[Reject]) -> None:
 
 
 def check_rejected_share(rejects: Sequence[Reject], *, num_taken: int, max_share: float, keep: Path) -> None:
-    """Checks that no more than a share of a source's questions is rejected.
-
-    Args:
-        num_taken: The number of questions that were not rejected.
-        max_share: The highest share that may be rejected.
-        keep: The file that lists the rejects if there are too many.
-    """
+    """Checks the share of a source's questions that is rejected; `keep` lists the rejects if they are too many."""
     if not rejects or len(rejects) <= max_share * (len(rejects) + num_taken):
         return
     keep.parent.mkdir(parents=True, exist_ok=True)

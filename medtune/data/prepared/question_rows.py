@@ -149,11 +149,7 @@ def limit_patients(table: SourceTable, limit: int | None, seed: int) -> SourceTa
 
 
 def without_media(table: SourceTable, broken: Mapping[str, Broken]) -> ReducedTable:
-    """Returns the source's table without the questions about broken media, and a reject for each of them.
-
-    Args:
-        broken: For each media id whose files could not be copied, the item that could not be and why.
-    """
+    """Returns the source's table without the questions about broken media, and a reject for each of them."""
     if not broken:
         return ReducedTable(table, ())
     lost = tuple(

@@ -19,13 +19,9 @@ class Leak(NamedTuple):
 def split_leaks(
     questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]], *, keep: bool = False
 ) -> dict[str, int]:
-    """Returns for "patient" and "image" the number of test questions about one that is in another split too.
+    """Returns for "patient" and "image" the number of test questions about one in another split; refuses unless kept.
 
     A kind that does not occur is left out.
-
-    Args:
-        media_digest: The digests of the pixels of the items of every media id.
-        keep: Whether leaks are kept and counted; else they are refused.
     """
     names: dict[str, Sequence[tuple[str, ...]]] = {
         "patient": [(question.patient_id,) for question in questions],

@@ -195,11 +195,7 @@ class Line(NamedTuple):
 
 
 def csv_lines(table: Path, columns: Sequence[str], *, file: str, delimiter: str = ",") -> list[Line]:
-    """Returns the lines of a CSV table with a header, which may have more columns than those that are needed.
-
-    Args:
-        delimiter: The character between cells.
-    """
+    """Returns the lines of a CSV table with a header, which may have more columns than those that are needed."""
     if not table.is_file():
         raise FileNotFoundError(f"{table}: this table is missing. Copy it from the release.")
     with table.open(encoding="utf-8-sig", newline="") as opened:

@@ -22,9 +22,6 @@ _WAY_OUT = f"Say what it stands for with --splits NAME=train|val|test, or leave 
 def split_named(name: str, meant: Mapping[str, str]) -> Split | None:
     """Returns the split that a name stands for; None where the user leaves its rows out.
 
-    Args:
-        name: The name, in any case, such as "validation".
-
     >>> split_named("Validation", {}), split_named("mini", {"mini": "test"}), split_named("x", {"x": "none"})
     ('val', 'test', None)
     """
@@ -162,12 +159,7 @@ def unread_files(folder: Path, read: Collection[Path]) -> list[str]:
 
 
 def unread_note(folder: Path, names: Collection[str], meant: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns a note with the number and the first names of data files that are not read; no note where there are none.
-
-    Args:
-        names: The files, relative to the folder.
-        meant: What the user says that names of files stand for; those that he leaves out are not counted.
-    """
+    """Returns a note with the number and the first names of data files that are not read; none where there are none."""
     left = [name for name in names if meant.get(file_stem(name)) != LEFT_OUT]
     if lost := [name for name in left if _states_evaluation(name, meant)]:
         raise ValueError(

@@ -102,12 +102,8 @@ def choice_question(
     """Makes a multiple-choice question of a raw label: answer and distractors, shuffled by (seed, question_id).
 
     Args:
-        answer: The true answer, one of `labels`.
         labels: All answers that the task has; distractors are drawn from them.
-        facets: The properties by which scores are broken down.
-        seed: Decides the distractors and their order.
         num_options: The number of options including the answer; None, or more than there are labels, shows all labels.
-        split: The split, if the files come with one.
     """
     if len(set(labels)) < len(labels):
         twice = sorted({label for label in labels if labels.count(label) > 1})

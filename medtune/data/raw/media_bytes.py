@@ -28,10 +28,6 @@ def write_media_bytes(content: bytes, folder: Path) -> Path:
     """Writes the bytes of an image, video or volume into a file of that folder, named after its content.
 
     The same bytes are written once.
-
-    Args:
-        content: The bytes of the file.
-        folder: The folder, for instance the scratch folder that a source gets.
     """
     path = folder / f"{hashlib.sha256(content).hexdigest()}{_suffix(content)}"
     if not path.exists():
@@ -189,13 +185,7 @@ class StoredFiles:
 
 
 def stored_files(root: Path, folders: Sequence[str], archives: Sequence[str], scratch: Path) -> StoredFiles:
-    """Returns the files of a release.
-
-    Args:
-        folders: The folders in it that may hold the files, relative to it, in the order in which they are searched.
-        archives: The names of the zip archives in it that may hold the files; those that are missing are left out.
-        scratch: The folder into which a file of an archive is unpacked.
-    """
+    """Returns the files of a release in these folders, in their order, and zip archives, unpacked in `scratch`."""
     found: dict[str, list[_Member]] = {}
     for archive in (root / name for name in archives):
         if archive.is_file():
@@ -216,9 +206,6 @@ def hub_folder(hub: HubId, files: Sequence[str]) -> Path:
     """Returns a folder with files of a data set of the hub, which are downloaded into the hub's cache if need be.
 
     Where the id is the path of a folder, that folder is a copy of the repository and is returned.
-
-    Args:
-        files: The names of the files, or patterns such as "*.csv".
     """
     import huggingface_hub
     from huggingface_hub import errors

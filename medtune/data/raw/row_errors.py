@@ -99,10 +99,6 @@ def repeat_rejects(rejects: Iterable[Reject], *, made: int, of: int) -> tuple[Re
 
     The questions about an image that cannot be read are unknown, so that it counts like an average image.
 
-    Args:
-        rejects: The images that could not be read.
-        of: The number of images that they were made of.
-
     >>> len(repeat_rejects([Reject("images", 3, None, "broken")], made=60, of=20))
     3
     """

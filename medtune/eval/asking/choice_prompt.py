@@ -9,7 +9,6 @@ def render_choice(question: Question, answer_format: AnswerFormat) -> Prompt:
     r"""Returns a prompt with the question, its options and one line that says how to answer.
 
     Args:
-        question: A question with its options in the order in which they are shown.
         answer_format: With "text" the model replies with an option word for word, with "letter" it replies A, B, ...,
             and with "text_letter" it replies with the words and then, on a new line, with the letter that counts.
 

@@ -87,9 +87,6 @@ def wording_name(
 ) -> str:
     """Returns the name of prompts in outputs: whose they are, with the beginning of a SHA-256 over all templates.
 
-    Args:
-        asked: The number of scenarios that are asked in official prompts; shown only if `ours` is not empty.
-
     >>> wording_name({"DD 23": "What is it?"})
     'official, sha256 85e51137cb669a57'
     >>> wording_name({"DD 23": "What is it?"}, asked=1, ours=["KD 48", "CVE 18"])

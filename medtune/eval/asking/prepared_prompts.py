@@ -103,10 +103,6 @@ def with_prepared_prompts(benchmark: Benchmark, prepared: Prepared, *, shown: Sh
     Scenarios without an official template are asked in our wording. Under official prompts the conditions
     "with_anatomy" and "without_anatomy" need official templates, and "text_only" uses the template for questions
     without media, if there is one.
-
-    Args:
-        prepared: The folder, which may hold official prompts.
-        shown: How the model is shown media, and whether it is an agent.
     """
     templates = prepared.templates
     if templates is None and shown.agent:

@@ -38,9 +38,6 @@ def blind_answers(questions: Sequence[Question], *, seed: int = 0) -> list[Blind
     Each question is answered by a classifier that was fitted without the questions about its patient. At most
     `MAX_QUESTIONS` questions are answered, and none if there are fewer than two patients.
 
-    Args:
-        seed: Decides which patients share a fold, and which patients are drawn if there are too many questions.
-
     Source: Blind baselines of visual question answering: Goyal et al. 2017, arXiv:1612.00837.
     """
     from scipy.special import log_expit

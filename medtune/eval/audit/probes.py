@@ -72,9 +72,6 @@ def regression_answers(
     into their principal components to save time. All components are kept, and the quadratic penalty is the same after a
     rotation, so the answers are the same too.
 
-    Args:
-        questions: The questions to be answered; they have options.
-
     Returns:
         One of the shown options for each question; None if no shown option is an answer in the question's set, or its
         images have no features.

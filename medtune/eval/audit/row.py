@@ -140,8 +140,6 @@ def accuracy_row(
     Args:
         right: For each question 1 if the row's answer is right and 0 if it is wrong, or the probability of a right
             answer.
-        model: The same for the model's answers, in the same order; None leaves the gap out.
-        phase: The phase that gave the row's answers.
     """
     gap = None
     if model is not None:
@@ -295,12 +293,7 @@ def subject_of(
     parser: str,
     train: Sequence[Question],
 ) -> Subject:
-    """Returns the subject of an audit, in which an unanswered question counts as wrong.
-
-    Args:
-        phase: "final" or "zero_shot".
-        predictions: The predictions of the phase, and those that were made for the audit.
-    """
+    """Returns the subject of an audit, in which an unanswered question counts as wrong."""
     found = parse_all(questions, predictions, benchmark)
     if parser not in found["image"]:
         raise ValueError(f"the audit goes by the parser {parser!r}; these predictions have {', '.join(found['image'])}")

@@ -62,11 +62,8 @@ def forest_svg(rows: Sequence[ForestRow], *, title: str, left: str, right: str, 
     """Returns the plot as SVG. A row has a filled mark if it is larger than chance explains, else an open one.
 
     Args:
-        rows: The rows from top to bottom, at least one.
-        title: The line above the plot, which screen readers read as its name.
         left: The meaning of differences below 0.
         right: The meaning of differences above 0.
-        notes: Lines below the plot.
     """
     numbers = [number for row in rows for number in (row.value, row.low, row.high)]
     if not numbers or not all(map(math.isfinite, numbers)):

@@ -240,10 +240,7 @@ class SeedsGain:
 
 
 def seeds_gain(runs: Sequence[tuple[Sequence[ParsedReply], Sequence[ParsedReply]]], metric: Metric) -> SeedsGain:
-    """Returns the mean gain of runs that differ only in their seed, with an interval over seeds and patients.
-
-    Args:
-        runs: The scored rows of each run, before and after, about the same questions in the same order.
+    """Returns the mean gain of runs that differ in their seed alone, about the same questions in the same order.
 
     Source: Two crossed sources of variance, their sum as a safe estimate: Owen 2007, doi:10.1214/07-AOAS122.
     """

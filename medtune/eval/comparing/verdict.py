@@ -169,11 +169,7 @@ def has_one_question_each(change: Change) -> bool:
 
 
 def one_question_note(levels: Sequence[str], of: int) -> str:
-    """Returns the note of a table in which each patient of these levels has one question.
-
-    Args:
-        levels: Names of these levels, at least one.
-    """
+    """Returns the note of a table in which each patient of these levels has one question."""
     where = "" if len(levels) == of else f" of {', '.join(levels)}"
     return f"Each patient{where} has one question, so that swaps of patients and of questions are the same."
 

@@ -74,10 +74,6 @@ def agreement(
 ) -> Agreement:
     """Returns how far a judge agrees with a person.
 
-    Args:
-        human: The person's points by prediction.
-        patients: The patient of each question id; answers about one patient may depend on each other.
-
     Source: Cohen 1968, doi:10.1037/h0026256, as scikit-learn's `cohen_kappa_score` computes it.
     """
     for key in human:

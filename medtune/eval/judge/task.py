@@ -46,12 +46,7 @@ class JudgeTask:
 
 
 def with_official_words(task: JudgeTask, script: Path, *, is_strict: bool) -> JudgeTask:
-    """Returns the task in the words of the benchmark's own evaluation script, which is read and never run.
-
-    Args:
-        script: The user's copy of the script, or a folder that holds it.
-        is_strict: Whether the script's block on strictness is appended to the instructions.
-    """
+    """Returns the task in the words of the benchmark's own script, which is read and never run; strict if asked."""
     if task.official is None:
         raise ValueError("official: medtune reads no judge's words of this benchmark; name files of text in prompt")
     system, user, user_words = task.official(script, is_strict)

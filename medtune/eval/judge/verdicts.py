@@ -126,11 +126,7 @@ JUDGE_MARK = "<|judge|>"
 
 
 def marked_verdicts(predictions: Iterable[Prediction], judge_replies: Mapping[PredictionKey, str]) -> list[Prediction]:
-    """Returns the predictions with the judge's reply in place of the text of each one that was judged.
-
-    Args:
-        judge_replies: The judge's unparsed replies by the key of the prediction that they are about.
-    """
+    """Returns the predictions with the judge's reply in place of the text of each one that was judged."""
     return [
         replace(each, text=JUDGE_MARK + judge_replies[each.key]) if each.key in judge_replies else each
         for each in predictions
@@ -144,9 +140,7 @@ def extra_judge_task(*, covers: Callable[[Question], bool], system: str, most: i
     """Returns a judge's task to give free answers 0 to `most` points, beside the benchmark's own scores.
 
     Args:
-        covers: Says whether the answers to a question are shown to the judge.
         system: The meaning of the points; the form of the verdict is added to it.
-        most: The points of an answer that says everything that the reference says.
     """
     levels = tuple(range(most + 1))
     form = f"Reply with one JSON object and nothing else, with the fields points (a whole number from 0 to {most})"
@@ -189,9 +183,6 @@ def verdict_table(
 
     If questions were asked in several passes, a question has the mean points of its answers. An answer without words
     gets no points. Questions with an answer without a verdict are counted separately and are in no mean.
-
-    Args:
-        level: Returns the name of a question's row; None takes its level of the facet.
     """
     said: dict[str, list[Prediction]] = {}
     for each in evidence.predictions:
@@ -278,8 +269,6 @@ def judge_predictions(
     Answers that have a verdict already are not judged again.
 
     Args:
-        predictions: The predictions in the file `path`.
-        system: The instructions for the judge: `task.system`, or those of a user.
         on_verdict: Called with (verdicts so far, answers to judge) at the start and after each answer.
     """
     beside, by_id = verdicts_path(path), index(questions)

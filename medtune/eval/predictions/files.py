@@ -93,12 +93,7 @@ def format_line(prediction: Prediction) -> bytes:
 
 
 def parse_line(line: bytes, *, where: str) -> Prediction:
-    """Returns the prediction in one line of a file.
-
-    Args:
-        line: The line in UTF-8, with or without its newline.
-        where: The file and line number, for messages.
-    """
+    """Returns the prediction in one line of a file."""
     row = _object(line, where)
     for name in sorted(row.keys() - set(FIELDS)):
         for meant in get_close_matches(name, FIELDS, n=1, cutoff=0.8):
@@ -309,7 +304,6 @@ def merge_shards(folder: Path, order: Sequence[PredictionKey]) -> None:
     Call it once, after every rank has closed its writer. Calling it again changes nothing.
 
     Args:
-        folder: The folder with the shards, of any number of ranks.
         order: Every key that was asked, each once, in the order of the merged file.
     """
     found = stored_predictions(folder)

@@ -127,9 +127,6 @@ def chance_of_agreement(
 
     Rows that state nothing count for nothing. Counting stops below `MOST_CHANCE`. Of very many questions a part is
     looked at, evenly spread over their order.
-
-    Args:
-        asked: All questions that could have been drawn.
     """
     left, chance = {question.id: question for question in asked}, 1.0
     for row, question in zip(rows, matched, strict=True):
@@ -215,7 +212,6 @@ def match_rows(
 
     Args:
         find: A function from the id of a raw row to the id of its question.
-        places: The number of each question in the order of the raw files.
         answer_in: A function of the source that reads the true answer of a row; fields with usual names are tried too.
     """
     if not rows:

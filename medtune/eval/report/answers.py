@@ -152,11 +152,7 @@ def _parsed(path: Path, parser: str) -> dict[str, tuple[str | None, bool]]:
 
 
 def answer_to(question: Question, said: str | None, waits: bool) -> Answer:
-    """Returns the answer that a parser read, with its outcome.
-
-    Args:
-        said: The answer; None if none could be read.
-    """
+    """Returns the answer that a parser read, with its outcome."""
     if said is None:
         return Answer(said, "unscored" if waits else "unreadable")
     if question.answer_kind not in ("choice", "yes_no"):

@@ -90,12 +90,7 @@ class Blind:
 
 
 def blind(questions: Sequence[Question], train: TrainAnswers | None, metric: Metric) -> Blind:
-    """Returns the four baselines that need no model.
-
-    Args:
-        questions: The evaluated questions, at least one.
-        train: The answers of the same benchmark's train split; None where there is none.
-    """
+    """Returns the four baselines that need no model; `train` is None where there is no train split."""
 
     def answered(answer: Callable[[Question], str | None]) -> Statistic:
         return metric.on([ParsedReply(question, None, answer(question)) for question in questions])

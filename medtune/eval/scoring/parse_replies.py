@@ -131,10 +131,6 @@ def parse_replies(
 
     The passes are the numbers of repeats that occur among these predictions. A question without a prediction in one of
     them counts as unanswered there, as it does in a single pass.
-
-    Args:
-        questions: The questions, whose order the rows have.
-        predictions: The predictions, in any order; those of another reading or condition are skipped.
     """
     by_id = index(questions)
     found: dict[PredictionKey, Prediction] = {}
@@ -195,12 +191,7 @@ def parse_all(questions: Sequence[Question], predictions: Sequence[Prediction], 
 
 
 def primary_parser(readings: Sequence[Reading], benchmark: Benchmark, *, named: str | None = None) -> str:
-    """Returns the parser by which the primary score goes: the named one, or the one of the first reading.
-
-    Args:
-        readings: The readings of the questions with options, the primary one first; none if no question has options.
-        named: The parser that the user named; None if none.
-    """
+    """Returns the parser by which the primary score goes: the named one, or the one of the first reading."""
     return named or (LIKELIHOOD if [*readings[:1]] == ["likelihood"] else next(iter(benchmark.parsers)))
 
 

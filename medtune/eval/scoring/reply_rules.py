@@ -38,7 +38,6 @@ def rules_table(
 
     Args:
         own: One reply to each question, by the names of medtune's parsers of generated replies.
-        metrics: The benchmark's metrics by name, the primary one first.
     """
     if not rules or not own:
         return []

@@ -28,9 +28,6 @@ def mean_tables(passes: Sequence[Sequence[Table]]) -> list[Table]:
     Tables are matched by their titles, and rows by their position if the passes have equally many, else by their texts.
     A cell whose text or rank differs between passes shows all of them, and a cell without a value in one of the passes
     has none. Notes that differ are shown for each pass.
-
-    Args:
-        passes: For each pass its tables, at least one pass.
     """
     if len(passes) == 1:
         return list(passes[0])
@@ -153,16 +150,13 @@ def score_phase(
     """Returns all scores of one evaluation.
 
     Args:
-        questions: The questions that were to be answered; one without a prediction counts as wrong.
         predictions: The predictions, in any order and from any tool.
         train: The train split, for the baselines that learn from it; empty where there is none. A `TrainSplit` that is
             scored with repeatedly is counted once.
         parser: Name of the primary parser; by default "likelihood" where the predictions have one under
             condition "image", else the benchmark's first.
-        text_model: The model for the BERTScore of free text; None leaves it out.
         unlike_published: Why the numbers must not stand among published ones (`why_unlike_published`), ""
             if they may.
-        before: The primary metric before training, for tables of a gain; None if it is not known.
     """
     if not questions:
         raise ValueError("there are no questions to score; is the split empty?")
@@ -302,7 +296,6 @@ def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[
     all rows wait, the value is NaN.
 
     Args:
-        rows: The parsed replies, at least one.
         passes: The metric's statistic of each pass on all these rows, if they are known already.
     """
     parsed = [number for number, row in enumerate(rows) if not row.unscored]

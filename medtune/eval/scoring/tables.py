@@ -71,7 +71,6 @@ def beside_published(table: Table, ours: Sequence[tuple[Cell, ...]], *, unlike_p
 
     Args:
         table: The table with the published rows; a column "rank" comes last, if there is one.
-        ours: Our rows, with the same columns.
         unlike_published: Why our rows must not stand among the published ones; "" if they may.
     """
     if not unlike_published:

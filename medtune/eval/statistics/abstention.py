@@ -37,8 +37,6 @@ def answering_threshold(
 
     Args:
         confidence: The probability of the chosen option, for each question.
-        patients: The patient of each question.
-        rate: The largest share of questions that may be answered wrongly, above 0 and below 1.
 
     Source: Conformal risk control, Angelopoulos et al. 2022, arXiv:2208.02814, theorem 1; its loss is a patient's share
     of questions that are answered wrongly.
@@ -64,11 +62,6 @@ def least_probability(true_share: Sequence[float], patients: Sequence[str], *, c
     """Returns the probability from which on an option is in the set that holds the truth with a stated frequency.
 
     It is 0, so that the set holds all options, where there are too few patients.
-
-    Args:
-        true_share: The probability that the model gave to the true option of each question.
-        patients: The patient of each question.
-        coverage: How often the set of a question of a new patient holds the truth, at least; above 0 and below 1.
 
     Source: Conformal prediction with several observations a unit: Lee, Barber and Willett 2023, arXiv:2306.06342,
     section 3; Dunn, Wasserman and Ramdas 2022, doi:10.1080/01621459.2022.2060112.

@@ -46,11 +46,6 @@ def calibrated(
 ) -> Calibration:
     """Returns the calibration of likelihood readings, whose confidence is the probability of the chosen option.
 
-    Args:
-        logprobs: The log-probability of each option, for each question.
-        correct: 1 for each question that was answered right, 0 for each other.
-        true: The place of the true option, for each question; None if it is not among them.
-
     >>> found = calibrated([[0.0, 0.0], [0.0, 0.0]], [1, 0], [0, 1])
     >>> found.ece, found.brier
     (0.0, 0.25)
@@ -63,9 +58,6 @@ def calibrated(
 
 def option_probabilities(logprobs: Sequence[float]) -> list[float]:
     """Returns each option's probability given that the answer is one of them: the softmax of the log-probabilities.
-
-    Args:
-        logprobs: The log-probability of each option, at least one.
 
     >>> [round(share, 2) for share in option_probabilities([0.0, math.log(3)])]
     [0.25, 0.75]
@@ -83,7 +75,6 @@ def brier_score(probabilities: Sequence[float], true: int | None) -> float:
     squared distance of one probability, as in medical papers.
 
     Args:
-        probabilities: The probability of each option; they sum to 1.
         true: The place of the true option; None if the truth is not among them, so that its probability is 0.
 
     >>> round(brier_score([0.7, 0.3], 0), 2), brier_score([0.0, 1.0, 0.0], 0)
@@ -103,11 +94,6 @@ def true_place(shown: Sequence[str], answer: str) -> int | None:
 
 def right_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, bins: int) -> list[ReliabilityBin]:
     """Returns the bins (low, high] that hold answers; the first bin also contains 0.
-
-    Args:
-        confidence: The confidence of each answer, 0 to 1.
-        correct: 1 for each right answer, 0 for each other.
-        bins: Number of bins, at least 1.
 
     Source: Guo et al. 2017, arXiv:1706.04599, section 3.
     """

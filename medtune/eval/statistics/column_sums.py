@@ -200,9 +200,6 @@ def _ratio(sums: Floats) -> Floats:
 def mean_over_passes(passes: Sequence[Statistic]) -> Statistic:
     """Returns the statistic whose value is the mean over passes, on every part of the questions.
 
-    Args:
-        passes: The statistic of each pass, at least one, about the same questions in the same order.
-
     >>> from medtune.eval.statistics.column_sums import mean_of
     >>> mean_over_passes([mean_of([1.0, 0.0]), mean_of([1.0, 1.0])]).value()
     0.75

@@ -55,12 +55,7 @@ def t_quantile(freedom: float, *, confidence: float = CONFIDENCE) -> float:
 
 
 def wilson(successes: float, n: float, *, confidence: float = CONFIDENCE) -> Interval:
-    """Returns Wilson's score interval of a share.
-
-    Args:
-        successes: Number of successes, 0 to `n`; it need not be whole.
-        n: Number of independent trials, > 0; it need not be whole.
-        confidence: The confidence level, between 0 and 1.
+    """Returns Wilson's score interval of a share; successes and trials `n` > 0 need not be whole.
 
     >>> low, high = wilson(1, 2)
     >>> round(low, 4), round(high, 4)
@@ -81,7 +76,6 @@ def difference_of_two(first: tuple[float, Interval], second: tuple[float, Interv
     """Returns the interval of second - first that follows from the intervals of the two.
 
     Args:
-        second: The second value and its interval.
         correlation: Correlation of the two values, 0 to 1.
 
     >>> low, high = difference_of_two((0.15, wilson(1.5, 10)), (0.0, wilson(0, 10)), correlation=0.0)
@@ -186,10 +180,7 @@ class SecondPart:
 
 
 def mean_interval(values: Sequence[float], clusters: Sequence[str]) -> Interval:
-    """Returns the 95 % interval of a mean of clustered values.
-
-    Args:
-        values: One per question, each within [0, 1]: 1 right, 0 wrong.
+    """Returns the 95 % interval of a mean of clustered values, one per question, each within [0, 1].
 
     >>> low, high = mean_interval([1, 1, 0, 1], ["a", "b", "c", "d"])
     >>> round(low, 3), round(high, 3)
@@ -229,12 +220,7 @@ def statistic_interval(
 
 
 def gain_interval(before: Sequence[float], after: Sequence[float], clusters: Sequence[str]) -> Interval:
-    """Returns the 95 % interval of mean(after) - mean(before), paired by question, with patients as clusters.
-
-    Args:
-        before: One value per question, each within [0, 1]: 1 right, 0 wrong.
-        after: The values of the same questions in the other phase.
-    """
+    """Returns the 95 % interval of mean(after) - mean(before), paired by question, with patients as clusters."""
     return statistic_gain_interval(mean_of(before), mean_of(after), clusters, right=(before, after))
 
 

@@ -42,8 +42,6 @@ def patient_p(both: Statistic, patients: Sequence[str], *, seed: int = 0) -> flo
 
     Args:
         both: The statistic of the rows before, followed by the rows after, about the same questions in the same order.
-        patients: The patient of each question; half as many as the statistic has rows.
-        seed: Seed of the draws; it has no effect if all arrangements are tried.
 
     >>> from medtune.eval.statistics.column_sums import mean_of
     >>> patient_p(mean_of([0, 0, 0, 0, 1, 1, 1, 1]), ["a", "a", "b", "c"])
@@ -173,10 +171,6 @@ def mcnemar_exact(only_before: int, only_after: int) -> float:
 
     The test takes questions as independent. Questions about one patient are not, so the test is only shown beside
     `patient_swaps.patient_p`.
-
-    Args:
-        only_before: Number of questions right before and wrong after.
-        only_after: Number of questions wrong before and right after.
 
     >>> round(mcnemar_exact(5, 1), 5)
     0.21875

@@ -118,10 +118,6 @@ def plan_from(before: Sequence[float], after: Sequence[float], clusters: Sequenc
 
     If the gain is smaller by some percentage points, the share of changed answers is smaller by as many points, and all
     other assumptions stay the same.
-
-    Args:
-        before: Correctness of each answer in the first phase, 0 to 1.
-        after: Correctness of each answer in the second phase, 0 to 1.
     """
     if not len(before) == len(after) == len(clusters) or not len(clusters):
         raise ValueError(f"wanted two scores and a cluster per question, got {len(before)}, {len(after)}")

@@ -56,12 +56,7 @@ class Spread:
 
 
 def spread(terms: Sequence[Term], codes: Numbers) -> Spread:
-    """Returns how much a weighted sum of statistics of the same rows varies.
-
-    Args:
-        terms: The statistics and their weights, each with one row per question.
-        codes: Cluster of each row (`cluster_codes`).
-    """
+    """Returns how much a weighted sum of statistics of the same rows varies."""
     most = min(term.statistic.most_left_out for term in terms)
     codes = merged(codes, most)
     values = [term.statistic.value() for term in terms]

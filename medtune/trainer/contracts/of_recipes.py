@@ -108,14 +108,7 @@ def opened_metric(name: str) -> Iterator[OpenedMetric]:
 
 
 def reply(number: int, true: str, said: str | None, is_answered: bool) -> ParsedReply:
-    """Returns a parsed reply to a question made up for a test.
-
-    Args:
-        number: The number of the question among the others.
-        true: The right answer: one of `OPTIONS`, or else a number.
-        said: The answer that the parser read; None if it could read none.
-        is_answered: Whether there is a reply at all.
-    """
+    """Returns a parsed reply to a made-up question; the right answer is one of `OPTIONS`, or else a number."""
     options: tuple[str, ...] = OPTIONS if true in OPTIONS else ()
     asked = Question(f"q{number}", "m", "Which?", options, true, "choice" if options else "number", "p")
     prediction = Prediction(PredictionKey(asked.id, "image", "generation", 0), text=said or "")

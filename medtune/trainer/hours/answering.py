@@ -46,8 +46,6 @@ def measured_answers(
     """Returns what it takes to answer the questions of the chosen groups.
 
     Args:
-        chosen: The chosen groups, by their places in `asking.mine`.
-        clock: Returns the seconds.
         again: Whether the run has read all media before, so that those that a cache keeps come from the cache.
     """
     recipe = model.experiment.recipe
@@ -128,11 +126,7 @@ NO_AUDIT = Audited(0, 0, NOTHING, NOTHING)
 def measured_audit(
     experiment: Experiment, model: LoadedModel, groups: Sequence[MediaGroup], *, pieces: int, clock: Clock
 ) -> Audited:
-    """Returns what the audit of a phase takes; fitting its classifiers is not measured.
-
-    Args:
-        clock: Returns the seconds.
-    """
+    """Returns what the audit of a phase takes; fitting its classifiers is not measured."""
     media = audited_media(experiment, groups)
     if not media.asked:
         return NO_AUDIT

@@ -119,11 +119,7 @@ class StageTimes:
         return Pieces((*self.first.seconds, *self.again.seconds), (*self.first.units, *self.again.units))
 
     def all(self, steps: int, *, from_files: float) -> Cost:
-        """Returns the cost of all steps of a stage.
-
-        Args:
-            from_files: The number of volumes that this device reads from the files.
-        """
+        """Returns the cost of all steps of a stage, where this device reads `from_files` volumes from files."""
         more = self.from_files[0] - self.from_files[1] * len(self.first.seconds) / len(self.again.seconds)
         if more <= 0:
             return self.measured.unit.times(steps)
@@ -143,11 +139,7 @@ def measured_stage(
     before, and the same validation again.
 
     Args:
-        experiment: The experiment of the probe, whose folder is empty.
-        planned: The stage, with the groups of one device.
-        start: The weights that it begins with; None for the pretrained ones.
         steps: Number of steps that are measured before and after the first validation.
-        clock: Returns the seconds.
 
     Raises:
         Stopped: A signal asked to stop.

@@ -145,8 +145,6 @@ def choose(sizes: Sequence[int], *, in_piece: int, pieces: int, seed: int) -> Ch
     own order and without a warm-up.
 
     Args:
-        sizes: The size of each item, e.g. its number of requests.
-        in_piece: Number of items in a piece, at least 1.
         pieces: Number of measured pieces, at least 2; one more is the warm-up.
 
     >>> choose([1] * 5, in_piece=2, pieces=3, seed=0)

@@ -49,9 +49,6 @@ def how_started(variables: Mapping[str, str] | None = None) -> Started:
 
     torchrun is looked for first, because it may run inside a SLURM job. Tasks of srun count only if there are several;
     a batch script, one task and a shell in a job are `alone`, whatever SLURM_NTASKS says there.
-
-    Args:
-        variables: The environment variables; None takes those of this process.
     """
     given = os.environ if variables is None else variables
     if "RANK" in given or "WORLD_SIZE" in given:
@@ -152,13 +149,7 @@ class Meeting:
 def meeting(
     nodes: int, *, rendezvous: str | None, node_rank: int | None, variables: Mapping[str, str] | None = None
 ) -> Meeting:
-    """Returns where the launchers meet: at `rendezvous`, else at MASTER_ADDR, else on the first node of a SLURM job.
-
-    Args:
-        rendezvous: The argument --rendezvous, HOST or HOST:PORT.
-        node_rank: The number of this machine; None if it was not given.
-        variables: The environment variables; None takes those of this process.
-    """
+    """Returns where the launchers meet: at `rendezvous`, else at MASTER_ADDR, else on the first node of a SLURM job."""
     given = os.environ if variables is None else variables
     if nodes == 1:
         return Meeting("127.0.0.1:0", uuid.uuid4().hex, True, "127.0.0.1")
@@ -209,9 +200,6 @@ def count(
 
     Tasks of srun are the ranks, unless there is one on each of several nodes and more than one device is wanted on
     each: every task then starts the ranks of its node.
-
-    Args:
-        variables: The environment variables; None takes those of this process.
     """
     given = os.environ if variables is None else variables
     if started.how == "alone":

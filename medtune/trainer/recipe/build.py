@@ -217,12 +217,7 @@ _T = TypeVar("_T")
 
 
 def build(kind: type[_T], tree: Mapping[str, object], layers: Sequence[Layer]) -> _T:
-    """Returns the settings as an instance of the dataclass `kind`.
-
-    Args:
-        tree: The merged settings, as nested mappings.
-        layers: The layers that they were merged from, for the messages.
-    """
+    """Returns merged settings as an instance of the dataclass `kind`; messages name the layers."""
     found = _block(kind, tree, (), layers, usual={})
     if not isinstance(found, kind):
         raise TypeError(f"{kind.__name__} came out as a {type(found).__name__}")

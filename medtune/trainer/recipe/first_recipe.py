@@ -109,12 +109,7 @@ class Field:
 
 
 def first_recipe(facts: DataFacts, *, benchmark: str, root: Path, on_gpu: bool, commands: Sequence[str]) -> str:
-    """Returns a recipe as YAML with a header and a comment on every field.
-
-    Args:
-        root: The prepared folder, as an absolute path.
-        commands: The commands to type, for the header.
-    """
+    """Returns a recipe as YAML with a header and a comment on every field."""
     blocks = {
         "model": _model(facts, on_gpu=on_gpu),
         "data": _data(benchmark, root, on_gpu=on_gpu),

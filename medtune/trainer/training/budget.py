@@ -40,9 +40,6 @@ class TokenBudget:
 
         Groups of similar length come together. There are exactly `count` micro-batches, or one for each group where
         there are fewer groups, and the most costly one computes about as little as that number allows.
-
-        Args:
-            count: The number of micro-batches, at least `fewest(groups)`.
         """
         order = _by_length(groups)
         runs = self._runs(groups, order, self.tokens)
@@ -87,8 +84,6 @@ def dealt(micro_batches: Sequence[_T], *, number: int, rank: int, world_size: in
 
     Args:
         micro_batches: The micro-batches of a step, the most costly first.
-        number: The number of the forward pass in the step, from 0.
-        rank: The number of the device, from 0.
     """
     place = number * world_size + (rank if number % 2 == 0 else world_size - 1 - rank)
     return micro_batches[place] if place < len(micro_batches) else None

@@ -46,12 +46,9 @@ def refuse_same(learnt: Prepared, evaluated: Prepared) -> None:
 
 
 def refuse_seen_lookalikes(learnt: Prepared, evaluated: Prepared, *, allowed: bool) -> str:
-    """Refuses a training set whose media look like media of the evaluated val or test split.
+    """Refuses a training set that looks like evaluated media, or says how many of them do where that is allowed.
 
     Media of simulations have no perceptual hash and are not compared.
-
-    Returns:
-        Words that say how many media these are, if they are allowed; "" if there are none.
     """
     seen = _shared(learnt, evaluated).alike
     if not seen:
@@ -98,12 +95,7 @@ class TrainingSet:
 
 
 def open_training_sets(recipe: Recipe, prepared: Prepared, benchmark: Benchmark) -> tuple[TrainingSet, ...]:
-    """Returns the opened training sets of a run, in the recipe's order.
-
-    Args:
-        recipe: The recipe, whose block `data` names the folders.
-        prepared: The folder at `data.root`, which the run is evaluated on.
-    """
+    """Returns the opened training sets of a run, in the recipe's order."""
     found = []
     for named in folders_of(recipe.data):
         if named.root.resolve() == recipe.data.root.resolve():

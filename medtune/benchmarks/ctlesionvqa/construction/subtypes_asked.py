@@ -227,11 +227,7 @@ def preset(name: str) -> Mapping[str, str]:
 
 
 def every_question(rules: Mapping[str, str], *, depth: int | str = "{depth}") -> Iterator[Asked]:
-    """Yields all questions that any scan may be asked under a preset's rules.
-
-    Args:
-        depth: The number of the scan's axial slices.
-    """
+    """Yields all questions that any scan of `depth` axial slices may be asked under a preset's rules."""
     spread = "spread" in rules["clusters"]
     for row in _ROWS:
         for slots in row.over:

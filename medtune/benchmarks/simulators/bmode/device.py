@@ -70,9 +70,6 @@ def blob(pose: Pose, *, a_mm: float, b_mm: float, ripples: Sequence[tuple[int, f
     One ripple is `size * cos(count * angle + phase)`.
 
     Args:
-        pose: Centre and axis of the ellipse.
-        a_mm: Half axis along the pose's axis.
-        b_mm: Half axis across it.
         ripples: The waves of the margin, each as (count, size, phase): the number of waves around the margin, their
             height as a share of the radius, and their phase in rad.
     """
@@ -114,13 +111,7 @@ def rod(pose: Pose, *, length_mm: float, width_mm: float) -> Shape:
 
 
 def beyond(pose: Pose, *, wave_mm: float, wavelength_mm: float) -> Shape:
-    """Returns the half plane on the positive v side of the pose's u axis, with a wavy border.
-
-    Args:
-        pose: Centre and axis of the border.
-        wave_mm: Height of the border's waves.
-        wavelength_mm: Length of one wave.
-    """
+    """Returns the half plane on the positive v side of the pose's u axis, with a wavy border."""
 
     def inside(x_N: Millimetres, z_N: Millimetres) -> Mask:
         u_N, v_N = pose.local(x_N, z_N)
@@ -263,11 +254,6 @@ def pixels(device: Device) -> Pixels:
 
 
 def scan_convert(grey_DL: NDArray[np.float32], grid: Pixels) -> NDArray[np.float32]:
-    """Returns the image (rows, columns) that the samples along the scan lines give; it is 0 outside the scanned field.
-
-    Args:
-        grey_DL: The grey value of each sample, 0 to 1.
-        grid: The positions of the image's pixels.
-    """
+    """Returns the image (H, W), 0 to 1, of the samples along the scan lines; 0 outside the scanned field."""
     grey_HW = map_coordinates(grey_DL, [grid.depth_HW, grid.line_HW], order=1, mode="constant", cval=0.0)
     return np.where(grid.seen_HW, grey_HW, np.float32(0))

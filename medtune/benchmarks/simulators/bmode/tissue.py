@@ -76,15 +76,7 @@ def paint(
     z_mm_DL: Millimetres,
     slow_DL: NDArray[np.float32],
 ) -> TissueMaps:
-    """Returns the maps of acoustic properties of a scene.
-
-    Args:
-        structures: The structures, in the order in which they are painted.
-        background: The tissue outside all structures.
-        x_mm_DL: Lateral position of each sample.
-        z_mm_DL: Depth of each sample.
-        slow_DL: The random texture, which each tissue scales by its `texture_db`; see `slow_field`.
-    """
+    """Returns the maps of a scene: structures are painted in order, and tissues scale the texture `slow_field`."""
     echo_db_DL = np.full(x_mm_DL.shape, background.echo_db, dtype=np.float32)
     attenuation_DL = np.full_like(echo_db_DL, background.attenuation)
     impedance_DL = np.full_like(echo_db_DL, background.impedance)
@@ -116,13 +108,7 @@ def waves(rng: np.random.Generator, *, size: float) -> list[tuple[int, float, fl
 
 
 def tinted(tissue: Tissue, rng: np.random.Generator, *, spread_db: float = 1.6) -> Tissue:
-    """Returns the tissue made a little brighter or darker at random, as it differs between people and scanners.
-
-    Args:
-        tissue: The tissue to change.
-        rng: The source of random numbers.
-        spread_db: Standard deviation of the change in dB; the change is at most twice as large.
-    """
+    """Returns the tissue made at most 2 x `spread_db` brighter or darker, as it differs between people."""
     return brighter(tissue, float(np.clip(rng.normal(0, spread_db), -2 * spread_db, 2 * spread_db)))
 
 
@@ -145,15 +131,7 @@ def wall(rng: np.random.Generator, *, thickness_mm: float) -> tuple[Structure, .
 
 
 def womb(fetus: Pose, *, a_mm: float, b_mm: float, uterus: Shape, rng: np.random.Generator) -> tuple[Structure, ...]:
-    """Returns the amniotic fluid around a fetal part, and the placenta at a random side of it.
-
-    Args:
-        fetus: Centre and axis of the fetal part.
-        a_mm: Half axis of the fetal part along the pose's axis.
-        b_mm: Half axis of the fetal part across it.
-        uterus: The shape outside which neither fluid nor placenta lies.
-        rng: The source of random numbers.
-    """
+    """Returns the amniotic fluid around a fetal part, and the placenta at a random side of it, in the uterus."""
     room = rng.uniform(1.05, 1.45, size=2)
     offset_mm = rng.uniform(-0.22, 0.22, size=2) * (a_mm, b_mm)
     cavity = fetus.at(float(offset_mm[0]), float(offset_mm[1]))
@@ -197,12 +175,6 @@ def lateral_sigma_mm(
 ) -> NDArray[np.float32]:
     """Returns the lateral standard deviation of the point-spread function's amplitude at each depth, in mm.
 
-    Args:
-        path_mm_D: The distance from the probe along the scan line, for each depth.
-        frequency_mhz: Centre frequency.
-        aperture_mm: Width of the part of the probe that sends and receives.
-        focus_mm: The distance at which the beam is focused.
-
     Source: Focal beam width (FWHM) 1.2 lambda F and depth of field 7.1 lambda F^2 with F = focus / aperture (Szabo
     2014, section 6.6); away from the focus the width grows as that of a Gaussian beam.
     """
@@ -215,16 +187,7 @@ def lateral_sigma_mm(
 def point_spread(
     field_DL: NDArray[np.complex64], *, axial_samples: float, lateral_samples_D: NDArray[np.float32]
 ) -> NDArray[np.complex64]:
-    """Returns the field blurred by a Gaussian along the scan lines, and across them by a Gaussian for each depth.
-
-    Args:
-        field_DL: Demodulated echo sources, (depth, lines).
-        axial_samples: Standard deviation along the line, in samples.
-        lateral_samples_D: Standard deviation across, in lines, for each depth.
-
-    Returns:
-        The blurred field, scaled so that the mean power of independent echo sources does not change.
-    """
+    """Returns a field (depth, lines) blurred by Gaussians: along scan lines, and for each depth across them."""
     padded_DL = np.pad(field_DL, ((0, 0), (_PAD_LINES, _PAD_LINES)), mode="reflect")
     frequency_L = fftfreq(padded_DL.shape[1]).astype(np.float32)
     transfer_DL = np.exp(-2 * (np.pi * lateral_samples_D[:, None] * frequency_L) ** 2)
@@ -238,14 +201,9 @@ def point_spread(
 def two_way_loss_db(
     attenuation_DL: NDArray[np.float32], *, frequency_mhz: float, step_mm: float
 ) -> NDArray[np.float32]:
-    """Returns the loss of an echo on its way to each sample and back, in dB.
+    """Returns the loss of an echo to each sample and back, in dB, of attenuation one way in dB per cm and MHz.
 
     This loss alone produces the shadows behind bone and the enhancement behind fluid.
-
-    Args:
-        attenuation_DL: Attenuation on one way, in dB per cm and MHz.
-        frequency_mhz: Centre frequency.
-        step_mm: Distance between neighbouring depth samples.
 
     Source: Loss = 2 f times the integral of alpha along the way (Szabo 2014, section 4.2).
     """
@@ -256,11 +214,6 @@ def specular(
     impedance_DL: NDArray[np.float32], *, depth_mm: float, line_mm_D: NDArray[np.float32]
 ) -> NDArray[np.float32]:
     """Returns the strength of the reflection at interfaces, which is greatest if the beam meets them at a right angle.
-
-    Args:
-        impedance_DL: Characteristic impedance in MRayl.
-        depth_mm: Depth of the scanned field, from the first sample of a scan line to the last.
-        line_mm_D: Distance between neighbouring scan lines, for each depth.
 
     Source: A step of impedance reflects (Z2 - Z1) / (Z2 + Z1), about half the step of log Z; the fourth power of the
     cosine of the angle of incidence stands for the lobe of a smooth reflector.
@@ -298,12 +251,6 @@ def draw_noise(shape: tuple[int, ...], rng: np.random.Generator) -> Noise:
 
 def echo(maps: TissueMaps, *, device: Device, lines: Beams, noise: Noise) -> NDArray[np.float32]:
     """Returns the grey values 0 to 1 of one frame along its scan lines, (depth, lines).
-
-    Args:
-        maps: The acoustic properties of the tissue along the scan lines.
-        device: The scanner and its settings.
-        lines: The positions of the samples along the scan lines.
-        noise: The random scatterers, roughness of the interfaces and electronic noise.
 
     Source: Fully developed speckle: many scatterers per resolution cell give a circular Gaussian field and a Rayleigh
     envelope with mean / standard deviation 1.91 (Burckhardt 1978; Wagner et al. 1983).

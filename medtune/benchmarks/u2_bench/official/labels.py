@@ -63,13 +63,7 @@ class ClassScores:
 
 
 def read_row(cell: str | int | None, reply: str | None, *, dataset: str, mode: Mode) -> Reading:
-    """Returns how an official script reads one row.
-
-    Args:
-        cell: The cell with the true answer; None for a missing cell.
-        reply: The model's reply; None if there is none.
-        dataset: The id of the data set.
-        mode: Which of the official scripts is meant.
+    """Returns how an official script reads one row; None is a missing cell or reply.
 
     Raises:
         OfficialFailureError: The script would fail on this reply, so that the whole data set is lost.

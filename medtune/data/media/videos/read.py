@@ -219,8 +219,6 @@ def write_video(path: Path, frames_THWC: NDArray[np.uint8], times_s: Sequence[fl
     """Writes RGB frames to a video file, as one channel if all three are equal; the same frames give the same bytes.
 
     Args:
-        frames_THWC: The frames, uint8.
-        times_s: The second at which each frame is shown, ascending.
         duration_s: The second at which the last frame ends.
     """
     import av

@@ -52,7 +52,6 @@ def geometry_of(affine: NDArray[np.float64], *, where: str) -> Geometry:
 
     Args:
         affine: The matrix, (4, 4) or (3, 3), to mm to the right, to the front and to the head; its origin is not used.
-        where: The file and the field, for messages.
 
     >>> geometry_of(np.diag([-2.0, -2.0, 5.0]), where="example")
     Geometry(spacing_mm=(2.0, 2.0, 5.0), orientation='LPS')
@@ -159,9 +158,6 @@ def augment_volume(volume: Volume, changes: Collection[str], *, rng: np.random.G
     """Returns a randomly changed copy of a volume; mirroring happens half of the time.
 
     The shape, spacing, orientation and type of the voxels stay the same.
-
-    Args:
-        changes: Those of "mirror", "move" and "grey" that are wanted.
     """
     # All numbers are drawn in any case, so that asking for one more change does not alter the others.
     is_mirrored = rng.random() < 0.5
@@ -204,8 +200,6 @@ def moved(volume: Volume, *, scale: float, place: tuple[float, float, float]) ->
     The spacing stays the same, so that models that resample to a spacing see a smaller patient too.
 
     Args:
-        volume: The volume; its masks follow to the nearest voxel.
-        scale: The new size as a factor, above 0 and at most 1.
         place: The place along i, j and k, in shares from 0 to 1 of the space that the smaller patient leaves free.
     """
     shape = volume.hu_IJK.shape
@@ -240,10 +234,8 @@ def regreyed(volume: Volume, *, contrast: float, shift_hu: float) -> Volume:
     """Returns the volume with another contrast and brightness of soft tissue; values of air and below stay the same.
 
     Args:
-        volume: The volume; the order of its Hounsfield units stays the same.
         contrast: The factor on differences from 40 HU in soft tissue (-160 to 240 HU); its effect fades out in bone, up
             to 3000 HU.
-        shift_hu: The Hounsfield units that are added to soft tissue.
 
     >>> scan = Volume(np.array([[[-1024, -1000, 40, 140]]], np.int16), (1.0, 1.0, 1.0), "LPS")
     >>> regreyed(scan, contrast=1.1, shift_hu=5).hu_IJK.ravel().tolist()

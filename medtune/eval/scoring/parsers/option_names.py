@@ -54,11 +54,7 @@ _SUFFIX = re.compile(r"(?<=\w{4})(?:inal|ular|ancy|ency|atic|ant|ent|ous|al|ar|i
 
 
 def named(reply: str, options: tuple[str, ...]) -> str | None:
-    """Returns the option that a reply names by the rules of this module, else None.
-
-    Args:
-        reply: The words of the reply in small letters, with single blanks.
-        options: The words of the options, in the same form.
+    """Returns the option that a reply names by these rules, else None; all in small letters with single blanks.
 
     >>> planes = ("thalamic plane", "abdominal plane", "right kidney")
     >>> [named(reply, planes) for reply in ("abdomen", "the thalamus", "a kidney", "left kidney", "second option")]

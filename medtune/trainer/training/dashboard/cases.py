@@ -45,14 +45,7 @@ UNASKED = Said(None, None)
 def case_rows(
     rows: Sequence[ParsedReply], media: Mapping[str, tuple[MediaRef, ...]], *, predictions: Path, images: bool
 ) -> list[list[CaseCell]]:
-    """Returns one row for each shown question, with the reply of the first pass, in the order of `COLUMNS`.
-
-    Args:
-        rows: The scored replies of a phase.
-        media: The media items that are shown together, by media id.
-        predictions: The path of the phase's predictions.jsonl.
-        images: Whether images and free texts may be shown.
-    """
+    """Returns one row for each shown question, with the reply of the first pass, in the order of `COLUMNS`."""
     said = _said(predictions)
     return [
         _row(row, media[row.question.media_id], said.get(row.question.id, UNASKED), images=images)
@@ -228,12 +221,7 @@ Panel = tuple[str, str, list[str]]
 
 
 def workspace_script(benchmark: Benchmark, levels: Sequence[str], *, group: str, project: str) -> str:
-    """Returns the text of the script.
-
-    Args:
-        levels: "overall" and the tasks, as "task=NAME".
-        group: The name of the recipe; all runs of a recipe share it.
-    """
+    """Returns the text of the script."""
     sections = [(level, _level_panels(level, benchmark)) for level in levels]
     sections.append(("cases", [("table", "", [f"{stage}/cases"]) for stage in ("final", "zero_shot")]))
     sections.append(("training", _training_panels()))

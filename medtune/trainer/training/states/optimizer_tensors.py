@@ -113,12 +113,7 @@ Named = Mapping[str, nn.Parameter]
 
 
 def optimizer_tensors(trainer: pl.Trainer, learning: Named) -> "OptimizerTensors":
-    """Returns the tensors of a trainer's optimizer.
-
-    Args:
-        trainer: The trainer, whose strategy is set up.
-        learning: The parameters that learn, by name.
-    """
+    """Returns the tensors of a trainer's optimizer."""
     if isinstance(trainer.strategy, DeepSpeedStrategy):
         engine: Any = trainer.strategy.model
         return _Zero(zero_groups(engine, learning))

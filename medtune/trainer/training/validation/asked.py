@@ -77,12 +77,7 @@ def asked(
     parser: str,
     seed: int,
 ) -> Asked:
-    """Returns the plan of a validation: every question of the groups, shown with its media.
-
-    Args:
-        groups: The media groups whose questions are asked, at least one.
-        parser: The parser whose answers are counted.
-    """
+    """Returns the plan of a validation: every question of the groups, shown with its media."""
     plan = plan_visits(
         groups, benchmark, answer_format=answer_format, readings=readings, conditions=("image",), seed=seed
     )

@@ -115,11 +115,7 @@ class Lesion:
 
 
 def draw_findings(num_patients: int, rng: np.random.Generator, *, clear: bool = False) -> list[Findings]:
-    """Returns the findings of all patients; each organ is ill in half of them.
-
-    Args:
-        clear: Draws more lesions, which are large and bright or dark enough to be measured.
-    """
+    """Returns the findings of all patients; each organ is ill in half of them. Clear ones can be measured."""
     drawn = {site: _of_site(site, num_patients, rng, clear) for site in SITES}
     return [{site: drawn[site][patient] for site in SITES} for patient in range(num_patients)]
 

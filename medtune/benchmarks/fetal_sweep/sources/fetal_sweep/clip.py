@@ -151,11 +151,7 @@ PARTS: tuple[Part, ...] = ("head", "chest", "abdomen", "legs")
 
 
 def body(size: float, rng: np.random.Generator) -> tuple[Organ, ...]:
-    """Returns the organs of a fetus, whose tissues are made a little brighter or darker at random.
-
-    Args:
-        size: Size of the fetus relative to a fetus of about 27 weeks, whose size is 1.
-    """
+    """Returns the organs of a fetus (size 1: about 27 weeks), with tissues a little brighter or darker at random."""
     return (*_scaled_head(size, rng), *_trunk(size, rng), *_legs(size, rng))
 
 

@@ -62,14 +62,7 @@ _ASKED: Mapping[tuple[str, str], str] = {
 
 
 def question_text(task: str, dataset: str, *, structure: str | None, anatomy: str | None) -> str:
-    """Returns the text of a question.
-
-    Args:
-        task: The task, for example "DD".
-        dataset: The id of the data set.
-        structure: The structure that is to be located; None if the table names none.
-        anatomy: The organ that the image shows; None if the table names none.
-    """
+    """Returns the text of a question; structure and anatomy (the organ shown) are None where the table names none."""
     if (task, dataset) in _ASKED:
         return _ASKED[task, dataset]
     of_organ = f" of the {anatomy}" if anatomy else ""

@@ -31,9 +31,7 @@ def linear_at(
     in memory. Neither the volume nor the result is ever in memory as float64.
 
     Args:
-        values: The volume, with three axes; a view will do.
         at: Where to read along each axis, in voxels, rising.
-        out: Receives the values; its shape is that of `at`.
         before: A function of each voxel that is applied before values are mixed.
     """
     planes, rows, columns = (_between(where, length) for where, length in zip(at, values.shape, strict=True))
