@@ -142,7 +142,6 @@ def load(kind: Kind, name: str) -> object:
 
 
 def in_plugin(plugin: Plugin, kind: Kind) -> Iterator[Extension]:
-    """Yields the extensions of a kind that one plugin holds."""
     within = BENCHMARKS if kind is SOURCES else kind
     yield from _in_folder(kind, plugin.root / within.name, f"{plugin.package}.{within.name}", plugin.origin)
 

@@ -52,7 +52,6 @@ def add_folders(folders: Iterable[Path], *, named_by: str) -> tuple[Path, ...]:
 
 
 def named_folders() -> tuple[Path, ...]:
-    """Returns the folders that the command line named."""
     return tuple(dict.fromkeys(_named))
 
 

@@ -81,7 +81,6 @@ class Metric:
 
     @property
     def higher_is_better(self) -> bool:
-        """True if a higher value is better."""
         return self.best > self.worst
 
     def on(self, rows: Sequence[ParsedReply]) -> Statistic:
@@ -92,7 +91,6 @@ class Metric:
         return mean_over_passes(self.by_pass(rows))
 
     def by_pass(self, rows: Sequence[ParsedReply]) -> list[Statistic]:
-        """Returns the metric's statistic of each pass on these rows."""
         if not rows:
             raise ValueError("a metric needs at least one question, got none")
         return [self.statistic(replies) for replies in passes_of(rows)]
@@ -106,7 +104,6 @@ class Metric:
         return [row for row in rows if self.covers(row.question)]
 
     def only(self, covers: Callable[[Question], bool]) -> Metric:
-        """Returns the same metric for the questions that `covers` selects."""
         return replace(self, covers=covers)
 
     def best_of(self, values: Iterable[float]) -> float | None:

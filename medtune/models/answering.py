@@ -315,7 +315,6 @@ class LocalAnswerer:
 
 
 def shown_by(visits: Sequence[Visit]) -> list[tuple[MediaRef, ...]]:
-    """Returns the media items of each visit that shows any."""
     return [
         group.media
         for group, requests in visits

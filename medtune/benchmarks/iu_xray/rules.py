@@ -160,7 +160,6 @@ def report_scores(truth: str, reply: str) -> dict[str, float]:
 
 
 def mean_scores(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
-    """Returns the mean of each score over all pairs of a truth and a reply, at least one pair."""
     found = [report_scores(truth, reply) for truth, reply in pairs]
     return {column: sum(row[column] for row in found) / len(found) for column in COLUMNS}
 

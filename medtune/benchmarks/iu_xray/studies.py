@@ -102,7 +102,6 @@ def patient_of(name: str, place: Place, field: str) -> str:
 
 
 def image_file(folder: Path, written: object, place: Place, field: str) -> Path:
-    """Returns the path of an image in a folder."""
     path = PurePosixPath(written) if isinstance(written, str) else PurePosixPath()
     if not path.parts or path.is_absolute() or ".." in path.parts:
         raise place.error("wanted the path of an image, relative to the folder and inside of it", field=field)
@@ -110,7 +109,6 @@ def image_file(folder: Path, written: object, place: Place, field: str) -> Path:
 
 
 def listed_images(folder: Path, written: object, place: Place, field: str) -> tuple[Path, ...]:
-    """Returns the paths of the images of a study."""
     if not isinstance(written, list) or not written:
         raise place.error("wanted a list with the path of at least one image", field=field)
     return tuple(image_file(folder, each, place, field) for each in written)

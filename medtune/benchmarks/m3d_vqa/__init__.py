@@ -58,7 +58,6 @@ def judge_task() -> JudgeTask:
 
 
 def is_free(question: Question) -> bool:
-    """Returns whether the question has no choices."""
     return not question.options
 
 

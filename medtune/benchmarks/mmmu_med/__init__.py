@@ -52,7 +52,6 @@ _FORMATS = {
 
 
 def official_prompts() -> OfficialPrompts:
-    """Returns how the prompts are filled."""
     return OfficialPrompts(
         names={form: tuple(gap.strip("{}") for gap in gaps) for form, (_, gaps) in _FORMATS.items()},
         scenario=lambda question: question.facets[FORM],

@@ -89,7 +89,6 @@ class ReplyShare(NamedTuple):
 
 
 def rules() -> dict[str, ReplyRule]:
-    """Returns the rules by name."""
     return {
         "mmmu": ReplyRule(
             title="MMMU's own code",

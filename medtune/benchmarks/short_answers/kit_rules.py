@@ -189,7 +189,6 @@ def llava_med_rules() -> dict[str, ReplyRule]:
 
 
 def lmms_rule() -> dict[str, ReplyRule]:
-    """Returns lmms-eval's rule for SLAKE."""
     return {
         "lmms_eval": ReplyRule(
             title="lmms-eval",

@@ -100,7 +100,6 @@ def is_open(question: Question) -> bool:
 
 
 def is_chinese(question: Question) -> bool:
-    """Returns whether the question is asked in Chinese."""
     return any("一" <= character <= "鿿" for character in question.text)
 
 

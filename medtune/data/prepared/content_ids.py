@@ -74,7 +74,6 @@ def question_content_ids(questions: Iterable[Question]) -> dict[str, str]:
 
 
 def stored_row(media_id: str, ref: MediaRef, stored: Mapping[Path, CopiedFile]) -> StoredMedia:
-    """Returns the row of media.arrow that describes a copied media item."""
     masks = tuple((organ, stored[path].file) for organ, path in ref.masks)
     file = stored[ref.path]
     encoding = None if ref.encoding is None else stored[ref.encoding].file

@@ -102,7 +102,6 @@ class LookalikeGroups(NamedTuple):
         return max(map(len, self.members().values()), default=0)
 
     def members(self) -> dict[str, list[str]]:
-        """Returns the images of each group."""
         found: dict[str, list[str]] = defaultdict(list)
         for image, group in self.group_of.items():
             found[group].append(image)

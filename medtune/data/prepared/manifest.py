@@ -138,7 +138,6 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Returns the manifest of a prepared folder."""
     if not folder.is_dir():
         raise FileNotFoundError(
             f"{folder}: there is no such folder. Make it with `medtune prepare BENCHMARK --from DIR --out {folder}`."

@@ -52,7 +52,6 @@ class Prepared:
 
     @property
     def kinds(self) -> frozenset[MediaKind]:
-        """The kinds of media in the folder."""
         self._require_media()
         return frozenset(ref.kind for items in self._media.values() for ref in items)
 
@@ -81,7 +80,6 @@ class Prepared:
         return bool(pc.max(pc.list_value_length(self._questions.column("turns"))).as_py())
 
     def num_questions(self, split: Split) -> int:
-        """Returns the number of questions in a split."""
         return sum(self.manifest.counts[split].values())
 
     def questions(self, split: Split) -> tuple[Question, ...]:

@@ -121,7 +121,6 @@ class Audit:
 
     @property
     def flagged(self) -> tuple[AuditRow, ...]:
-        """The rows that have a flag."""
         return tuple(row for row in self.rows if row.flag)
 
 
@@ -233,7 +232,6 @@ class Subject:
 
     @cached_property
     def patients(self) -> list[str]:
-        """The patient of each question."""
         return [question.patient_id for question in self.questions]
 
     @cached_property

@@ -118,7 +118,6 @@ def verdict(change: Change, *, higher_is_better: bool) -> Verdict:
 
 
 def verdict_text(change: Change, *, higher_is_better: bool) -> str:
-    """Returns the verdict in words."""
     judged = verdict(change, higher_is_better=higher_is_better)
     unread = "" if judged != "loss" or is_of_answers(change) else "; no loss is shown on what could be read both times"
     return VERDICTS[judged] + unread

@@ -113,7 +113,6 @@ def agreement(
 
 
 def agreement_tables(found: Agreement, *, judge: str) -> list[Table]:
-    """Returns the agreement of a judge with a person as tables."""
     rows: list[tuple[Cell, ...]] = [
         ("weighted kappa, quadratic", found.quadratic, _text(found.quadratic_ci95)),
         ("weighted kappa, linear", found.linear, _text(found.linear_ci95)),

@@ -106,7 +106,6 @@ class VerdictWriter:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def __enter__(self) -> VerdictWriter:
-        """Returns the writer itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -114,7 +113,6 @@ class VerdictWriter:
         os.close(self._file)
 
     def write(self, verdict: StoredVerdict) -> None:
-        """Appends one verdict."""
         row = {**verdict.key._asdict(), "reply_hash": verdict.reply_hash, "judge": verdict.judge, "text": verdict.text}
         line = json.dumps(row).encode("ascii") + b"\n"
         if os.write(self._file, line) != len(line):

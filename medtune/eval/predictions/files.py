@@ -235,7 +235,6 @@ class PredictionWriter:
         os.lseek(self._file, self._length, os.SEEK_SET)
 
     def __enter__(self) -> PredictionWriter:
-        """Returns the writer itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -247,7 +246,6 @@ class PredictionWriter:
             os.close(self._file)
 
     def write(self, prediction: Prediction) -> None:
-        """Appends one prediction."""
         if prediction.key in self.done:
             raise ValueError(f"{describe_key(prediction.key)} was answered twice; wanted one prediction per request")
         line = format_line(prediction)

@@ -133,7 +133,6 @@ def safe_twin(path: Path) -> Path:
 
 
 def json_list(path: Path) -> list[Mapping[str, object]]:
-    """Returns the objects of a file that holds a JSON list."""
     found = read_json_text(path)
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         entries = f"an object with {', '.join(map(str, found))}" if isinstance(found, dict) else type(found).__name__

@@ -82,7 +82,6 @@ def answer_classes(run: RunData) -> AnswerClasses | None:
 
 
 def matrix_table(matrix: Matrix) -> ReportTable:
-    """Returns a matrix as a plain table."""
     rows = tuple((word(row.name), *(count(cell.count) for cell in row.cells)) for row in matrix.rows)
     return ReportTable(matrix.caption, ("true answer", *(short for short, _ in matrix.columns)), rows, sortable=False)
 

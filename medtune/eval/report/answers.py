@@ -45,7 +45,6 @@ class Answered:
 
     @property
     def last(self) -> Answer:
-        """The answer of the last phase."""
         return self.answers.get("final") or self.answers["zero_shot"]
 
     @property

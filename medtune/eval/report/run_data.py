@@ -74,7 +74,6 @@ class RunData:
 
     @property
     def label(self) -> DataLabel:
-        """The label of the data that the questions came from."""
         return self.results.label
 
     @property
@@ -99,7 +98,6 @@ class RunData:
 
 
 def read_run(folder: Path) -> RunData:
-    """Returns the content of a run folder."""
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: there is no such run folder")
     results_path = _needed(folder, "results.json", "did the run end? Continue it with --resume, or run again")

@@ -68,13 +68,11 @@ def several_runs(runs: Sequence[RunData]) -> Several:
 
 
 def runs_html(several: Several) -> str:
-    """Returns the HTML page of several runs."""
     sections = [(f"group-{number}", group.title) for number, group in enumerate(several.groups)]
     return render("runs.html.j2", several=several, sections=[*sections, ("reading", "How to read")])
 
 
 def runs_markdown(several: Several) -> str:
-    """Returns the tables of several runs in Markdown."""
     lines = [f"# {len(several.names)} runs", ""]
     for group in several.groups:
         lines += [f"## {escaped(group.title)}", ""]

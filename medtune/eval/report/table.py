@@ -119,7 +119,6 @@ def spoken(name: str) -> str:
 
 
 def phase_title(name: str) -> str:
-    """Returns the name of a phase in words."""
     return {"zero_shot": "zero-shot", "final": "after training"}.get(name, spoken(name))
 
 
@@ -139,7 +138,6 @@ def _paper_cell(cell: str | float | None, digits: int, *, is_ours: bool) -> Cell
 
 
 def table_lines(table: ReportTable) -> list[str]:
-    """Returns the lines of a table with its caption and notes."""
     if not table.rows:
         return []
     rules = ["---:" if table.is_numeric(column) else "---" for column in range(len(table.columns))]

@@ -256,7 +256,6 @@ def write_parsed(
 
 
 def index(questions: Iterable[Question]) -> dict[str, Question]:
-    """Returns the questions by id."""
     by_id: dict[str, Question] = {}
     for question in questions:
         if question.id in by_id:
@@ -268,7 +267,6 @@ def index(questions: Iterable[Question]) -> dict[str, Question]:
 
 
 def question_of(prediction: Prediction, by_id: Mapping[str, Question]) -> Question:
-    """Returns the question that a prediction answers."""
     id_ = prediction.key.question_id
     if id_ not in by_id:
         raise ValueError(f"no question {id_!r} among the {len(by_id)} to be scored.{nearest(id_, by_id)}")

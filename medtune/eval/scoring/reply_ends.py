@@ -55,7 +55,6 @@ def count_refusals(predictions: Iterable[Prediction]) -> Refusals:
 
 
 def refusals_text(found: Refusals) -> str:
-    """Returns the refusals as a sentence."""
     return (
         f"Refusals among {found.n} generations, each counted as the answer that it is: {found.filtered} withheld by a "
         f"content filter, {found.refused} marked by the server, {found.in_words} in plain words."

@@ -350,7 +350,6 @@ def correctness(rows: Sequence[ParsedReply]) -> list[float] | None:
 
 
 def levels(rows: Sequence[ParsedReply], facet: str) -> dict[str, list[ParsedReply]]:
-    """Returns the rows by their level of a facet, without rows that have none, in order of appearance."""
     return {name: [rows[number] for number in numbers] for name, numbers in _numbers(rows, facet).items()}
 
 

@@ -165,7 +165,6 @@ JPEG_QUALITY = 90
 
 
 def read_kinds(endpoint: Endpoint) -> tuple[MediaKind, ...]:
-    """Returns the kinds of media that can be sent to the server."""
     return ("image", "video") if endpoint.volumes_as is None else ("image", "video", "volume")
 
 

@@ -152,7 +152,6 @@ class SequenceBuilder:
         return len(self._ids)
 
     def text(self, ids: Many[int]) -> None:
-        """Adds the ids of a text."""
         self._ids += ids
 
     def media(self, num_tokens: int, *, item: int = 0) -> None:

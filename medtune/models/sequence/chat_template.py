@@ -50,7 +50,6 @@ class TextFamily:
         return self.stop_ids[0]
 
     def special(self, token: str) -> int:
-        """Returns the id of a token."""
         known = self._tokenizer.get_vocab()
         if token not in known:
             raise ValueError(f"the tokenizer has no token {token!r}; is it the one of this model?")

@@ -31,7 +31,6 @@ from medtune.models.tuning.plan import PartName, Precision
 
 
 def is_adapted(module: nn.Module) -> TypeGuard[BaseTunerLayer]:
-    """Returns whether a module is a layer with an adapter of any kind."""
     if "peft" not in sys.modules:
         return False
     from peft.tuners.tuners_utils import BaseTunerLayer
@@ -40,7 +39,6 @@ def is_adapted(module: nn.Module) -> TypeGuard[BaseTunerLayer]:
 
 
 def is_lora(module: nn.Module) -> TypeGuard[LoraLayer]:
-    """Returns whether a module is a layer with a LoRA adapter."""
     if "peft" not in sys.modules:
         return False
     from peft.tuners.lora import LoraLayer

@@ -64,7 +64,6 @@ class VolumeInput:
         return self.prepare.kept_as
 
     def most_bytes(self, grid: Grid) -> int:
-        """Returns the bytes of the entry of a volume on a grid, at most."""
         return self.prepare.most_bytes(grid)
 
     def changed(self, ref: MediaRef, change: Callable[[Media], Media]) -> Tensor:

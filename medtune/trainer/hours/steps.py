@@ -185,7 +185,6 @@ def of_one_device(stage: Stage, *, world_size: int) -> Stage:
 
 
 def probed_batches(experiment: Experiment, stage: Stage, assembled: Assembled) -> MicroBatches:
-    """Returns the micro-batches that the probe trains on."""
     mixture = stage_mixture(experiment.recipe, stage, experiment.training_sets, limit=None)
     return stage_batches(mixture, stage, assembled, rank=0, world_size=1)
 

@@ -193,7 +193,6 @@ def _one_micro_batch(block: Mapping[str, Any], layers: Sequence[Layer], place: t
 
 
 def recipe_to_yaml(recipe: Recipe) -> str:
-    """Returns the resolved recipe as YAML that `read_recipe` can read."""
     return yaml.safe_dump(recipe_tree(recipe), sort_keys=False)
 
 

@@ -26,7 +26,6 @@ class TokenBudget:
     row_tokens: int = 0
 
     def computed(self, groups: Sequence[Lengths]) -> int:
-        """Returns the tokens that the rows of some groups compute together, given the lengths of each group's trees."""
         lengths = [length for group in groups for length in group]
         rows = spread(lengths, row_tokens=self.row_tokens)
         return len(rows) * max((sum(lengths[number] for number in row) for row in rows), default=0)

@@ -25,7 +25,6 @@ _SHOWN = 3
 
 
 def refuse_no_train(prepared: Prepared) -> None:
-    """Refuses a training set without a train split."""
     if prepared.num_questions("train") == 0:
         why = whole_test(prepared)
         otherwise = f"{why}; or leave" if why else "Leave"

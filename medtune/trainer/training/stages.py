@@ -41,7 +41,6 @@ def planned_stages(recipe: Recipe) -> tuple[PlannedStage, ...]:
 
 
 def training_groups(recipe: Recipe, prepared: Prepared, stage: Stage, *, limit: int | None) -> tuple[MediaGroup, ...]:
-    """Returns the media groups of a prepared folder that a stage learns from."""
     groups = groups_of(prepared, "train", questions=limit, seed=recipe.train.seed)
     chosen = [kept for group in groups if (kept := _only(group, stage.only)).questions]
     if not chosen:
@@ -116,7 +115,6 @@ MEASURED: Mapping[str, bool] = {
 
 
 def higher_is_better(metric: str, benchmark: Benchmark) -> bool:
-    """Returns whether a higher value of a validation's metric is better."""
     return benchmark.metrics[metric].higher_is_better if metric in benchmark.metrics else MEASURED[metric]
 
 

@@ -169,7 +169,6 @@ class WeightAverage(Callback):
             self._average = [tensor.clone() for tensor in current]
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Gives the model the averaged weights."""
         self._trained = [tensor.clone() for tensor in self._current()]
         self._write(self._average)
 

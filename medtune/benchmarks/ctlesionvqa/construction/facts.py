@@ -76,7 +76,6 @@ def to_json(facts: Facts) -> dict[str, Any]:
 
 
 def from_json(said: Mapping[str, Any]) -> Facts:
-    """Returns the facts that `to_json` wrote."""
     lesions = [Lesion(**{**each, "touches": tuple(each["touches"])}) for each in said["lesions"]]
     found = Facts(**{**said, "organs": {name: Organ(**each) for name, each in said["organs"].items()}})
     i, j, k = found.shape

@@ -220,7 +220,6 @@ VERDICT = (
 
 
 def preset(name: str) -> Mapping[str, str]:
-    """Returns the rules of a preset."""
     if name not in PRESETS:
         raise ValueError(f"no preset {name!r}.{nearest(name, list(PRESETS))} Known are {', '.join(PRESETS)}.")
     return PRESETS[name]

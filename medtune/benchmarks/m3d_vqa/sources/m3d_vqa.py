@@ -71,7 +71,6 @@ def question_files(root: Path) -> list[Path]:
 
 
 def read_rows(root: Path, file: Path) -> Iterator[Row]:
-    """Yields the rows of a table."""
     name = str(file.relative_to(root))
     for line, cells in enumerate(_cells(file), start=0):
         if line == 0:

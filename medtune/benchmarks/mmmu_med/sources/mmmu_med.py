@@ -95,7 +95,6 @@ _WITHHELD = ("?", "")
 
 
 def source_of(part: Part) -> Source:
-    """Returns the source of one part of the release."""
     return Source(
         title=f"MMMU, medical subjects, {part}",
         licence=LICENCE,

@@ -58,7 +58,6 @@ class Version(NamedTuple):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are needed."""
         return ("Figure_path", "Question", *CHOICES, *filter(None, (self.letter_in, self.text_in)))
 
 
@@ -112,7 +111,6 @@ class _Reader:
 
 
 def source_of(version: Version) -> Source:
-    """Returns the source of one version of the release."""
     return Source(
         title=f"PMC-VQA, {version.release}",
         licence=LICENCE,

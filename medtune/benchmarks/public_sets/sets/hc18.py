@@ -119,7 +119,6 @@ def _measured(line: Line) -> dict[str, float]:
 
 
 def read_head(pair: Pair) -> Head:
-    """Returns the filled head of a pair."""
     with pair.place.reject_broken(pair.image):
         size = image_size(pair.image)
     with pair.place.reject_broken(pair.mask):

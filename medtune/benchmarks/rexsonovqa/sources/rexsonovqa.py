@@ -79,7 +79,6 @@ class Segment:
 
 
 def read_segments(file: Path) -> dict[str, Segment]:
-    """Returns the segments by name."""
     if not file.is_file():
         raise FileNotFoundError(f"{file}: there is no such file. It comes with the questions.")
     try:

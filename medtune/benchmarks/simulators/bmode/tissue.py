@@ -245,7 +245,6 @@ class Noise(NamedTuple):
 
 
 def draw_noise(shape: tuple[int, ...], rng: np.random.Generator) -> Noise:
-    """Returns the noise of one frame."""
     return Noise(circular_noise(shape, rng), rng.standard_normal(shape, dtype=np.float32), circular_noise(shape, rng))
 
 

@@ -38,7 +38,6 @@ LANGUAGES = ("en", "zh")
 
 
 def slake_source(title: str, languages: Sequence[str]) -> Source:
-    """Returns the source of the questions in some of the languages."""
     return Source(
         title=title,
         licence="CC BY 4.0",

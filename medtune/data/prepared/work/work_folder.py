@@ -64,7 +64,6 @@ class Share(NamedTuple):
     of: int
 
     def holds(self, index: int) -> bool:
-        """Returns whether the share holds a unit of work."""
         return index % self.of == self.number - 1
 
 

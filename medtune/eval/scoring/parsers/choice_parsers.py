@@ -123,7 +123,6 @@ def _leaves_open(sentence: str) -> bool:
 
 
 def names_any(text: str, options: tuple[str, ...]) -> bool:
-    """Returns whether a text holds the words of any option."""
     return _PLACE.search(_with_places(text, options)) is not None
 
 

@@ -61,13 +61,11 @@ class Depth:
         return share
 
     def whole(self) -> Floats:
-        """Returns the depth of each voxel of the whole grid."""
         depth_IJK = np.full(SIZE, _OUTSIDE_MM, np.float32)
         depth_IJK[self.block] = self.depth_IJK
         return depth_IJK
 
     def on(self, block: Block) -> Floats:
-        """Returns the depth of each voxel of another block."""
         return self.whole()[block]
 
 

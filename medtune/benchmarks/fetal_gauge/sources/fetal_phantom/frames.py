@@ -80,7 +80,6 @@ Scene = tuple[Structure, ...]
 
 
 def draw_patient(rng: np.random.Generator) -> Patient:
-    """Returns a random patient on a random scanner."""
     return Patient(draw_device(rng), size=float(rng.uniform(0.74, 0.98)), wall_mm=float(rng.uniform(6, 14)))
 
 

@@ -228,7 +228,6 @@ class Truth(NamedTuple):
 
 
 def draw_patient(rng: np.random.Generator) -> Patient:
-    """Returns a random patient on a random scanner."""
     return Patient(draw_device(rng), size=float(rng.uniform(0.74, 0.94)), wall_mm=float(rng.uniform(6, 12)))
 
 

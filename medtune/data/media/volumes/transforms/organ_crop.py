@@ -85,7 +85,6 @@ class CroppedTransform:
 
     @property
     def kept_as(self) -> str:
-        """What is kept, in words."""
         return f"crops, each {self.then.kept_as}"
 
     def finish(self, kept: Kept) -> NDArray[np.float32]:

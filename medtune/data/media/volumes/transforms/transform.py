@@ -37,9 +37,7 @@ class VolumeTransform(Protocol):
         ...
 
     @property
-    def kept_as(self) -> str:
-        """What is kept, in words."""
-        ...
+    def kept_as(self) -> str: ...
 
     def keep(self, volume: Volume) -> Kept:
         """Returns the smallest array from which `finish` makes the transformed volume without dear work."""
