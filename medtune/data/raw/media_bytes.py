@@ -167,10 +167,10 @@ class StoredFiles:
         try:
             found = self.find(name)
         except ValueError as error:
-            raise place.error(str(error), field=field) from error
+            raise place.error("wanted a path inside of the release", field=field, cell=name) from error
         path = found or self.root / self.folders[0] / name
         if found is None and needed:
-            raise place.error("there is no image", field=field, media=path)
+            raise place.error("there is no such image file. Copy it.", field=field, media=path)
         return MediaRef(path)
 
     def listed(self, folder: str, suffix: str) -> list[str]:

@@ -29,6 +29,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from medtune.benchmarks.facets import duration_bin
 from medtune.benchmarks.rexsonovqa.rubric import is_kept, question_type
+from medtune.data.json_file import json_file
 from medtune.data.media.images import Size
 from medtune.data.media.videos import container
 from medtune.data.media.videos.read import video_extent
@@ -82,8 +83,7 @@ def read_segments(file: Path) -> dict[str, Segment]:
     if not file.is_file():
         raise FileNotFoundError(f"{file}: there is no such file. It comes with the questions.")
     try:
-        entries = json.loads(file.read_text("utf-8"))
-        return {name: _segment(entry) for name, entry in entries.items()}
+        return {name: _segment(entry) for name, entry in json_file(file, dict, "an object of segments").items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{file}: not as released ({type(error).__name__}: {error}). Download it again.") from error
 
@@ -266,11 +266,8 @@ def _rows(folder: Path) -> Iterator[tuple[_Row, str, str]]:
         if not files:
             raise ValueError(f"{folder}: wanted questions in benchmark_questions/{kind}/*.json, found none.")
         for number, file in enumerate(files, start=1):
-            try:
-                rows = json.loads(file.read_text("utf-8"))
-            except ValueError as error:
-                raise ValueError(f"{file}: broken JSON ({error}). Download it again.") from None
-            if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            rows = json_file(file, list, "a JSON list of objects")
+            if not all(isinstance(row, dict) for row in rows):
                 raise ValueError(f"{file}: wanted a JSON list of objects. Download it again.")
             for place, row in enumerate(rows, start=1):
                 yield _Row(f"{kind}, file {number}", place, row), file.stem, kind
