@@ -31,18 +31,22 @@ _AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An open prepared folder; its rows become questions only when they are asked for."""
+    """An open prepared folder; its rows become questions only when they are asked for.
+
+    Attributes:
+        manifest: The folder's description of itself.
+        looks: The look of each media item that was compared with the others, by the name of its file.
+        contents: The digest of what each media file shows once it is decoded, by the name of the file.
+        by_organ: Whether the questions about each organ of a volume form a group of their own, with that organ as its
+            target. The organ is then part of the media id.
+    """
 
     root: Path
-    manifest: Manifest  # The folder's description of itself.
+    manifest: Manifest
     _questions: pa.Table = field(repr=False)
     _media: Mapping[str, tuple[MediaRef, ...]] = field(repr=False)
-    # The look of each media item that was compared with the others, by the name of its file.
     looks: Mapping[str, Look] = field(repr=False)
-    # The digest of what each media file shows once it is decoded, by the name of the file.
     contents: Mapping[str, str] = field(repr=False)
-    # Whether the questions about each organ of a volume form a group of their own, with that organ as its target. The
-    # organ is then part of the media id.
     by_organ: bool = False
 
     @property
@@ -52,6 +56,7 @@ class Prepared:
 
     @property
     def kinds(self) -> frozenset[MediaKind]:
+        """The kinds of media in the folder."""
         self._require_media()
         return frozenset(ref.kind for items in self._media.values() for ref in items)
 
@@ -80,6 +85,7 @@ class Prepared:
         return bool(pc.max(pc.list_value_length(self._questions.column("turns"))).as_py())
 
     def num_questions(self, split: Split) -> int:
+        """Returns the number of questions in a split."""
         return sum(self.manifest.counts[split].values())
 
     def questions(self, split: Split) -> tuple[Question, ...]:
@@ -153,17 +159,26 @@ def open_prepared(root: Path) -> Prepared:
 
 @dataclass(frozen=True, slots=True)
 class ShownMedia:
-    """What the media of some splits show, as text and numbers that a checkpoint can keep."""
+    """What the media of some splits show, as text and numbers that a checkpoint can keep.
 
-    contents: Collection[str]  # The digests of what is decoded: of pixels, voxels or frames.
-    looks: Mapping[str, Look]  # The look of each of them that has one, by digest.
+    Attributes:
+        contents: The digests of what is decoded: of pixels, voxels or frames.
+        looks: The look of each of them that has one, by digest.
+    """
+
+    contents: Collection[str]
+    looks: Mapping[str, Look]
 
 
 class SharedMedia(NamedTuple):
-    """What evaluated media share with learnt ones."""
+    """What evaluated media share with learnt ones.
 
-    same: frozenset[str]  # The digests of the media that were learnt as well, in any file format.
-    # The other evaluated media that look like learnt ones, each with the nearest of them, by digest.
+    Attributes:
+        same: The digests of the media that were learnt as well, in any file format.
+        alike: The other evaluated media that look like learnt ones, each with the nearest of them, by digest.
+    """
+
+    same: frozenset[str]
     alike: tuple[Lookalike, ...]
 
 

@@ -7,21 +7,30 @@ from medtune.data.types import Question, Split
 
 
 class Leak(NamedTuple):
-    """The patients, or the images, that are in two splits."""
+    """The patients, or the images, that are in two splits.
+
+    Attributes:
+        other: Another question about it, in another split.
+        name: The patient's hash, or the image's digest.
+    """
 
     num_names: int
     num_test: int
     one: Question
-    other: Question  # Another question about it, in another split.
-    name: str  # The patient's hash, or the image's digest.
+    other: Question
+    name: str
 
 
 def split_leaks(
     questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]], *, keep: bool = False
 ) -> dict[str, int]:
-    """Returns for "patient" and "image" the number of test questions about one in another split; refuses unless kept.
+    """Returns for "patient" and "image" the number of test questions about one that is in another split too.
 
     A kind that does not occur is left out.
+
+    Args:
+        media_digest: The digests of the pixels of the items of every media id.
+        keep: Whether leaks are kept and counted; else they are refused.
     """
     names: dict[str, Sequence[tuple[str, ...]]] = {
         "patient": [(question.patient_id,) for question in questions],
@@ -37,10 +46,11 @@ def split_leaks(
 def repeated_texts(questions: Sequence[Question]) -> int:
     """Returns the number of test questions in free words whose answer stands in train as well, word for word.
 
-    >>> def question(split: Split, answer: str) -> Question:
-    ...     return Question(f"{split} {answer}", "m", "Report?", (), answer, "text", "p", split=split)
-    >>> repeated_texts([question("train", "Clear lungs."), question("test", "Clear lungs."), question("test", "?")])
-    1
+    Example:
+        >>> def question(split: Split, answer: str) -> Question:
+        ...     return Question(f"{split} {answer}", "m", "Report?", (), answer, "text", "p", split=split)
+        >>> repeated_texts([question("train", "Clear lungs."), question("test", "Clear lungs."), question("test", "?")])
+        1
     """
     learnt = {question.answer for question in questions if question.split == "train" and not question.options}
     return sum(q.split == "test" and not q.options and q.answer in learnt for q in questions)

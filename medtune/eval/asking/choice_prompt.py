@@ -9,17 +9,19 @@ def render_choice(question: Question, answer_format: AnswerFormat) -> Prompt:
     r"""Returns a prompt with the question, its options and one line that says how to answer.
 
     Args:
+        question: A question with its options in the order in which they are shown.
         answer_format: With "text" the model replies with an option word for word, with "letter" it replies A, B, ...,
             and with "text_letter" it replies with the words and then, on a new line, with the letter that counts.
 
-    >>> asked = Question("q", "m", "What is shown?", ("benign", "normal"), "normal", "choice", "p")
-    >>> print(render_choice(asked, "letter").text)
-    What is shown?
-    A. benign
-    B. normal
-    Answer with its letter.
-    >>> [render_choice(asked, how).target for how in ("letter", "text", "text_letter")]
-    ['B', 'normal', 'normal\nAnswer: B']
+    Example:
+        >>> asked = Question("q", "m", "What is shown?", ("benign", "normal"), "normal", "choice", "p")
+        >>> print(render_choice(asked, "letter").text)
+        What is shown?
+        A. benign
+        B. normal
+        Answer with its letter.
+        >>> [render_choice(asked, how).target for how in ("letter", "text", "text_letter")]
+        ['B', 'normal', 'normal\nAnswer: B']
     """
     options = question.options
     if question.answer not in options:

@@ -38,35 +38,22 @@ B begins at zero, where neither the scale of an adapter nor a gradient of A coul
 
 @dataclass(frozen=True, slots=True)
 class StepBytes:
-    """The memory that a training step took.
-
-    Attributes:
-        learning: Bytes of the gradients and of AdamW's moments.
-        peak: Largest number of bytes that were allocated on a GPU during the step; None on a CPU.
-        tokens: Number of tokens of the batch.
-    """
+    """The memory that a training step took."""
 
     weights: int
-    learning: int
-    peak: int | None
-    tokens: int
+    learning: int  # Bytes of the gradients and of AdamW's moments.
+    peak: int | None  # Largest number of bytes that were allocated on a GPU during the step; None on a CPU.
+    tokens: int  # Number of tokens of the batch.
 
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What one side learnt from a batch.
+    """What one side learnt from a batch."""
 
-    Attributes:
-        start: The parameters that learn, before the step, by name.
-        gradients: Their gradients; None where a parameter got none.
-        stepped: The parameters after one step.
-        scales: The scale of each adapter by the name of its layer.
-    """
-
-    start: Mapping[str, Tensor]
-    gradients: Mapping[str, Tensor | None]
-    stepped: Mapping[str, Tensor]
-    scales: Mapping[str, float]
+    start: Mapping[str, Tensor]  # The parameters that learn, before the step, by name.
+    gradients: Mapping[str, Tensor | None]  # Their gradients; None where a parameter got none.
+    stepped: Mapping[str, Tensor]  # The parameters after one step.
+    scales: Mapping[str, float]  # The scale of each adapter by the name of its layer.
     took: StepBytes
 
 

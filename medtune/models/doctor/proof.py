@@ -37,19 +37,13 @@ The codes stand for numbers of the type that the model computes in, which bfloat
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """The trained model that is saved and merged.
-
-    Attributes:
-        seed: Seed for the values that are overwritten when the checkpoint is read.
-        tolerance: The largest difference between two log-probabilities of a token that is put down to rounding.
-        scratch: A folder in which the checkpoint and the export are written for a while.
-    """
+    """The trained model that is saved and merged."""
 
     name: str
     tuning: Tuning
-    seed: int
-    tolerance: float
-    scratch: Path
+    seed: int  # Seed for the values that are overwritten when the checkpoint is read.
+    tolerance: float  # The largest difference between two log-probabilities of a token that is put down to rounding.
+    scratch: Path  # A folder in which the checkpoint and the export are written for a while.
 
 
 def told_before(reference: Reference, questions: Sequence[AskedQuestion]) -> list[list[float]]:

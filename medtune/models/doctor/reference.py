@@ -72,15 +72,10 @@ def visits(questions: Sequence[AskedQuestion], reading: Reading) -> list[tuple[M
 
 
 class Continued(NamedTuple):
-    """A greedy reply of plain transformers.
+    """A greedy reply of plain transformers."""
 
-    Attributes:
-        ids: The new tokens, up to the end token.
-        logprobs_NV: Natural log-probabilities of the vocabulary at each of them, float32.
-    """
-
-    ids: tuple[int, ...]
-    logprobs_NV: Tensor
+    ids: tuple[int, ...]  # The new tokens, up to the end token.
+    logprobs_NV: Tensor  # Natural log-probabilities of the vocabulary at each of them, float32.
 
 
 class Reference(Protocol):
@@ -156,17 +151,11 @@ FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, OSError,
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of one check.
+    """The result of one check."""
 
-    Attributes:
-        name: Name of the check, such as "image tokens".
-        passed: Whether it passed; None where it does not apply.
-        detail: The figure that was found, the first difference, or the reason why the check does not apply.
-    """
-
-    name: str
-    passed: bool | None
-    detail: str
+    name: str  # Name of the check, such as "image tokens".
+    passed: bool | None  # Whether it passed; None where it does not apply.
+    detail: str  # The figure that was found, the first difference, or the reason why the check does not apply.
 
 
 Finding = tuple[bool | None, str]

@@ -32,13 +32,9 @@ _TOWER = {
 
 
 class Nano(NamedTuple):
-    """A configuration and a processor that fit each other.
+    """A configuration and a processor that fit each other."""
 
-    Attributes:
-        config: The configuration of the twin's model.
-    """
-
-    config: PreTrainedConfig
+    config: PreTrainedConfig  # The configuration of the twin's model.
     processor: Any
 
 

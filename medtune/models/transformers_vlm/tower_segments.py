@@ -79,9 +79,8 @@ def attend(
 def _runs(boundaries: Sequence[int]) -> list[_Run]:
     """Returns the runs of segments of one length.
 
-    Example:
-        >>> [tuple(run) for run in _runs([0, 4, 8, 10, 14])]
-        [(4, 2), (2, 1), (4, 1)]
+    >>> [tuple(run) for run in _runs([0, 4, 8, 10, 14])]
+    [(4, 2), (2, 1), (4, 1)]
     """
     lengths = [stop - start for start, stop in pairwise(boundaries)]
     return [_Run(length, len(list(same))) for length, same in groupby(lengths)]

@@ -86,15 +86,11 @@ def from_grids(whole: PreTrainedModel, grid_M3: Tensor) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class VisualTokens:
-    """Visual tokens of several images.
+    """Visual tokens of several images."""
 
-    Attributes:
-        tokens: A tensor (N, E) for each image; N may differ.
-        deep: Features that Qwen3-VL's first decoder layers add to their states at the visual tokens: for each of these
-            layers, from the first on, a tensor (N, E) for each image. Empty for other families.
-    """
-
-    tokens: tuple[Tensor, ...]
+    tokens: tuple[Tensor, ...]  # A tensor (N, E) for each image; N may differ.
+    # Features that Qwen3-VL's first decoder layers add to their states at the visual tokens: for each of these layers,
+    # from the first on, a tensor (N, E) for each image. Empty for other families.
     deep: tuple[tuple[Tensor, ...], ...] = ()
 
 

@@ -127,15 +127,10 @@ def start_eva(model: Model, parts: set[PartName], batches: Iterator[EvaBatch]) -
 
 
 class Lesson(NamedTuple):
-    """An answer of the train split.
+    """An answer of the train split."""
 
-    Attributes:
-        item: Number of the media item that the question is about.
-        text: The question.
-    """
-
-    item: int
-    text: str
+    item: int  # Number of the media item that the question is about.
+    text: str  # The question.
     answer: str
 
 
@@ -239,14 +234,10 @@ def repeated_texts(lessons: Sequence[Lesson]) -> list[str]:
 
 
 class EvaBatch(NamedTuple):
-    """A batch that EVA shows the model.
-
-    Attributes:
-        media: The media items; None if the batch shows none.
-    """
+    """A batch that EVA shows the model."""
 
     rows: PackedRows
-    media: MediaBatch | None
+    media: MediaBatch | None  # The media items; None if the batch shows none.
 
 
 class _Ticket:

@@ -37,16 +37,12 @@ class HubFile:
 
 @dataclass(frozen=True, slots=True)
 class IndexFile:
-    """A file inside a wheel on the package index.
-
-    Attributes:
-        sha256: SHA-256 of the wheel in hex digits.
-    """
+    """A file inside a wheel on the package index."""
 
     package: str
     version: str
     member: str
-    sha256: str
+    sha256: str  # SHA-256 of the wheel in hex digits.
 
 
 def cache_folder() -> Path:

@@ -47,15 +47,10 @@ def show_downloads_alone() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a repository's card says of the use of its weights.
+    """What a repository's card says of the use of its weights."""
 
-    Attributes:
-        licence: Name of the licence; None where the card names none.
-        gated: Whether the licence has to be accepted on the hub first; None where that is not known.
-    """
-
-    licence: str | None
-    gated: bool | None
+    licence: str | None  # Name of the licence; None where the card names none.
+    gated: bool | None  # Whether the licence has to be accepted on the hub first; None where that is not known.
 
 
 def checkpoint_folder(

@@ -31,7 +31,12 @@ STORED = "of construction: "
 
 
 def stored_masks(masks: Masks, shown: Collection[str]) -> tuple[tuple[str, Path], ...]:
-    """Returns masks as a `MediaRef` holds them, sorted by name; those of organs only where they are `shown`."""
+    """Returns masks as a `MediaRef` holds them, sorted by name.
+
+    Args:
+        masks: The mask files by AbdomenAtlas's names.
+        shown: The organs whose masks a model may be shown, if each is a file of its own.
+    """
     named = [
         (
             name

@@ -57,34 +57,22 @@ class NoPeftFolderError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The model that an adapter belongs to.
+    """The model that an adapter belongs to."""
 
-    Attributes:
-        name: Hub id or folder of the pretrained weights, or the name of a model that medtune builds itself.
-        revision: Branch, tag or commit on the hub; None for the newest.
-        adapter: Adapter that was merged into these weights before the training; None for none.
-        is_plain: Whether plain transformers reads the folder; False where it is in its authors' own layout.
-    """
-
-    name: str
-    revision: str | None = None
-    adapter: str | None = None
-    is_plain: bool = True
+    name: str  # Hub id or folder of the pretrained weights, or the name of a model that medtune builds itself.
+    revision: str | None = None  # Branch, tag or commit on the hub; None for the newest.
+    adapter: str | None = None  # Adapter that was merged into these weights before the training; None for none.
+    is_plain: bool = True  # Whether plain transformers reads the folder; False where it is in its authors' own layout.
 
 
 @dataclass(frozen=True, slots=True)
 class PeftAdapter:
-    """What was trained, as PEFT has it.
+    """What was trained, as PEFT has it."""
 
-    Attributes:
-        config: The ranks, scales and layers of the adapters, and the modules that were trained in full.
-        tensors: The trained weights under PEFT's names.
-        outside: Weights of the tower and the projector, under medtune's names, where only the language model is a
-            model of transformers.
-    """
-
-    config: LoraConfig
-    tensors: dict[str, Tensor]
+    config: LoraConfig  # The ranks, scales and layers of the adapters, and the modules that were trained in full.
+    tensors: dict[str, Tensor]  # The trained weights under PEFT's names.
+    # Weights of the tower and the projector, under medtune's names, where only the language model is a model of
+    # transformers.
     outside: dict[str, Tensor]
 
 

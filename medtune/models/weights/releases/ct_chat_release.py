@@ -119,17 +119,13 @@ _HALVES = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
 
 
 class _Found(NamedTuple):
-    """The opened files of a release.
-
-    Attributes:
-        rows: The tensors of the embeddings that lie beside the projector, by their names in the language model.
-    """
+    """The opened files of a release."""
 
     tower: Path
     tower_map: KeyMap
     stored_tower: Stored
     projector: Stored
-    rows: Stored
+    rows: Stored  # The tensors of the embeddings that lie beside the projector, by their names in the language model.
     has_adapter: bool
 
 

@@ -80,15 +80,10 @@ _CODE = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 class Words(NamedTuple):
-    """Words that a model is shown beside a question.
+    """Words that a model is shown beside a question."""
 
-    Attributes:
-        text: The words; empty where there are none.
-        origin: Where they come from, for reports.
-    """
-
-    text: str
-    origin: str
+    text: str  # The words; empty where there are none.
+    origin: str  # Where they come from, for reports.
 
     @property
     def described(self) -> str:
