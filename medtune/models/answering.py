@@ -103,7 +103,6 @@ class LocalAnswerer:
         """Announces the requests that `answer` will get, in that order.
 
         Args:
-            visits: The requests by the media group that they are about.
             reader: The reader that was told of the media that these visits show; None tells that of the answerer.
         """
         self._waiting, self._read_already = deque(visits), None
@@ -327,10 +326,6 @@ def budgeted(asked: Sequence[Asked], *, new_tokens: int, batch_tokens: int) -> I
 
     Prompts with media and prompts without are in different batches. A prompt that is longer than the limit is a batch
     of its own.
-
-    Args:
-        new_tokens: Largest length of a reply, in tokens.
-        batch_tokens: Largest number of tokens of a batch.
     """
     for _, same in groupby(sorted(asked, key=_order), key=_is_blind):
         batch: list[Asked] = []

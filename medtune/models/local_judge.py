@@ -21,10 +21,6 @@ class LocalJudge:
     def __init__(self, weights: str, *, dtype: DtypeName, max_new_tokens: int, device: torch.device) -> None:
         """Loads the language model.
 
-        Args:
-            dtype: Number format of the weights in memory.
-            max_new_tokens: Largest length of a reply, in tokens.
-
         Raises:
             AssetError: There is no such folder, and the hub has no such model or cannot be reached.
         """

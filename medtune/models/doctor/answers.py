@@ -32,9 +32,6 @@ _ECHO = 24
 def leaked(reply: str, prompt: str, control: Iterable[str] = ()) -> str | None:
     r"""Returns what of the template stands in a reply, in words; None where nothing does.
 
-    Args:
-        control: Further control tokens of the tokenizer, as text.
-
     >>> leaked("B. head\nassistant\n", "Which plane?")
     "the header of a role, 'assistant'"
     """

@@ -67,11 +67,7 @@ def stir(model: nn.Module, *, seed: int) -> None:
 
 
 def learn(assembled: Assembled, questions: Sequence[AskedQuestion], tuning: Tuning, asking: Asking) -> Learnt:
-    """Makes one training step with medtune's own code and returns it; the model keeps the stepped weights.
-
-    Args:
-        assembled: The model with its adapters; the parameters of the tuning require gradients.
-    """
+    """Makes one training step with medtune's own code and returns it; the model keeps the stepped weights."""
     model = assembled.model
     model.eval()
     learning = {name: p for name, p in model.named_parameters() if p.requires_grad}
@@ -127,10 +123,6 @@ def learning_checks(
 
     Args:
         assembled: The model, whose adapters have been taken out and whose weights are those before the step.
-        reference: Plain transformers over the same modules.
-        mine: The step that medtune made.
-        tolerance: The largest relative difference of a gradient.
-        num_targets: The number of tokens of the answers, as plain transformers counts them.
     """
     checks: list[Check] = []
     with plain_peft(assembled.model, tuning) as peft:

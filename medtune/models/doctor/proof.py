@@ -63,10 +63,6 @@ def saving_checks(
     """Returns the checks of the saved, the merged and the exported model; the model is left merged, without adapters.
 
     Args:
-        assembled: The model without adapters, with the weights that it had before training.
-        reference: Plain transformers over the same modules.
-        saving: What is saved, and where.
-        trained: The weights that were trained, by name.
         before: What plain transformers said about the questions with the trained weights in memory.
     """
     saved = checked("save and load", lambda: _reloaded(assembled, reference, questions, saving, trained, before))
@@ -170,11 +166,6 @@ def proof(
     """Returns the checks of tokens, pixels, positions, likelihoods, replies and sharing.
 
     The model is not changed. One copy of its weights is in memory; the reference runs the same weights.
-
-    Args:
-        assembled: The model, on its device.
-        reference: Plain transformers, from `reference_of`.
-        questions: The questions, about ten.
     """
     assembled.model.eval()
     return (*sequence_checks(assembled, reference, questions), *answer_checks(assembled, reference, questions, asking))
@@ -197,11 +188,7 @@ def training_proof(
     side at a time.
 
     Args:
-        assembled: The model with its adapters, its parameters set to learn as the tuning says, on its device.
-        reference: Plain transformers over the same modules.
-        saving: The tuning, and where files may be written.
         gradient_tolerance: The largest relative difference of a gradient that is put down to rounding.
-        planned: Compares the memory that the step took with the plan.
     """
     model = assembled.model
     tuning = _without_dropout(saving.tuning)

@@ -173,10 +173,6 @@ def checked(name: str, look: Callable[[], Finding]) -> Check:
 
 
 def computing_type(model: nn.Module, narrowed_to: torch.dtype | None) -> torch.dtype:
-    """Returns the number format that decides how exact a model's answers are.
-
-    Args:
-        narrowed_to: The number format of autocast; None where the model runs without it.
-    """
+    """Returns the number format that decides how exact a model's answers are."""
     held = {p.dtype for p in model.parameters() if p.dtype in TOLERANCE} | ({narrowed_to} if narrowed_to else set())
     return next((dtype for dtype in (torch.bfloat16, torch.float16) if dtype in held), torch.float32)

@@ -35,9 +35,6 @@ class EndpointJudge:
 
         The reply is None where no try gave a usable one.
 
-        Args:
-            is_usable: Whether a reply holds a verdict; a reply without one is asked for again.
-
         Raises:
             EndpointError: The server refuses a request, or `MOST_FAILURES` requests in a row got no usable reply.
             CostCapError: The requests may cost more than is left of `max_usd`.

@@ -161,11 +161,7 @@ def _text_or_none(value: object) -> str | None:
 
 
 def request_hash(base_url: str, body: Body, *, repeat: int) -> str:
-    """Returns the SHA-256 of a request in hex digits.
-
-    Args:
-        body: The body, which holds the model, the sampling, the text and the bytes of the images.
-    """
+    """Returns the SHA-256 of a request in hex digits."""
     asked = json.dumps([base_url.rstrip("/"), body, repeat], sort_keys=True)
     return hashlib.sha256(asked.encode("ascii")).hexdigest()
 
@@ -265,10 +261,6 @@ class Budget:
 
     def refuse_above_cap(self, tokens: Tokens, *, what: str) -> None:
         """Refuses to start work whose costs could pass the cap.
-
-        Args:
-            tokens: The estimated tokens of the work.
-            what: A name of the work for the message, e.g. "asking 100 questions".
 
         Raises:
             CostCapError: The costs could pass the cap.

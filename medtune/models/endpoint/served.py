@@ -54,9 +54,6 @@ def option_bodies(asked: Body, options: Sequence[str]) -> list[Body]:
 
     The first one is the question alone. The second one ends with the first option whose turn is left open. Each further
     one ends with an option and the end of its turn.
-
-    Args:
-        asked: The body of the request for a reply of one token.
     """
     asked = {**asked, "prompt_logprobs": 0}
 
@@ -79,10 +76,6 @@ def has_rows(reply: Reply) -> str | None:
 
 def option_logprobs(replies: Sequence[Reply], *, what: str) -> tuple[tuple[float, ...], tuple[int, ...]]:
     """Returns the log-probability and the number of tokens of each option, the end of its turn included.
-
-    Args:
-        replies: The replies to the requests of `option_bodies`.
-        what: A name of the question, for messages.
 
     Raises:
         OptionsError: An option does not continue the prompt token by token, its turn has no end, it is longer than the
@@ -157,9 +150,6 @@ class EndpointAnswerer:
 
     def expect(self, visits: Sequence[tuple[MediaGroup, Sequence[Request]]]) -> None:
         """Announces the questions that `answer` will get, prints their likely cost and refuses a cost above the cap.
-
-        Args:
-            visits: Media groups with their requests, in the order in which `answer` will get them.
 
         Raises:
             CostCapError: The requests together may cost more than is left of `max_usd`.

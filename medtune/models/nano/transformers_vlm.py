@@ -39,11 +39,7 @@ class Nano(NamedTuple):
 
 
 def nano_entry(title: str, family: str, build: Callable[[], Nano]) -> ZooEntry:
-    """Returns the zoo entry of a tiny twin.
-
-    Args:
-        build: Returns the twin's configuration and processor.
-    """
+    """Returns the zoo entry of a tiny twin."""
 
     def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
         if loading.weights is not None:

@@ -145,7 +145,6 @@ def grown(
     Args:
         rows: One row, with the trees of all prompts.
         wanted: The replies; those to one prompt share its leaf.
-        output_layer: Turns hidden states into logits.
     """
     if len(rows.ids_BL) != 1:
         raise ValueError(f"replies grow behind one row, and there are {len(rows.ids_BL)}")
@@ -232,7 +231,6 @@ def reply_rows(
     of the replies.
 
     Args:
-        new_tokens: Largest length of a reply, in tokens.
         batch_tokens: Largest number of tokens of a row; a tree may have more by what its prompts share
             (`grow_within`), and then has the row for itself.
         one_tree: Whether each tree with media has the row for itself (`Model.mixes_images`).

@@ -18,7 +18,6 @@ def ended_by(
 
     Args:
         family: The family, whose own token is the one that is learnt and stays the first.
-        generation: The checkpoint's generation configuration; None where it has none.
     """
     stop_ids = tuple(dict.fromkeys((*family.stop_ids, *end_ids(generation, tokenizer))))
     return family if stop_ids == family.stop_ids else EndedBy(family, stop_ids)

@@ -73,12 +73,7 @@ class PackedRows(NamedTuple):
 
 
 def balanced(trees: Many[Shown], *, row_tokens: int) -> list[list[Shown]]:
-    """Returns rows of similar length, the longest first.
-
-    Args:
-        trees: The trees that are spread over the rows.
-        row_tokens: Approximate number of tokens of a row; 0 gives every tree a row of its own.
-    """
+    """Returns rows of about `row_tokens` tokens, the longest first; 0 gives every tree a row of its own."""
     rows = spread([len(shown.tree.ids) for shown in trees], row_tokens=row_tokens)
     return [[trees[number] for number in row] for row in rows]
 
@@ -87,7 +82,6 @@ def spread(lengths: Many[int], *, row_tokens: int) -> list[list[int]]:
     """Returns rows of similar length, the longest first, as the numbers of the trees that each row holds.
 
     Args:
-        lengths: The number of tokens of each tree.
         row_tokens: Approximate number of tokens of a row; 0 gives every tree a row of its own.
 
     >>> spread([3, 9, 4, 2], row_tokens=10)
@@ -238,10 +232,8 @@ def pad_left(sequences: Many[Sequence], media: Many[int | None], *, pad_id: int)
     """Returns one batch whose rows all end at the same place.
 
     Args:
-        sequences: The sequences of prompts without answers.
         media: Number of the first media item that each sequence shows, behind which its others follow; None where it
             shows none.
-        pad_id: Token that fills the shorter rows; it is masked.
     """
     length = max(len(sequence.ids) for sequence in sequences)
     shape = (len(sequences), length)

@@ -47,12 +47,7 @@ class Tree:
 
 
 def grow(sequences: Many[Sequence], numbers: Many[int]) -> Tree:
-    """Returns the tree of sequences that all show the same media.
-
-    Args:
-        sequences: The sequences, at least one.
-        numbers: The number of each sequence, by which the targets refer to it.
-    """
+    """Returns the tree of sequences that all show the same media."""
     growing = _Growing()
     for sequence, number in zip(sequences, numbers, strict=True):
         growing.add(sequence, number)
@@ -67,7 +62,6 @@ def grow_within(sequences: Many[Sequence], numbers: Many[int], *, max_tokens: in
     as its sequences share.
 
     Args:
-        numbers: The number of each sequence, by which the targets refer to it.
         max_tokens: Largest number of nodes of a tree that shares no more than half of them.
         room: Number of tokens that each sequence takes beside its nodes, for instance those of its reply.
     """

@@ -62,22 +62,12 @@ class GridTower(nn.Module):
 
 
 def timm_tower(architecture: str, *, grid: int) -> GridTower:
-    """Returns a randomly initialised timm tower whose forward gives (B, grid * grid, features).
-
-    Args:
-        architecture: A name that `timm.list_models()` knows.
-        grid: Number of features along each side.
-    """
+    """Returns a randomly initialised timm tower whose forward gives (B, grid * grid, features)."""
     return GridTower(timm.create_model(architecture, pretrained=False, num_classes=0, global_pool=""), grid=grid)
 
 
 def load_by_name(tower: GridTower, tensors: dict[str, Tensor], *, left_out: tuple[str, ...], where: str) -> None:
-    """Fills the backbone from tensors that have the same names.
-
-    Args:
-        left_out: Beginnings of names that are not loaded.
-        where: The file, for messages.
-    """
+    """Fills the backbone from tensors that have the same names."""
     wanted = {name: value for name, value in tensors.items() if not name.startswith(left_out)}
     own = tower.backbone.state_dict().keys()
     if own != wanted.keys():
@@ -91,10 +81,6 @@ def load_by_order(backbone: nn.Module, tensors: dict[str, Tensor], *, where: str
     """Fills a network from tensors that have other names but the same order and shapes.
 
     Further tensors behind the network's (a classification head) are left out.
-
-    Args:
-        tensors: The tensors, in the order of the file.
-        where: The file, for messages.
     """
     own = backbone.state_dict()
     if len(tensors) < len(own):

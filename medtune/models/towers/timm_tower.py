@@ -73,9 +73,6 @@ class _Named:
 def find_encoder(name: str, *, pictures: int) -> Encoder:
     """Returns the encoder of a name in the recipe, "timm:ENCODER".
 
-    Args:
-        pictures: Number of pictures of a media item, 1 for images.
-
     Raises:
         AssetError: Its configuration is on the hub, which cannot be reached.
     """

@@ -56,10 +56,8 @@ def attend(
     """Returns the output (1, S, H, D) of each patch's attention to its segment, as transformers' functions do.
 
     Args:
-        query_1HSD: Queries of all segments, one behind another.
         attention_mask: Always None.
         cu_seq_lens_q: Where each segment begins, and where the last one ends.
-        dropout: Share of the scores that is left out.
     """
     runs = _runs(cu_seq_lens_q.tolist())
     sizes = [run.patches for run in runs]

@@ -58,9 +58,6 @@ def from_grids(whole: PreTrainedModel, grid_M3: Tensor) -> dict[str, Any]:
     """Returns the arguments that a tower would compute from the sizes; none for other towers.
 
     The boundaries of segments stay on the host, where the attention reads them.
-
-    Args:
-        grid_M3: Numbers of frames, rows and columns of patches of each picture, on the host.
     """
     if not _takes_facts(whole):
         return {}
@@ -185,12 +182,7 @@ def _embed(whole: PreTrainedModel, step: Step, encoded: VisualTokens | None) -> 
 
 
 def rows_of(tokens: Sequence[Tensor], step: Step) -> Tensor:
-    """Returns visual_XE, the tokens of the rows' images row after row, each as often as its row shows it.
-
-    Args:
-        tokens: A tensor (N, E) for each image.
-        step: The rows; all of them show images.
-    """
+    """Returns visual_XE, the tokens of the rows' images row after row, each as often as its row shows it."""
     chosen: list[Tensor] = []
     for spans in step.spans:
         # An item stands in one span or in a span for each frame. Where a tree branches before an item, the row shows

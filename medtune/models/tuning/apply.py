@@ -43,12 +43,7 @@ class PartRow:
 
 
 def apply_tuning(model: Model, tuning: Tuning, *, seed: int) -> tuple[PartRow, ...]:
-    """Freezes, adapts or frees each part in place and returns the table of parts.
-
-    Args:
-        model: The model, without adapters.
-        seed: Seed for the random weights of the adapters.
-    """
+    """Freezes, adapts or frees each part in place and returns the table of parts."""
     adapt(model, [tuning], seed=seed)
     return set_learning(model, tuning)
 
@@ -93,7 +88,6 @@ def set_learning(
     """Makes only the parameters of a tuning trainable, in place, and returns the table of parts.
 
     Args:
-        model: The model, with the adapters of all stages.
         types: The type that each parameter will be stored in, for a model whose weights are still in their files; None
             for a model that has its weights.
     """
@@ -276,8 +270,6 @@ def build_optimizer(name: OptimizerName, groups: list[dict[str, Any]], *, scaled
     """Returns the optimizer for parameter groups that state their own learning rates and weight decays.
 
     Args:
-        name: AdamW, or AdamW with moments in 8 bits.
-        groups: The groups that `parameters_by_part` returns.
         scaled_loss: Whether the gradients are scaled (16-mixed). They have to be unscaled, measured and clipped before
             the step, so the fused optimizer, which would unscale them itself, is not used.
 
@@ -300,10 +292,6 @@ def share_of_peak(step: int, *, schedule: ScheduleName, max_steps: int, warmup_s
 
     The rate rises in equal steps, so that the first step after the warm-up has the peak, and the first step of all is
     not lost with a rate of zero. It would reach the floor at the step after the last one.
-
-    Args:
-        schedule: The form of the curve after the warm-up.
-        floor: The share of the peak to which the rate falls, from 0 to 1; a constant rate does not fall.
 
     >>> [share_of_peak(step, schedule="linear", max_steps=5, warmup_steps=1, floor=0.5) for step in range(5)]
     [0.5, 1.0, 0.875, 0.75, 0.625]

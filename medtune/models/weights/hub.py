@@ -59,9 +59,6 @@ def checkpoint_folder(
     """Returns the folder with a checkpoint's files: a local one, or one in the hub's cache, which is filled if need be.
 
     Args:
-        where: Local folder or hub id.
-        what: Name of what is read, in words, for messages.
-        revision: Branch, tag or commit of the repository; None takes its main branch.
         files: Patterns for names of files at the top of the repository; None takes all files.
 
     Raises:
@@ -91,12 +88,7 @@ def checkpoint_folder(
 
 
 def refuse_revision(where: str | None, revision: str | None) -> None:
-    """Refuses `model.revision` for weights that do not come from the hub.
-
-    Args:
-        where: Local folder or hub id; None where the model has no weights on the hub.
-        revision: The recipe's `model.revision`.
-    """
+    """Refuses `model.revision` for weights that do not come from the hub."""
     if revision is not None and (where is None or Path(where).is_dir()):
         named = "the model's weights are not read from the hub" if where is None else f"{where} is a local folder"
         raise ValueError(f"model.revision is {revision!r}, but {named}; leave it out, or name a hub id (model.weights)")
@@ -120,9 +112,7 @@ def kept_weights(where: str, files: Sequence[str] = WEIGHT_FILES, *, revision: s
     None means that the weights are not on this machine, or that files which their index names are missing.
 
     Args:
-        where: Local folder or hub id.
         files: Patterns of file names; the folder has to hold a file of at least one of them.
-        revision: Branch, tag or commit of the repository; None takes its main branch.
     """
     folder = kept_folder(where, revision)
     if folder is None or not any(next(folder.glob(name), None) for name in files):
@@ -156,12 +146,7 @@ def commits(wheres: Sequence[str], revision: str | None) -> dict[str, str]:
 
 
 def terms_of(where: str, revision: str | None = None) -> Terms | None:
-    """Returns the terms of a checkpoint, from its card on this machine or from the hub; None where neither says any.
-
-    Args:
-        where: Local folder or hub id.
-        revision: Branch, tag or commit of the repository; None takes its main branch.
-    """
+    """Returns the terms of a checkpoint, from its card on this machine or from the hub; None where neither says any."""
     folder = kept_folder(where, revision)
     if folder is not None and (folder / _CARD).is_file():
         licence = _licence_of((folder / _CARD).read_text("utf-8"))

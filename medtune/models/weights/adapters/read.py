@@ -54,11 +54,7 @@ _BEHIND = re.compile(r"\.(lora_(A|B|embedding_A|embedding_B|magnitude_vector)|we
 
 
 def present_name(whole: PreTrainedModel, name: str) -> str:
-    """Returns the name that a tensor of an adapter has today; a name that fits no layer stays as it is.
-
-    Args:
-        whole: The model of transformers that the adapter belongs to.
-    """
+    """Returns the name that a tensor of an adapter has today; a name that fits no layer stays as it is."""
     plain = name.replace(".modules_to_save.", ".") if ".modules_to_save." in name else name
     local = plain.removeprefix(PREFIX)
     for candidate in _candidates(local):
@@ -114,8 +110,6 @@ def merge_adapter(assembled: Assembled, where: str, *, base: str) -> Assembled:
     """Merges an adapter into the model's weights, in place, and returns the model with its origin written down.
 
     Args:
-        assembled: The model with its pretrained weights, without adapters.
-        where: Local folder or hub id of the adapter.
         base: Hub id or folder of the pretrained weights, with which the adapter's own record is compared.
 
     Raises:

@@ -90,11 +90,8 @@ def write_adapter(
     Where PEFT's format cannot express what was trained, the folder holds only a README that says why.
 
     Args:
-        folder: The folder; what was in it is replaced.
         model: The model with its adapters. Only its structure is read, not its weights.
         trained: The trained weights by their names in the model, whole.
-        about: Facts about the run, which `read_about_adapter` returns.
-        starts: The beginnings of PiSSA adapters.
     """
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -335,9 +332,6 @@ def merged_layer(layer: BaseTunerLayer, dtype: torch.dtype | None = None) -> nn.
     The sum is computed in float32 and rounded once to the type of the weights. In 16 bits the product of the adapter's
     two matrices would be rounded as well. A layer in 4 bits becomes a plain one, with the weights in float32 that its
     codes stand for and the adapter merged into them; what it adapts stays as it is.
-
-    Args:
-        dtype: The type of the merged weights; None keeps that of the layer's own weights.
     """
     adapted: Any = layer if not is_quantized(layer.get_base_layer().weight) else _over_plain(layer)
     base: nn.Module = adapted.get_base_layer()

@@ -136,11 +136,7 @@ def rename(prefix: str, target: str) -> Rule:
 
 
 def translate(tensors: Deferred, key_map: KeyMap, *, where: str) -> dict[str, Callable[[], Tensor]]:
-    """Returns the tensors under medtune's names, cut and joined by the rules when they are asked for.
-
-    Args:
-        where: The file, for messages.
-    """
+    """Returns the tensors under medtune's names, cut and joined by the rules when they are asked for."""
     parts: dict[str, dict[int, Callable[[], Tensor]]] = {}
     unknown = []
     for name, read in tensors.items():
@@ -181,7 +177,6 @@ def check_published(module: nn.Module, outline: Mapping[str, Tensor], key_map: K
     Args:
         module: The module, which may be on the meta device.
         outline: The tensors under their published names, which may be on the meta device.
-        where: The file, for messages.
     """
     for _ in _fitting(module, at_hand(outline), key_map, where=where):
         pass
@@ -202,7 +197,6 @@ def load_published(
     (`models.sharding.unread`), the module takes over the tensors of the file, to be converted when they are read.
 
     Args:
-        where: The file, for messages.
         dtypes: Type of the floating-point numbers in each of the module's children that is named; the others keep the
             type of the file. None names no child.
     """

@@ -127,9 +127,6 @@ class Told(NamedTuple):
 def told_by(reader: Sequence[str], task: Mapping[str, Any], scratch: Path) -> Told:
     """Returns what a fresh process says after it has read an export.
 
-    Args:
-        reader: The command, `PLAIN` or `OWN`.
-
     Raises:
         ProofError: The process failed, or its tokens are not those of medtune.
     """

@@ -135,9 +135,6 @@ def assemble_ct_chat(parts: VolumeParts, loading: Loading) -> Assembled:
     The language model gets the type `model.dtype`. The tower, whose output is the nearest code of a codebook, and the
     projector stay in float32.
 
-    Args:
-        parts: The tower, the projector and the preparation; the language model is the folder's.
-
     Raises:
         AssetError: The recipe names no folder.
     """

@@ -69,7 +69,6 @@ def release_entry(
     """Returns the zoo entry of a release.
 
     Args:
-        variants: The parts at full size, by the name of the preparation; the first is the default.
         hub: Hub id of the repository; None where the hub has none in a form that can be read.
     """
 
