@@ -76,9 +76,6 @@ def lost_readers_named() -> Iterator[None]:
     """Says what it means if a process that loads media is lost while the block uses them.
 
     torch raises its error wherever the block is at that time, also in the middle of a forward pass.
-
-    Raises:
-        LostReaderError: A process was lost.
     """
     try:
         try:

@@ -34,10 +34,6 @@ class EndpointJudge:
         """Yields the key and the reply of each request, in the order in which the server answers.
 
         The reply is None where no try gave a usable one.
-
-        Raises:
-            EndpointError: The server refuses a request, or `MOST_FAILURES` requests in a row got no usable reply.
-            CostCapError: The requests may cost more than is left of `max_usd`.
         """
         if not asked:
             return

@@ -260,11 +260,7 @@ class Budget:
         return cap is not None and self.spent_usd + self.cost(tokens) > cap
 
     def refuse_above_cap(self, tokens: Tokens, *, what: str) -> None:
-        """Refuses to start work whose costs could pass the cap.
-
-        Raises:
-            CostCapError: The costs could pass the cap.
-        """
+        """Refuses to start work whose costs could pass the cap."""
         if self.is_above_cap(tokens):
             raise CostCapError(
                 f"{what} may cost {self.cost(tokens):.2f} USD, {self.spent_usd:.2f} USD are spent, and max_usd is "
@@ -274,11 +270,7 @@ class Budget:
 
     @contextmanager
     def reserved(self, estimate: Tokens) -> Iterator[None]:
-        """Sets the highest cost of one request aside while the request is under way.
-
-        Raises:
-            CostCapError: The costs could pass the cap with this request.
-        """
+        """Sets the highest cost of one request aside while the request is under way."""
         with self._lock:
             usd = self.cost(estimate)
             cap = self._endpoint.max_usd

@@ -75,12 +75,7 @@ def has_rows(reply: Reply) -> str | None:
 
 
 def option_logprobs(replies: Sequence[Reply], *, what: str) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """Returns the log-probability and the number of tokens of each option, the end of its turn included.
-
-    Raises:
-        OptionsError: An option does not continue the prompt token by token, its turn has no end, it is longer than the
-            rows that are kept, or the server gave no number for a token.
-    """
+    """Returns the log-probability and the number of tokens of each option, the end of its turn included."""
     asked, opened, *closed = [reply.prompt for reply in replies if reply.prompt is not None]
     # What the chat template writes behind the end of a turn, for instance a line break, is no part of an answer.
     behind = closed[0].total - opened.total - 1
@@ -149,11 +144,7 @@ class EndpointAnswerer:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def expect(self, visits: Sequence[tuple[MediaGroup, Sequence[Request]]]) -> None:
-        """Announces the questions that `answer` will get, prints their likely cost and refuses a cost above the cap.
-
-        Raises:
-            CostCapError: The requests together may cost more than is left of `max_usd`.
-        """
+        """Announces the questions that `answer` will get, prints their likely cost and refuses a cost above the cap."""
         wanted = [(group, request) for group, requests in visits for request in requests]
         for _, request in wanted:
             self._refuse_likelihood(request)
@@ -170,12 +161,7 @@ class EndpointAnswerer:
         self._waiting.extend(wanted)
 
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
-        """Yields one prediction per request, in the order in which the server answers.
-
-        Raises:
-            EndpointError: A request could not be answered; the replies to the other requests are in the cache.
-            CostCapError: The next request may cost more than is left of `max_usd`.
-        """
+        """Yields one prediction per request, in the order in which the server answers."""
         mine = [self._future(group, request) for request in requests]
         self._fill()
         for future in as_completed(mine):

@@ -31,11 +31,7 @@ def tower(*, grid: int) -> GridTower:
 
 
 def load(*, grid: int) -> tuple[GridTower, str]:
-    """Returns the pretrained tower, with grid x grid features, and the provenance of its weights in words.
-
-    Raises:
-        AssetError: The weights are not on this machine, and neither the hub nor the package index can be reached.
-    """
+    """Returns the pretrained tower, with grid x grid features, and the provenance of its weights in words."""
     built = tower(grid=grid)
     hub_path = None if assets.kept_from_index(INDEX_FILE).is_file() else assets.from_hub(HUB_FILE)
     if hub_path is not None:

@@ -71,11 +71,7 @@ class _Named:
 
 
 def find_encoder(name: str, *, pictures: int) -> Encoder:
-    """Returns the encoder of a name in the recipe, "timm:ENCODER".
-
-    Raises:
-        AssetError: Its configuration is on the hub, which cannot be reached.
-    """
+    """Returns the encoder of a name in the recipe, "timm:ENCODER"."""
     own = name.removeprefix(PREFIX)
     _refuse_unknown(own)
     try:

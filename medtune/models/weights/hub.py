@@ -60,9 +60,6 @@ def checkpoint_folder(
 
     Args:
         files: Patterns for names of files at the top of the repository; None takes all files.
-
-    Raises:
-        AssetError: There is no such folder, and the hub did not give the files; the message says why and what to do.
     """
     if Path(where).is_dir():
         refuse_revision(where, revision)
@@ -248,11 +245,7 @@ class PushError(ValueError):
 
 
 def check_repo(repo: str) -> None:
-    """Refuses a repository that could not be uploaded to, before any work is done.
-
-    Raises:
-        PushError: The name is not that of a repository, or nobody is logged in.
-    """
+    """Refuses a repository that could not be uploaded to, before any work is done."""
     if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", repo) is None:
         raise PushError(f"--push-to-hub {repo}: not the name of a repository; give OWNER/NAME")
     if get_token() is None:
@@ -260,12 +253,7 @@ def check_repo(repo: str) -> None:
 
 
 def check_public(folder: Path) -> None:
-    """Refuses a folder that is not proven, or that would make something of this machine public.
-
-    Raises:
-        PushError: There is no passed proof, a file is of a kind that no export has, or a text names a local path or the
-            user.
-    """
+    """Refuses a folder that is not proven, or that would make something of this machine public."""
     if not (folder / PROOF).is_file():
         raise PushError(f"{folder}: no {PROOF}; only a proven export is uploaded. Export it without --no-proof")
     if not json.loads((folder / PROOF).read_text("utf-8")).get("samples"):
@@ -289,11 +277,7 @@ def _user() -> re.Pattern[str]:
 
 
 def push(folder: Path, repo: str, *, private: bool, message: str) -> str:
-    """Uploads a folder and returns its address.
-
-    Raises:
-        PushError: The folder is not proven or names something of this machine, or the hub refuses it or is not reached.
-    """
+    """Uploads a folder and returns its address."""
     check_public(folder)
     api = HfApi()
     try:

@@ -77,9 +77,6 @@ def open_predictor(where: str, overrides: Sequence[str] = ()) -> Predictor:
 
     Args:
         overrides: Values that replace those of the recipe.
-
-    Raises:
-        ValueError: The folder is an export without a recipe, as earlier versions wrote it.
     """
     root, checkpoint, trained_on = Path(where), None, "nothing by medtune: these are the weights that the recipe names"
     if is_exported(where) or (root / _ADAPTER).is_file():

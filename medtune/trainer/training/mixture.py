@@ -192,11 +192,7 @@ def stage_mixture(recipe: Recipe, stage: Stage, training_sets: Sequence[Training
 
 
 def begins_with_words(recipe: Recipe) -> bool:
-    """Returns whether the projector is untrained and begins with the words of the train split's answers.
-
-    Raises:
-        ValueError: No stage trains the projector, so that no checkpoint would keep the words.
-    """
+    """Returns whether the projector is untrained and begins with the words of the train split's answers."""
     model = recipe.model
     if model.projector != "vocabulary" or model.weights is not None or model.adapter is not None:
         return False
@@ -214,9 +210,6 @@ def lessons_of(
     """Returns media items of the train split, each shown alone, and their questions with options.
 
     Of more than MOST_ITEMS, some are taken at equal distances.
-
-    Raises:
-        ValueError: No text of a question is asked often enough.
     """
     stage = recipe.stages[0]
     found = [group for each in training_sets for group in training_groups(recipe, each.prepared, stage, limit=limit)]

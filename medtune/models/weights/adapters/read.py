@@ -111,9 +111,6 @@ def merge_adapter(assembled: Assembled, where: str, *, base: str) -> Assembled:
 
     Args:
         base: Hub id or folder of the pretrained weights, with which the adapter's own record is compared.
-
-    Raises:
-        AssetError: The adapter is neither here nor given by the hub.
     """
     folder = adapter_folder(where)
     config = _read_config(folder)
@@ -158,22 +155,14 @@ def _of_adapter(tensors: Mapping[str, Tensor], whole: PreTrainedModel, folder: P
 
 
 def check_adapter(where: str) -> None:
-    """Refuses an adapter of a kind that is not taken, before anything large is read.
-
-    Raises:
-        AssetError: The adapter is neither here nor given by the hub.
-    """
+    """Refuses an adapter of a kind that is not taken, before anything large is read."""
     folder = adapter_folder(where)
     _read_config(folder)
     _weights_file(folder)
 
 
 def adapter_folder(where: str) -> Path:
-    """Returns the local folder of an adapter, which the hub is asked for if there is no such folder.
-
-    Raises:
-        AssetError: The adapter is neither here nor given by the hub.
-    """
+    """Returns the local folder of an adapter, which the hub is asked for if there is no such folder."""
     folder = Path(where)
     if not folder.is_dir():
         try:

@@ -125,11 +125,7 @@ class Told(NamedTuple):
 
 
 def told_by(reader: Sequence[str], task: Mapping[str, Any], scratch: Path) -> Told:
-    """Returns what a fresh process says after it has read an export.
-
-    Raises:
-        ProofError: The process failed, or its tokens are not those of medtune.
-    """
+    """Returns what a fresh process says after it has read an export."""
     asked, answered = scratch / "task.json", scratch / "result.json"
     asked.write_text(json.dumps(task), "utf-8")
     done = subprocess.run([*reader, str(asked), str(answered)], capture_output=True, text=True, check=False)
@@ -143,11 +139,7 @@ def told_by(reader: Sequence[str], task: Mapping[str, Any], scratch: Path) -> To
 
 
 def refuse_beyond(proof: Proof) -> None:
-    """Refuses an export that differs from the trained model by more than the tolerance.
-
-    Raises:
-        ProofError: It does; the message has the figures.
-    """
+    """Refuses an export that differs from the trained model by more than the tolerance."""
     if proof.difference.mean > proof.tolerance.mean or proof.difference.largest > proof.tolerance.largest:
         raise ProofError(
             f"the export is not the trained model: read by {proof.reader}, log-probabilities of answers differ by "

@@ -134,9 +134,6 @@ def assemble_ct_chat(parts: VolumeParts, loading: Loading) -> Assembled:
 
     The language model gets the type `model.dtype`. The tower, whose output is the nearest code of a codebook, and the
     projector stay in float32.
-
-    Raises:
-        AssetError: The recipe names no folder.
     """
     folder = release_folder(loading.weights, "CT-CHAT")
     words = system_prompt_of(folder, loading.system_prompt)
@@ -177,11 +174,7 @@ def assemble_ct_chat(parts: VolumeParts, loading: Loading) -> Assembled:
 
 
 def read_ct_chat_tower(parts: VolumeParts, loading: Loading) -> nn.Module:
-    """Returns the tower of CT-CHAT with the weights in a local folder; nothing else in the folder is read.
-
-    Raises:
-        AssetError: The recipe names no folder.
-    """
+    """Returns the tower of CT-CHAT with the weights in a local folder; nothing else in the folder is read."""
     path, key_map = _tower_file(release_folder(loading.weights, "CT-CHAT"))
     with torch.device("meta"):
         planned = nn.ModuleDict({"vision": parts.vision()})

@@ -30,9 +30,6 @@ def release_folder(
     Args:
         where: Local folder or hub id; None where the user named no folder and the hub has none.
         patterns: Names of the files that are downloaded; None downloads all. A local folder is returned as it is.
-
-    Raises:
-        AssetError: There is no such folder, and the hub cannot be reached or has no such repository.
     """
     if where is None:
         raise AssetError(f"{what} is not on the hub in a form that can be read; give the local folder that holds it")

@@ -110,9 +110,6 @@ def assemble_release(parts: VolumeParts, release: Release, where: str | None, lo
 
     Args:
         where: Local folder or hub id; None where the user named no folder and the hub has none.
-
-    Raises:
-        AssetError: There is no such folder, and the hub did not give it.
     """
     what = release.key_map.checkpoint
     small = (*SMALL, *(f"{name}/*" for name in release.tokenizer))

@@ -59,11 +59,7 @@ _SIZES = (
 
 
 def assemble_llava_video(where: str, loading: Loading, *, vision: Mapping[str, Any] = SO400M) -> Assembled:
-    """Returns the model of a hub repository or a local folder: a release, or a folder that `medtune export` wrote.
-
-    Raises:
-        AssetError: There is no such folder, and the hub did not give it.
-    """
+    """Returns the model of a hub repository or a local folder: a release, or a folder that `medtune export` wrote."""
     folder = release_folder(where, KEY_MAP.checkpoint, SMALL, revision=loading.revision)
     said = _read_config(folder)
     sentence = time_sentence_of(folder, loading.time_sentence, own=TIME_SENTENCE)
