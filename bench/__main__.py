@@ -30,11 +30,7 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Bench:
-    """Returns the bench of a name.
-
-    Raises:
-        ValueError: There is no such bench; the message offers the nearest name.
-    """
+    """Returns the bench of a name."""
     if name not in names():
         raise ValueError(f"bench: there is no {name!r}.{nearest(name, names())} There are: {', '.join(names())}")
     return cast("Bench", import_module(f"bench.{name}").bench)
@@ -72,14 +68,9 @@ def run_bench(name: str, *, subject: str | None, target: bool, record: Path | No
     """Runs one bench and prints its figures; returns 1 if the results disagree, 2 if a target is missed, else 0.
 
     Args:
-        name: The name of a file in `bench`.
-        subject: The thing to run on; None takes the bench's default.
         target: Whether a missed target changes the exit status.
         record: The folder for a JSON file with the figures, the machine and the date. The file is written only if the
             results agree; None writes nothing.
-
-    Raises:
-        ValueError: There is no such bench, or it does not take the subject.
     """
     bench = find(name)
     busy = os.getloadavg()[0]

@@ -97,14 +97,6 @@ def peak_memory_gb() -> float:
 
 
 def refuse_subject(name: str, subject: str | None) -> None:
-    """Checks that no subject was given to a bench that takes none.
-
-    Args:
-        name: The name of the bench, for the error message.
-        subject: The subject that the user gave; None if none.
-
-    Raises:
-        ValueError: A subject was given.
-    """
+    """Checks that no subject was given to a bench that takes none."""
     if subject is not None:
         raise ValueError(f"the bench {name!r} runs on one thing alone; leave {subject!r} out")

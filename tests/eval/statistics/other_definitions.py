@@ -36,10 +36,6 @@ class McNemar:
 def mcnemar(only_first: int, only_second: int) -> McNemar:
     """Returns McNemar's test of two raters of the same questions.
 
-    Args:
-        only_first: Number of questions that only the first rater got right.
-        only_second: Number of questions that only the second rater got right.
-
     >>> found = mcnemar(64, 26)
     >>> found.plain and round(found.plain.statistic, 2), found.corrected and round(found.corrected.statistic, 2)
     (16.04, 15.21)
@@ -65,9 +61,6 @@ def mcnemar(only_first: int, only_second: int) -> McNemar:
 
 def clopper_pearson(successes: int, n: int, *, confidence: float = 0.95) -> Interval:
     """Returns the exact interval of a share of independent trials.
-
-    Raises:
-        ValueError: `n` is not positive or `successes` is outside [0, n].
 
     Source: Clopper & Pearson 1934, doi:10.1093/biomet/26.4.404; scipy's `binomtest(...).proportion_ci`.
     """
@@ -119,9 +112,6 @@ def maximum_calibration_error(bins: Sequence[ReliabilityBin]) -> float:
 def brier(confidence: Sequence[float], correct: Sequence[float]) -> float:
     """Returns the mean squared gap between confidence and outcome, 0 (best) to 1; 0 without answers.
 
-    Raises:
-        ValueError: Lengths differ, or a value is outside [0, 1].
-
     >>> brier([1.0, 0.5], [1, 0])
     0.125
 
@@ -135,9 +125,6 @@ def clustered_standard_error(
     values: Sequence[float], clusters: Sequence[str], *, resamples: int = 10_000, seed: int = 0
 ) -> float:
     """Returns the bootstrap standard error of a mean of clustered values, resampling whole clusters.
-
-    Raises:
-        ValueError: Lengths differ, or there are fewer than two clusters.
 
     Source: Efron & Tibshirani 1993, chapter 8.
     """
@@ -174,14 +161,6 @@ class PairedPermutation:
 
 def paired_permutation(first: Sequence[float], second: Sequence[float], *, seed: int = 0) -> PairedPermutation:
     """Returns the sign-flip test of the mean of `first - second`: all arrangements, or `MAX_ARRANGEMENTS` of them.
-
-    Args:
-        first: A score per question.
-        second: A score for each of the same questions, in the same order.
-        seed: Seed of the draws; it has no effect if all arrangements are tried.
-
-    Raises:
-        ValueError: Fewer than two pairs, or lengths differ.
 
     Source:
         Fisher 1935, "The Design of Experiments", section 21; scipy's `permutation_test(permutation_type="samples")`.

@@ -36,11 +36,7 @@ class GoldenFile:
     atol: float  # Absolute tolerance of the comparison.
 
     def tensors(self, input_name: str | None = None) -> dict[str, Tensor]:
-        """Returns the tensors of the checkpoint by name.
-
-        Args:
-            input_name: The input for which they are drawn, where the shape of a tensor depends on it.
-        """
+        """Returns the tensors of the checkpoint by name."""
         return {name: torch.from_numpy(draw(self.salt, name, spec, input_name)) for name, spec in self.weights.items()}
 
     def input(self, name: str) -> Tensor:
@@ -66,15 +62,6 @@ class GoldenFile:
 
 def draw(salt: str, key: str, spec: Spec, input_name: str | None = None) -> NDArray[Any]:
     """Returns the tensor that is drawn for a name, always the same for the same arguments.
-
-    Args:
-        salt: Text of the golden file that enters the seed.
-        key: Name of the tensor, which enters the seed too.
-        spec: Shape, scale and shift of the values, and a rule that is applied to them.
-        input_name: The input for which the tensor is drawn, where its shape depends on it.
-
-    Raises:
-        ValueError: The specification names a rule that is not known.
 
     >>> draw("x", "probe", {"shape": [2], "shift": 0, "scale": 1}).tolist()
     [0.1609121561050415, -1.0551310777664185]

@@ -96,14 +96,6 @@ def training(
 ) -> dict[str, int]:
     """Trains for two steps, with a pass of a validation between them, as one of several ranks.
 
-    Args:
-        rank: Number of the rank.
-        world_size: Number of ranks.
-        case: The model and the pass.
-        folder: The folder of the language model, with that of the thin one in `thin`.
-        recipe: The recipe.
-        changed: Settings of DeepSpeed's ZeRO that replace those of the strategy.
-
     Returns:
         The bytes by which the anonymous memory grew at most: "training" and "validation".
     """

@@ -249,12 +249,7 @@ def replies(seed: int, count: int, options: Sequence[str]) -> list[GeneratedRepl
     """Returns `count` replies to a question with these options, the same for the same seed on every machine.
 
     Args:
-        seed: The seed.
-        count: The number of replies; two of three mean an option.
         options: Three or more options, which differ in their words and of which none contains another.
-
-    Raises:
-        ValueError: There are fewer than three options.
     """
     if len(options) < 3:
         raise ValueError(f"wanted three options or more, got {len(options)}")
