@@ -34,47 +34,68 @@ MAX_LEVELS = 40
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """The scores by the levels of one facet."""
+    """The scores by the levels of one facet.
+
+    Attributes:
+        chart: The scores as bars; None if there are more than `MAX_LEVELS` levels.
+    """
 
     title: str
-    chart: BarChart | None  # The scores as bars; None if there are more than `MAX_LEVELS` levels.
+    chart: BarChart | None
     table: ReportTable
 
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """The facts with which the run can be reproduced."""
+    """The facts with which the run can be reproduced.
+
+    Attributes:
+        facts: (name, value) of the recipe, the seed, the benchmark, the data and the training.
+        versions: (name, version) of medtune, Python and the packages, and the devices.
+        weights: (part of the model, origin of its weights).
+        weight_notes: The consequences of these origins for the scores, as sentences.
+    """
 
     command: str
-    # (name, value) of the recipe, the seed, the benchmark, the data and the training.
     facts: tuple[tuple[str, str], ...]
-    versions: tuple[tuple[str, str], ...]  # (name, version) of medtune, Python and the packages, and the devices.
-    weights: tuple[tuple[str, str], ...]  # (part of the model, origin of its weights).
-    weight_notes: tuple[str, ...]  # The consequences of these origins for the scores, as sentences.
+    versions: tuple[tuple[str, str], ...]
+    weights: tuple[tuple[str, str], ...]
+    weight_notes: tuple[str, ...]
     recipe: str
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All parts of the report of one run."""
+    """All parts of the report of one run.
+
+    Attributes:
+        gain: The phases, the gain and the baselines.
+        facets: The scores by each facet that has several levels.
+        answers: The change by true answer; None if there is none.
+        classes: The scores of single answers and the confusion matrices; None if no task has answer classes.
+        curves: The charts of loss and validation, as far as they were logged.
+        collapse: The most frequent answer of each subtype; None without an audit.
+        metrics: Every metric of every parser under every condition.
+        reliability: One reliability chart for each phase that has a calibration.
+        reproduction: The facts with which the run can be reproduced.
+    """
 
     run: RunData
     source: Paper
     headline: Headline
-    gain: ReportTable  # The phases, the gain and the baselines.
-    facets: tuple[Facet, ...]  # The scores by each facet that has several levels.
-    answers: ReportTable | None  # The change by true answer; None if there is none.
-    # The scores of single answers and the confusion matrices; None if no task has answer classes.
+    gain: ReportTable
+    facets: tuple[Facet, ...]
+    answers: ReportTable | None
     classes: AnswerClasses | None
-    curves: tuple[LineChart, ...]  # The charts of loss and validation, as far as they were logged.
+    curves: tuple[LineChart, ...]
     audit: ReportTable
-    collapse: ReportTable | None  # The most frequent answer of each subtype; None without an audit.
-    metrics: ReportTable  # Every metric of every parser under every condition.
-    reliability: tuple[ReliabilityChart, ...]  # One reliability chart for each phase that has a calibration.
+    collapse: ReportTable | None
+    metrics: ReportTable
+    reliability: tuple[ReliabilityChart, ...]
     calibration: ReportTable
     gallery: Gallery
     papers: tuple[ReportTable, ...]
-    reproduction: Reproduction  # The facts with which the run can be reproduced.
+    reproduction: Reproduction
 
 
 def run_report(run: RunData, paper_of: PaperOf) -> Report:
