@@ -30,11 +30,7 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Bench:
-    """Returns the bench of a name.
-
-    Raises:
-        ValueError: There is no such bench; the message offers the nearest name.
-    """
+    """Returns the bench of a name."""
     if name not in names():
         raise ValueError(f"bench: there is no {name!r}.{nearest(name, names())} There are: {', '.join(names())}")
     return cast("Bench", import_module(f"bench.{name}").bench)
@@ -72,14 +68,9 @@ def run_bench(name: str, *, subject: str | None, target: bool, record: Path | No
     """Runs one bench and prints its figures; returns 1 if the results disagree, 2 if a target is missed, else 0.
 
     Args:
-        name: The name of a file in `bench`.
-        subject: The thing to run on; None takes the bench's default.
         target: Whether a missed target changes the exit status.
         record: The folder for a JSON file with the figures, the machine and the date. The file is written only if the
             results agree; None writes nothing.
-
-    Raises:
-        ValueError: There is no such bench, or it does not take the subject.
     """
     bench = find(name)
     busy = os.getloadavg()[0]
@@ -101,11 +92,10 @@ def run_bench(name: str, *, subject: str | None, target: bool, record: Path | No
 def exit_status(measured: Measured, *, target: bool) -> int:
     """Returns 1 if two results disagree, 2 if a target is missed and `target` is set, else 0.
 
-    Example:
-        >>> from bench.measuring.measured import TwoWays
-        >>> slow = TwoWays("t", "a", "b", quick_s=1.0, plain_s=1.5, apart=0.0, tolerance=0.0, target=2.0)
-        >>> exit_status(Measured("s", (slow,)), target=True), exit_status(Measured("s", (slow,)), target=False)
-        (2, 0)
+    >>> from bench.measuring.measured import TwoWays
+    >>> slow = TwoWays("t", "a", "b", quick_s=1.0, plain_s=1.5, apart=0.0, tolerance=0.0, target=2.0)
+    >>> exit_status(Measured("s", (slow,)), target=True), exit_status(Measured("s", (slow,)), target=False)
+    (2, 0)
     """
     if not all(each.agree for each in measured.ways):
         return PARITY_FAILED

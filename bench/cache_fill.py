@@ -19,11 +19,7 @@ RECIPE, MODEL = "nano_ct_lora", "nano_radfm"
 
 
 def bench(subject: str | None) -> Measured:
-    """Returns the times for `subject` simulated CTs, 24 if it is None.
-
-    Raises:
-        ValueError: `subject` is not a number of at least 6.
-    """
+    """Returns the times for `subject` simulated CTs, 24 if it is None."""
     if subject is not None and (not subject.isdigit() or int(subject) < 6):
         raise ValueError(f"bench cache_fill takes a number of CTs, at least 6, not {subject!r}")
     return measured(NUM_SCANS if subject is None else int(subject))
@@ -33,7 +29,6 @@ def measured(num_scans: int, *, other_model: str = MODEL) -> Measured:
     """Returns the times of both ways.
 
     Args:
-        num_scans: The number of simulated CTs.
         other_model: The model of the way with several processes; another one than RadFM's twin is a control that must
             fail.
     """

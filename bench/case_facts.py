@@ -27,11 +27,7 @@ _ORGANS = ("liver", "spleen", "pancreas")
 
 
 def bench(subject: str | None) -> Measured:
-    """Returns the figures of a CT of the full size; no other is offered.
-
-    Raises:
-        ValueError: A subject is named.
-    """
+    """Returns the figures of a CT of the full size; no other is offered."""
     if subject is not None:
         raise ValueError(f"bench case_facts measures one CT and takes no subject, got {subject!r}")
     return measured(SHAPE, most_s=MOST_S)
@@ -41,8 +37,6 @@ def measured(shape: tuple[int, int, int], *, most_s: float, shifted_hu: float = 
     """Returns the figures of a CT of a size.
 
     Args:
-        shape: The number of voxels.
-        most_s: The most seconds that it may take.
         shifted_hu: What is added to the plain way's HU; other than 0 is a control that must fail.
     """
     with tempfile.TemporaryDirectory() as folder:

@@ -48,11 +48,7 @@ NUM_PATIENTS = 16
 
 
 def bench(subject: str | None) -> Measured:
-    """Returns the figures of the model named `subject`; None means "m3d_llama2".
-
-    Raises:
-        ValueError: There is no GPU, or the model cannot be built without its files.
-    """
+    """Returns the figures of the model named `subject`; None means "m3d_llama2"."""
     device = device_of_rank(0)
     if device.type != "cuda":
         raise ValueError("the bench 'full_size' needs a GPU with 80 GB; on a CPU take `python -m bench shared_prefix`")
@@ -60,16 +56,7 @@ def bench(subject: str | None) -> Measured:
 
 
 def measured(model: str, *, device: torch.device, num_questions: int | None = None) -> Measured:
-    """Returns both comparisons, answering and training, on one simulated CT or image, whichever the model reads.
-
-    Args:
-        model: The name of the model.
-        device: The device on which it runs.
-        num_questions: The number of questions about the media item; None means as many as the benchmark asks.
-
-    Raises:
-        ValueError: The model cannot be built without its files.
-    """
+    """Returns both comparisons, answering and training, on one simulated CT or image, whichever the model reads."""
     assembled = random_weights(model, device)
     kind: MediaKind = "volume" if isinstance(assembled.transform, VolumeInput) else "image"
     asked = first_simulated(kind)
@@ -123,16 +110,7 @@ def learning(assembled: Assembled, work: Work) -> Work:
 
 
 def one_item(asked: Simulated, scratch: Path, *, num_questions: int | None = None) -> list[MediaGroup]:
-    """Returns one media group: the first simulated CT or image, with the questions about several of them.
-
-    Args:
-        asked: The benchmark whose simulation is used.
-        scratch: A folder for the simulated files.
-        num_questions: The number of questions; None means as many as the benchmark asks about one media item.
-
-    Raises:
-        ValueError: The source is not a simulation, or there are too few questions with options.
-    """
+    """Returns one media group: the first simulated CT or image, with the questions about several of them."""
     source, raw = find_source(asked.simulation.source), scratch / "raw"
     if source.write_settings is None:
         raise ValueError(f"{asked.name} names {source.name!r} as its simulation, which has no `write_settings`")

@@ -30,13 +30,7 @@ def bench(subject: str | None) -> Measured:
 
 
 def measured(lengths: Sequence[int], *, questions: int, runs: int) -> Measured:
-    """Returns the comparison at each number of visual tokens.
-
-    Args:
-        lengths: The numbers of visual tokens.
-        questions: The number of questions about the image.
-        runs: The number of runs of each way.
-    """
+    """Returns the comparison at each number of visual tokens."""
     ways = []
     for length, target in zip(lengths, TARGETS, strict=False):
         of = long_prompts(length, "generation", questions=questions)

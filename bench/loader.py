@@ -53,17 +53,7 @@ def bench(subject: str | None) -> Measured:
 
 
 def measured(model: str, *, num_cached: int, num_uncached: int, repeats: int = REPEATS) -> Measured:
-    """Returns both comparisons, medians of `repeats` alternating runs, and the share of waiting with a filled cache.
-
-    Args:
-        model: The name of a model that reads volumes.
-        num_cached: The number of volumes that are answered from a filled cache.
-        num_uncached: The number of volumes that are prepared from their files each time.
-        repeats: The number of runs of each way.
-
-    Raises:
-        ValueError: The model does not read volumes.
-    """
+    """Returns both comparisons, medians of `repeats` alternating runs, and the share of waiting with a filled cache."""
     assembled = zoo_entry(model).assemble(0)
     if not isinstance(assembled.transform, VolumeInput):
         raise ValueError(f"the bench 'loader' wants a model that reads volumes, and {model!r} reads others")

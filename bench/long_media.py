@@ -41,13 +41,7 @@ def bench(subject: str | None) -> Measured:
 
 
 def measured(lengths: Sequence[int], *, questions: int, runs: int) -> Measured:
-    """Returns the comparison at each number of visual tokens, and the memory of the masks of a long row.
-
-    Args:
-        lengths: The numbers of visual tokens.
-        questions: The number of questions about the image.
-        runs: The number of runs of each way.
-    """
+    """Returns the comparison at each number of visual tokens, and the memory of the masks of a long row."""
     # The peak of a process never falls, so what is small comes first.
     memory_gb = mask_memory_gb()
     ways = []

@@ -40,14 +40,7 @@ def bench(subject: str | None) -> Measured:
 
 
 def measured(asked: Released, *, rows: int, items: int, test_items: int) -> Measured:
-    """Returns the figures of a made-up release; the time to make it is not counted.
-
-    Args:
-        asked: The benchmark whose release is made up.
-        rows: The number of table rows.
-        items: The number of media items.
-        test_items: The number of media items in the test split.
-    """
+    """Returns the figures of a made-up release; the time to make it is not counted."""
     with tempfile.TemporaryDirectory() as folder:
         raw, out = Path(folder) / "raw", Path(folder) / "prepared"
         raw.mkdir()

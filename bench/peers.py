@@ -39,11 +39,7 @@ RUNS = 3
 
 
 def bench(subject: str | None) -> Measured:
-    """Returns the figures; there is no other subject.
-
-    Raises:
-        FileNotFoundError: The environment of a peer is not built.
-    """
+    """Returns the figures; there is no other subject."""
     refuse_subject("peers", subject)
     trainer, answerer = python_of("hf"), python_of("lmms")
     threads = torch.get_num_threads()

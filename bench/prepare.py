@@ -19,11 +19,7 @@ NUM_SCANS, PROCESSES, ROUNDS, TARGET = 40, 2, 3, 1.8
 
 
 def bench(subject: str | None) -> Measured:
-    """Returns the times for `subject` simulated CTs, 40 if it is None.
-
-    Raises:
-        ValueError: `subject` is not a number of at least 6.
-    """
+    """Returns the times for `subject` simulated CTs, 40 if it is None."""
     if subject is not None and (not subject.isdigit() or int(subject) < 6):
         raise ValueError(f"bench prepare takes a number of CTs, at least 6, not {subject!r}")
     return measured(NUM_SCANS if subject is None else int(subject))
@@ -33,7 +29,6 @@ def measured(num_scans: int, *, other_seed: int = 0) -> Measured:
     """Returns the times of both ways, medians of `ROUNDS` runs in turns.
 
     Args:
-        num_scans: The number of simulated CTs.
         other_seed: The seed of the way with several processes; another one than 0 is a control that must fail.
     """
     asked = first_simulated("volume")

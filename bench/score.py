@@ -48,11 +48,6 @@ def measured(name: str, *, number: int, compared: int) -> Measured:
     """Returns the time and memory of scoring, and the comparison of both ways to leave out patients.
 
     The time to make the questions is not counted, but their memory is.
-
-    Args:
-        name: The benchmark's name.
-        number: The number of predictions to score.
-        compared: The number of predictions on which both ways are compared.
     """
     benchmark = find_benchmark(name)
     with tempfile.TemporaryDirectory() as folder:

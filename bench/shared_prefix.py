@@ -48,13 +48,7 @@ def bench(subject: str | None) -> Measured:
 
 
 def measured(model: str, *, num_groups: int, steps: int) -> Measured:
-    """Returns both comparisons, answering and training.
-
-    Args:
-        model: The name of the model.
-        num_groups: The number of simulated images.
-        steps: The number of training steps.
-    """
+    """Returns both comparisons, answering and training."""
     assembled = zoo_entry(model).assemble(0)
     name, benchmark, simulation = first_simulated("image")
     apply_tuning(assembled.model, Tuning(), seed=0)

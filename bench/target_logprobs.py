@@ -55,8 +55,6 @@ def measured(*, targets: int, many: int, vocabulary: int, repeats: int) -> Measu
     Args:
         targets: Number of targets that both ways read.
         many: Number of targets that only the quick way reads, for its memory.
-        vocabulary: Number of tokens that the output layer knows.
-        repeats: Number of times that each way is timed; the two ways alternate.
     """
     ways, limits = [], []
     for dtype in (torch.float32, torch.bfloat16):

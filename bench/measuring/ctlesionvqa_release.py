@@ -46,14 +46,7 @@ With the number of its row, a text has 80 to 120 characters.
 
 
 def write_raw(root: Path, *, rows: int, items: int, test_items: int) -> None:
-    """Writes a table with the columns of version 1, and scans of 4 x 4 x 4 voxels.
-
-    Args:
-        root: The folder to write into.
-        rows: The number of table rows.
-        items: The number of scans.
-        test_items: The number of scans in the test split.
-    """
+    """Writes a table with the columns of version 1, and scans of 4 x 4 x 4 voxels."""
     rng = np.random.default_rng(0)
     subtypes = [(kind, name) for kind, names in V1.items() for name in names]
     with (root / "DeepTumorVQA_1.0.csv").open("w", encoding="utf-8", newline="") as file:

@@ -30,13 +30,7 @@ class _Tower(nn.Module):
 
 
 def long_image_model(num_tokens: int, *, width: int = WIDTH, most_places: int) -> Assembled:
-    """Returns a model with random weights that reads an image as that many tokens.
-
-    Args:
-        num_tokens: The number of visual tokens of an image.
-        width: The width of the language model.
-        most_places: The largest number of tokens of a sequence.
-    """
+    """Returns a model with random weights that reads an image as that many tokens."""
     torch.manual_seed(0)
     tokenizer = pocket.chatml_tokenizer()
     config = LlamaConfig(

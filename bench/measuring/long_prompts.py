@@ -27,15 +27,10 @@ PLAIN_TOKENS = 40_000
 
 
 class Subject(NamedTuple):
-    """What a bench asks.
+    """What a bench asks."""
 
-    Attributes:
-        assembled: The model.
-        requests: The requests, one for each question.
-    """
-
-    assembled: Assembled
-    requests: tuple[Request, ...]
+    assembled: Assembled  # The model.
+    requests: tuple[Request, ...]  # The requests, one for each question.
 
 
 def long_prompts(num_tokens: int, reading: Reading, *, questions: int = NUM_QUESTIONS, width: int = WIDTH) -> Subject:
@@ -65,16 +60,7 @@ def answers(of: Subject, *, share_prefix: bool, batch_tokens: int, questions: in
 
 
 def compared(of: Subject, title: str, *, target: float, apart: float, tolerance: float, runs: int = RUNS) -> TwoWays:
-    """Returns the time of the shared tree and that of the best batch of plain rows, medians of alternating runs.
-
-    Args:
-        of: The model and the requests.
-        title: What is done.
-        target: The ratio that has to be reached.
-        apart: How far the results of both ways differ.
-        tolerance: How far they may differ.
-        runs: The number of runs of each way.
-    """
+    """Returns the time of the shared tree and that of the best batch of plain rows, medians of alternating runs."""
     each = len(of.requests[0].prompt.choices) if of.requests[0].reading == "likelihood" else 1
     length = len(of.assembled.family.layout(of.requests[0].prompt.text, OPTIONS[1]).ids) + NEW_TOKENS
     few = max(1, min(len(of.requests), PLAIN_TOKENS // (length * each)))

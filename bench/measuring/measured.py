@@ -13,27 +13,16 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class TwoWays:
-    """Two ways to the same result, with the time that each took and how far their results differ.
+    """Two ways to the same result, with the time that each took and how far their results differ."""
 
-    Attributes:
-        title: The task that both ways do.
-        quick: A description of the quick way.
-        plain: A description of the plain way.
-        quick_s: The seconds that the quick way took.
-        plain_s: The seconds that the plain way took.
-        apart: The largest difference between the two results.
-        tolerance: The largest difference at which the results still count as the same.
-        target: The ratio of the plain way's time to the quick way's time that has to be reached.
-    """
-
-    title: str
-    quick: str
-    plain: str
-    quick_s: float
-    plain_s: float
-    apart: float
-    tolerance: float
-    target: float
+    title: str  # The task that both ways do.
+    quick: str  # A description of the quick way.
+    plain: str  # A description of the plain way.
+    quick_s: float  # The seconds that the quick way took.
+    plain_s: float  # The seconds that the plain way took.
+    apart: float  # The largest difference between the two results.
+    tolerance: float  # The largest difference at which the results still count as the same.
+    target: float  # The ratio of the plain way's time to the quick way's time that has to be reached.
 
     @property
     def ratio(self) -> float:
@@ -48,19 +37,12 @@ class TwoWays:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A measured figure and the limit that it has to stay within.
+    """A measured figure and the limit that it has to stay within."""
 
-    Attributes:
-        title: The thing that is measured.
-        value: The measured figure.
-        at_most: The largest figure that is allowed.
-        unit: The unit of both, for instance "s" or "GB".
-    """
-
-    title: str
-    value: float
-    at_most: float
-    unit: str
+    title: str  # The thing that is measured.
+    value: float  # The measured figure.
+    at_most: float  # The largest figure that is allowed.
+    unit: str  # The unit of both, for instance "s" or "GB".
 
     @property
     def kept(self) -> bool:
@@ -70,16 +52,11 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The figures of one bench.
+    """The figures of one bench."""
 
-    Attributes:
-        subject: A description of the data or model that the bench ran on.
-        ways: The comparisons of two ways, at least one.
-        limits: Figures with a limit in seconds, GB or percent; unlike the comparisons they also depend on the machine.
-    """
-
-    subject: str
-    ways: tuple[TwoWays, ...]
+    subject: str  # A description of the data or model that the bench ran on.
+    ways: tuple[TwoWays, ...]  # The comparisons of two ways, at least one.
+    # Figures with a limit in seconds, GB or percent; unlike the comparisons they also depend on the machine.
     limits: tuple[Limit, ...] = ()
 
 
@@ -120,14 +97,6 @@ def peak_memory_gb() -> float:
 
 
 def refuse_subject(name: str, subject: str | None) -> None:
-    """Checks that no subject was given to a bench that takes none.
-
-    Args:
-        name: The name of the bench, for the error message.
-        subject: The subject that the user gave; None if none.
-
-    Raises:
-        ValueError: A subject was given.
-    """
+    """Checks that no subject was given to a bench that takes none."""
     if subject is not None:
         raise ValueError(f"the bench {name!r} runs on one thing alone; leave {subject!r} out")

@@ -37,13 +37,7 @@ def compared_answers(
     """Returns the comparison of each reading with lmms-eval's cheapest batch: medians of alternating runs, CPU seconds.
 
     Args:
-        visual_tokens: The number of tokens of the image.
         targets: The readings, each with the ratio that has to be reached.
-        python: The Python that has lmms-eval.
-        weights: The folder of the model.
-        scratch: An empty folder.
-        questions: The number of questions about the image.
-        runs: The number of runs of each side.
     """
     (group,) = groups(scratch, images=1, questions=questions, visual_tokens=visual_tokens)
     assembled = opened(weights)

@@ -27,15 +27,10 @@ _ADAPTER_STD = 0.02
 
 
 class Trainable(NamedTuple):
-    """A model with adapters, and the values that these begin with.
+    """A model with adapters, and the values that these begin with."""
 
-    Attributes:
-        assembled: The model.
-        start: The beginning values of all parameters that learn, by name.
-    """
-
-    assembled: Assembled
-    start: dict[str, torch.Tensor]
+    assembled: Assembled  # The model.
+    start: dict[str, torch.Tensor]  # The beginning values of all parameters that learn, by name.
 
 
 def opened(weights: Path) -> Assembled:
@@ -48,11 +43,6 @@ def trainable(weights: Path, adapter: Path, *, seed: int = 0) -> Trainable:
 
     The second matrices are not zero, as they would be in a new adapter, so that the first loss already shows whether
     both sides read the same adapter.
-
-    Args:
-        weights: The folder of the model.
-        adapter: The folder that is made.
-        seed: Seed of the adapters.
     """
     assembled = opened(weights)
     adapt(assembled.model, [TUNING], seed=seed)
@@ -86,14 +76,7 @@ def write_image(path: Path, *, visual_tokens: int, seed: int) -> None:
 
 
 def groups(folder: Path, *, images: int, questions: int, visual_tokens: int) -> list[MediaGroup]:
-    """Writes images into a folder and returns questions about them, whose answers depend on image and question.
-
-    Args:
-        folder: The folder, which has to exist.
-        images: The number of images.
-        questions: The number of questions about each image.
-        visual_tokens: The number of tokens of each image.
-    """
+    """Writes images into a folder and returns questions about them, whose answers depend on image and question."""
     found = []
     for image in range(images):
         path = folder / f"{image}.png"

@@ -24,11 +24,7 @@ class Peer(Protocol):
 
 
 def python_of(name: str) -> Path:
-    """Returns the Python of the environment of that name.
-
-    Raises:
-        FileNotFoundError: The environment is not built.
-    """
+    """Returns the Python of the environment of that name."""
     python = ENVIRONMENTS / name / "bin" / "python"
     if not (ENVIRONMENTS / name / ".ready").is_file() or not python.is_file():
         raise FileNotFoundError(
@@ -40,17 +36,7 @@ def python_of(name: str) -> Path:
 
 @contextmanager
 def working(python: Path, script: str, job: Mapping[str, Any], scratch: Path) -> Iterator[Peer]:
-    """Gives a peer that waits for orders; it is ended when the block ends.
-
-    Args:
-        python: The Python that runs the script.
-        script: The name of the script, a module of `bench.other_tools`.
-        job: What the script is given.
-        scratch: A folder for the job and for what the script says.
-
-    Raises:
-        RuntimeError: The peer failed at an order; the message shows the end of its output.
-    """
+    """Gives a peer that waits for orders; it is ended when the block ends."""
     written, said = scratch / f"{script}.json", scratch / f"{script}.log"
     written.write_text(json.dumps(job), "utf-8")
     with said.open("w", encoding="utf-8") as log:

@@ -27,31 +27,19 @@ LOSS_TOLERANCE = 1e-4
 
 
 class TrainingCase(NamedTuple):
-    """What is trained.
+    """What is trained."""
 
-    Attributes:
-        questions: The number of questions about each image.
-        images: The number of images of a step.
-        visual_tokens: The number of tokens of each image.
-        target: The ratio that has to be reached.
-    """
-
-    questions: int
-    images: int
-    visual_tokens: int
-    target: float
+    questions: int  # The number of questions about each image.
+    images: int  # The number of images of a step.
+    visual_tokens: int  # The number of tokens of each image.
+    target: float  # The ratio that has to be reached.
 
 
 class Trained(NamedTuple):
-    """What came of one training.
+    """What came of one training."""
 
-    Attributes:
-        seconds: The CPU seconds of the steps after the first epoch.
-        losses: The loss of each step, from the first, in nats a token.
-    """
-
-    seconds: float
-    losses: list[float]
+    seconds: float  # The CPU seconds of the steps after the first epoch.
+    losses: list[float]  # The loss of each step, from the first, in nats a token.
 
 
 class _Clock(pl.Callback):

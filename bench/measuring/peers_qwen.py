@@ -26,14 +26,7 @@ _TEXT_OR_PARTS = (
 
 
 def write_peers_model(folder: Path, *, width: int = 256, layers: int = 6, seed: int = 0) -> None:
-    """Writes the model and its processor, which shows an image of N x N pixels in (N / 28)^2 tokens, 4 to 1,024.
-
-    Args:
-        folder: The folder, which has to exist.
-        width: The width of the language model, a multiple of 32.
-        layers: The number of layers of the language model.
-        seed: Seed of the weights.
-    """
+    """Writes the model and its processor, which shows an image of N x N pixels in (N / 28)^2 tokens, 4 to 1,024."""
     nano = build_qwen(
         Qwen2_5_VLConfig,
         Qwen2_5_VLProcessor,

@@ -24,11 +24,7 @@ _TOKENS = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_
 
 
 def random_weights(model: str, device: torch.device) -> Assembled:
-    """Returns the model of a zoo entry with random weights, drawn on the device, and a tokenizer of bytes.
-
-    Raises:
-        ValueError: The model is neither qwen25vl_7b nor one over volumes; others cannot be built without their files.
-    """
+    """Returns the model of a zoo entry with random weights, drawn on the device, and a tokenizer of bytes."""
     torch.manual_seed(0)
     assembled = _qwen(device) if model == "qwen25vl_7b" else _over_volumes(model, device)
     assembled.model.eval()

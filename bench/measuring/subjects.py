@@ -25,11 +25,7 @@ class Released(NamedTuple):
 
 
 def first_simulated(kind: MediaKind) -> Simulated:
-    """Returns the first benchmark, by name, that simulates media of that kind.
-
-    Raises:
-        ValueError: No benchmark simulates such media.
-    """
+    """Returns the first benchmark, by name, that simulates media of that kind."""
     for name in names():
         benchmark = find_benchmark(name)
         simulation = workload(name).simulation
@@ -39,11 +35,7 @@ def first_simulated(kind: MediaKind) -> Simulated:
 
 
 def released(wanted: str | None) -> Released:
-    """Returns a benchmark whose release can be made up: the one named `wanted`, or the first one if that is None.
-
-    Raises:
-        ValueError: There is no such benchmark, or its release cannot be made up.
-    """
+    """Returns a benchmark whose release can be made up: the one named `wanted`, or the first one if that is None."""
     for name in [wanted] if wanted is not None else names():
         benchmark = find_benchmark(name)
         release = workload(name).release

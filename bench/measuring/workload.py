@@ -12,17 +12,11 @@ from medtune.data.types import MediaKind
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """A source that simulates data, and the number of questions that the benchmark asks about one media item.
+    """A source that simulates data, and the number of questions that the benchmark asks about one media item."""
 
-    Attributes:
-        source: Name of the source, which needs no raw files.
-        kind: The kind of media that it simulates.
-        questions_per_item: The benchmark's mean number of questions about one media item, rounded.
-    """
-
-    source: str
-    kind: MediaKind
-    questions_per_item: int
+    source: str  # Name of the source, which needs no raw files.
+    kind: MediaKind  # The kind of media that it simulates.
+    questions_per_item: int  # The benchmark's mean number of questions about one media item, rounded.
 
 
 class WriteRaw(Protocol):
@@ -34,40 +28,24 @@ class WriteRaw(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MadeUpRelease:
-    """A stand-in for a release, with as many rows as the real one, made-up contents and tiny media.
+    """A stand-in for a release, with as many rows as the real one, made-up contents and tiny media."""
 
-    Attributes:
-        source: Name of the source that reads the layout.
-        rows: Number of rows in the release's tables.
-        questions_per_row: Number of questions that are made from one row.
-        items: Number of media items that the rows are about.
-        item_word: The word for the items in the plural, e.g. "images".
-        test_items: Number of the items that belong to the test split.
-        write: Writes the raw files, with any number of rows and items.
-    """
-
-    source: str
-    rows: int
-    questions_per_row: int
-    items: int
-    item_word: str
-    test_items: int
-    write: WriteRaw
+    source: str  # Name of the source that reads the layout.
+    rows: int  # Number of rows in the release's tables.
+    questions_per_row: int  # Number of questions that are made from one row.
+    items: int  # Number of media items that the rows are about.
+    item_word: str  # The word for the items in the plural, e.g. "images".
+    test_items: int  # Number of the items that belong to the test split.
+    write: WriteRaw  # Writes the raw files, with any number of rows and items.
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The facts about a benchmark that the measurements of `python -m bench` need; each of them may be missing.
+    """The facts about a benchmark that the measurements of `python -m bench` need; each of them may be missing."""
 
-    Attributes:
-        simulation: How its questions are simulated; None if they are not.
-        release: The stand-in for its release at full size; None if there is none.
-        max_predictions: The largest number of predictions whose scoring is timed, for metrics that compare long texts;
-            None for no limit.
-    """
-
-    simulation: Simulation | None = None
-    release: MadeUpRelease | None = None
+    simulation: Simulation | None = None  # How its questions are simulated; None if they are not.
+    release: MadeUpRelease | None = None  # The stand-in for its release at full size; None if there is none.
+    # The largest number of predictions whose scoring is timed, for metrics that compare long texts; None for no limit.
     max_predictions: int | None = None
 
 

@@ -80,11 +80,7 @@ class Clock(TrainerCallback):
 
 
 def train(job: Mapping[str, Any], order: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the CPU seconds of the timed steps, and the losses of all steps, of one training from the beginning.
-
-    Raises:
-        ValueError: The steps have different numbers of rows.
-    """
+    """Returns the CPU seconds of the timed steps, and the losses of all steps, of one training from the beginning."""
     steps: list[list[Row]] = order["steps"]
     if len({len(rows) for rows in steps}) != 1:
         raise ValueError("steps: every step has to have the same number of rows")

@@ -40,62 +40,36 @@ LAST = "final"
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A question with its answer.
+    """A question with its answer."""
 
-    Attributes:
-        question: The question.
-        text: Its text, behind the earlier turns of its conversation.
-        task: Its task in words.
-        outcome: "right", "wrong", "graded" or "unscored".
-        reply: The generated text, or the option that was read.
-        note: Why the reply does not count as an answer; "" if it does.
-        picture: The images that it is about, as one.
-    """
-
-    question: Question
-    text: str
-    task: str
-    outcome: str
-    reply: str
-    note: str
-    picture: Picture
+    question: Question  # The question.
+    text: str  # Its text, behind the earlier turns of its conversation.
+    task: str  # Its task in words.
+    outcome: str  # "right", "wrong", "graded" or "unscored".
+    reply: str  # The generated text, or the option that was read.
+    note: str  # Why the reply does not count as an answer; "" if it does.
+    picture: Picture  # The images that it is about, as one.
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The parts of a page.
+    """The parts of a page."""
 
-    Attributes:
-        title: The title.
-        subtitle: The benchmark, and what was asked.
-        banners: Reasons why the numbers are not a benchmark's own, each with its meaning.
-        verdict: The marking of the figure: that of a verdict (`comparing.verdict`), or "" for none.
-        figure_name: The name of the most important number.
-        figure: This number.
-        reach: Its interval and its number of questions.
-        sentences: What the number says.
-        result: The tables of the result.
-        notes: How the numbers were made, as sentences.
-        metrics: The tables of all metrics.
-        cards: Questions with their answers.
-        num_questions: The number of all questions.
-        plot: A forest plot as a data: URI; "" for none.
-    """
-
-    title: str
-    subtitle: str
-    banners: tuple[tuple[str, str], ...]
+    title: str  # The title.
+    subtitle: str  # The benchmark, and what was asked.
+    banners: tuple[tuple[str, str], ...]  # Reasons why the numbers are not a benchmark's own, each with its meaning.
+    # The marking of the figure: that of a verdict (`comparing.verdict`), or "" for none.
     verdict: Verdict | Literal[""]
-    figure_name: str
-    figure: str
-    reach: str
-    sentences: tuple[str, ...]
-    result: tuple[ReportTable, ...]
-    notes: tuple[str, ...]
-    metrics: tuple[ReportTable, ...] = ()
-    cards: tuple[Card, ...] = ()
-    num_questions: int = 0
-    plot: str = ""
+    figure_name: str  # The name of the most important number.
+    figure: str  # This number.
+    reach: str  # Its interval and its number of questions.
+    sentences: tuple[str, ...]  # What the number says.
+    result: tuple[ReportTable, ...]  # The tables of the result.
+    notes: tuple[str, ...]  # How the numbers were made, as sentences.
+    metrics: tuple[ReportTable, ...] = ()  # The tables of all metrics.
+    cards: tuple[Card, ...] = ()  # Questions with their answers.
+    num_questions: int = 0  # The number of all questions.
+    plot: str = ""  # A forest plot as a data: URI; "" for none.
 
 
 def evaluation_page(found: Evaluation) -> Page:

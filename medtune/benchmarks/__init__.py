@@ -62,11 +62,7 @@ def example(
 
 
 def published(name: str) -> dict[str, Any]:
-    """Returns the content of a benchmark's published.json: the numbers that its paper prints, with their source.
-
-    Args:
-        name: The benchmark's name, for example "u2_bench".
-    """
+    """Returns the content of a benchmark's published.json: the numbers that its paper prints, with their source."""
     folder = catalog.find(catalog.BENCHMARKS, name).folder
     if folder is None:
         raise FileNotFoundError(f"the benchmark {name!r} is one file, without a published.json beside it")

@@ -20,18 +20,12 @@ _HOME = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of extension.
+    """One kind of extension."""
 
-    Attributes:
-        name: The name in `medtune list`, and of the sub-folder in a plugin.
-        package: The package inside medtune that holds its own extensions of this kind.
-        defines: The function that a module of this kind defines at its top level; "" where the kind is a YAML file.
-        rows: What a function returns that is an extension by its own name, as several in one file are; "" for none.
-    """
-
-    name: str
-    package: str
-    defines: str
+    name: str  # The name in `medtune list`, and of the sub-folder in a plugin.
+    package: str  # The package inside medtune that holds its own extensions of this kind.
+    defines: str  # The function that a module of this kind defines at its top level; "" where the kind is a YAML file.
+    # What a function returns that is an extension by its own name, as several in one file are; "" for none.
     rows: str = ""
 
     @property
@@ -60,21 +54,14 @@ KINDS = {kind.name: kind for kind in (RECIPES, MODELS, BENCHMARKS, SOURCES, METR
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """One extension, found and not yet imported.
-
-    Attributes:
-        file: The file that defines it; `__init__.py` where the extension is a folder.
-        module: The module to import; a recipe has none that could be imported.
-        origin: Where it comes from: "medtune", the name of an installed distribution, or a plugin's folder.
-        function: The function of the module that defines it; "" for a recipe.
-    """
+    """One extension, found and not yet imported."""
 
     kind: Kind
     name: str
-    file: Path
-    module: str
-    origin: str
-    function: str
+    file: Path  # The file that defines it; `__init__.py` where the extension is a folder.
+    module: str  # The module to import; a recipe has none that could be imported.
+    origin: str  # Where it comes from: "medtune", the name of an installed distribution, or a plugin's folder.
+    function: str  # The function of the module that defines it; "" for a recipe.
 
     @property
     def folder(self) -> Path | None:
@@ -155,7 +142,6 @@ def load(kind: Kind, name: str) -> object:
 
 
 def in_plugin(plugin: Plugin, kind: Kind) -> Iterator[Extension]:
-    """Yields the extensions of a kind that one plugin holds."""
     within = BENCHMARKS if kind is SOURCES else kind
     yield from _in_folder(kind, plugin.root / within.name, f"{plugin.package}.{within.name}", plugin.origin)
 

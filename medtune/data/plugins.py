@@ -25,17 +25,11 @@ _of_recipes: list[Path] = []
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """One place outside the package that holds extensions.
+    """One place outside the package that holds extensions."""
 
-    Attributes:
-        origin: The name that users see: the distribution of an installed package, or the folder.
-        root: The folder that holds the sub-folders benchmarks, models and so on.
-        package: The name under which its modules are imported.
-    """
-
-    origin: str
-    root: Path
-    package: str
+    origin: str  # The name that users see: the distribution of an installed package, or the folder.
+    root: Path  # The folder that holds the sub-folders benchmarks, models and so on.
+    package: str  # The name under which its modules are imported.
 
 
 def plugins() -> tuple[Plugin, ...]:
@@ -51,19 +45,13 @@ def name_folders(folders: Iterable[Path]) -> None:
 
 
 def add_folders(folders: Iterable[Path], *, named_by: str) -> tuple[Path, ...]:
-    """Takes further plugin folders into use, such as a recipe's, and returns their absolute paths.
-
-    Args:
-        folders: Absolute paths, or paths relative to the working directory.
-        named_by: The place that names them, for the message; for instance a recipe's file.
-    """
+    """Takes further plugin folders into use, such as a recipe's, and returns their absolute paths."""
     found = tuple(_folder(path, named_by=named_by) for path in folders)
     _of_recipes.extend(path for path in found if path not in _of_recipes)
     return found
 
 
 def named_folders() -> tuple[Path, ...]:
-    """Returns the folders that the command line named."""
     return tuple(dict.fromkeys(_named))
 
 

@@ -24,10 +24,6 @@ def progress(title: str, *, unit: str, shown: bool = True) -> Iterator[OnDone]:
     """Shows the progress of the block on stderr.
 
     A bar is gone when the block ends; work that takes less than LINE_EVERY_S writes no line.
-
-    Args:
-        unit: The pieces of the work, in the plural.
-        shown: Whether this process shows anything.
     """
     if not shown:
         yield lambda done, total, said="": None
@@ -84,9 +80,8 @@ def _lines(title: str, unit: str) -> OnDone:
 def clock(seconds: float) -> str:
     """Returns a time as minutes and seconds, or with hours where there are any.
 
-    Example:
-        >>> clock(28.4), clock(65), clock(7384)
-        ('0:28', '1:05', '2:03:04')
+    >>> clock(28.4), clock(65), clock(7384)
+    ('0:28', '1:05', '2:03:04')
     """
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

@@ -10,26 +10,21 @@ _MARK = re.compile(rf"{MEDIA_MARK}(?P<joined>(?=\w))?")
 def readable_text(text: str) -> str:
     """Returns a text with "[image]" in the place of each `MEDIA_MARK`, whatever kind of item is shown there.
 
-    Example:
-        >>> readable_text(f"Is {MEDIA_MARK} older than {MEDIA_MARK}?"), readable_text(f"{MEDIA_MARK}Which plane?")
-        ('Is [image] older than [image]?', '[image] Which plane?')
+    >>> readable_text(f"Is {MEDIA_MARK} older than {MEDIA_MARK}?"), readable_text(f"{MEDIA_MARK}Which plane?")
+    ('Is [image] older than [image]?', '[image] Which plane?')
     """
     return _MARK.sub(lambda found: "[image]" if found["joined"] is None else "[image] ", text)
 
 
 def readable_question(question: Question, *, longest: int | None = None) -> str:
-    r"""Returns the question, with the earlier turns of its conversation in front of it.
+    r"""Returns the question behind its last earlier turns, as many as `longest` characters hold; None is all.
 
-    Args:
-        longest: The most characters of the earlier turns; the last ones are kept. None keeps all.
-
-    Example:
-        >>> from medtune.data.types import Turn
-        >>> asked = Question("q", "m", "And here?", (), "no", "text", "p", turns=(Turn("Is it a cyst?", "Yes."),))
-        >>> readable_question(asked)
-        'User: Is it a cyst?\nAssistant: Yes.\nUser: And here?'
-        >>> readable_question(asked, longest=5)
-        '... Yes.\nUser: And here?'
+    >>> from medtune.data.types import Turn
+    >>> asked = Question("q", "m", "And here?", (), "no", "text", "p", turns=(Turn("Is it a cyst?", "Yes."),))
+    >>> readable_question(asked)
+    'User: Is it a cyst?\nAssistant: Yes.\nUser: And here?'
+    >>> readable_question(asked, longest=5)
+    '... Yes.\nUser: And here?'
     """
     asked = readable_text(question.text)
     if not question.turns:
@@ -46,8 +41,7 @@ _PATH = re.compile(r"(?<![\w:/.])(?:~?/|[A-Za-z]:\\)(?:[^\s'\",\[\]]*[/\\])?(?P<
 def without_paths(text: str) -> str:
     """Returns a text in which each absolute path is replaced by its last name.
 
-    Example:
-        >>> without_paths("root: /home/ann/data/busi, weights: Qwen/Qwen2.5-VL-7B-Instruct")
-        'root: busi, weights: Qwen/Qwen2.5-VL-7B-Instruct'
+    >>> without_paths("root: /home/ann/data/busi, weights: Qwen/Qwen2.5-VL-7B-Instruct")
+    'root: busi, weights: Qwen/Qwen2.5-VL-7B-Instruct'
     """
     return _PATH.sub(lambda found: found["name"], text)

@@ -10,11 +10,10 @@ def stable_int(*keys: str | int) -> int:
 
     Python's own `hash()` differs from process to process, and `random` may change between versions of Python.
 
-    Example:
-        >>> stable_int(0, "a") == stable_int(0, "a")
-        True
-        >>> stable_int("ab", "c") == stable_int("a", "bc")
-        False
+    >>> stable_int(0, "a") == stable_int(0, "a")
+    True
+    >>> stable_int("ab", "c") == stable_int("a", "bc")
+    False
     """
     digest = hashlib.sha256(json.dumps(keys).encode()).digest()
     return int.from_bytes(digest[:8], "big")

@@ -136,10 +136,9 @@ _Kind = TypeVar("_Kind", Image, Video, Volume)
 def require_kind(media: Media, kind: type[_Kind]) -> _Kind:
     """Returns the media item after checking that it is of the kind that the model reads.
 
-    Example:
-        >>> require_kind(Volume(np.zeros((1, 1, 1), np.int16), (1.0, 1.0, 1.0), "LPS"), Image)
-        Traceback (most recent call last):
-        ValueError: the model reads images, not volumes; choose another model.name
+    >>> require_kind(Volume(np.zeros((1, 1, 1), np.int16), (1.0, 1.0, 1.0), "LPS"), Image)
+    Traceback (most recent call last):
+    ValueError: the model reads images, not volumes; choose another model.name
     """
     if not isinstance(media, kind):
         reads, got = kind.__name__.lower(), type(media).__name__.lower()

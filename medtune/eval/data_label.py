@@ -29,40 +29,33 @@ _LOOKALIKES = "Look-alikes are images that a perceptual hash cannot tell from on
 
 @dataclass(frozen=True, slots=True)
 class DataLabel:
-    """The label of a set of numbers; its fields have the same names in every JSON file.
+    """The label of a set of numbers; its fields have the same names in every JSON file."""
 
-    Attributes:
-        provenance: Origin of the data that the questions are about: "released", "reconstruction", "synthetic" or
-            "unknown".
-        prompts: The author of the prompts: "ours", the name of official prompts or of a kit's, or "not recorded".
-        unofficial_split: The unit by which a benchmark was divided into splits of our own, because it is for evaluation
-            alone or shares images between its splits, e.g. "patient"; "" if the official split was used.
-        unofficial_training: The sets for evaluation alone that the model was trained on, in the form of
-            `unofficial_sets`; "" if there are none.
-        stands_for_patient: The unit that is kept in one split, and a cluster of intervals: "patient" if the data say
-            whose images they are, else what stands for a patient, e.g. "image" or "image or film"; "" if it is not
-            recorded.
-        split_lookalikes: The number of pairs of images that look alike and lie in two splits, and why, in the words of
-            `Lookalikes.across`; "" if look-alikes were kept together.
-        learnt_lookalikes: The numbers of evaluated images that look like images of other folders which the model, or
-            its weights before, learnt from; "" if there are none.
-        split_leaks: The number of test questions about a patient, an image or a text that another split holds too, in
-            the words of `Manifest.leaks`; "" if the splits share none.
-        seen_in_training: The evaluated patients and questions that the model's weights were trained on, in numbers;
-            `NOT_RECORDED` if trained weights do not say what they were trained on; "" if there are none.
-        changed_data: When and how the data changed while the run was interrupted; "" if they did not.
-    """
-
+    # Origin of the data that the questions are about: "released", "reconstruction", "synthetic" or "unknown".
     provenance: str
-    prompts: str
+    prompts: str  # The author of the prompts: "ours", the name of official prompts or of a kit's, or "not recorded".
+    # The unit by which a benchmark was divided into splits of our own, because it is for evaluation alone or shares
+    # images between its splits, e.g. "patient"; "" if the official split was used.
     unofficial_split: str = ""
+    # The sets for evaluation alone that the model was trained on, in the form of `unofficial_sets`; "" if there are
+    # none.
     unofficial_training: str = ""
+    # The unit that is kept in one split, and a cluster of intervals: "patient" if the data say whose images they are,
+    # else what stands for a patient, e.g. "image" or "image or film"; "" if it is not recorded.
     stands_for_patient: str = ""
+    # The number of pairs of images that look alike and lie in two splits, and why, in the words of `Lookalikes.across`;
+    # "" if look-alikes were kept together.
     split_lookalikes: str = ""
+    # The numbers of evaluated images that look like images of other folders which the model, or its weights before,
+    # learnt from; "" if there are none.
     learnt_lookalikes: str = ""
+    # The number of test questions about a patient, an image or a text that another split holds too, in the words of
+    # `Manifest.leaks`; "" if the splits share none.
     split_leaks: str = ""
+    # The evaluated patients and questions that the model's weights were trained on, in numbers; `NOT_RECORDED` if
+    # trained weights do not say what they were trained on; "" if there are none.
     seen_in_training: str = ""
-    changed_data: str = ""
+    changed_data: str = ""  # When and how the data changed while the run was interrupted; "" if they did not.
 
     def facts(self) -> dict[str, str]:
         """Returns the fields by name, for a JSON file; empty ones are left out."""
@@ -185,9 +178,8 @@ def label_of(
 def several(unit: str, number: int) -> str:
     """Returns a noun, or several joined by "or", in the singular for 1 and else in the plural.
 
-    Example:
-        >>> several("image or film", 3)
-        'images or films'
+    >>> several("image or film", 3)
+    'images or films'
     """
     if number == 1:
         return unit
@@ -201,12 +193,7 @@ def recorded_label(facts: Mapping[str, object]) -> DataLabel:
 
 
 def unofficial_sets(learnt: Iterable[Manifest], *, before: Iterable[str] = ()) -> str:
-    """Returns the sets for evaluation alone that a model was trained on, e.g. "my_films by patient"; "" if none.
-
-    Args:
-        learnt: Manifests of the prepared folders that it was trained on.
-        before: The sets that its initial weights had been trained on, in the form of the result.
-    """
+    """Returns the sets for evaluation alone that a model was trained on, e.g. "my_films by patient"; "" if none."""
     found = [each for said in before if said for each in said.split(_BETWEEN)]
     found += [f"{each.benchmark} by {each.unofficial_split}" for each in learnt if each.unofficial_split]
     return _BETWEEN.join(dict.fromkeys(found))

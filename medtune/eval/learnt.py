@@ -26,22 +26,15 @@ _DIGITS = 16
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What a model was trained on.
+    """What a model was trained on."""
 
-    Attributes:
-        patients: The hashes of the patients, 16 hexadecimal digits each.
-        media: The beginnings of the hashes of what the media show once they are decoded, 16 hexadecimal digits each.
-        keys: A fingerprint of each patient key with which the patients were hashed. Hashes of other keys cannot be
-            compared.
-        is_whole: Whether this is all; False if an earlier training did not record what it learnt from.
-        looks: The perceptual hashes of the media that have one.
-    """
-
-    patients: frozenset[str] = frozenset()
+    patients: frozenset[str] = frozenset()  # The hashes of the patients, 16 hexadecimal digits each.
+    # The beginnings of the hashes of what the media show once they are decoded, 16 hexadecimal digits each.
     media: frozenset[str] = frozenset()
+    # A fingerprint of each patient key with which the patients were hashed. Hashes of other keys cannot be compared.
     keys: frozenset[str] = frozenset()
-    is_whole: bool = True
-    looks: frozenset[Look] = frozenset()
+    is_whole: bool = True  # Whether this is all; False if an earlier training did not record what it learnt from.
+    looks: frozenset[Look] = frozenset()  # The perceptual hashes of the media that have one.
 
     def facts(self) -> dict[str, str]:
         """Returns the fields as a checkpoint holds them, the hashes one behind the other."""
@@ -97,12 +90,7 @@ def _cut(text: str) -> Iterator[str]:
 
 
 def learnt_from(groups: Iterable[MediaGroup], contents: Mapping[str, str], looks: Mapping[str, Look]) -> Learnt:
-    """Returns what training on these media groups teaches.
-
-    Args:
-        contents: The digest of what each media file shows, as `Prepared.contents` has it.
-        looks: The perceptual hash of each media file that has one, as `Prepared.looks` has it.
-    """
+    """Returns what training on these media groups teaches; contents and looks are those of `Prepared`."""
     patients: set[str] = set()
     media: set[str] = set()
     seen: set[Look] = set()
@@ -122,9 +110,6 @@ def asked_again(learnt: Learnt, groups: Sequence[MediaGroup], contents: Mapping[
     """Returns how much of what is asked was trained on, in numbers of patients and questions; "" if nothing was.
 
     A question was trained on if its patient was, or what it shows.
-
-    Args:
-        contents: The digest of what each media file shows, as `Prepared.contents` has it.
     """
     seen = [g for g in groups if g.patient_id in learnt.patients or not learnt.media.isdisjoint(_shown(g, contents))]
     if not seen:
@@ -154,30 +139,21 @@ def looks_learnt(learnt: Learnt, groups: Sequence[MediaGroup], evaluated: Prepar
 
 
 class SeenBefore(NamedTuple):
-    """What of the evaluated media groups a model's weights were trained on.
+    """What of the evaluated media groups a model's weights were trained on."""
 
-    Attributes:
-        again: Numbers of patients and questions; `NOT_RECORDED` if trained weights do not say what they were trained
-            on, or say it under another user's patient key; "" if none of the patients and media was trained on, or the
-            weights are those of others.
-        alike: How many other media look like ones that were trained on; "" if none does.
-        unofficial: The sets for evaluation alone that were trained on, in the form of `unofficial_sets`.
-    """
-
+    # Numbers of patients and questions; `NOT_RECORDED` if trained weights do not say what they were trained on, or say
+    # it under another user's patient key; "" if none of the patients and media was trained on, or the weights are those
+    # of others.
     again: str = ""
-    alike: str = ""
-    unofficial: str = ""
+    alike: str = ""  # How many other media look like ones that were trained on; "" if none does.
+    unofficial: str = ""  # The sets for evaluation alone that were trained on, in the form of `unofficial_sets`.
 
 
 NOT_TRAINED = SeenBefore()
 
 
 def learnt_before(trained: Iterable[Mapping[str, str]]) -> Learnt:
-    """Returns what weights were trained on, as far as they say it.
-
-    Args:
-        trained: The facts that each export, adapter and checkpoint carries of which the weights are made up.
-    """
+    """Returns what weights were trained on, as the facts say it that their exports, adapters, checkpoints carry."""
     return NOTHING.joined(read_learnt(facts) or UNKNOWN for facts in trained)
 
 

@@ -81,7 +81,6 @@ class Metric:
 
     @property
     def higher_is_better(self) -> bool:
-        """True if a higher value is better."""
         return self.best > self.worst
 
     def on(self, rows: Sequence[ParsedReply]) -> Statistic:
@@ -92,7 +91,6 @@ class Metric:
         return mean_over_passes(self.by_pass(rows))
 
     def by_pass(self, rows: Sequence[ParsedReply]) -> list[Statistic]:
-        """Returns the metric's statistic of each pass on these rows."""
         if not rows:
             raise ValueError("a metric needs at least one question, got none")
         return [self.statistic(replies) for replies in passes_of(rows)]
@@ -106,7 +104,6 @@ class Metric:
         return [row for row in rows if self.covers(row.question)]
 
     def only(self, covers: Callable[[Question], bool]) -> Metric:
-        """Returns the same metric for the questions that `covers` selects."""
         return replace(self, covers=covers)
 
     def best_of(self, values: Iterable[float]) -> float | None:
@@ -117,11 +114,10 @@ class Metric:
 def mean_of_rows(number: Callable[[ParsedReply], float]) -> OnRows:
     """Returns the statistic of a metric that is the mean of one number for each reply.
 
-    Example:
-        >>> rows = [ParsedReply(Question("q", "m", "?", (), "12", "number", "p"), None, said) for said in ("10", "15")]
-        >>> error = Metric(mean_of_rows(lambda row: abs(float(row.parsed or 0) - 12)), worst=float("inf"), best=0.0)
-        >>> error.value(rows), error.higher_is_better
-        (2.5, False)
+    >>> rows = [ParsedReply(Question("q", "m", "?", (), "12", "number", "p"), None, said) for said in ("10", "15")]
+    >>> error = Metric(mean_of_rows(lambda row: abs(float(row.parsed or 0) - 12)), worst=float("inf"), best=0.0)
+    >>> error.value(rows), error.higher_is_better
+    (2.5, False)
     """
     number = _telling(number)
     return lambda rows: mean_of([number(row) for row in rows])
@@ -134,13 +130,12 @@ def sums_of_rows(counts: Callable[[ParsedReply], Sequence[float]], finish: Calla
         counts: Returns the numbers that a reply adds to the sums; their number is the same for every reply.
         finish: Returns the values of the metric, of shape (...), for sums of shape (..., number of sums).
 
-    Example:
-        >>> rows = [ParsedReply(Question("q", "m", "?", (), "12", "number", "p"), None, said) for said in ("9", "16")]
-        >>> squares = sums_of_rows(
-        ...     lambda row: ((float(row.parsed or 0) - 12) ** 2, 1), lambda sums: np.sqrt(sums[..., 0] / sums[..., 1])
-        ... )
-        >>> round(Metric(squares, worst=float("inf"), best=0.0).value(rows), 3)
-        3.536
+    >>> rows = [ParsedReply(Question("q", "m", "?", (), "12", "number", "p"), None, said) for said in ("9", "16")]
+    >>> squares = sums_of_rows(
+    ...     lambda row: ((float(row.parsed or 0) - 12) ** 2, 1), lambda sums: np.sqrt(sums[..., 0] / sums[..., 1])
+    ... )
+    >>> round(Metric(squares, worst=float("inf"), best=0.0).value(rows), 3)
+    3.536
     """
     counts = _telling(counts)
     return lambda rows: dense_sums(np.array([counts(row) for row in rows], dtype=np.float64), finish)
@@ -149,11 +144,10 @@ def sums_of_rows(counts: Callable[[ParsedReply], Sequence[float]], finish: Calla
 def recomputed(function: Callable[[Sequence[ParsedReply]], float]) -> OnRows:
     """Returns the statistic of a metric that is any function of the replies that does not depend on their order.
 
-    Example:
-        >>> rows = [ParsedReply(Question("q", "m", "?", (), "12", "number", "p"), None, said) for said in ("9", "16")]
-        >>> farthest = recomputed(lambda rows: max(abs(float(row.parsed or 0) - 12) for row in rows))
-        >>> Metric(farthest, worst=float("inf"), best=0.0).on(rows).part([0]).value()
-        3.0
+    >>> rows = [ParsedReply(Question("q", "m", "?", (), "12", "number", "p"), None, said) for said in ("9", "16")]
+    >>> farthest = recomputed(lambda rows: max(abs(float(row.parsed or 0) - 12) for row in rows))
+    >>> Metric(farthest, worst=float("inf"), best=0.0).on(rows).part([0]).value()
+    3.0
     """
     function = _telling(function)
     return lambda rows: Recomputed(lambda numbers: function([rows[number] for number in numbers]), len(rows))

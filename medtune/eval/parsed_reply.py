@@ -64,10 +64,9 @@ def is_same_answer(said: str, question: Question) -> bool:
 
     A benchmark that compares free text in another way has a parser or a metric that says so.
 
-    Example:
-        >>> asked = Question("q", "m", "Where?", (), "Left lobe", "text", "p")
-        >>> is_same_answer(" left  LOBE. ", asked), is_same_answer("right lobe", asked)
-        (True, False)
+    >>> asked = Question("q", "m", "Where?", (), "Left lobe", "text", "p")
+    >>> is_same_answer(" left  LOBE. ", asked), is_same_answer("right lobe", asked)
+    (True, False)
     """
     if said == question.answer:
         return True
@@ -77,12 +76,10 @@ def is_same_answer(said: str, question: Question) -> bool:
 def comparable(text: str) -> str:
     """Returns free text as it is compared: without case, surplus white space and a full stop at the end.
 
-    Example:
-        >>> comparable("  The ﬁrst STRASSE. ") == comparable("the first Straße")
-        True
+    >>> comparable("  The ﬁrst STRASSE. ") == comparable("the first Straße")
+    True
 
-    Source:
-        Caseless matching of compatible characters: The Unicode Standard, section 3.13, definition D146.
+    Source: Caseless matching of compatible characters: The Unicode Standard, section 3.13, definition D146.
     """
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFD", text).casefold())
     plain = unicodedata.normalize("NFKD", folded.casefold())
@@ -90,12 +87,7 @@ def comparable(text: str) -> str:
 
 
 def joined_passes(replies: Sequence[ParsedReply], *, unscored: bool) -> ParsedReply:
-    """Returns the row of a question that was asked in several passes.
-
-    Args:
-        replies: The replies to the question, one for each pass, at least one.
-        unscored: Whether one of them waits for a judge; if so, none of them is scored.
-    """
+    """Returns the row of a question that was asked in several passes; none is scored if one waits for a judge."""
     first, *later = [replace(reply, unscored=True) for reply in replies] if unscored else replies
     return replace(first, later=tuple(later)) if later else first
 
@@ -119,11 +111,7 @@ def num_passes(rows: Sequence[ParsedReply]) -> int:
 
 
 def scored_everywhere(sides: Sequence[Sequence[ParsedReply]]) -> list[list[ParsedReply]]:
-    """Returns the rows of each side, without the questions to which any side has a reply that waits for a judge.
-
-    Args:
-        sides: For each side its rows, about the same questions in the same order.
-    """
+    """Returns the rows of each side, without the questions to which any side has a reply that waits for a judge."""
     kept = [not any(row.unscored for row in answers) for answers in zip(*sides, strict=True)]
     return [list(compress(rows, kept)) for rows in sides]
 
@@ -131,12 +119,8 @@ def scored_everywhere(sides: Sequence[Sequence[ParsedReply]]) -> list[list[Parse
 def passes_text(repeats: int, sd: float | None = None) -> str:
     """Returns "mean of R passes", with the standard deviation between passes if it is given; "" for a single pass.
 
-    Args:
-        sd: The standard deviation of the passes' values.
-
-    Example:
-        >>> passes_text(5), passes_text(5, 0.0123), passes_text(1)
-        ('mean of 5 passes', 'mean of 5 passes (standard deviation between passes 0.012)', '')
+    >>> passes_text(5), passes_text(5, 0.0123), passes_text(1)
+    ('mean of 5 passes', 'mean of 5 passes (standard deviation between passes 0.012)', '')
     """
     if repeats == 1:
         return ""

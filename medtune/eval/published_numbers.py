@@ -6,31 +6,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One published number, in the unit of the benchmark's primary metric.
-
-    Attributes:
-        facet: The facet of a partial score, e.g. "task"; None for the overall score.
-        level: The level of that facet; None for the overall score.
-    """
+    """One published number, in the unit of the benchmark's primary metric."""
 
     model: str
     value: float
-    facet: str | None = None
-    level: str | None = None
+    facet: str | None = None  # The facet of a partial score, e.g. "task"; None for the overall score.
+    level: str | None = None  # The level of that facet; None for the overall score.
 
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """The paper of a benchmark.
-
-    Attributes:
-        printed: The source of our copy of the paper's numbers; None if we have none.
-    """
+    """The paper of a benchmark."""
 
     title: str
     citation: str
     url: str
-    printed: str | None
+    printed: str | None  # The source of our copy of the paper's numbers; None if we have none.
 
 
 PaperOf = Callable[[str], Paper | None]

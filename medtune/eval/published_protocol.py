@@ -18,9 +18,6 @@ def why_unlike_published(
     They may if the questions are the released ones, all of them, asked with the official prompts where the published
     numbers need them, of a model that was not trained on an evaluation set or on evaluated patients. Prompts that are
     not recorded, as in the files of other tools, are taken as the official ones.
-
-    Args:
-        parser: The parser of the primary reading; None for numbers by any of them.
     """
     if label.provenance != RELEASED:
         return f"the data are {label.provenance}, not the released ones"

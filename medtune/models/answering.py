@@ -31,33 +31,22 @@ Visit = tuple[MediaGroup, Sequence[Request]]
 
 
 class Asked(NamedTuple):
-    """A request with the sequences that the model reads for it.
-
-    Attributes:
-        media: Number of the first media item that it shows, among those that are encoded together; None where it shows
-            none.
-        layouts: One sequence for each option; where a reply is generated, only the sequence of the prompt.
-        target: The place of the right answer's sequence among `layouts`; None if nobody asked how it is read.
-    """
+    """A request with the sequences that the model reads for it."""
 
     request: Request
+    # Number of the first media item that it shows, among those that are encoded together; None where it shows none.
     media: int | None
-    layouts: Options
+    layouts: Options  # One sequence for each option; where a reply is generated, only the sequence of the prompt.
+    # The place of the right answer's sequence among `layouts`; None if nobody asked how it is read.
     target: int | None = None
 
 
 class TargetRead(NamedTuple):
-    """How a model reads an answer that it is given.
+    """How a model reads an answer that it is given."""
 
-    Attributes:
-        logprob: Natural log-probability of the whole answer.
-        num_tokens: Number of its tokens.
-        likeliest: Number of its tokens that are the model's first choice in their place.
-    """
-
-    logprob: float
-    num_tokens: int
-    likeliest: int
+    logprob: float  # Natural log-probability of the whole answer.
+    num_tokens: int  # Number of its tokens.
+    likeliest: int  # Number of its tokens that are the model's first choice in their place.
 
 
 class LocalAnswerer:
@@ -114,7 +103,6 @@ class LocalAnswerer:
         """Announces the requests that `answer` will get, in that order.
 
         Args:
-            visits: The requests by the media group that they are about.
             reader: The reader that was told of the media that these visits show; None tells that of the answerer.
         """
         self._waiting, self._read_already = deque(visits), None
@@ -326,7 +314,6 @@ class LocalAnswerer:
 
 
 def shown_by(visits: Sequence[Visit]) -> list[tuple[MediaRef, ...]]:
-    """Returns the media items of each visit that shows any."""
     return [
         group.media
         for group, requests in visits
@@ -339,10 +326,6 @@ def budgeted(asked: Sequence[Asked], *, new_tokens: int, batch_tokens: int) -> I
 
     Prompts with media and prompts without are in different batches. A prompt that is longer than the limit is a batch
     of its own.
-
-    Args:
-        new_tokens: Largest length of a reply, in tokens.
-        batch_tokens: Largest number of tokens of a batch.
     """
     for _, same in groupby(sorted(asked, key=_order), key=_is_blind):
         batch: list[Asked] = []

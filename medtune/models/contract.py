@@ -66,9 +66,7 @@ class Transform(Protocol):
     """Turns media items into the input of a tower; runs in the processes that load data."""
 
     @property
-    def kinds(self) -> tuple[MediaKind, ...]:
-        """The kinds of media that the transform takes."""
-        ...
+    def kinds(self) -> tuple[MediaKind, ...]: ...
 
     @property
     def sampling(self) -> Sampling | None:
@@ -79,13 +77,9 @@ class Transform(Protocol):
         """Returns the size or the frames of a media item, which the sequence needs before the item is decoded."""
         ...
 
-    def __call__(self, media: Media, /) -> MediaItem:
-        """Returns one item on the CPU."""
-        ...
+    def __call__(self, media: Media, /) -> MediaItem: ...
 
-    def stack(self, items: Sequence[MediaItem], /) -> MediaBatch:
-        """Returns several items as one batch."""
-        ...
+    def stack(self, items: Sequence[MediaItem], /) -> MediaBatch: ...
 
 
 class Model(nn.Module, ABC):

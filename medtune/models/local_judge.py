@@ -19,15 +19,7 @@ class LocalJudge:
     """A judge that runs in this process, one answer after the other; the same answer always gets the same verdict."""
 
     def __init__(self, weights: str, *, dtype: DtypeName, max_new_tokens: int, device: torch.device) -> None:
-        """Loads the language model.
-
-        Args:
-            dtype: Number format of the weights in memory.
-            max_new_tokens: Largest length of a reply, in tokens.
-
-        Raises:
-            AssetError: There is no such folder, and the hub has no such model or cannot be reached.
-        """
+        """Loads the language model."""
         folder = checkpoint_folder(weights, what="judge", files=(*SMALL_FILES, "*.safetensors"))
         self._tokenizer: Any = _read(AutoTokenizer, folder, weights)
         if not self._tokenizer.chat_template:

@@ -50,12 +50,7 @@ def batches_ahead(workers: int, batch_bytes: float) -> int:
 
 
 def loader_bytes(workers: int, batch_bytes: float) -> float:
-    """Returns the shared memory that the loader of one device holds at most.
-
-    Args:
-        workers: Number of processes that load, `data.workers`.
-        batch_bytes: The size of the media of one micro-batch as the model's transform gives them.
-    """
+    """Returns the shared memory that the loader of one device holds at most."""
     return batches_ahead(workers, batch_bytes) * batch_bytes
 
 
@@ -81,9 +76,6 @@ def lost_readers_named() -> Iterator[None]:
     """Says what it means if a process that loads media is lost while the block uses them.
 
     torch raises its error wherever the block is at that time, also in the middle of a forward pass.
-
-    Raises:
-        LostReaderError: A process was lost.
     """
     try:
         try:
@@ -116,9 +108,6 @@ class Turns:
 
         It would otherwise be gone before that process has stopped, which would look like a crash, and repeat its
         messages. Once nothing more is taken, SIGTERM ends it, by which Python ends the processes that it leaves behind.
-
-        Args:
-            worker: The number of the process, which torch passes to its `worker_init_fn`.
         """
         for number in STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)

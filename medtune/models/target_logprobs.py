@@ -31,11 +31,7 @@ _FINER: dict[torch.dtype, float] = {torch.float16: 256.0}
 
 
 def whole_logits_because(language: PreTrainedModel) -> str | None:
-    """Returns the reason, in words, why the logits of all targets are held at once; None where they are not.
-
-    Args:
-        language: The model of transformers whose output layer is read.
-    """
+    """Returns the reason, in words, why the logits of all targets are held at once; None where they are not."""
     layer: Any = language.get_output_embeddings()
     if type(layer).forward is not nn.Linear.forward or "forward" in vars(layer):
         return f"its output layer, {type(layer).__name__}, is more than a product with one matrix"
@@ -56,9 +52,7 @@ def read_targets(language: PreTrainedModel, hidden_TE: Tensor, id_T: Tensor, seq
     """Returns the log-probability of each target token's id.
 
     Args:
-        language: The model of transformers whose output layer is read.
         hidden_TE: The states before the output layer in the places where the targets are predicted.
-        id_T: Ids of the target tokens, int64.
         sequence_T: Number of the sequence to which each target belongs, int64.
     """
     layer: Any = language.get_output_embeddings()

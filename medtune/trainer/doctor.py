@@ -67,16 +67,11 @@ PER_MEDIA = 2
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A recipe whose checkpoint is to be proven.
+    """A recipe whose checkpoint is to be proven."""
 
-    Attributes:
-        recipe: The recipe, with its precision resolved for the device.
-        benchmark: The benchmark with the prompts that the folder was prepared with.
-    """
-
-    recipe: Recipe
+    recipe: Recipe  # The recipe, with its precision resolved for the device.
     prepared: Prepared
-    benchmark: Benchmark
+    benchmark: Benchmark  # The benchmark with the prompts that the folder was prepared with.
     device: torch.device
 
     @property
@@ -177,11 +172,7 @@ SLACK_BYTES = 1_000_000
 
 
 def memory_finding(recipe: Recipe, model: Model, rows: Sequence[PartRow], took: StepBytes) -> Finding:
-    """Returns whether the bytes of a step on one device are those that `medtune validate` plans.
-
-    Args:
-        took: The bytes that a step took.
-    """
+    """Returns whether the bytes that a step took on one device are those that `medtune validate` plans."""
     alone = replace(recipe, train=replace(recipe.train, strategy="auto", devices=1, optimizer="adamw"))
     planned = held(alone.train, rows, Divided(), is_gpu=took.peak is not None)
     pairs = {
@@ -341,11 +332,7 @@ def _proven(experiment: Experiment) -> bool:
 
 
 def proof_of(candidate: Candidate, *, say: Callable[[str], None]) -> DoctorFile:
-    """Returns the record of a checkpoint that was proven here before, or else of the proof that is made now.
-
-    Args:
-        say: Prints what is done and found.
-    """
+    """Returns the record of a checkpoint that was proven here before, or else of the proof that is made now."""
     kept = kept_record(candidate)
     if kept.is_file() and (record := read_json(kept, DoctorFile)).passed:
         say(f"doctor: {record.headline()}")

@@ -38,14 +38,10 @@ from medtune.trainer.recipe.schema import Recipe
 
 
 class Chosen(NamedTuple):
-    """The samples of a proof.
-
-    Attributes:
-        origin: Where they come from, in words.
-    """
+    """The samples of a proof."""
 
     samples: list[Sample]
-    origin: str
+    origin: str  # Where they come from, in words.
 
 
 def choose_samples(recipe: Recipe, assembled: Assembled, *, count: int) -> Chosen:
@@ -78,40 +74,27 @@ _SHORT = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """What is to be exported, and how.
+    """What is to be exported, and how."""
 
-    Attributes:
-        as_adapter: Whether the adapter alone is written; otherwise the whole model with merged adapters.
-        dtype: The number format of merged weights, or of the base model when an adapter is proven; "base" is that of
-            the base model's checkpoint.
-        samples: Number of samples of the proof; 0 for no proof.
-    """
-
-    as_adapter: bool
+    as_adapter: bool  # Whether the adapter alone is written; otherwise the whole model with merged adapters.
+    # The number format of merged weights, or of the base model when an adapter is proven; "base" is that of the base
+    # model's checkpoint.
     dtype: DtypeChoice
     device: torch.device
-    samples: int
+    samples: int  # Number of samples of the proof; 0 for no proof.
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written.
-
-    Attributes:
-        dtype: The number format of the weights, in which the folder was read for the proof.
-        proof: The proof; None where none was asked for.
-        is_plain: Whether plain transformers, or plain peft, reads the folder.
-        read_by: Sentences on the versions of other tools that read the folder.
-        provenance: Where the weights of each part come from, in words.
-    """
+    """What was written."""
 
     recipe: Recipe
     num_adapters: int
-    dtype: str
-    proof: Proof | None
-    is_plain: bool
-    read_by: list[str]
-    provenance: dict[str, str]
+    dtype: str  # The number format of the weights, in which the folder was read for the proof.
+    proof: Proof | None  # The proof; None where none was asked for.
+    is_plain: bool  # Whether plain transformers, or plain peft, reads the folder.
+    read_by: list[str]  # Sentences on the versions of other tools that read the folder.
+    provenance: dict[str, str]  # Where the weights of each part come from, in words.
 
 
 class _Described(NamedTuple):
@@ -121,18 +104,13 @@ class _Described(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """What the model said before it was written.
-
-    Attributes:
-        origin: Where they come from, in words.
-        trained: What the trained model says, on the base model's own weights.
-        four_bits: What the trained model says with its language model in 4 bits; None where it never was.
-    """
+    """What the model said before it was written."""
 
     samples: list[Sample]
-    origin: str
-    trained: list[list[float]]
+    origin: str  # Where they come from, in words.
+    trained: list[list[float]]  # What the trained model says, on the base model's own weights.
     untrained: list[list[float]]
+    # What the trained model says with its language model in 4 bits; None where it never was.
     four_bits: list[list[float]] | None
 
 

@@ -28,9 +28,6 @@ def data_facts(
     Folders of a mixture stand in the recipe's order, without the evaluated folder, which stands first. Where the bytes
     of a folder's tables are others than before, the hash is computed from its rows, and not believed: the bytes also
     differ where another user has prepared the same data.
-
-    Args:
-        before: The facts that were recorded before; empty if there are none.
     """
     others = [each for each in learnt if each.root.resolve() != evaluated.root.resolve()]
     named = {"data.root": evaluated, **{f"data.mixture.{number}": each for number, each in enumerate(others)}}

@@ -30,16 +30,11 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class SeedRun:
-    """One of the runs.
+    """One of the runs."""
 
-    Attributes:
-        seed: The `train.seed` of the run.
-        phases: The parsed replies before training, and those after training.
-    """
-
-    seed: int
+    seed: int  # The `train.seed` of the run.
     folder: Path
-    phases: tuple[list[ParsedReply], list[ParsedReply]]
+    phases: tuple[list[ParsedReply], list[ParsedReply]]  # The parsed replies before training, and those after training.
 
 
 def run_seeds(
@@ -51,9 +46,6 @@ def run_seeds(
     with its exit status.
 
     Args:
-        start: Runs `medtune ARGUMENTS` and returns the exit status.
-        arguments: The arguments of a run, without --out and --seeds; they may hold --resume.
-        out: The folder that holds seed_0, seed_1, ...
         first_seed: `train.seed` of the first run; the others count up from it.
     """
     if how_started().how != "alone":
@@ -206,12 +198,6 @@ def run_grid(
 
     Each run has the folder OUT/VALUE-VALUE-... With `resume`, finished runs are kept and an unfinished one is
     continued. If a run fails, the series ends with its exit status.
-
-    Args:
-        start: Runs `medtune ARGUMENTS` and returns the exit status.
-        arguments: The arguments of each run, without --out and --resume; those of runs that go on among them.
-        grid: For each dotted key of the recipe, the values that it takes.
-        resume: Whether OUT may hold runs already.
     """
     if how_started().how != "alone":
         raise ValueError(

@@ -38,14 +38,11 @@ _MEASURED = 50
 
 
 class WantedVolumes(NamedTuple):
-    """The volumes that the runs of a recipe read through the cache.
-
-    Attributes:
-        scans: For each scan, the entries that are made of it: one, or one for each organ that is looked at.
-    """
+    """The volumes that the runs of a recipe read through the cache."""
 
     input: VolumeInput
     cache: VolumeCache
+    # For each scan, the entries that are made of it: one, or one for each organ that is looked at.
     scans: tuple[tuple[MediaRef, ...], ...]
 
     @property
@@ -118,15 +115,11 @@ EntryOf = Callable[[MediaRef, VolumeCache], Entry]
 
 
 class Task(NamedTuple):
-    """The entries of one scan that are to be made.
-
-    Attributes:
-        refs: The scan, once for each entry.
-    """
+    """The entries of one scan that are to be made."""
 
     folder: Path
     entry_of: EntryOf
-    refs: tuple[MediaRef, ...]
+    refs: tuple[MediaRef, ...]  # The scan, once for each entry.
 
 
 def make_entries(task: Task) -> list[str | None]:
@@ -173,24 +166,15 @@ _WORK = Work("fills this cache", "Wait for it; several processes share the work 
 
 
 class Filled(NamedTuple):
-    """What came of filling a cache.
-
-    Attributes:
-        broken: The scans of which there is no entry, and why, in the order of the data.
-    """
+    """What came of filling a cache."""
 
     made: int
     there: int
-    broken: tuple[tuple[Path, str], ...]
+    broken: tuple[tuple[Path, str], ...]  # The scans of which there is no entry, and why, in the order of the data.
 
 
 def fill(recipe: Recipe, wanted: WantedVolumes, *, processes: int, share: Share, say: Callable[[str], None]) -> Filled:
-    """Makes the entries of one share of the scans that the cache does not have, one task for each scan.
-
-    Args:
-        share: Which share of the scans.
-        say: Prints what will be written, before anything is, and how far the work is.
-    """
+    """Makes the entries of one share of the scans that the cache does not have, one task for each scan."""
     cache, entry_of = wanted.cache, _entry_of(recipe, wanted)
     mine = [refs for number, refs in enumerate(wanted.scans) if share.holds(number)]
     with _claimed(wanted, share):
@@ -259,9 +243,8 @@ def _plan(wanted: WantedVolumes, scans: list[tuple[MediaRef, ...]]) -> str:
 def size_said(size: float) -> str:
     """Returns a number of bytes in words.
 
-    Example:
-        >>> size_said(512), size_said(8_388_608), size_said(2.05e12)
-        ('512 bytes', '8.4 MB', '2050.0 GB')
+    >>> size_said(512), size_said(8_388_608), size_said(2.05e12)
+    ('512 bytes', '8.4 MB', '2050.0 GB')
     """
     if size < 1e5:
         return f"{size:.0f} bytes"

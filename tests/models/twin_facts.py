@@ -10,26 +10,19 @@ from medtune.data.media.volumes.transforms.organ_crop import POCKET
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Twin:
-    """Facts about a tiny model, above all the names of its modules and parameters.
+    """Facts about a tiny model, above all the names of its modules and parameters."""
 
-    Attributes:
-        vision: Layers of the tower that LoRA adapts; empty where the tower has none that LoRA could adapt.
-        projector: Layers of the projector that LoRA adapts; empty likewise.
-        language: Layers of the language model that LoRA adapts. The same layers are held in 4 bits by
-            `model.language_bits: 4`.
-        projector_weights: Parameters of the projector that learn when all of it is trained.
-        unreached: Adapted layers on which no answer depends, so that their adapters get no gradient.
-        volume: Shape of a small input of the tower, (channels, three sides); None where the tower takes no volumes.
-        video: Whether the tower takes videos and nothing else.
-    """
-
+    # Layers of the tower that LoRA adapts; empty where the tower has none that LoRA could adapt.
     vision: tuple[str, ...]
-    projector: tuple[str, ...]
+    projector: tuple[str, ...]  # Layers of the projector that LoRA adapts; empty likewise.
+    # Layers of the language model that LoRA adapts. The same layers are held in 4 bits by `model.language_bits: 4`.
     language: tuple[str, ...]
-    projector_weights: tuple[str, ...]
+    projector_weights: tuple[str, ...]  # Parameters of the projector that learn when all of it is trained.
+    # Adapted layers on which no answer depends, so that their adapters get no gradient.
     unreached: tuple[str, ...] = ()
+    # Shape of a small input of the tower, (channels, three sides); None where the tower takes no volumes.
     volume: tuple[int, int, int, int] | None = None
-    video: bool = False
+    video: bool = False  # Whether the tower takes videos and nothing else.
 
 
 _LAYERS = (

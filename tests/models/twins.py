@@ -150,9 +150,8 @@ def row_each(assembled: Assembled, layouts: list[Sequence], media: list[int | No
 def expanded(names: Iterable[str]) -> set[str]:
     """Returns the names with every `{a,b}` replaced by each of its members.
 
-    Example:
-        >>> sorted(expanded(["mlp.{up,down}_proj"]))
-        ['mlp.down_proj', 'mlp.up_proj']
+    >>> sorted(expanded(["mlp.{up,down}_proj"]))
+    ['mlp.down_proj', 'mlp.up_proj']
     """
     found: set[str] = set()
     for name in names:

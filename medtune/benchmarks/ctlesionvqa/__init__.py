@@ -153,8 +153,7 @@ def _shown(shown: ShownAs, question: Question) -> str:
     The kit has no name for a series of slices, for which its name for volumes is used. An agent is always told that it
     is shown a single slice, even though the kit sends it none.
 
-    Source:
-        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/agent_evaluator.py (AgentEvaluator.run).
+    Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/agent_evaluator.py (AgentEvaluator.run).
     """
     if shown.agent:
         return IMAGE

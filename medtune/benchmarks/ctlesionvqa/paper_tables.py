@@ -17,15 +17,10 @@ from medtune.eval.scoring.tables import Cell, Table, beside_published, beside_pu
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """The mean of a value over repeated experiments.
+    """The mean of a value over repeated experiments."""
 
-    Attributes:
-        mean: The mean.
-        ci95: Its 95 % confidence interval; None for a single experiment.
-    """
-
-    mean: float
-    ci95: Interval | None
+    mean: float  # The mean.
+    ci95: Interval | None  # Its 95 % confidence interval; None for a single experiment.
     repeats: int
 
 
@@ -37,13 +32,11 @@ def repeated(values: Sequence[float]) -> Repeated:
     interval over patients. If all repeats agree, its width is 0, whereas the paper prints +-.007 for models
     that always give the same answer.
 
-    Example:
-        >>> found = repeated([0.50, 0.51, 0.49, 0.50, 0.50])
-        >>> round(found.mean, 3), found.ci95 and round(found.ci95.high, 4)
-        (0.5, 0.5088)
+    >>> found = repeated([0.50, 0.51, 0.49, 0.50, 0.50])
+    >>> round(found.mean, 3), found.ci95 and round(found.ci95.high, 4)
+    (0.5, 0.5088)
 
-    Source:
-        CTLesionVQA (arXiv 2505.18915), Appendix F; Student 1908, doi:10.1093/biomet/6.1.1.
+    Source: CTLesionVQA (arXiv 2505.18915), Appendix F; Student 1908, doi:10.1093/biomet/6.1.1.
     """
     from scipy.stats import t
 
@@ -184,13 +177,7 @@ def rates(cells: Cells, format_: str, unlike_published: str) -> Sequence[Table]:
 
 
 def repeats_table(ours: Mapping[str, Repeated], format_: str, unlike_published: str) -> Sequence[Table]:
-    """Returns Table 10 (multiple choice) or 11 (free text): accuracies with intervals over repeated experiments.
-
-    Args:
-        ours: Our accuracy over the repeats, by subtype.
-        format_: "multi_choice" or "free_text".
-        unlike_published: Why our numbers must not stand beside the published ones; "" if they may.
-    """
+    """Returns Table 10 (multiple choice) or 11 (free text): accuracies with intervals over repeated experiments."""
     number = {"multi_choice": 10, "free_text": 11}[format_]
     printed = published("ctlesionvqa")[f"table{number}"]
     models = [name for name in printed[0] if name != "subtype"]

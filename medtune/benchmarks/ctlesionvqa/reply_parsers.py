@@ -20,12 +20,10 @@ def official_number(text: str) -> float | None:
 
     Its errors are kept: "1,123.3" gives 1, ".5" gives 5, "1e3" gives 1, "10-12" gives 10, and "L1, 14 mm" gives 1.
 
-    Example:
-        >>> [official_number(text) for text in ("-35 HU", "1,123.3", ".5", "none")]
-        [-35.0, 1.0, 5.0, None]
+    >>> [official_number(text) for text in ("-35 HU", "1,123.3", ".5", "none")]
+    [-35.0, 1.0, 5.0, None]
 
-    Source:
-        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (extract_number).
+    Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (extract_number).
     """
     found = _V2.search(text)
     return float(found[0]) if found else None
@@ -36,12 +34,10 @@ def vsi_number(text: str) -> float | None:
 
     A block of reasoning in the reply is searched too.
 
-    Example:
-        >>> [vsi_number(text) for text in ("Three lesions.", "twenty-one", "one of 7", "1e3")]
-        [3.0, 21.0, 1.0, 1.0]
+    >>> [vsi_number(text) for text in ("Three lesions.", "twenty-one", "one of 7", "1e3")]
+    [3.0, 21.0, 1.0, 1.0]
 
-    Source:
-        EvolvingLMMs-Lab/lmms-eval@75571cf, lmms_eval/tasks/vsibench/utils.py (extract_number).
+    Source: EvolvingLMMs-Lab/lmms-eval@75571cf, lmms_eval/tasks/vsibench/utils.py (extract_number).
     """
     said = text.strip().lower()
     digits, words = _VSI.search(said), first_number_in_words(said)
@@ -55,8 +51,7 @@ def vsi_first_token(text: str) -> float | None:
 
     Python reads "nan" and "1e3" as numbers too.
 
-    Source:
-        vision-x-nyu/thinking-in-space, lmms_eval/tasks/vsibench/utils.py (fuzzy_matching, to_float).
+    Source: vision-x-nyu/thinking-in-space, lmms_eval/tasks/vsibench/utils.py (fuzzy_matching, to_float).
     """
     try:
         return float(first_token(text))
@@ -67,8 +62,7 @@ def vsi_first_token(text: str) -> float | None:
 def first_token(text: str) -> str:
     """Returns the text before the first blank, without the dots at its end.
 
-    Source:
-        vision-x-nyu/thinking-in-space, lmms_eval/tasks/vsibench/utils.py (fuzzy_matching).
+    Source: vision-x-nyu/thinking-in-space, lmms_eval/tasks/vsibench/utils.py (fuzzy_matching).
     """
     return text.split(" ")[0].rstrip(".").strip()
 
@@ -76,9 +70,8 @@ def first_token(text: str) -> str:
 def plain(value: float) -> str:
     """Returns a finite number as text without exponent or needless zeros, which every parser of this module can read.
 
-    Example:
-        >>> plain(1e-05), plain(12.0), plain(-3.25)
-        ('0.00001', '12', '-3.25')
+    >>> plain(1e-05), plain(12.0), plain(-3.25)
+    ('0.00001', '12', '-3.25')
     """
     digits = format(Decimal(repr(value)), "f")
     return digits.rstrip("0").rstrip(".") if "." in digits else digits
@@ -96,12 +89,10 @@ def official_letter(reply: str) -> str:
     If a reply begins with A, B, C or D, even as the start of a word, the official code takes that letter: "Answer: C"
     gives A and "Based on HU, D" gives B. This error is kept. Otherwise the first letter that stands alone counts.
 
-    Example:
-        >>> [official_letter(reply) for reply in ("b)", "Answer: C", "I think D", "(C)", "none")]
-        ['B', 'A', 'D', 'C', '']
+    >>> [official_letter(reply) for reply in ("b)", "Answer: C", "I think D", "(C)", "none")]
+    ['B', 'A', 'D', 'C', '']
 
-    Source:
-        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (extract_letter).
+    Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (extract_letter).
     """
     said = without_thinking(reply).upper()
     if said and said[0] in LETTERS:
@@ -116,12 +107,10 @@ def official_yes_no(text: str) -> str:
     The text should not contain the model's reasoning. The errors of the official code are kept: "Normal", "Nodule" and
     "not certain" start with "no" and give "no"; "neither yes nor no" gives "yes"; "absent" gives neither.
 
-    Example:
-        >>> [official_yes_no(text) for text in ("Yes.", "Normal liver", "unclear; no", "positive")]
-        ['yes', 'no', 'no', '']
+    >>> [official_yes_no(text) for text in ("Yes.", "Normal liver", "unclear; no", "positive")]
+    ['yes', 'no', 'no', '']
 
-    Source:
-        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (extract_binary).
+    Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (extract_binary).
     """
     said = text.strip().lower()
     for word in ("yes", "no"):
@@ -139,9 +128,8 @@ def robust_yes_no(reply: str) -> str | None:
     If the first word is "yes" or "no" and a punctuation mark follows ("Yes, ..."), it decides, unless the opposite word
     ends a clause too. Otherwise all occurrences of the words "yes" and "no" have to agree.
 
-    Example:
-        >>> [robust_yes_no(reply) for reply in ("Yes, no doubt", "Normal liver", "no, yes.", "There is no lesion")]
-        ['yes', None, None, 'no']
+    >>> [robust_yes_no(reply) for reply in ("Yes, no doubt", "Normal liver", "no, yes.", "There is no lesion")]
+    ['yes', None, None, 'no']
     """
     said = after_thoughts(reply).lower()
     first = _VERDICT.match(said)
@@ -152,12 +140,10 @@ def robust_yes_no(reply: str) -> str | None:
 def normalised(text: str) -> str:
     """Returns a phrase in lower case, without punctuation except hyphens, and with single blanks.
 
-    Example:
-        >>> normalised("  LIVER,  Segment-7 ")
-        'liver segment-7'
+    >>> normalised("  LIVER,  Segment-7 ")
+    'liver segment-7'
 
-    Source:
-        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (normalize_text).
+    Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (normalize_text).
     """
     return re.sub(r"\s+", " ", re.sub(r"[^\w\s-]", "", text.strip().lower()))
 

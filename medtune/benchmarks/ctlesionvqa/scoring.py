@@ -44,12 +44,10 @@ def strict(prediction: float, truth: float) -> float | None:
         prediction: The number in the answer; a number that is not finite scores 0.
         truth: The true number. The formula is undefined for 0, for which None is returned.
 
-    Example:
-        >>> strict(1.05, 1), strict(1.2, 1), strict(-55, -50), strict(1, 0)
-        (0.9, 0.6, 0.8, None)
+    >>> strict(1.05, 1), strict(1.2, 1), strict(-55, -50), strict(1, 0)
+    (0.9, 0.6, 0.8, None)
 
-    Source:
-        VSI-Bench (arXiv 2412.14171), section 3.1, equation of MRA, which CTLesionVQA section 3.1 cites.
+    Source: VSI-Bench (arXiv 2412.14171), section 3.1, equation of MRA, which CTLesionVQA section 3.1 cites.
     """
     error = _steps_of_error(prediction, truth)
     return None if error is None else max(0, _THRESHOLDS - math.floor(error)) / _THRESHOLDS
@@ -58,12 +56,10 @@ def strict(prediction: float, truth: float) -> float | None:
 def inclusive(prediction: float, truth: float) -> float | None:
     """Returns the share of thresholds as in `strict`, but with <= in place of <; None for a truth of 0.
 
-    Example:
-        >>> inclusive(1.05, 1), inclusive(1.2, 1)
-        (1.0, 0.7)
+    >>> inclusive(1.05, 1), inclusive(1.2, 1)
+    (1.0, 0.7)
 
-    Source:
-        EvolvingLMMs-Lab/lmms-eval@75571cf, lmms_eval/tasks/vsibench/utils.py, its comparison in exact arithmetic.
+    Source: EvolvingLMMs-Lab/lmms-eval@75571cf, lmms_eval/tasks/vsibench/utils.py, its comparison in exact arithmetic.
     """
     error = _steps_of_error(prediction, truth)
     return None if error is None else max(0, _THRESHOLDS + 1 - max(1, math.ceil(error))) / _THRESHOLDS
@@ -77,13 +73,11 @@ def vsi_code(prediction: float, truth: float) -> float:
     Raises:
         ZeroDivisionError: The truth is 0, as in the original.
 
-    Example:
-        >>> vsi_code(1.35, 1), vsi_code(100.0, -50)
-        (0.3, 1.0)
+    >>> vsi_code(1.35, 1), vsi_code(100.0, -50)
+    (0.3, 1.0)
 
-    Source:
-        EvolvingLMMs-Lab/lmms-eval@75571cf, lmms_eval/tasks/vsibench/utils.py (mean_relative_accuracy); its
-        `np.linspace(.5, .95, int(10.99...))` has 10 points.
+    Source: EvolvingLMMs-Lab/lmms-eval@75571cf, lmms_eval/tasks/vsibench/utils.py (mean_relative_accuracy); its
+    `np.linspace(.5, .95, int(10.99...))` has 10 points.
     """
     import numpy as np
 
@@ -94,12 +88,10 @@ def vsi_code(prediction: float, truth: float) -> float:
 def v2_code(prediction: float, truth: float) -> float:
     """Returns max(0, 1 - |p - y| / |y|), without thresholds; for a truth of 0, it is 1 if the prediction is 0, else 0.
 
-    Example:
-        >>> v2_code(1.25, 1), v2_code(0, 0), v2_code(1, 0)
-        (0.75, 1.0, 0.0)
+    >>> v2_code(1.25, 1), v2_code(0, 0), v2_code(1, 0)
+    (0.75, 1.0, 0.0)
 
-    Source:
-        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (_mra).
+    Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (_mra).
     """
     if truth == 0:
         return float(prediction == 0)
@@ -141,27 +133,20 @@ _REMEMBERED = 1 << 19
 
 @dataclass(frozen=True, slots=True)
 class Averages:
-    """Unweighted means over subtypes.
+    """Unweighted means over subtypes."""
 
-    Attributes:
-        by_category: The mean over the subtypes of each category.
-        total: The mean over all subtypes: the paper's "Total Average".
-    """
-
-    by_category: Mapping[str, float]
-    total: float
+    by_category: Mapping[str, float]  # The mean over the subtypes of each category.
+    total: float  # The mean over all subtypes: the paper's "Total Average".
 
 
 def averages(cells: Sequence[tuple[str, float]]) -> Averages:
     """Returns the averages of cells; each cell holds the category and the value of one subtype.
 
-    Example:
-        >>> found = averages([("a", 1.0), ("a", 0.0), ("b", 1.0)])
-        >>> found.by_category["a"], round(found.total, 3)
-        (0.5, 0.667)
+    >>> found = averages([("a", 1.0), ("a", 0.0), ("b", 1.0)])
+    >>> found.by_category["a"], round(found.total, 3)
+    (0.5, 0.667)
 
-    Source:
-        CTLesionVQA (arXiv 2505.18915), Table 3; the averages of all its models can be reproduced in this way.
+    Source: CTLesionVQA (arXiv 2505.18915), Table 3; the averages of all its models can be reproduced in this way.
     """
     if not cells:
         raise ValueError("an average needs at least one subtype, got none")
@@ -196,8 +181,7 @@ def row_score(row: ParsedReply) -> float:
 
     A phrase is right if the parser returned the truth, because the parser compares phrases as the official code does.
 
-    Source:
-        CTLesionVQA (arXiv 2505.18915), section 3.1 (task-specific metrics).
+    Source: CTLesionVQA (arXiv 2505.18915), section 3.1 (task-specific metrics).
     """
     match row.question.answer_kind:
         case "number":
@@ -255,8 +239,7 @@ def is_negative(question: Question) -> bool:
 def subtype_mean() -> Metric:
     """Returns the unweighted mean over subtypes of their mean score; each format of a subtype counts as one.
 
-    Source:
-        CTLesionVQA (arXiv 2505.18915), Table 3 ("Total Average").
+    Source: CTLesionVQA (arXiv 2505.18915), Table 3 ("Total Average").
     """
     return Metric(_of_cells, guessing=lambda questions: _guessed(questions, by_subtype=True))
 
@@ -298,8 +281,7 @@ def youden() -> Metric:
 
     Replies that are missing or could not be parsed count as wrong.
 
-    Source:
-        Youden 1950; CTLesionVQA (arXiv 2505.18915), Figure 6.
+    Source: Youden 1950; CTLesionVQA (arXiv 2505.18915), Figure 6.
     """
     return Metric(sums_of_rows(_yes_no_counts, _youden), worst=-1, covers=is_yes_no)
 

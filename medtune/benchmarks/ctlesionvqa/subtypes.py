@@ -73,9 +73,8 @@ def subtype(name: str) -> str:
 
     The name may differ from the papers' spelling in case, underscores and blanks.
 
-    Example:
-        >>> subtype("Organ_HU_measurement"), subtype("something else")
-        ('organ HU measurement', 'something else')
+    >>> subtype("Organ_HU_measurement"), subtype("something else")
+    ('organ HU measurement', 'something else')
     """
     return _KNOWN.get(_key(name), name)
 
@@ -88,9 +87,8 @@ def category(name: str) -> str | None:
 def answer_type(name: str) -> AnswerType:
     """Returns the kind of answer that a subtype's free-text questions ask for: "categorical" for an unknown subtype.
 
-    Source:
-        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (SUBTYPE_ANSWER_TYPE); for the
-        subtypes of v1 the numeric ones are those that CTLesionVQA Table 3 marks with *.
+    Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (SUBTYPE_ANSWER_TYPE); for the
+    subtypes of v1 the numeric ones are those that CTLesionVQA Table 3 marks with *.
     """
     known = subtype(name)
     if known in _NUMERIC:

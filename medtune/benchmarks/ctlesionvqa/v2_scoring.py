@@ -26,17 +26,11 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SubtypeScore:
-    """The official result of one subtype.
+    """The official result of one subtype."""
 
-    Attributes:
-        value: The number that enters the averages: the mean MRA of a numeric subtype, the accuracy of any other.
-        n: The number of questions. That of a numeric subtype includes questions whose true answer is not a number.
-        details: The dictionary that the official code writes.
-    """
-
-    value: float
-    n: int
-    details: Json
+    value: float  # The number that enters the averages: the mean MRA of a numeric subtype, the accuracy of any other.
+    n: int  # The number of questions. That of a numeric subtype includes questions whose true answer is not a number.
+    details: Json  # The dictionary that the official code writes.
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +48,7 @@ def score_numeric(pairs: Sequence[Pair]) -> SubtypeScore:
     A question whose true answer is not a number is left out of the mean but counted in `n`. A reply without a number
     scores 0.
 
-    Source:
-        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_numeric).
+    Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_numeric).
     """
     values, errors = [], []
     for reply, text in pairs:
@@ -77,8 +70,7 @@ def score_binary(pairs: Sequence[Pair]) -> SubtypeScore:
 
     An unreadable reply is never right in the accuracy, but it counts as a true negative in the specificity.
 
-    Source:
-        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_binary).
+    Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_binary).
     """
     read = [(official_yes_no(without_thinking(reply)), official_yes_no(truth)) for reply, truth in pairs]
     found = yes_no_table.official(yes_no_table.yes_no_table(read))
@@ -99,8 +91,7 @@ def score_binary(pairs: Sequence[Pair]) -> SubtypeScore:
 def score_categorical(pairs: Sequence[Pair]) -> SubtypeScore:
     """Returns the share of replies that equal the true phrase, and the share in which one phrase contains the other.
 
-    Source:
-        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_categorical).
+    Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_categorical).
     """
     read = [(normalised(without_thinking(reply)), normalised(truth)) for reply, truth in pairs]
     accuracy = _mean([float(said == truth) for said, truth in read])
@@ -120,8 +111,7 @@ def score_categorical(pairs: Sequence[Pair]) -> SubtypeScore:
 def score_letters(pairs: Sequence[Pair]) -> SubtypeScore:
     """Returns the share of right letters, and the number of replies from which a letter could be read.
 
-    Source:
-        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_mc).
+    Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_mc).
     """
     read = [(official_letter(reply), key.strip().upper()) for reply, key in pairs]
     accuracy = _mean([float(said == key) for said, key in read])
@@ -149,8 +139,7 @@ def answered(
         predictions: Rows with the key "qid" and with "pred_answer" or, if that is empty or missing, "raw_output".
         truth: The key of the true answer: "correct_option" for multiple choice, "answer" for free text.
 
-    Source:
-        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (aggregate).
+    Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (aggregate).
     """
     by_id = {question["qid"]: question for question in questions}
     super_types: dict[str, str] = {}
@@ -186,8 +175,7 @@ def _by_subtype(rows: Iterable[V2Row]) -> dict[str, list[Pair]]:
 def _aggregate(scores: Mapping[str, SubtypeScore], rows: Iterable[V2Row]) -> Json:
     """Returns the averages of the subtypes' rounded scores, weighted by their numbers of questions.
 
-    Source:
-        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (aggregate).
+    Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (aggregate).
     """
     super_types = {subtype(row.subtype): row.super_type for row in rows}
     by_super_type = {

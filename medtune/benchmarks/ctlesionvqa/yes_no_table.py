@@ -54,8 +54,7 @@ class Detection:
     def youden(self) -> float | None:
         """Sensitivity + specificity - 1, which is 0 for answers by chance; None if one of the two is None.
 
-        Source:
-            Youden 1950, doi:10.1002/1097-0142(1950)3:1<32::AID-CNCR2820030106>3.0.CO;2-3; CTLesionVQA, Figure 6.
+        Source: Youden 1950, doi:10.1002/1097-0142(1950)3:1<32::AID-CNCR2820030106>3.0.CO;2-3; CTLesionVQA, Figure 6.
         """
         if self.sensitivity is None or self.specificity is None:
             return None
@@ -74,9 +73,8 @@ def yes_no_table(pairs: Iterable[tuple[str | None, str]]) -> YesNoTable:
 def official(table: YesNoTable) -> Detection:
     """Returns the rates if an unreadable answer counts as "no".
 
-    Source:
-        Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_binary), before rounding. In
-        place of None it prints 0.0.
+    Source: Schuture/DeepTumorVQA@1df7460 (branch v2), src/deeptumorvqa/eval/metrics.py (score_binary), before rounding.
+    In place of None it prints 0.0.
     """
     return Detection(_share(table.yes_yes, table.positives), _share(table.no_no + table.no_unread, table.negatives))
 

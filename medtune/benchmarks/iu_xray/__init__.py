@@ -46,11 +46,10 @@ def constant_reports(reports: Sequence[str]) -> Mapping[str, str]:
     The most typical report is the one of the most frequent ones whose different words agree best with those of all
     reports (mean of the F values). Of equals, the report that came first is chosen.
 
-    Example:
-        >>> constant_reports(["clear", "clear", "heart large", "heart large lungs clear"])
-        {'the most frequent report': 'clear', 'the most typical report': 'heart large lungs clear'}
-        >>> constant_reports([])
-        {}
+    >>> constant_reports(["clear", "clear", "heart large", "heart large lungs clear"])
+    {'the most frequent report': 'clear', 'the most typical report': 'heart large lungs clear'}
+    >>> constant_reports([])
+    {}
     """
     words = [frozenset(report.lower().split()) for report in reports]
     frequent = [report for report, _ in Counter(reports).most_common(CANDIDATES)]

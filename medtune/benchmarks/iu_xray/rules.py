@@ -58,9 +58,8 @@ _MARKS = re.compile(r"[.,?;*!%^&_+():<=>@\[\]{}]")
 def cleaned(text: str) -> str:
     """Returns a report as R2Gen compares it: lower case, without punctuation, with " . " between sentences.
 
-    Example:
-        >>> cleaned("1. The HEART is normal.. 2. No effusion/edema, well-inflated lungs.")
-        'the heart is normal . no effusionedema well-inflated lungs .'
+    >>> cleaned("1. The HEART is normal.. 2. No effusion/edema, well-inflated lungs.")
+    'the heart is normal . no effusionedema well-inflated lungs .'
     """
     for old, new in _STEPS:
         text = text.replace(old, new)
@@ -72,9 +71,6 @@ def corpus_scores(pairs: Sequence[tuple[str, str]]) -> dict[str, float]:
     """Returns BLEU-1 to 4 and ROUGE-L of the cleaned texts, 0 to 1, in the order of `R2GEN_COLUMNS`.
 
     BLEU is counted over all texts together; ROUGE-L is the mean of the texts. An empty reply counts as an empty text.
-
-    Args:
-        pairs: The truth and the reply of each report, at least one.
     """
     true = {number: [cleaned(truth)] for number, (truth, _) in enumerate(pairs)}
     said = {number: [cleaned(reply) if reply.strip() else ""] for number, (_, reply) in enumerate(pairs)}
@@ -99,11 +95,10 @@ _HEADING = re.compile(rf"^[#*_ ]*{_PART}[ *_]*$|[#*_ ]*\b{_PART}\b[ *_]*:[*_]*",
 def asked_part(text: str, task: str) -> str:
     """Returns the part of a report that a task asks for, without headings; what has no heading counts as asked for.
 
-    Example:
-        >>> asked_part("**Findings:** Clear lungs. **Impression:** Normal chest.", FINDINGS)
-        'Clear lungs.'
-        >>> asked_part("Findings: Clear lungs. Impression: Normal chest.", REPORT)
-        'Clear lungs. Normal chest.'
+    >>> asked_part("**Findings:** Clear lungs. **Impression:** Normal chest.", FINDINGS)
+    'Clear lungs.'
+    >>> asked_part("Findings: Clear lungs. Impression: Normal chest.", REPORT)
+    'Clear lungs. Normal chest.'
     """
     first, *pieces = _HEADING.split(text)
     headed = zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True)
@@ -124,9 +119,8 @@ def parse_report(reply: str, question: Question) -> str | None:
 def compared(text: str) -> str:
     """Returns the words of a report in the form in which they are compared, with single blanks.
 
-    Example:
-        >>> compared("Findings: The heart is XXXX; lungs are clear.")
-        'heart is lungs are clear'
+    >>> compared("Findings: The heart is XXXX; lungs are clear.")
+    'heart is lungs are clear'
     """
     return " ".join(word for word in normalised(asked_part(text, REPORT)).split() if word != REMOVED)
 
@@ -153,10 +147,9 @@ def report_scores(truth: str, reply: str) -> dict[str, float]:
     Args:
         truth: The text that `reference` returns.
 
-    Example:
-        >>> found = report_scores(reference("The heart is large.", "No change"), "The heart is large.")
-        >>> round(found["bleu1"], 6), round(found["rouge1"], 6)
-        (0.367879, 0.666667)
+    >>> found = report_scores(reference("The heart is large.", "No change"), "The heart is large.")
+    >>> round(found["bleu1"], 6), round(found["rouge1"], 6)
+    (0.367879, 0.666667)
     """
     if not reply.replace(".", " ").split():
         return dict.fromkeys(COLUMNS, 0.0)
@@ -167,7 +160,6 @@ def report_scores(truth: str, reply: str) -> dict[str, float]:
 
 
 def mean_scores(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
-    """Returns the mean of each score over all pairs of a truth and a reply, at least one pair."""
     found = [report_scores(truth, reply) for truth, reply in pairs]
     return {column: sum(row[column] for row in found) / len(found) for column in COLUMNS}
 

@@ -27,26 +27,16 @@ _PATIENT = re.compile(r"CXR\d+")
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """One study: its images and the parts of its report.
-
-    Attributes:
-        patient: What its patient is named in the files, e.g. "CXR12".
-        images: The image files, in the order of the files.
-        findings: What the report describes; "" if it has no such part.
-        impression: What the report concludes; "" if it has no such part.
-        place: The place of the study in the files, for rejects.
-        split: The split that the release brings; None where it brings none.
-        finding: "normal" or "abnormal", where the release says so.
-    """
+    """One study: its images and the parts of its report."""
 
     id: str
-    patient: str
-    images: tuple[Path, ...]
-    findings: str
-    impression: str
-    place: Place
-    split: Split | None = None
-    finding: str | None = None
+    patient: str  # What its patient is named in the files, e.g. "CXR12".
+    images: tuple[Path, ...]  # The image files, in the order of the files.
+    findings: str  # What the report describes; "" if it has no such part.
+    impression: str  # What the report concludes; "" if it has no such part.
+    place: Place  # The place of the study in the files, for rejects.
+    split: Split | None = None  # The split that the release brings; None where it brings none.
+    finding: str | None = None  # "normal" or "abnormal", where the release says so.
 
     @property
     def task(self) -> str:
@@ -69,14 +59,7 @@ def study_table(
     rejects: Iterable[Reject],
     needs_media: bool,
 ) -> SourceTable:
-    """Returns the table of a release.
-
-    Args:
-        release: The name of the release, which is a facet of every question.
-        notes: What was left out on purpose.
-        rejects: The studies that could not be read.
-        needs_media: Whether a study whose image is missing is rejected.
-    """
+    """Returns the table of a release, whose name is a facet of every question; notes say what was left out."""
 
     def checked(study: Study) -> Study:
         absent = next((path for path in study.images if not path.is_file()), None) if needs_media else None
@@ -119,7 +102,6 @@ def patient_of(name: str, place: Place, field: str) -> str:
 
 
 def image_file(folder: Path, written: object, place: Place, field: str) -> Path:
-    """Returns the path of an image in a folder."""
     path = PurePosixPath(written) if isinstance(written, str) else PurePosixPath()
     if not path.parts or path.is_absolute() or ".." in path.parts:
         raise place.error("wanted the path of an image, relative to the folder and inside of it", field=field)
@@ -127,7 +109,6 @@ def image_file(folder: Path, written: object, place: Place, field: str) -> Path:
 
 
 def listed_images(folder: Path, written: object, place: Place, field: str) -> tuple[Path, ...]:
-    """Returns the paths of the images of a study."""
     if not isinstance(written, list) or not written:
         raise place.error("wanted a list with the path of at least one image", field=field)
     return tuple(image_file(folder, each, place, field) for each in written)

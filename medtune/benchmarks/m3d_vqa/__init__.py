@@ -58,7 +58,6 @@ def judge_task() -> JudgeTask:
 
 
 def is_free(question: Question) -> bool:
-    """Returns whether the question has no choices."""
     return not question.options
 
 
@@ -135,12 +134,11 @@ def has_choices(question: Question) -> bool:
 def render(question: Question, answer_format: AnswerFormat) -> Prompt:
     r"""Returns the prompt: the question followed by its choices, or by the form that a free answer should have.
 
-    Example:
-        >>> print(render(_EXAMPLES[0], "letter").text)
-        Which plane is this? Choices: A. axial B. coronal C. sagittal
-        Answer with its letter and words.
-        >>> render(_EXAMPLES[0], "letter").target
-        'B. coronal'
+    >>> print(render(_EXAMPLES[0], "letter").text)
+    Which plane is this? Choices: A. axial B. coronal C. sagittal
+    Answer with its letter and words.
+    >>> render(_EXAMPLES[0], "letter").target
+    'B. coronal'
     """
     if is_free(question):
         return Prompt(f"{question.text}\nAnswer with a short phrase.", (), question.answer)
@@ -165,12 +163,10 @@ def parse_official(reply: str, question: Question) -> str | None:
 
     A weakness of the official code is kept: the reply "A. or B." is right whichever of the two is true.
 
-    Example:
-        >>> [parse_official(reply, _EXAMPLES[0]) for reply in ("B. coronal", "A. or B.", "C.", "B", "coronal")]
-        ['coronal', 'coronal', 'sagittal', None, None]
+    >>> [parse_official(reply, _EXAMPLES[0]) for reply in ("B. coronal", "A. or B.", "C.", "B", "coronal")]
+    ['coronal', 'coronal', 'sagittal', None, None]
 
-    Source:
-        BAAI-DCAI/M3D, Bench/eval/eval_vqa.py.
+    Source: BAAI-DCAI/M3D, Bench/eval/eval_vqa.py.
     """
     if is_free(question):
         return parse(reply, question)

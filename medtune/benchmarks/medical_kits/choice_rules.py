@@ -39,14 +39,10 @@ _QUESTION, _OPTIONS = "question", "options"
 
 
 class Form(NamedTuple):
-    """One way in which the kit asks.
+    """One way in which the kit asks."""
 
-    Attributes:
-        name: The name of the form, which is that of the scenario that is asked in it.
-        gaps: The names of the gaps of its template: the texts that the kit's function is given.
-    """
-
-    name: str
+    name: str  # The name of the form, which is that of the scenario that is asked in it.
+    # The names of the gaps of its template: the texts that the kit's function is given.
     gaps: tuple[str, ...] = (_QUESTION,)
 
 
@@ -104,11 +100,10 @@ def is_right_choice(choices: Sequence[str], answer: str, reply: str) -> bool:
         answer: The letter of the true option, or its text as printed.
         reply: The reply; without what is outside of its answer tags where the kit first takes these.
 
-    Example:
-        >>> printed = ["A. cyst", "B. tumour"]
-        >>> said = ("A", "a. cyst", "The answer is A.", "cyst", "", "tumour")
-        >>> [is_right_choice(printed, "A", reply) for reply in said]
-        [True, True, True, True, True, False]
+    >>> printed = ["A. cyst", "B. tumour"]
+    >>> said = ("A", "a. cyst", "The answer is A.", "cyst", "", "tumour")
+    >>> [is_right_choice(printed, "A", reply) for reply in said]
+    [True, True, True, True, True, False]
     """
     listed, truth = [choice.lower() for choice in choices], answer.strip().lower()
     letters = ascii_lowercase[: len(listed)]
@@ -146,12 +141,8 @@ def medxpertqa_letters(reply: str, num_options: int) -> list[str]:
 
     What stands before the request for the answer, or else before the words "answer is", does not count.
 
-    Args:
-        reply: The reply, which may repeat the request "Therefore, among A through E, the answer is".
-
-    Example:
-        >>> [medxpertqa_letters(reply, 5) for reply in ("(B)", "A lung is seen, so C", "The answer is D.", "b")]
-        [['B'], ['A'], ['D'], []]
+    >>> [medxpertqa_letters(reply, 5) for reply in ("(B)", "A lung is seen, so C", "The answer is D.", "b")]
+    [['B'], ['A'], ['D'], []]
     """
     signs = ascii_uppercase[:num_options]
     said = _behind(reply, f"Therefore, among {signs[0]} through {signs[-1]}, the answer is")
@@ -190,8 +181,6 @@ def medevalkit_rule(file: str, printed: Callable[[Question], Printed], *, takes_
     """Returns MedEvalKit's rule for a set of multiple-choice questions.
 
     Args:
-        file: The kit's file for the set.
-        printed: Returns options and truth as the kit has them.
         takes_tags: Whether the kit first takes the content of answer tags.
     """
 
@@ -252,11 +241,7 @@ def share_right(
 
 
 def medevalkit_choice_prompts(printed: Callable[[Question], Printed]) -> OfficialPrompts:
-    """Returns the prompts of a set of questions with options.
-
-    Args:
-        printed: Returns the lines of the options as the kit prints them for this set.
-    """
+    """Returns the prompts of a set of questions with options, whose lines `printed` has as the kit prints them."""
     return medevalkit_prompts((CHOICES,), lambda question: CHOICES.name, lines=lambda each: printed(each).choices)
 
 
@@ -267,9 +252,8 @@ _HIDDEN = "\ue000{number}"
 def are_other_letters(options: Sequence[str]) -> bool:
     """Returns whether an option's text is the letter of another option.
 
-    Example:
-        >>> are_other_letters(("C", "E", "D", "B", "A")), are_other_letters(("A", "B")), are_other_letters(("E", "n"))
-        (True, False, False)
+    >>> are_other_letters(("C", "E", "D", "B", "A")), are_other_letters(("A", "B")), are_other_letters(("E", "n"))
+    (True, False, False)
     """
     places = {text: ascii_uppercase.find(text.strip().upper()) for text in options if len(text.strip()) == 1}
     return any(0 <= place < len(options) and options[place] != text for text, place in places.items())
@@ -284,10 +268,9 @@ def render(question: Question, answer_format: AnswerFormat) -> Prompt:
 def parse(reply: str, question: Question) -> str | None:
     """Returns the option that a reply clearly chooses; None where it chooses none.
 
-    Example:
-        >>> asked = Question("q", "m", "Which curve?", ("C", "E", "D", "B", "A"), "E", "choice", "p")
-        >>> [parse(reply, asked) for reply in ("B", "B. E", "The answer is (B).", "E")]
-        ['E', 'E', 'E', 'A']
+    >>> asked = Question("q", "m", "Which curve?", ("C", "E", "D", "B", "A"), "E", "choice", "p")
+    >>> [parse(reply, asked) for reply in ("B", "B. E", "The answer is (B).", "E")]
+    ['E', 'E', 'E', 'A']
     """
     if not are_other_letters(question.options):
         return parse_closed(reply, question)

@@ -70,9 +70,8 @@ def normalised(text: str) -> str:
     A mark becomes a blank, or nothing if it touches a blank anywhere in the text or if the text has a number such as
     1,200.
 
-    Example:
-        >>> normalised("The left-sided lung."), normalised("Two (2) isnt none"), normalised("1,200 ml-units")
-        ('left sided lung', "2 2 isn't 0", '1200 mlunits')
+    >>> normalised("The left-sided lung."), normalised("Two (2) isnt none"), normalised("1,200 ml-units")
+    ('left sided lung', "2 2 isn't 0", '1200 mlunits')
     """
     said, has_number = text, _COMMA_IN_NUMBER.search(text) is not None
     for mark in _MARKS:
@@ -83,30 +82,23 @@ def normalised(text: str) -> str:
 
 
 class OpenScores(NamedTuple):
-    """The kit's numbers of one reply to an open question, 0 to 1.
+    """The kit's numbers of one reply to an open question, 0 to 1."""
 
-    Attributes:
-        exact_match: The number of true words that the reply has, over the number of its words: a precision.
-        f1: The harmonic mean of precision and recall.
-        precision: The share of the reply's words that are in the truth.
-        recall: The reply's words that are in the truth, over these and the true words that it lacks; a word counts as
-            often as the reply repeats it.
-    """
-
-    exact_match: float
-    f1: float
-    precision: float
+    exact_match: float  # The number of true words that the reply has, over the number of its words: a precision.
+    f1: float  # The harmonic mean of precision and recall.
+    precision: float  # The share of the reply's words that are in the truth.
+    # The reply's words that are in the truth, over these and the true words that it lacks; a word counts as often as
+    # the reply repeats it.
     recall: float
 
 
 def open_scores(truth: str, reply: str) -> OpenScores:
     """Returns the kit's numbers of one reply to an open question.
 
-    Example:
-        >>> open_scores("3", "3 3")
-        OpenScores(exact_match=0.5, f1=1.0, precision=1.0, recall=1.0)
-        >>> round(open_scores("left lung", "The left side").recall, 3)
-        0.5
+    >>> open_scores("3", "3 3")
+    OpenScores(exact_match=0.5, f1=1.0, precision=1.0, recall=1.0)
+    >>> round(open_scores("left lung", "The left side").recall, 3)
+    0.5
     """
     # The kit normalises each text twice, which is not the same as once: "-- x" changes again.
     said = Counter(normalised(normalised(reply.lower())).split())
@@ -140,10 +132,9 @@ def nearest_candidate_rule(candidates: Sequence[str]) -> Callable[[str, str], bo
     Near is a candidate of whose words the reply has a large share; of several the first counts, and a reply without any
     of their words is nearest to the first candidate.
 
-    Example:
-        >>> is_nearest = nearest_candidate_rule(["liver", "left lung", "lung"])
-        >>> is_nearest("left lung", "the left lung is dark"), is_nearest("lung", "lung"), is_nearest("liver", "")
-        (True, True, True)
+    >>> is_nearest = nearest_candidate_rule(["liver", "left lung", "lung"])
+    >>> is_nearest("left lung", "the left lung is dark"), is_nearest("lung", "lung"), is_nearest("liver", "")
+    (True, True, True)
     """
     plain = [normalised(candidate) for candidate in candidates]
     words = [set(each.lower().split()) for each in plain]
@@ -164,9 +155,8 @@ def nearest_candidate_rule(candidates: Sequence[str]) -> Callable[[str, str], bo
 def has_truth(truth: str, reply: str) -> bool:
     """Returns whether the true answer stands somewhere in the reply, even inside of another word (run_eval_batch).
 
-    Example:
-        >>> has_truth("no", "Abnormal"), has_truth("no", "No, it is fine."), has_truth("Left lung", "left")
-        (True, True, False)
+    >>> has_truth("no", "Abnormal"), has_truth("no", "No, it is fine."), has_truth("Left lung", "left")
+    (True, True, False)
     """
     return normalised(truth.lower()) in normalised(reply.lower())
 
@@ -174,9 +164,8 @@ def has_truth(truth: str, reply: str) -> bool:
 def has_truth_and_yes_or_no(truth: str, reply: str) -> bool:
     """Returns whether the reply holds the true answer and also "yes" or "no", as letters of any word (run_eval).
 
-    Example:
-        >>> has_truth_and_yes_or_no("MRI", "MRI"), has_truth_and_yes_or_no("no", "I do not know")
-        (False, True)
+    >>> has_truth_and_yes_or_no("MRI", "MRI"), has_truth_and_yes_or_no("no", "I do not know")
+    (False, True)
     """
     said = normalised(reply.lower())
     return ("yes" in said or "no" in said) and has_truth(truth, reply)

@@ -46,9 +46,8 @@ def answer_part(reply: str) -> str:
 
     A reply with the word "boxed" but without a closed \boxed{} becomes the text "None", whatever it says.
 
-    Example:
-        >>> answer_part("The Answer is Liver."), answer_part(r"\boxed{Liver}"), answer_part("It is boxed: liver")
-        (' liver.', 'liver', 'None')
+    >>> answer_part("The Answer is Liver."), answer_part(r"\boxed{Liver}"), answer_part("It is boxed: liver")
+    (' liver.', 'liver', 'None')
     """
     said = reply.lower()
     if "boxed" in said:
@@ -91,9 +90,8 @@ def is_right_yes_no(truth: str, reply: str) -> bool:
 
     Exactly one of "yes" and "no" has to stand somewhere in the reply, even inside of another word ("normal", "know").
 
-    Example:
-        >>> [is_right_yes_no("no", reply) for reply in ("No.", "abnormal", "I do not know", "yes and no", "false")]
-        [True, True, True, False, False]
+    >>> [is_right_yes_no("no", reply) for reply in ("No.", "abnormal", "I do not know", "yes and no", "false")]
+    [True, True, True, False, False]
     """
     said = _plain(reply)
     return ("yes" in said) != ("no" in said) and truth.lower() in said
@@ -104,9 +102,8 @@ def is_right_word(truth: str, reply: str) -> bool:
 
     Full stops and line breaks are ignored, blanks at the ends are not.
 
-    Example:
-        >>> [is_right_word("Yes", reply) for reply in ("yes.", "Yes, there is.", "The answer is yes")]
-        [True, False, False]
+    >>> [is_right_word("Yes", reply) for reply in ("yes.", "Yes, there is.", "The answer is yes")]
+    [True, False, False]
     """
     return _plain(reply) == truth.lower()
 
@@ -116,33 +113,19 @@ def _plain(reply: str) -> str:
 
 
 class KitScores(NamedTuple):
-    """The kit's numbers of one reply to an open question, 0 to 1, by the names that it prints.
+    """The kit's numbers of one reply to an open question, 0 to 1, by the names that it prints."""
 
-    Attributes:
-        em: 1 if the reply equals the true answer, else 0.
-        bleu1: BLEU of single words.
-        bleu2: BLEU up to pairs of words.
-        bleu3: BLEU up to three words.
-        bleu4: BLEU up to four words.
-        rouge1: ROUGE of words.
-        rouge2: ROUGE of pairs of words.
-        rougel: ROUGE of longest common subsequences.
-        precision: In truth F1.
-        recall: In truth the precision.
-        f1: In truth the recall.
-    """
-
-    em: float
-    bleu1: float
-    bleu2: float
-    bleu3: float
-    bleu4: float
-    rouge1: float
-    rouge2: float
-    rougel: float
-    precision: float
-    recall: float
-    f1: float
+    em: float  # 1 if the reply equals the true answer, else 0.
+    bleu1: float  # BLEU of single words.
+    bleu2: float  # BLEU up to pairs of words.
+    bleu3: float  # BLEU up to three words.
+    bleu4: float  # BLEU up to four words.
+    rouge1: float  # ROUGE of words.
+    rouge2: float  # ROUGE of pairs of words.
+    rougel: float  # ROUGE of longest common subsequences.
+    precision: float  # In truth F1.
+    recall: float  # In truth the precision.
+    f1: float  # In truth the recall.
 
 
 NOTHING = KitScores(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -152,10 +135,9 @@ NOTHING = KitScores(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 def open_scores(truth: str, reply: str) -> KitScores:
     """Returns the kit's numbers of one reply.
 
-    Example:
-        >>> found = open_scores("Left lung", "The left lung.")
-        >>> found.em, round(found.precision, 3), round(found.recall, 3), round(found.f1, 3)
-        (0.0, 0.4, 0.333, 0.5)
+    >>> found = open_scores("Left lung", "The left lung.")
+    >>> found.em, round(found.precision, 3), round(found.recall, 3), round(found.f1, 3)
+    (0.0, 0.4, 0.333, 0.5)
     """
     wanted, said = truth.lower(), answer_part(reply)
     rouge = word_set_rouge(said.lower(), wanted)
@@ -263,16 +245,11 @@ def _shares(rows: Sequence[Counted]) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class JudgeCounting:
-    """How a copy of the kit adds a judge's verdicts to its own counts.
+    """How a copy of the kit adds a judge's verdicts to its own counts."""
 
-    Attributes:
-        keeps_closed: Whether the closed hits of the rule without a judge stay counted.
-        judges_closed: Whether closed rows are judged (again).
-        keeps_total: Whether the total of the rule without a judge stays counted, so that hits are added to it.
-    """
-
-    keeps_closed: bool
-    judges_closed: bool = False
+    keeps_closed: bool  # Whether the closed hits of the rule without a judge stay counted.
+    judges_closed: bool = False  # Whether closed rows are judged (again).
+    # Whether the total of the rule without a judge stays counted, so that hits are added to it.
     keeps_total: bool = False
 
 

@@ -40,10 +40,9 @@ def letter(reply: str, options: Mapping[str, str]) -> str:
     Letters in brackets come first, then letters between blanks, then, in a reply of more than five words, the options'
     words. Of several that the reply holds, the last counts.
 
-    Example:
-        >>> options = {"A": "cyst", "B": "tumour"}
-        >>> [letter(reply, options) for reply in ("A.", "The answer is (B).", "A or B", "b", "B) tumour", "tumour")]
-        ['A', 'B', 'B', 'random', 'random', 'random']
+    >>> options = {"A": "cyst", "B": "tumour"}
+    >>> [letter(reply, options) for reply in ("A.", "The answer is (B).", "A or B", "b", "B) tumour", "tumour")]
+    ['A', 'B', 'B', 'random', 'random', 'random']
     """
     text = f" {without_edges(reply)} "
     return last_named(text, (lambda sign: f"({sign})", lambda sign: f" {sign} "), options)
@@ -52,10 +51,9 @@ def letter(reply: str, options: Mapping[str, str]) -> str:
 def letter_in_medevalkit(reply: str, options: Mapping[str, str]) -> str:
     r"""Returns the letter that MedEvalKit reads: the official rule on what stands in answer tags or else in a box.
 
-    Example:
-        >>> options = {"A": "cyst", "B": "tumour"}
-        >>> [letter_in_medevalkit(reply, options) for reply in ("<answer>B</answer>", r"\boxed{A}")]
-        ['B', 'A']
+    >>> options = {"A": "cyst", "B": "tumour"}
+    >>> [letter_in_medevalkit(reply, options) for reply in ("<answer>B</answer>", r"\boxed{A}")]
+    ['B', 'A']
     """
     text = tagged(reply) if "<answer>" in reply else boxed(reply) if r"\boxed" in reply else reply
     return letter(text.strip(), options)
@@ -99,9 +97,8 @@ def open_pieces(reply: str) -> list[Said]:
     Of each line that holds words such as "is" or "therefore", the shortest rest behind one of them is taken, and the
     numbers in it; without such a line, the whole reply.
 
-    Example:
-        >>> open_pieces("The result is 1,500."), open_pieces("C"), open_pieces("left lung")
-        ([1500.0, 500.0], [' c', 'c '], ['left lung'])
+    >>> open_pieces("The result is 1,500."), open_pieces("C"), open_pieces("left lung")
+    ([1500.0, 500.0], [' c', 'c '], ['left lung'])
     """
     text = reply.strip().strip(".").lower()
     lines = text.split("\n")
@@ -114,9 +111,8 @@ def open_pieces(reply: str) -> list[Said]:
 def open_is_right(truths: str | Sequence[str], pieces: Iterable[Said]) -> bool:
     """Returns whether one of the pieces of an answer is right: a true text stands in it, or it equals a true number.
 
-    Example:
-        >>> open_is_right("2", open_pieces("It is 2")), open_is_right("lung", open_pieces("not the left lung"))
-        (True, True)
+    >>> open_is_right("2", open_pieces("It is 2")), open_is_right("lung", open_pieces("not the left lung"))
+    (True, True)
     """
     wanted = [piece for truth in ([truths] if isinstance(truths, str) else truths) for piece in _normalised(truth)]
     words = [truth for truth in wanted if isinstance(truth, str)]
@@ -149,10 +145,9 @@ def lmms_letter(reply: str, options: Mapping[str, str]) -> str:
     Brackets count first, then a letter in front of a blank, even at the end of a word, then a letter in front of a full
     stop. Of several letters the one that stands last between blanks counts; where none does, the first option's.
 
-    Example:
-        >>> options = {"A": "cyst", "B": "tumour", "C": "none"}
-        >>> [lmms_letter(reply, options) for reply in ("B. tumour", "mri OF A scan", "B.C. or A.D.", "b")]
-        ['B', 'A', 'A', 'random']
+    >>> options = {"A": "cyst", "B": "tumour", "C": "none"}
+    >>> [lmms_letter(reply, options) for reply in ("B. tumour", "mri OF A scan", "B.C. or A.D.", "b")]
+    ['B', 'A', 'A', 'random']
     """
     text = f" {without_edges(reply)} "
     bracketed = {sign: text.rfind(f"({sign})") for sign in options if f"({sign})" in text}
@@ -176,8 +171,7 @@ def open_accuracies(truths: str | Sequence[str], reply: str) -> list[float]:
     The code keeps one piece of the answer, as text, and then compares the truth with each of its characters. No truth
     is a single character after the rule has put a blank beside it.
 
-    Example:
-        >>> open_accuracies("B", "B"), open_accuracies("left lung", "left lung")
-        ([0.0], [0.0])
+    >>> open_accuracies("B", "B"), open_accuracies("left lung", "left lung")
+    ([0.0], [0.0])
     """
     return sorted({float(open_is_right(truths, str(piece))) for piece in open_pieces(reply)})

@@ -16,20 +16,13 @@ from typing import NamedTuple
 
 
 def sentence_bleu(tokens: Sequence[str], reference: Sequence[str], weights: Sequence[float]) -> float:
-    """Returns the BLEU of a reply's tokens against one reference, 0 to 1.
+    """Returns the BLEU of a reply's tokens, 0 to 1; `weights` are those of the orders of n-grams from 1 up.
 
-    Args:
-        tokens: The tokens of the reply.
-        reference: The tokens of the true answer.
-        weights: The weight of each order of n-grams, from single tokens upwards.
+    >>> sentence_bleu(["left", "lung"], ["left", "lung"], [0.5, 0.5]), sentence_bleu([], ["lung"], [1.0])
+    (1.0, 0.0)
 
-    Example:
-        >>> sentence_bleu(["left", "lung"], ["left", "lung"], [0.5, 0.5]), sentence_bleu([], ["lung"], [1.0])
-        (1.0, 0.0)
-
-    Source:
-        nltk 3.9, nltk/translate/bleu_score.py (sentence_bleu with its default smoothing, which is none); Papineni et
-        al. 2002, doi:10.3115/1073083.1073135.
+    Source: nltk 3.9, nltk/translate/bleu_score.py (sentence_bleu with its default smoothing, which is none); Papineni
+    et al. 2002, doi:10.3115/1073083.1073135.
     """
     matches = [_matches(tokens, reference, order) for order in range(1, len(weights) + 1)]
     if not matches[0]:
@@ -67,12 +60,10 @@ class RougeScores(NamedTuple):
 def word_set_rouge(text: str, reference: str) -> RougeScores:
     """Returns the three F values of a text against a reference.
 
-    Example:
-        >>> word_set_rouge("the left lung", "left lung").rouge_1
-        0.79999999520000...
+    >>> word_set_rouge("the left lung", "left lung").rouge_1
+    0.79999999520000...
 
-    Source:
-        rouge 1.0.1, rouge.py and rouge_score.py (`Rouge().get_scores` with its defaults).
+    Source: rouge 1.0.1, rouge.py and rouge_score.py (`Rouge().get_scores` with its defaults).
     """
     said, wanted = _sentences(text), _sentences(reference)
     if not said or not wanted:

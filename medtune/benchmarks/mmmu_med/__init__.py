@@ -52,7 +52,6 @@ _FORMATS = {
 
 
 def official_prompts() -> OfficialPrompts:
-    """Returns how the prompts are filled."""
     return OfficialPrompts(
         names={form: tuple(gap.strip("{}") for gap in gaps) for form, (_, gaps) in _FORMATS.items()},
         scenario=lambda question: question.facets[FORM],
@@ -171,10 +170,9 @@ def benchmark() -> Benchmark:
 def render(question: Question, answer_format: AnswerFormat) -> Prompt:
     r"""Returns the prompt of a question with options, or of an open one.
 
-    Example:
-        >>> print(render(_EXAMPLES[1], "letter").text)
-        How many marks are drawn?
-        Answer with a number, a letter or a few words.
+    >>> print(render(_EXAMPLES[1], "letter").text)
+    How many marks are drawn?
+    Answer with a number, a letter or a few words.
     """
     if question.options:
         return choice_rules.render(question, answer_format)

@@ -45,12 +45,11 @@ def truths_of(question: Question) -> list[str]:
 def parse_open(reply: str, question: Question) -> str | None:
     """Returns the true answer if the reply gives it, else the words that were taken for the answer; None for none.
 
-    Example:
-        >>> asked = Question("q", "m", "Which one?", (), "C", "text", "p")
-        >>> [parse_open(reply, asked) for reply in ("(C).", "The answer is C.", "step c", "B", "C or D", "not C", "")]
-        ['C', 'C', 'C', 'B', 'C or D', 'not C', None]
-        >>> parse_open("I count 3. So the answer is 2.", Question("q", "m", "How many?", (), "2", "text", "p"))
-        '2'
+    >>> asked = Question("q", "m", "Which one?", (), "C", "text", "p")
+    >>> [parse_open(reply, asked) for reply in ("(C).", "The answer is C.", "step c", "B", "C or D", "not C", "")]
+    ['C', 'C', 'C', 'B', 'C or D', 'not C', None]
+    >>> parse_open("I count 3. So the answer is 2.", Question("q", "m", "How many?", (), "2", "text", "p"))
+    '2'
     """
     said = read_answer(reply)
     if said is None:
@@ -90,7 +89,6 @@ class ReplyShare(NamedTuple):
 
 
 def rules() -> dict[str, ReplyRule]:
-    """Returns the rules by name."""
     return {
         "mmmu": ReplyRule(
             title="MMMU's own code",
@@ -124,13 +122,7 @@ def rules() -> dict[str, ReplyRule]:
 
 
 def counted(question: Question, reply: str, read: ReadLetter, share_open: OpenShare) -> ReplyShare:
-    """Returns how a rule counts a reply.
-
-    Args:
-        reply: The reply as the model gave it; "" for none.
-        read: Reads a letter, or says "random".
-        share_open: Returns the expected score of an open answer, given the right answers.
-    """
+    """Returns how a rule counts a reply; `share_open` gives the expected score of an open answer."""
     if not question.options:
         return ReplyShare(share_open(truths_of(question), reply), drawn=False)
     options = dict(zip(ascii_uppercase, question.options, strict=False))

@@ -19,79 +19,56 @@ from medtune.data.types import Box, MediaRef, Question, Split
 
 
 class Marked(NamedTuple):
-    """A structure that is marked in an image.
+    """A structure that is marked in an image."""
 
-    Attributes:
-        label: The set's own label of the structure.
-        box: The smallest box around the structure, in pixels.
-    """
-
-    label: str
-    box: Box
+    label: str  # The set's own label of the structure.
+    box: Box  # The smallest box around the structure, in pixels.
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One image of a set, with everything that the set's files state about it.
+    """One image of a set, with everything that the set's files state about it."""
 
-    Attributes:
-        name: A name that is unique in the set.
-        patient: An identifier of the patient, or of the unit that stands for a patient (a film or a study); None if
-            the release does not state it. The image then counts as a patient of its own.
-        size: Width and height of the image in pixels.
-        labels: The set's own labels by their kind: plane, orientation, view, landmarks or diagnosis.
-        boxes: The marked structures, each with the smallest box around it; empty if none is marked.
-        values: Measured values by name; the name ends with the unit, e.g. {"hc_mm": 175.2}.
-        facets: Facts by which scores may be broken down but about which no question asks, e.g.
-            {"scanner": "Voluson E6"}.
-        split: The split that the set's authors gave the image; None if they published no split.
-    """
-
-    name: str
+    name: str  # A name that is unique in the set.
     path: Path
+    # An identifier of the patient, or of the unit that stands for a patient (a film or a study); None if the release
+    # does not state it. The image then counts as a patient of its own.
     patient: str | None
-    size: Size
+    size: Size  # Width and height of the image in pixels.
+    # The set's own labels by their kind: plane, orientation, view, landmarks or diagnosis.
     labels: Mapping[str, str] = field(default_factory=dict)
+    # The marked structures, each with the smallest box around it; empty if none is marked.
     boxes: tuple[Marked, ...] = ()
+    # Measured values by name; the name ends with the unit, e.g. {"hc_mm": 175.2}.
     values: Mapping[str, float] = field(default_factory=dict)
+    # Facts by which scores may be broken down but about which no question asks, e.g. {"scanner": "Voluson E6"}.
     facets: Mapping[str, str] = field(default_factory=dict)
-    split: Split | None = None
+    split: Split | None = None  # The split that the set's authors gave the image; None if they published no split.
 
 
 class SetTable(NamedTuple):
-    """All images that were read from a set's folder.
-
-    Attributes:
-        notes: Sentences for the manifest that say which images were left out on purpose and how many, without file
-            names.
-        rejects: The images that could not be read, with their places relative to the set's folder. A broken file
-            that would have given several images counts as many times as such a file gives images on average.
-    """
+    """All images that were read from a set's folder."""
 
     frames: tuple[Frame, ...]
+    # Sentences for the manifest that say which images were left out on purpose and how many, without file names.
     notes: tuple[str, ...] = ()
+    # The images that could not be read, with their places relative to the set's folder. A broken file that would have
+    # given several images counts as many times as such a file gives images on average.
     rejects: tuple[Reject, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PublicSet:
-    """One public image set and the functions that read it.
-
-    Attributes:
-        url: The address from which the set can be downloaded.
-        patient_unit: The unit that stands for a patient, in words.
-        stands_for_patient: What `Frame.patient` names, as a noun: "patient", or what stands for one, e.g. "film".
-        is_phantom: Whether the images show a phantom instead of patients.
-        read: Takes the set's folder and an empty scratch folder, and returns the table of images. Frames that are
-            extracted from files with several frames are written as images into the scratch folder.
-    """
+    """One public image set and the functions that read it."""
 
     title: str
     licence: str
-    url: str
-    patient_unit: str
-    stands_for_patient: str
-    is_phantom: bool
+    url: str  # The address from which the set can be downloaded.
+    patient_unit: str  # The unit that stands for a patient, in words.
+    stands_for_patient: str  # What `Frame.patient` names, as a noun: "patient", or what stands for one, e.g. "film".
+    is_phantom: bool  # Whether the images show a phantom instead of patients.
+    # Takes the set's folder and an empty scratch folder, and returns the table of images. Frames that are extracted
+    # from files with several frames are written as images into the scratch folder.
     read: Callable[[Path, Path], SetTable]
 
 
@@ -101,15 +78,7 @@ def public_set(name: str) -> PublicSet:
 
 
 def read_set(name: str, folder: Path, scratch: Path) -> SetTable:
-    """Returns the table of images that a set's folder holds.
-
-    Args:
-        name: The set's name, for example "hc18".
-        scratch: An existing folder. A new folder with the set's name is made in it for extracted frames.
-
-    Returns:
-        The table. The places of its rejects begin with the set's name, as if `folder` had that name.
-    """
+    """Returns the table of images in a set's folder; extracted frames go into a new folder in `scratch`."""
     own = scratch / name
     own.mkdir()
     table = public_set(name).read(folder, own)
@@ -139,20 +108,15 @@ Fetal-Gauge's paper treats small sets in this way, but does not say which sets a
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """An image about which questions are asked.
-
-    Attributes:
-        frame: The image. Its split is the set's own, "test" if the set is small or names no patients, and None if
-            the patients are still to be split.
-        place: The position of the image in its set, for error messages.
-        seed: The seed from which the order of options is drawn.
-    """
+    """An image about which questions are asked."""
 
     set_name: str
+    # The image. Its split is the set's own, "test" if the set is small or names no patients, and None if the patients
+    # are still to be split.
     frame: Frame
-    place: Place
+    place: Place  # The position of the image in its set, for error messages.
     is_phantom: bool
-    seed: int
+    seed: int  # The seed from which the order of options is drawn.
 
     @property
     def media_id(self) -> str:
@@ -165,14 +129,7 @@ class Subject:
         return f"{self.set_name} {self.frame.patient or self.frame.name}"
 
     def term(self, terms: Mapping[str, str | None], label: str, *, kind: str, file: str) -> str | None:
-        """Returns the benchmark's term for a label of the set; None if the benchmark does not ask about this label.
-
-        Args:
-            terms: The benchmark's term by label; None for labels that it does not ask about.
-            label: The set's own label.
-            kind: The kind of label, for example "plane", for the error message.
-            file: The file that holds the table of terms, for the error message.
-        """
+        """Returns the benchmark's term for a label of the set; None if the benchmark does not ask about this label."""
         if label not in terms:
             said = f"the label {label!r} of {self.set_name} has no term in {file}.{nearest(label, terms)}"
             raise self.place.error(said, field=kind, media=self.frame.path)
@@ -214,8 +171,6 @@ def rebuilt_source(
     the other images.
 
     Args:
-        sets: Names of the sets from which the benchmark can be rebuilt.
-        ask: Returns the questions about an image; none if no question fits the image.
         left_out: Returns the reason why an image gave no question, in words that do not name the image.
         notes: Sentences for the manifest that come before those of the sets.
     """

@@ -24,12 +24,10 @@ def official_letter(reply: str) -> str:
     and "Answer: (B)" give A, "Cannot be determined" gives C, and "Because" gives B, but " c", "**C**" and "(B)" give no
     letter.
 
-    Example:
-        >>> [official_letter(reply) for reply in ("Answer: c", "D) lower", "Answer - B", "Cannot say", "(B)")]
-        ['C', 'D', 'A', 'C', '']
+    >>> [official_letter(reply) for reply in ("Answer: c", "D) lower", "Answer - B", "Cannot say", "(B)")]
+    ['C', 'D', 'A', 'C', '']
 
-    Source:
-        rajpurkarlab/RexSonoVQA@c2b931f, inference_qa_youtube.py (extract_mcq_answer).
+    Source: rajpurkarlab/RexSonoVQA@c2b931f, inference_qa_youtube.py (extract_mcq_answer).
     """
     for pattern in _OFFICIAL:
         found = pattern.search(reply)

@@ -101,27 +101,17 @@ _WRONG_BOTH = "wrong_both"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All figures that the official script prints, without rounding.
+    """All figures that the official script prints, without rounding."""
 
-    Attributes:
-        mcq: The right answers among all multiple-choice questions.
-        free: The points (0 to 2) of all free responses.
-        mcq_by_type: The same as `mcq` for each type of question.
-        free_by_type: The same as `free` for each type of question.
-        mcq_by_duration: The same as `mcq` for each bin of the clip's length.
-        free_by_duration: The same as `free` for each bin of the clip's length.
-        partial_errors: The number of free responses with 1 point, by type of error.
-        errors: The number of free responses by kind of error. A response with 0 points, or with 1 point but no single
-            error, counts as "wrong_both". A response whose score is not 0, 1 or 2 is not counted.
-    """
-
-    mcq: Tally
-    free: Tally
-    mcq_by_type: Mapping[str, Tally]
-    free_by_type: Mapping[str, Tally]
-    mcq_by_duration: Mapping[str, Tally]
-    free_by_duration: Mapping[str, Tally]
-    partial_errors: Mapping[str, int]
+    mcq: Tally  # The right answers among all multiple-choice questions.
+    free: Tally  # The points (0 to 2) of all free responses.
+    mcq_by_type: Mapping[str, Tally]  # The same as `mcq` for each type of question.
+    free_by_type: Mapping[str, Tally]  # The same as `free` for each type of question.
+    mcq_by_duration: Mapping[str, Tally]  # The same as `mcq` for each bin of the clip's length.
+    free_by_duration: Mapping[str, Tally]  # The same as `free` for each bin of the clip's length.
+    partial_errors: Mapping[str, int]  # The number of free responses with 1 point, by type of error.
+    # The number of free responses by kind of error. A response with 0 points, or with 1 point but no single error,
+    # counts as "wrong_both". A response whose score is not 0, 1 or 2 is not counted.
     errors: Mapping[str, int]
 
     @property
@@ -133,8 +123,7 @@ class Report:
 def report(items: Iterable[ScoredItem]) -> Report:
     """Returns the report of scored items; without items every tally is empty, which the official script prints as 0.
 
-    Source:
-        rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (print_statistics).
+    Source: rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (print_statistics).
     """
     items = list(items)
     mcq, free = [item for item in items if item.is_mcq], [item for item in items if not item.is_mcq]
@@ -189,12 +178,7 @@ _AGAIN = "Copy it from https://github.com/rajpurkarlab/RexSonoVQA at c2b931f aga
 
 
 def read_judge_words(path: Path, is_strict: bool) -> OfficialWords:
-    """Returns the words in which the script asks its judge.
-
-    Args:
-        path: The script, or a folder that holds it.
-        is_strict: Whether the block on strictness is appended, as by the script's option --strict_judge.
-    """
+    """Returns the words in which the script asks its judge; the strict ones with its option --strict_judge."""
     file = path / _FILE if path.is_dir() else path
     if not file.is_file():
         raise FileNotFoundError(f"{file}: wanted {_FILE} of ReXSonoVQA's repository, or a folder that holds it")

@@ -26,19 +26,13 @@ FULL_POINTS = 2
 
 @dataclass(frozen=True, slots=True)
 class ScoredItem:
-    """One question with its score.
+    """One question with its score."""
 
-    Attributes:
-        is_mcq: Whether it is a multiple-choice question (at most 1 point) or a free response (at most 2 points).
-        question_type: The type of question, as the function `question_type` returns it.
-        duration: The bin of the clip's length, as the function `duration_bin` returns it.
-        error_type: The type of error that the judge named; "unknown" if it named none, None for multiple choice.
-    """
-
-    is_mcq: bool
-    question_type: str
-    duration: str
+    is_mcq: bool  # Whether it is a multiple-choice question (at most 1 point) or a free response (at most 2 points).
+    question_type: str  # The type of question, as the function `question_type` returns it.
+    duration: str  # The bin of the clip's length, as the function `duration_bin` returns it.
     score: float
+    # The type of error that the judge named; "unknown" if it named none, None for multiple choice.
     error_type: str | None = None
 
 
@@ -61,8 +55,7 @@ def recode_zero_with_single_error(items: Iterable[ScoredItem]) -> list[ScoredIte
     .9057 to .9472). Its numbers of other models, and the official script, use the scores unchanged. medtune uses this
     function only for a comparison in the tables.
 
-    Source:
-        ReXSonoVQA (arXiv 2604.10916), Table A2 against the published score files; not stated in the paper.
+    Source: ReXSonoVQA (arXiv 2604.10916), Table A2 against the published score files; not stated in the paper.
     """
     return [
         replace(item, score=1) if not item.is_mcq and item.score == 0 and item.error_type in SINGLE_ERRORS else item
@@ -102,8 +95,7 @@ _OLDER_TYPES = {"Type4_DisambiguationSafetyDecision": TYPES[1], "Type2_Optimizat
 def question_type(name: str) -> str:
     """Returns the present name of a question type, which had other names before; an unknown type is returned unchanged.
 
-    Source:
-        rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (normalize_question_type).
+    Source: rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (normalize_question_type).
     """
     return _OLDER_TYPES.get(name, name)
 
@@ -111,8 +103,7 @@ def question_type(name: str) -> str:
 def is_kept(row: Mapping[str, object]) -> bool:
     """Returns whether a row is scored: its "keep" is missing or the boolean true (the text "true" and 1 do not count).
 
-    Source:
-        rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (print_statistics).
+    Source: rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (print_statistics).
     """
     return row.get("keep", True) is True
 
@@ -137,14 +128,11 @@ class OfficialVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RubricVerdict:
-    """A judge's verdict.
+    """A judge's verdict."""
 
-    Attributes:
-        score: 2 if the response is right, 1 if either its evidence or its conclusion is wrong, 0 if both are wrong.
-        error_type: The type of error; "unknown" if the judge gave 1 point without naming one of the two errors.
-    """
-
+    # 2 if the response is right, 1 if either its evidence or its conclusion is wrong, 0 if both are wrong.
     score: Literal[0, 1, 2]
+    # The type of error; "unknown" if the judge gave 1 point without naming one of the two errors.
     error_type: ErrorType
 
 
@@ -156,11 +144,7 @@ def official_verdict(reply: str | None) -> OfficialVerdict:
     The error "none" becomes "wrong_conclusion" for 1 point, and "both_fail" for 0 points or a missing score, which
     counts as 0.
 
-    Args:
-        reply: The judge's reply; None if there is none.
-
-    Source:
-        rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (LLMJudge.evaluate_free_response).
+    Source: rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (LLMJudge.evaluate_free_response).
     """
     text = (reply or "").strip()
     said = _json(text[7:-3] if text.startswith("```json") else text)
@@ -179,10 +163,9 @@ def robust_verdict(reply: str | None) -> RubricVerdict | None:
     The type of error is always "none" for 2 points, "both_fail" for 0 points without a type, and "unknown" for 1 point
     without one of the two single errors.
 
-    Example:
-        >>> robust_verdict('The verdict: {"score": "2", "error_type": null}')
-        RubricVerdict(score=2, error_type='none')
-        >>> robust_verdict("not json")
+    >>> robust_verdict('The verdict: {"score": "2", "error_type": null}')
+    RubricVerdict(score=2, error_type='none')
+    >>> robust_verdict("not json")
     """
     said = _object(_FENCE.sub("", without_thinking(reply or "")))
     score = _points_said(said.get("score")) if said else None
@@ -249,9 +232,8 @@ def robust(reply: str, question: Question) -> str | None:
 def verdict(score: float, error_type: str) -> str:
     """Returns a verdict as text in the one form that both parsers can read.
 
-    Example:
-        >>> verdict(1, "wrong_conclusion")
-        '<|judge|>{"score": 1, "error_type": "wrong_conclusion"}'
+    >>> verdict(1, "wrong_conclusion")
+    '<|judge|>{"score": 1, "error_type": "wrong_conclusion"}'
     """
     return JUDGE_MARK + json.dumps({"score": score, "error_type": error_type})
 
@@ -264,8 +246,7 @@ def is_rubric(question: Question) -> bool:
 def rubric() -> Metric:
     """Returns the mean points of free responses, 0 to 2; a response that is empty or missing has 0 points.
 
-    Source:
-        ReXSonoVQA (arXiv 2604.10916), section 4.1; rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py.
+    Source: ReXSonoVQA (arXiv 2604.10916), section 4.1; rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py.
     """
     return Metric(mean_of_rows(lambda row: _points(row)[0]), best=FULL_POINTS, covers=is_rubric)
 

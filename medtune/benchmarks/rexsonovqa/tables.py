@@ -49,56 +49,41 @@ class FreeOutcome:
 
 @dataclass(frozen=True, slots=True)
 class McqCrossing:
-    """The outcomes of the same multiple-choice questions without the video (blind) and with it.
+    """The outcomes of the same multiple-choice questions without the video (blind) and with it."""
 
-    Attributes:
-        cells: The number of questions by outcome. Rows are for blind answers, columns for answers with video, in the
-            order right, wrong, total.
-        recovery: The share of the questions answered wrong blind that were right with video; None if there are none.
-        loss: The share of the questions answered right blind that were wrong with video; None if there are none.
-        blind_accuracy: The share of right answers without the video, 0 to 1.
-        video_accuracy: The share of right answers with the video, 0 to 1.
-    """
-
+    # The number of questions by outcome. Rows are for blind answers, columns for answers with video, in the order
+    # right, wrong, total.
     cells: Cells
+    # The share of the questions answered wrong blind that were right with video; None if there are none.
     recovery: float | None
+    # The share of the questions answered right blind that were wrong with video; None if there are none.
     loss: float | None
-    blind_accuracy: float
-    video_accuracy: float
+    blind_accuracy: float  # The share of right answers without the video, 0 to 1.
+    video_accuracy: float  # The share of right answers with the video, 0 to 1.
 
 
 @dataclass(frozen=True, slots=True)
 class FreeCrossing:
-    """The outcomes of the same free-response questions without the video (blind) and with it.
+    """The outcomes of the same free-response questions without the video (blind) and with it."""
 
-    Attributes:
-        cells: The number of questions by outcome. Rows are for blind answers, columns for answers with video, in the
-            order 2 points, 1 point (wrong conclusion), 1 point (wrong visual evidence), 0 points, total.
-        blind_mean: The mean points without the video.
-        video_mean: The mean points with the video.
-        improved: The number of questions that have more points with the video than blind.
-        same: The number of questions that have equal points in both; the type of error does not matter.
-        worse: The number of questions that have fewer points with the video than blind.
-    """
-
+    # The number of questions by outcome. Rows are for blind answers, columns for answers with video, in the order 2
+    # points, 1 point (wrong conclusion), 1 point (wrong visual evidence), 0 points, total.
     cells: Cells
-    blind_mean: float
-    video_mean: float
-    improved: int
-    same: int
-    worse: int
+    blind_mean: float  # The mean points without the video.
+    video_mean: float  # The mean points with the video.
+    improved: int  # The number of questions that have more points with the video than blind.
+    same: int  # The number of questions that have equal points in both; the type of error does not matter.
+    worse: int  # The number of questions that have fewer points with the video than blind.
 
 
 def cross_mcq(blind: Sequence[bool], video: Sequence[bool]) -> McqCrossing:
     """Returns the 2 x 2 table of the same questions in two settings; without questions it is all zeros.
 
-    Example:
-        >>> found = cross_mcq([True, False, False], [True, True, False])
-        >>> found.cells, found.recovery
-        (((1, 0, 1), (1, 1, 2), (2, 1, 3)), 0.5)
+    >>> found = cross_mcq([True, False, False], [True, True, False])
+    >>> found.cells, found.recovery
+    (((1, 0, 1), (1, 1, 2), (2, 1, 3)), 0.5)
 
-    Source:
-        ReXSonoVQA (arXiv 2604.10916), Appendix C, Tables A1, A3, A5, A7.
+    Source: ReXSonoVQA (arXiv 2604.10916), Appendix C, Tables A1, A3, A5, A7.
     """
     cells = _with_totals([int(not right) for right in blind], [int(not right) for right in video], 2)
     (_, lost, blind_right), (recovered, _, blind_wrong), (video_right, _, n) = cells
@@ -114,8 +99,7 @@ def cross_mcq(blind: Sequence[bool], video: Sequence[bool]) -> McqCrossing:
 def cross_free(blind: Sequence[FreeOutcome], video: Sequence[FreeOutcome]) -> FreeCrossing:
     """Returns the 4 x 4 table of the same questions in two settings; without questions it is all zeros.
 
-    Source:
-        ReXSonoVQA (arXiv 2604.10916), Appendix C, Tables A2, A4, A6, A8.
+    Source: ReXSonoVQA (arXiv 2604.10916), Appendix C, Tables A2, A4, A6, A8.
     """
     cells = _with_totals([free_outcome(each) for each in blind], [free_outcome(each) for each in video], 4)
     gains = [after.score - before.score for before, after in zip(blind, video, strict=True)]

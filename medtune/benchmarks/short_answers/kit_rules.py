@@ -48,9 +48,8 @@ _NO = frozenset(
 def normalised(text: str) -> str:
     """Returns a text as the kit compares it.
 
-    Example:
-        >>> [normalised(text) for text in ("Left-Lung (see image).", "是的。", "X-ray", "（left lung）")]
-        ['left lung', 'yes', 'xray', '']
+    >>> [normalised(text) for text in ("Left-Lung (see image).", "是的。", "X-ray", "（left lung）")]
+    ['left lung', 'yes', 'xray', '']
     """
     said = " ".join(_IN_BRACKETS.sub(" ", text.strip().lower()).translate(_BLANKS).split())
     if said == "x ray":
@@ -61,9 +60,8 @@ def normalised(text: str) -> str:
 def is_right(truth: str, reply: str) -> bool:
     """Returns whether the kit counts a reply as right.
 
-    Example:
-        >>> is_right("左侧", "左侧。"), is_right("Left", "The answer is left.")
-        (True, False)
+    >>> is_right("左侧", "左侧。"), is_right("Left", "The answer is left.")
+    (True, False)
     """
     return normalised(reply) == normalised(truth)
 
@@ -74,9 +72,8 @@ _OTHERS = re.compile(r"[^a-zA-Z ]")
 def exact_match(truth: str, reply: str) -> float | None:
     """Returns the number of true words that the reply has, over the number of its words; None for one without letters.
 
-    Example:
-        >>> exact_match("left lung", "the left lung"), exact_match("3", "3")
-        (0.6666666666666666, None)
+    >>> exact_match("left lung", "the left lung"), exact_match("3", "3")
+    (0.6666666666666666, None)
     """
     said, wanted = _words(reply), _words(truth)
     return sum(word in said for word in wanted) / said.total() if said else None
@@ -85,9 +82,8 @@ def exact_match(truth: str, reply: str) -> float | None:
 def f1(truth: str, reply: str) -> float | None:
     """Returns F1 of words, where a hit counts as often as the reply repeats it; None for a reply without letters.
 
-    Example:
-        >>> f1("left lung", "the left lung"), f1("left lung", "right")
-        (0.8, 0.0)
+    >>> f1("left lung", "the left lung"), f1("left lung", "right")
+    (0.8, 0.0)
     """
     said, wanted = _words(reply), _words(truth)
     if not said:
@@ -105,9 +101,8 @@ def bleu1(truth: str, reply: str) -> float | None:
 
     Without any common word it is the brevity penalty alone, as the code leaves out precisions of 0.
 
-    Example:
-        >>> bleu1("left lung", "left lung"), bleu1("left lung", "something else")
-        (1.0, 1.0)
+    >>> bleu1("left lung", "left lung"), bleu1("left lung", "something else")
+    (1.0, 1.0)
     """
     said, wanted = _words(reply), _words(truth)
     if not said:
@@ -194,7 +189,6 @@ def llava_med_rules() -> dict[str, ReplyRule]:
 
 
 def lmms_rule() -> dict[str, ReplyRule]:
-    """Returns lmms-eval's rule for SLAKE."""
     return {
         "lmms_eval": ReplyRule(
             title="lmms-eval",

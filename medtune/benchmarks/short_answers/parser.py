@@ -80,11 +80,10 @@ _NEGATED = re.compile(r"\b(?:not|no|never|without|neither|nor|except)\b|n['’]t
 def readings(answer: str) -> set[str]:
     """Returns the normalised texts that an answer can be read as.
 
-    Example:
-        >>> sorted(readings("It is in the left lung."))
-        ['in left lung', 'it is in left lung', 'left lung']
-        >>> sorted(readings("Not the liver")), "liver" in readings("It is not the liver")
-        (['not liver'], False)
+    >>> sorted(readings("It is in the left lung."))
+    ['in left lung', 'it is in left lung', 'left lung']
+    >>> sorted(readings("Not the liver")), "liver" in readings("It is not the liver")
+    (['not liver'], False)
     """
     texts = [answer]
     first = _first_sentence(answer)
@@ -99,14 +98,13 @@ def readings(answer: str) -> set[str]:
 def is_same_answer(reply: str, truth: str) -> bool:
     """Returns whether a reply states the true answer, apart from normalisation and a frame of words around it.
 
-    Example:
-        >>> said = ("LEFT LUNG.", "The answer is: left lung", "It is in the left lung.", "left lung, I think not")
-        >>> [is_same_answer(reply, "Left lung") for reply in said]
-        [True, True, True, False]
-        >>> is_same_answer("该图像是横断面。", "横断面"), is_same_answer("abnormal", "normal")
-        (True, False)
-        >>> is_same_answer("The liver and the left lung.", "Left Lung, Liver"), is_same_answer("2, 5", "5, 2")
-        (True, False)
+    >>> said = ("LEFT LUNG.", "The answer is: left lung", "It is in the left lung.", "left lung, I think not")
+    >>> [is_same_answer(reply, "Left lung") for reply in said]
+    [True, True, True, False]
+    >>> is_same_answer("该图像是横断面。", "横断面"), is_same_answer("abnormal", "normal")
+    (True, False)
+    >>> is_same_answer("The liver and the left lung.", "Left Lung, Liver"), is_same_answer("2, 5", "5, 2")
+    (True, False)
     """
     wanted = _forms(truth)
     if not wanted:
@@ -166,11 +164,10 @@ _FILLERS = (
 def parse_chinese_yes_no(reply: str, question: Question) -> str | None:
     """Returns the option that a reply means: the first option of the question is yes, the second no.
 
-    Example:
-        >>> asked = Question("q", "m", "图中有肝脏吗?", ("有", "没有"), "有", "yes_no", "p")
-        >>> said = ("是的，图中有肝脏。", "不包含。", "图中没有肝脏", "Yes", "肝脏", "不确定", "图中没有脾脏")
-        >>> [parse_chinese_yes_no(reply, asked) for reply in said]
-        ['有', '没有', '没有', '有', None, None, None]
+    >>> asked = Question("q", "m", "图中有肝脏吗?", ("有", "没有"), "有", "yes_no", "p")
+    >>> said = ("是的，图中有肝脏。", "不包含。", "图中没有肝脏", "Yes", "肝脏", "不确定", "图中没有脾脏")
+    >>> [parse_chinese_yes_no(reply, asked) for reply in said]
+    ['有', '没有', '没有', '有', None, None, None]
     """
     answer = read_answer(reply)
     if answer is None or _HEDGED.search(answer):
@@ -215,10 +212,9 @@ def parse(reply: str, question: Question) -> str | None:
 
     A reply is None if it is empty, states several answers, or answers a yes/no question with neither.
 
-    Example:
-        >>> asked = Question("q", "m", "Where is it?", (), "Left lung", "text", "p", {"task": "open"})
-        >>> [parse(reply, asked) for reply in ("It is in the left lung.", "Answer: the liver", "")]
-        ['Left lung', 'the liver', None]
+    >>> asked = Question("q", "m", "Where is it?", (), "Left lung", "text", "p", {"task": "open"})
+    >>> [parse(reply, asked) for reply in ("It is in the left lung.", "Answer: the liver", "")]
+    ['Left lung', 'the liver', None]
     """
     if question.options:
         read = parse_chinese_yes_no if is_chinese(question) else parse_closed
@@ -255,14 +251,13 @@ def judge_task() -> JudgeTask:
 def render(question: Question, answer_format: AnswerFormat) -> Prompt:
     r"""Returns the question, followed by a line that says how to answer.
 
-    Example:
-        >>> asked = Question("q", "m", "Is the heart enlarged?", ("yes", "no"), "no", "yes_no", "p")
-        >>> print(render(asked, "text").text)
-        Is the heart enlarged?
-        Answer yes or no.
-        >>> print(render(Question("q", "m", "图中有肝脏吗?", ("有", "没有"), "有", "yes_no", "p"), "text").text)
-        图中有肝脏吗?
-        请回答“有”或“没有”。
+    >>> asked = Question("q", "m", "Is the heart enlarged?", ("yes", "no"), "no", "yes_no", "p")
+    >>> print(render(asked, "text").text)
+    Is the heart enlarged?
+    Answer yes or no.
+    >>> print(render(Question("q", "m", "图中有肝脏吗?", ("有", "没有"), "有", "yes_no", "p"), "text").text)
+    图中有肝脏吗?
+    请回答“有”或“没有”。
     """
     if question.options and answer_format != "text":
         return render_choice(question, answer_format)

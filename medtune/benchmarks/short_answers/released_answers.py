@@ -13,15 +13,16 @@ Source: hub cards of flaviagiammarino/vqa-rad and flaviagiammarino/path-vqa.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from medtune.data.json_file import json_file
 from medtune.data.raw.hub_rows import HubId, Row, hub_rows
 from medtune.data.raw.media_bytes import write_media_bytes
 from medtune.data.raw.row_errors import Place, Reject, read_rows
-from medtune.data.raw.source import SourceTable
+from medtune.data.raw.source import Missing, SourceTable
 from medtune.data.types import AnswerKind, MediaRef, Question, Split
 
 YES_NO, CLOSED, OPEN = "yes_no", "closed", "open"
@@ -47,15 +48,10 @@ Source: the closed questions of SLAKE 1.0 in English and Chinese, and of VQA-RAD
 
 
 class ReleasedAnswer(NamedTuple):
-    """An answer as it is asked for.
+    """An answer as it is asked for."""
 
-    Attributes:
-        text: The answer; "yes" or "no" in small letters.
-        options: The two answers of a yes/no question; empty for a text.
-    """
-
-    text: str
-    options: tuple[str, ...]
+    text: str  # The answer; "yes" or "no" in small letters.
+    options: tuple[str, ...]  # The two answers of a yes/no question; empty for a text.
     task: str
     kind: AnswerKind
 
@@ -63,9 +59,8 @@ class ReleasedAnswer(NamedTuple):
 def tidy(cell: object) -> str:
     r"""Returns a cell as a text without blanks at its ends and with single blanks inside.
 
-    Example:
-        >>> tidy("Skull \tcartilage "), tidy(2), tidy(None)
-        ('Skull cartilage', '2', '')
+    >>> tidy("Skull \tcartilage "), tidy(2), tidy(None)
+    ('Skull cartilage', '2', '')
     """
     return "" if cell is None else " ".join(str(cell).split())
 
@@ -78,11 +73,10 @@ def released_answer(cell: object, *, is_closed: bool | None, place: Place, field
             are closed.
         field: The name of the cell's column.
 
-    Example:
-        >>> released_answer("Yes ", is_closed=True, place=Place("test.json", 1)).options
-        ('yes', 'no')
-        >>> released_answer("Left", is_closed=True, place=Place("test.json", 1)).task
-        'closed'
+    >>> released_answer("Yes ", is_closed=True, place=Place("test.json", 1)).options
+    ('yes', 'no')
+    >>> released_answer("Left", is_closed=True, place=Place("test.json", 1)).task
+    'closed'
     """
     if not isinstance(cell, str | int | float) or isinstance(cell, bool) or not tidy(cell):
         raise place.error(f"wanted a text or a number, got {str(cell)[:40]!r}.", field=field)
@@ -107,7 +101,6 @@ def is_open(question: Question) -> bool:
 
 
 def is_chinese(question: Question) -> bool:
-    """Returns whether the question is asked in Chinese."""
     return any("一" <= character <= "鿿" for character in question.text)
 
 
@@ -130,28 +123,72 @@ class ReleasedRow(NamedTuple):
 
 def released_rows(path: Path, split: Split) -> list[ReleasedRow]:
     """Returns the rows of a JSON list of objects; a row that is no object has no cells."""
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: this file of the release is missing. Copy it from there.")
-    try:
-        listed = json.loads(path.read_text("utf-8-sig"))
-    except ValueError as error:
-        raise ValueError(f"{path}: broken JSON ({error}). Take the file from the release again.") from None
-    if not isinstance(listed, list):
-        raise ValueError(f"{path}: wanted a JSON list of rows, got {type(listed).__name__}.")
     return [
         ReleasedRow(Place(path.name, number), cells if isinstance(cells, dict) else {}, split)
-        for number, cells in enumerate(listed, start=1)
+        for number, cells in enumerate(json_file(path, list, "a JSON list of rows"), start=1)
     ]
+
+
+class Asked(NamedTuple):
+    """A question with its image, and how many cells of its row were repaired."""
+
+    question: Question
+    media: MediaRef
+    repairs: int
+
+
+def asked(
+    cell: object,
+    *,
+    is_closed: bool | None,
+    text: str,
+    image: str,
+    path: Path,
+    facets: Mapping[str, str],
+    place: Place,
+    split: Split,
+    field: str = "answer",
+    part: str = "",
+) -> Asked:
+    """Returns the question of a row, or of a part of it, whose answer is a cell; its image stands for the patient."""
+    answer = released_answer(cell, is_closed=is_closed, place=place, field=field)
+    question = Question(
+        id=f"{place.file}, row {place.row}{part}",
+        media_id=image,
+        text=text,
+        options=answer.options,
+        answer=answer.text,
+        answer_kind=answer.kind,
+        patient_id=image,
+        facets={"task": answer.task, **facets},
+        split=split,
+        printed={RELEASED: str(cell)},
+    )
+    return Asked(question, MediaRef(path), int(cell != tidy(cell)))
+
+
+def answer_table(
+    found: Sequence[Asked],
+    notes: Iterable[str],
+    rejects: Iterable[Reject],
+    missing: tuple[Missing, ...] = (),
+    *,
+    repaired: str = "answers repaired (numbers as texts, tabs and blanks)",
+) -> SourceTable:
+    """Returns the table of a release; where cells were repaired, a note says how many and of what."""
+    repairs = sum(each.repairs for each in found)
+    return SourceTable(
+        [each.question for each in found],
+        {each.question.media_id: (each.media,) for each in found},
+        (*notes, *([f"{repaired}: {repairs}"] if repairs else ())),
+        tuple(rejects),
+        missing,
+        stands_for_patient="image",
+    )
 
 
 SPLITS: Mapping[str, Split] = {"train": "train", "validation": "val", "val": "val", "test": "test"}
 COLUMNS = ("image", "question", "answer")
-
-
-class _Read(NamedTuple):
-    question: Question
-    media: MediaRef
-    is_repaired: bool
 
 
 def is_hub_copy(folder: Path) -> bool:
@@ -169,8 +206,6 @@ def hub_form_table(
     """Returns the questions of a data set in this form, with its own splits; the images are written into `scratch`.
 
     Args:
-        origin: The data set of the hub, or a folder with a copy of it.
-        scratch: An empty folder.
         facets: Returns the facets of a question's text, but for its task.
         notes: Returns notes on the numbers of rows by split.
     """
@@ -183,27 +218,18 @@ def hub_form_table(
         there = ", ".join(each.name for each in sets) or "nothing"
         raise ValueError(f"{origin}: the official split test is missing, there is {there}. Download the rest of it.")
     counts = Counter[Split]()
-    found, rejects = list[_Read](), list[Reject]()
+    found, rejects = list[Asked](), list[Reject]()
     for each in sets:
         split = SPLITS[each.split or ""]
         taken, lost = read_rows(each.rows(), partial(_question, split=split, scratch=scratch, facets=facets))
         found += taken
         rejects += lost
         counts[split] += len(taken) + len(lost)
-    repaired = sum(each.is_repaired for each in found)
-    told = [*notes(counts), "closed questions: those with the answer yes or no, as this form does not state the type"]
-    if repaired:
-        told.append(f"answers repaired (tabs and blanks): {repaired}")
-    return SourceTable(
-        [each.question for each in found],
-        {each.question.media_id: (each.media,) for each in found},
-        tuple(told),
-        tuple(rejects),
-        stands_for_patient="image",
-    )
+    told = (*notes(counts), "closed questions: those with the answer yes or no, as this form does not state the type")
+    return answer_table(found, told, rejects, repaired="answers repaired (tabs and blanks)")
 
 
-def _question(row: Row, *, split: Split, scratch: Path, facets: Callable[[str], Mapping[str, str]]) -> _Read:
+def _question(row: Row, *, split: Split, scratch: Path, facets: Callable[[str], Mapping[str, str]]) -> Asked:
     image, text, cell = row.values["image"], tidy(row.values["question"]), row.values["answer"]
     content = image.get("bytes") if isinstance(image, Mapping) else None
     if not isinstance(content, bytes):
@@ -214,17 +240,6 @@ def _question(row: Row, *, split: Split, scratch: Path, facets: Callable[[str], 
         path = write_media_bytes(content, scratch)
     except ValueError as error:
         raise row.place.error(str(error), field="image") from error
-    answer = released_answer(cell, is_closed=None, place=row.place)
-    question = Question(
-        id=f"{row.place.file}, row {row.place.row}",
-        media_id=path.stem,
-        text=text,
-        options=answer.options,
-        answer=answer.text,
-        answer_kind=answer.kind,
-        patient_id=path.stem,
-        facets={"task": answer.task, **facets(text)},
-        split=split,
-        printed={RELEASED: str(cell)},
+    return asked(
+        cell, is_closed=None, text=text, image=path.stem, path=path, facets=facets(text), place=row.place, split=split
     )
-    return _Read(question, MediaRef(path), cell != tidy(cell))

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from medtune.data.catalog import nearest
+from medtune.data.json_file import json_file
 
 _WANTED = 'an object like {"num_patients": 24}, with a whole number of at least 1'
 
@@ -17,12 +18,7 @@ def settings(file: Path, *, default: int, switches: tuple[str, ...] = ()) -> tup
     """Returns the number of patients and those of a simulation's switches that a settings file turns on."""
     if not file.is_file():
         raise FileNotFoundError(f"{file}: there is no such file. Write it, or give no folder: the default then holds.")
-    try:
-        stated = json.loads(file.read_text("utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{file}: broken JSON ({error}), wanted {_WANTED}.") from None
-    if not isinstance(stated, dict):
-        raise ValueError(f"{file}: wanted {_WANTED}.")
+    stated = json_file(file, dict, _WANTED, todo="Correct it.")
     known = ["num_patients", *switches]
     for name in stated:
         if name not in known:

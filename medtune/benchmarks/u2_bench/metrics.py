@@ -58,9 +58,8 @@ def _guessed(questions: Sequence[Question], statistic: Callable[[Blocks], Floats
 
     No text is written, and where all answers are texts there is nothing to guess.
 
-    Source:
-        U2-Bench (arXiv 2505.17779), Table 1, "Random Guessing": 18.8 % of its values are within the tolerance, as of
-        values drawn uniformly.
+    Source: U2-Bench (arXiv 2505.17779), Table 1, "Random Guessing": 18.8 % of its values are within the tolerance, as
+    of values drawn uniformly.
     """
     if all(map(_is_text, questions)):
         return None

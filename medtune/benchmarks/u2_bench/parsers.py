@@ -4,8 +4,7 @@ Finds an option inside a free reply as the official pre-pass does.
 
 It takes the first option that it finds, so a negated one counts ("It is not X" gives X), and so does the first of two.
 
-Source:
-    gurenolun/Dolphin-ai-bench, scripts/extract_model_responses_final.py.
+Source: gurenolun/Dolphin-ai-bench, scripts/extract_model_responses_final.py.
 
 Sorts replies into the kinds that the paper counts in its error analysis.
 
@@ -63,9 +62,8 @@ def extract_option(reply: str, options: Sequence[str]) -> str:
     boundaries or after a phrase such as "shows a"; for options of one word, at word boundaries; for any option as a
     part of the text; for options word by word without punctuation; and for keywords of fetal planes.
 
-    Example:
-        >>> extract_option("It is not benign.", ["normal", " benign"]), extract_option("Hm.", ["normal"])
-        (' benign', '')
+    >>> extract_option("It is not benign.", ["normal", " benign"]), extract_option("Hm.", ["normal"])
+    (' benign', '')
     """
     if not reply:
         return ""
@@ -180,10 +178,9 @@ def parse(reply: str, question: Question) -> str | None:
 def parse_number(reply: str, question: Question) -> str | None:
     """Returns the number that the reply gives as its answer, or None if none is clear; see `eval.scoring`.
 
-    Example:
-        >>> asked = Question("q", "m", "How wide?", (), "5", "number", "p", unit="mm")
-        >>> [parse_number(reply, asked) for reply in ("about 1,200.0", "-3 mm in image 2", "50 to 60", "12 +/- 2")]
-        ['1200', '-3', None, '12']
+    >>> asked = Question("q", "m", "How wide?", (), "5", "number", "p", unit="mm")
+    >>> [parse_number(reply, asked) for reply in ("about 1,200.0", "-3 mm in image 2", "50 to 60", "12 +/- 2")]
+    ['1200', '-3', None, '12']
     """
     value = read_number(reply, question.unit)
     return None if value is None else f"{value:.12g}"
@@ -224,10 +221,9 @@ def reply_type(reply: str, question: Question) -> str:
 
     The letter of an option is as valid as its words, because a prompt may ask for either.
 
-    Example:
-        >>> asked = Question("q", "m", "?", ("benign", "malignant"), "benign", "choice", "p", {"task": "DD"})
-        >>> [reply_type(reply, asked) for reply in ("Benign", "It is benign.", "A round lesion.")]
-        ['valid', 'format_violation', 'explanatory']
+    >>> asked = Question("q", "m", "?", ("benign", "malignant"), "benign", "choice", "p", {"task": "DD"})
+    >>> [reply_type(reply, asked) for reply in ("Benign", "It is benign.", "A round lesion.")]
+    ['valid', 'format_violation', 'explanatory']
     """
     said = reply.strip(_BLANKS_AND_QUOTES).lower()
     kind = family(question)

@@ -38,9 +38,6 @@ def row(parsed: Sequence[ParsedReply], *, text_model: BertModel | None = None) -
     """Returns the cells of Table 1 by column, in the paper's units; None for a task without questions.
 
     The score is None unless every task has questions.
-
-    Args:
-        text_model: The model that computes BERTScore. If it is None, BERTScore is None too, and no model is loaded.
     """
     of = {
         task: [each for each in parsed if task_of(each.question) == task]

@@ -30,19 +30,12 @@ from medtune.eval.statistics.patient_swaps import mcnemar_exact
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """The numbers of questions by outcome under two prompts, with and without the organ.
+    """The numbers of questions by outcome under two prompts, with and without the organ."""
 
-    Attributes:
-        both_right: Questions answered right with both prompts.
-        only_with: Questions answered right only with the organ in the prompt.
-        only_without: Questions answered right only without it.
-        both_wrong: Questions answered wrong with both prompts.
-    """
-
-    both_right: int
-    only_with: int
-    only_without: int
-    both_wrong: int
+    both_right: int  # Questions answered right with both prompts.
+    only_with: int  # Questions answered right only with the organ in the prompt.
+    only_without: int  # Questions answered right only without it.
+    both_wrong: int  # Questions answered wrong with both prompts.
 
     @property
     def chi2(self) -> float:
@@ -50,9 +43,8 @@ class Paired:
 
         The paper prints this statistic under the name of the exact test.
 
-        Example:
-            >>> round(Paired(209, 64, 26, 222).chi2, 2)
-            16.04
+        >>> round(Paired(209, 64, 26, 222).chi2, 2)
+        16.04
         """
         changed = self.only_with + self.only_without
         return (self.only_with - self.only_without) ** 2 / changed if changed else 0.0
@@ -71,21 +63,15 @@ class Paired:
 def majority(answers: Sequence[str | None]) -> str | None:
     """Returns the most frequent answer; None if most replies had no answer, or if two answers are equally frequent.
 
-    Example:
-        >>> majority(["a", "b", "a", None, "b"]), majority(["a", "a", "b", None, None, "a"])
-        (None, 'a')
+    >>> majority(["a", "b", "a", None, "b"]), majority(["a", "a", "b", None, None, "a"])
+    (None, 'a')
     """
     (best, times), *others = Counter(answers).most_common(2) or [(None, 0)]
     return None if others and others[0][1] == times else best
 
 
 def paired(questions: Sequence[Question], with_: Sequence[str | None], without: Sequence[str | None]) -> Paired:
-    """Returns the numbers of questions by outcome.
-
-    Args:
-        with_: The answer to each question with the organ in the prompt; None for no answer.
-        without: The answer to each question without the organ in the prompt.
-    """
+    """Returns the numbers of questions by outcome; None is no answer."""
     pairs = Counter(
         (first == question.answer, second == question.answer)
         for question, first, second in zip(questions, with_, without, strict=True)

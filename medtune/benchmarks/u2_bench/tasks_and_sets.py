@@ -90,9 +90,8 @@ def phantom(dataset: str) -> str | None:
 def task_of_folder(name: str) -> str | None:
     """Returns the task that the name of a folder or file states; None if it states none.
 
-    Example:
-        >>> task_of_folder("Lesion-Localization"), task_of_folder("CVE"), task_of_folder("other")
-        ('LL', 'CVE', None)
+    >>> task_of_folder("Lesion-Localization"), task_of_folder("CVE"), task_of_folder("other")
+    ('LL', 'CVE', None)
     """
     plain = re.sub(r"[^a-z]+", "_", name.lower()).strip("_").replace("localization", "localisation")
     return plain.upper() if plain.upper() in TASKS else _FOLDERS.get(plain)
@@ -104,9 +103,8 @@ def set_of_name(task: str, name: str) -> str | None:
     Only the number in the name and the task decide: knee grades are "28_1" if they are called 28 or 28_1, knee views
     are "28" if they are called 28 or 28_class, and "4", "04" and "04_DDTI" are the same data set.
 
-    Example:
-        >>> set_of_name("DD", "28"), set_of_name("VRA", "28_class"), set_of_name("LL", "4"), set_of_name("CG", "FPUS23")
-        ('28_1', '28', '04', '10')
+    >>> set_of_name("DD", "28"), set_of_name("VRA", "28_class"), set_of_name("LL", "4"), set_of_name("CG", "FPUS23")
+    ('28_1', '28', '04', '10')
     """
     number = re.search(r"(?<![0-9A-Za-z])(\d{1,2})(?:is_\w+)?(?![0-9A-Za-z])", name)
     if number is not None:
@@ -187,12 +185,6 @@ INTEGER_SETS = ("44", "57")
 
 
 def options_seen(task: str, dataset: str, options: Sequence[str]) -> tuple[str, ...]:
-    """Returns the options that the official extractor looks for in a reply.
-
-    Args:
-        task: The task, "DD" or "VRA". Set 28 holds knee grades in the first and knee views in the second.
-        dataset: The id of the data set in the official aggregator's spelling.
-        options: The question's options, which are returned if those of the extractor are not known.
-    """
+    """Returns the options that the official extractor looks for in a reply; the question's where they are unknown."""
     scripts_id = {("DD", "28_1"): "28", ("VRA", "28"): "28_class"}.get((task, dataset), dataset)
     return OPTIONS_SEEN.get(scripts_id, tuple(options))

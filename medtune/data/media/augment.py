@@ -52,11 +52,10 @@ def changes_allowed_by_all(questions: Iterable[Question], allowed_changes: Allow
     orientation. It is not moved if one of them names a place or a length, or if a number is asked for. Its grey values
     stay if one of them is about density or contrast agent.
 
-    Example:
-        >>> from medtune.data.types import Question
-        >>> asked = Question("q", "m", "Which kidney?", ("left kidney", "right kidney"), "left kidney", "choice", "p")
-        >>> sorted(changes_allowed_by_all([asked], lambda question: ALL_CHANGES))
-        ['grey', 'move']
+    >>> from medtune.data.types import Question
+    >>> asked = Question("q", "m", "Which kidney?", ("left kidney", "right kidney"), "left kidney", "choice", "p")
+    >>> sorted(changes_allowed_by_all([asked], lambda question: ALL_CHANGES))
+    ['grey', 'move']
     """
     found = ALL_CHANGES
     for question in questions:

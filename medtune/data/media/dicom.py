@@ -56,17 +56,11 @@ def decode_dicom(path: Path) -> NDArray[np.uint8]:
 
 
 class Cine(NamedTuple):
-    """The frames of a multi-frame DICOM file.
+    """The frames of a multi-frame DICOM file."""
 
-    Attributes:
-        frames_THWC: The frames, RGB, uint8.
-        times_s: The second at which each frame is shown, starting at 0.
-        duration_s: The second at which the last frame ends.
-    """
-
-    frames_THWC: NDArray[np.uint8]
-    times_s: tuple[float, ...]
-    duration_s: float
+    frames_THWC: NDArray[np.uint8]  # The frames, RGB, uint8.
+    times_s: tuple[float, ...]  # The second at which each frame is shown, starting at 0.
+    duration_s: float  # The second at which the last frame ends.
 
 
 def decode_cine(path: Path) -> Cine:
@@ -171,9 +165,8 @@ def dicom_size(path: Path) -> tuple[int, int]:
 def stretch(values: NDArray[np.float64]) -> NDArray[np.uint8]:
     """Returns an image's grey values scaled so that the lowest is 0 and the highest 255; one single value becomes 0.
 
-    Example:
-        >>> stretch(np.array([[100.0, 200.0, 300.0]])).tolist()
-        [[0, 128, 255]]
+    >>> stretch(np.array([[100.0, 200.0, 300.0]])).tolist()
+    [[0, 128, 255]]
     """
     return _scale(values, _Range(float(values.min()), float(values.max())))
 

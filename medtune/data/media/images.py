@@ -35,8 +35,7 @@ _TOLD_IN = (b"eXIf", b"tEXt", b"zTXt", b"iTXt")
 def exif_of_png(path: Path) -> PIL.Image.Exif:
     """Returns the EXIF facts of a PNG file, those behind its pixels included; a cut file says what it still has.
 
-    Source:
-        PNG specification (third edition), 5.3 Chunk layout; Pillow, PngImagePlugin.PngImageFile.getexif.
+    Source: PNG specification (third edition), 5.3 Chunk layout; Pillow, PngImagePlugin.PngImageFile.getexif.
     """
     with path.open("rb") as file:
         told = list(_told(file))
@@ -156,9 +155,8 @@ def load_image(ref: MediaRef) -> Image:
 def stroke_px(width: int, height: int) -> int:
     """Returns the line width of a drawn box: 1/200 of the image's shorter side, at least 2 pixels (our own choice).
 
-    Example:
-        >>> stroke_px(1000, 800), stroke_px(64, 64)
-        (4, 2)
+    >>> stroke_px(1000, 800), stroke_px(64, 64)
+    (4, 2)
     """
     return max(MIN_STROKE_PX, round(min(width, height) * STROKE_SHARE))
 

@@ -36,11 +36,7 @@ LARGE_FROM = 0.15
 
 
 def read_mask(path: Path, size: Size) -> Mask:
-    """Returns the mask in an image file, (H, W): pixels above 127, or above 0 in a file whose highest value is 1.
-
-    Args:
-        size: The size of the image that the mask belongs to.
-    """
+    """Returns the mask of an image of that size, (H, W): pixels above 127, or above 0 where the highest value is 1."""
     grey_HW = decode_image(path).pixels_HWC.max(axis=2)
     height, width = grey_HW.shape
     if (width, height) != size:
@@ -83,11 +79,10 @@ def largest_region(mask_HW: Mask) -> Mask:
 def outer_box(mask_HW: Mask) -> Box | None:
     """Returns the smallest box around all marked pixels of a mask, x1 and y1 outside; None for an empty mask.
 
-    Example:
-        >>> mask_HW = np.zeros((4, 5), dtype=np.bool_)
-        >>> mask_HW[1:3, 2:5] = True
-        >>> outer_box(mask_HW)
-        Box(x0=2, y0=1, x1=5, y1=3)
+    >>> mask_HW = np.zeros((4, 5), dtype=np.bool_)
+    >>> mask_HW[1:3, 2:5] = True
+    >>> outer_box(mask_HW)
+    Box(x0=2, y0=1, x1=5, y1=3)
     """
     columns = np.flatnonzero(mask_HW.any(axis=0))
     rows = np.flatnonzero(mask_HW.any(axis=1))
@@ -101,9 +96,8 @@ def cell_of_box(box: Box, width: int, height: int) -> str:
 
     Left and upper cells end at 0.45 of the width and height, right and lower cells begin at 0.55.
 
-    Example:
-        >>> cell_of_box(Box(0, 0, 10, 10), 100, 100), cell_of_box(Box(40, 90, 60, 100), 100, 100)
-        ('upper left', 'lower center')
+    >>> cell_of_box(Box(0, 0, 10, 10), 100, 100), cell_of_box(Box(40, 90, 60, 100), 100, 100)
+    ('upper left', 'lower center')
 
     Source: U2-Bench's evaluation code, dolphin-sound/u2-bench-evalkit eval_func/seg_eval_v1.1.py.
     """
@@ -115,9 +109,8 @@ def cell_of_box(box: Box, width: int, height: int) -> str:
 def cell_of_point(x: float, y: float) -> str:
     """Returns the cell of the image in which a point lies, given in shares of width (to the right) and height (down).
 
-    Example:
-        >>> cell_of_point(0.45, 0.5), cell_of_point(0.55, 0.44), cell_of_point(0.1, 0.5)
-        ('center', 'upper right', 'middle left')
+    >>> cell_of_point(0.45, 0.5), cell_of_point(0.55, 0.44), cell_of_point(0.1, 0.5)
+    ('center', 'upper right', 'middle left')
 
     Source: as for `cell_of_box`.
     """
@@ -129,9 +122,8 @@ def box_size(box: Box, width: int, height: int) -> BoxSize:
 
     The thresholds are our own; benchmarks report these three sizes without stating thresholds.
 
-    Example:
-        >>> box_size(Box(0, 0, 20, 20), 100, 100), box_size(Box(0, 0, 50, 50), 100, 100)
-        ('small', 'large')
+    >>> box_size(Box(0, 0, 20, 20), 100, 100), box_size(Box(0, 0, 50, 50), 100, 100)
+    ('small', 'large')
     """
     return size_of_share((box.x1 - box.x0) * (box.y1 - box.y0) / (width * height))
 
@@ -154,11 +146,10 @@ _OPPOSITE = {"left": "right", "right": "left"}
 def masks_of(organ: str, masks: Iterable[str]) -> tuple[str, ...]:
     """Returns the masks whose names contain every word of an organ's name, in their order; none for "".
 
-    Example:
-        >>> masks_of("kidney", ["kidney_left", "kidney_right", "liver"])
-        ('kidney_left', 'kidney_right')
-        >>> masks_of("left kidney", ["kidney_left", "kidney_right", "liver"])
-        ('kidney_left',)
+    >>> masks_of("kidney", ["kidney_left", "kidney_right", "liver"])
+    ('kidney_left', 'kidney_right')
+    >>> masks_of("left kidney", ["kidney_left", "kidney_right", "liver"])
+    ('kidney_left',)
     """
     words = set(organ.lower().split())
     return tuple(mask for mask in masks if words and words <= set(mask.lower().split("_")))
@@ -167,8 +158,7 @@ def masks_of(organ: str, masks: Iterable[str]) -> tuple[str, ...]:
 def other_side(mask: str) -> str:
     """Returns the name of the organ mask on the other side of the body; an organ without sides keeps its name.
 
-    Example:
-        >>> [other_side(mask) for mask in ("kidney_left", "rib_right_1", "liver")]
-        ['kidney_right', 'rib_left_1', 'liver']
+    >>> [other_side(mask) for mask in ("kidney_left", "rib_right_1", "liver")]
+    ['kidney_right', 'rib_left_1', 'liver']
     """
     return "_".join(_OPPOSITE.get(word, word) for word in mask.split("_"))

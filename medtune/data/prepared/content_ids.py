@@ -15,11 +15,10 @@ from medtune.data.types import MediaRef, Question
 def shown_names(files: Iterable[CopiedFile]) -> Mapping[str, str]:
     """Returns for the digest of each file the smallest digest among the files that show the same.
 
-    Example:
-        >>> from medtune.data.prepared.decoded_content import Content
-        >>> scan = Content("voxels", ())
-        >>> shown_names([CopiedFile("b", "b.nii", content=scan), CopiedFile("a", "a.nii.gz", content=scan)])
-        {'b': 'a', 'a': 'a'}
+    >>> from medtune.data.prepared.decoded_content import Content
+    >>> scan = Content("voxels", ())
+    >>> shown_names([CopiedFile("b", "b.nii", content=scan), CopiedFile("a", "a.nii.gz", content=scan)])
+    {'b': 'a', 'a': 'a'}
     """
     shown = {file.digest: file.content.digest if file.content else file.digest for file in files}
     first: dict[str, str] = {}
@@ -75,7 +74,6 @@ def question_content_ids(questions: Iterable[Question]) -> dict[str, str]:
 
 
 def stored_row(media_id: str, ref: MediaRef, stored: Mapping[Path, CopiedFile]) -> StoredMedia:
-    """Returns the row of media.arrow that describes a copied media item."""
     masks = tuple((organ, stored[path].file) for organ, path in ref.masks)
     file = stored[ref.path]
     encoding = None if ref.encoding is None else stored[ref.encoding].file
@@ -88,12 +86,7 @@ def stored_row(media_id: str, ref: MediaRef, stored: Mapping[Path, CopiedFile]) 
 def with_content_ids(
     questions: Sequence[Question], ids: Mapping[str, str], patients: Mapping[str, str]
 ) -> list[Question]:
-    """Returns the questions with `<task>-<media id>` as id; the second one of a task on a media item gets "-2".
-
-    Args:
-        ids: The content id of each of the source's media ids.
-        patients: The hash of each of the source's patient ids.
-    """
+    """Returns the questions with `<task>-<media id>` as id; the second one of a task on a media item gets "-2"."""
     seen: Counter[str] = Counter()
     found = []
     for question in questions:

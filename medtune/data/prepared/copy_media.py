@@ -41,22 +41,14 @@ from medtune.data.unique_names import unique_mark
 
 @dataclass(frozen=True, slots=True)
 class CopiedFile:
-    """A file in the media folder of a prepared folder.
+    """A file in the media folder of a prepared folder."""
 
-    Attributes:
-        digest: The SHA-256 of its content, hex; for an image that of its shape and pixels.
-        size: The width and height of an image or of a video's frames.
-        look: The perceptual hash of an image, 64 bits; None for other media, and for a flat image.
-        extent: The frame size, frame times and duration of a video.
-        content: What a video or volume shows once it is decoded; None for other files.
-    """
-
-    digest: str
+    digest: str  # The SHA-256 of its content, hex; for an image that of its shape and pixels.
     file: str
-    size: Size | None = None
-    look: int | None = None
-    extent: Extent | None = None
-    content: Content | None = None
+    size: Size | None = None  # The width and height of an image or of a video's frames.
+    look: int | None = None  # The perceptual hash of an image, 64 bits; None for other media, and for a flat image.
+    extent: Extent | None = None  # The frame size, frame times and duration of a video.
+    content: Content | None = None  # What a video or volume shows once it is decoded; None for other files.
 
 
 Stored = Literal["image", "video", "volume", "mask", "encoding"]
@@ -77,27 +69,19 @@ class Broken(NamedTuple):
 
 
 class CopiedMedia(NamedTuple):
-    """The media files that were copied into a prepared folder, and those that could not be.
+    """The media files that were copied into a prepared folder, and those that could not be."""
 
-    Attributes:
-        files: The copied files by the source's paths, masks and encodings included.
-        broken: For each media id whose files could not be copied, the first item that could not be and why.
-    """
-
-    files: dict[Path, CopiedFile]
+    files: dict[Path, CopiedFile]  # The copied files by the source's paths, masks and encodings included.
+    # For each media id whose files could not be copied, the first item that could not be and why.
     broken: dict[str, Broken]
 
 
 class Unit(NamedTuple):
-    """Files that one process copies together: one file, or all those that one call of a simulation draws.
+    """Files that one process copies together: one file, or all those that one call of a simulation draws."""
 
-    Attributes:
-        files: The paths and what is stored: an image, a video, a volume, a mask or an encoding.
-        draw: Draws the files; None for files that are there.
-    """
-
+    # The paths and what is stored: an image, a video, a volume, a mask or an encoding.
     files: tuple[tuple[Path, Stored], ...]
-    draw: Draw | None = None
+    draw: Draw | None = None  # Draws the files; None for files that are there.
 
 
 Work = Callable[[Sequence[Unit]], Sequence[Sequence[CopiedFile | str]]]
@@ -147,12 +131,7 @@ def copy_media(
     draws: Mapping[Path, Draw] = MappingProxyType({}),
     work: Work | None = None,
 ) -> CopiedMedia:
-    """Copies media files into a prepared folder; items with broken files, or with boxes outside of them, are reported.
-
-    Args:
-        draws: How the files that are not there yet are drawn.
-        work: Does the work of units; None does it here, one unit after another.
-    """
+    """Copies media files into a prepared folder; items with broken files or boxes outside of them are reported."""
     units = units_of(media, draws)
     done = [copy_unit(unit, folder) for unit in units] if work is None else work(units)
     found = {

@@ -87,14 +87,10 @@ _FLAT = 0
 
 
 class Content(NamedTuple):
-    """What a video or a volume shows, whatever the format of its file.
+    """What a video or a volume shows, whatever the format of its file."""
 
-    Attributes:
-        digest: The SHA-256 of what is decoded, hex: the same for the same voxels or frames.
-        pictures: The perceptual hashes of some pictures of it, 0 for a flat one; empty if most of them are flat.
-    """
-
-    digest: str
+    digest: str  # The SHA-256 of what is decoded, hex: the same for the same voxels or frames.
+    # The perceptual hashes of some pictures of it, 0 for a flat one; empty if most of them are flat.
     pictures: tuple[int, ...]
 
 

@@ -72,17 +72,11 @@ def max_distance_of(num_pictures: int) -> int:
 
 
 class LookalikeGroups(NamedTuple):
-    """The groups into which images fall if every two look-alikes are in one group.
+    """The groups into which images fall if every two look-alikes are in one group."""
 
-    Attributes:
-        group_of: The name of each image's group, which is the smallest name of its images.
-        num_pairs: The number of pairs whose hashes are near.
-        again: The pairs that a second check found (`same_picture`).
-    """
-
-    group_of: Mapping[str, str]
-    num_pairs: int
-    again: tuple[tuple[str, str], ...] = ()
+    group_of: Mapping[str, str]  # The name of each image's group, which is the smallest name of its images.
+    num_pairs: int  # The number of pairs whose hashes are near.
+    again: tuple[tuple[str, str], ...] = ()  # The pairs that a second check found (`same_picture`).
 
     def joined(self, again: Sequence[tuple[str, str]]) -> "LookalikeGroups":
         """Returns the groups with more pairs, such as those that a second check finds."""
@@ -108,7 +102,6 @@ class LookalikeGroups(NamedTuple):
         return max(map(len, self.members().values()), default=0)
 
     def members(self) -> dict[str, list[str]]:
-        """Returns the images of each group."""
         found: dict[str, list[str]] = defaultdict(list)
         for image, group in self.group_of.items():
             found[group].append(image)
@@ -127,7 +120,6 @@ def lookalike_groups(looks: Mapping[str, Look], *, max_distance: int | None = No
     """Returns the groups of look-alikes; media of one group need not look alike if others lead from one to the other.
 
     Args:
-        looks: The look of each media item, by its name.
         max_distance: The highest number of bits in which the hashes of look-alikes differ; None takes
             `max_distance_of` the number of their pictures.
     """
@@ -253,9 +245,6 @@ def contradictions(
     """Returns for look-alikes with different answers to a question their media ids and the answers, as text.
 
     Questions about places are left out, because a crop moves what it shows.
-
-    Args:
-        group_of: The group of look-alikes of every image that has one, by digest.
     """
     said: dict[tuple[str, str, frozenset[str]], dict[str, list[str]]] = {}
     for question in questions:
@@ -277,35 +266,22 @@ TRAIN_TWIN = "look_alike_in_train"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookalikes:
-    """What was found out about look-alikes when a folder was prepared.
+    """What was found out about look-alikes when a folder was prepared."""
 
-    Attributes:
-        max_distance: The highest number of the 64 bits in which the perceptual hashes of look-alikes differ.
-        is_simulated: Whether the images were simulated, so that they were not compared.
-        kept_together: Whether each group of look-alikes was kept in one split where the source brings no split.
-        num_images: The number of different images that were compared.
-        num_flat: The number of different images, videos and volumes that are too flat to have a hash.
-        num_others: The number of different videos and volumes that were compared.
-        num_groups: The number of groups, with those of a single item.
-        largest: The number of items in the largest group.
-        num_across: The number of pairs of look-alikes whose items are in two splits.
-        num_twins: The number of val and test questions whose item has a look-alike in train.
-        num_again: The number of further pairs of images that the second check found; None where it was not made.
-        contradictions: For look-alikes with different answers to a question, their media ids and the answers.
-    """
-
-    max_distance: int
-    is_simulated: bool
-    kept_together: bool
-    num_images: int
-    num_flat: int
-    num_others: int
-    num_groups: int
+    max_distance: int  # The highest number of the 64 bits in which the perceptual hashes of look-alikes differ.
+    is_simulated: bool  # Whether the images were simulated, so that they were not compared.
+    kept_together: bool  # Whether each group of look-alikes was kept in one split where the source brings no split.
+    num_images: int  # The number of different images that were compared.
+    num_flat: int  # The number of different images, videos and volumes that are too flat to have a hash.
+    num_others: int  # The number of different videos and volumes that were compared.
+    num_groups: int  # The number of groups, with those of a single item.
     num_pairs: int
-    largest: int
-    num_across: int
-    num_twins: int
+    largest: int  # The number of items in the largest group.
+    num_across: int  # The number of pairs of look-alikes whose items are in two splits.
+    num_twins: int  # The number of val and test questions whose item has a look-alike in train.
+    # The number of further pairs of images that the second check found; None where it was not made.
     num_again: int | None = None
+    # For look-alikes with different answers to a question, their media ids and the answers.
     contradictions: tuple[str, ...] = ()
 
     @property
@@ -360,9 +336,6 @@ def with_train_twins(
     """Returns the questions, where those of val and test say in the facet `TRAIN_TWIN` whether train has a look-alike.
 
     If no question of val or test has one, the questions are returned as they are.
-
-    Args:
-        group_of: The group of look-alikes of every image that was compared, by digest.
     """
     groups = {
         media_id: {group_of[each] for each in digests if each in group_of} for media_id, digests in media_digest.items()

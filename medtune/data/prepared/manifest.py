@@ -54,13 +54,7 @@ def write_cells(path: Path, rejects: Sequence[Reject]) -> None:
 
 
 def check_rejected_share(rejects: Sequence[Reject], *, num_taken: int, max_share: float, keep: Path) -> None:
-    """Checks that no more than a share of a source's questions is rejected.
-
-    Args:
-        num_taken: The number of questions that were not rejected.
-        max_share: The highest share that may be rejected.
-        keep: The file that lists the rejects if there are too many.
-    """
+    """Checks the share of a source's questions that is rejected; `keep` lists the rejects if they are too many."""
     if not rejects or len(rejects) <= max_share * (len(rejects) + num_taken):
         return
     keep.parent.mkdir(parents=True, exist_ok=True)
@@ -87,59 +81,41 @@ AGAIN = "Run `medtune prepare` again."
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The description that a prepared folder carries in manifest.json.
-
-    Attributes:
-        title: The source's name for people.
-        provenance: Whether the questions were released, reconstructed or simulated.
-        url: Where the raw files can be found.
-        patient_unit: What stands for a patient, in the source's words.
-        stands_for_patient: The same as a noun: "patient" if the files say whose images they are, else e.g. "image".
-        seed: The seed that decided the splits and the order of options.
-        limit: The highest number of patients that was taken; None for all.
-        fractions: The shares of train, val and test.
-        num_media: The number of media items, each counted once for each set of items that are shown together.
-        identical_media: The number of files whose content another file has too; their patients share a split.
-        lookalikes: What was found out about images that look alike.
-        notes: What the source left out on purpose.
-        prompts: "ours", or the name of the official prompts in prompts.json and the scenarios that they leave to our
-            wording; every run on this folder uses them.
-        without_media: Whether the folder holds questions alone, which can be scored but not shown to a model.
-        unofficial_split: How a set was divided that is meant for evaluation only, or whose own split was not kept; None
-            where nothing was divided against the release.
-        split_leaks: The number of test questions about a "patient", an "image" or a "look-alike" (or what else stands
-            for a patient) that another split holds too, or whose text train holds too (`Source.text_unit`, e.g.
-            "report"), by kind, where a split of the data was kept although it shares them; empty where splits share
-            nothing.
-        rejected: The number of questions that could not be taken, by kind; rejects.jsonl lists them one by one.
-        data_hash: The SHA-256 over all rows, the same for two users with the same files.
-    """
+    """The description that a prepared folder carries in manifest.json."""
 
     format_version: int
     medtune_version: str
     benchmark: str
     source: str
-    title: str
-    provenance: Provenance
+    title: str  # The source's name for people.
+    provenance: Provenance  # Whether the questions were released, reconstructed or simulated.
     licence: str
-    url: str
-    patient_unit: str
-    stands_for_patient: str
-    seed: int
-    limit: int | None
-    fractions: Fractions
+    url: str  # Where the raw files can be found.
+    patient_unit: str  # What stands for a patient, in the source's words.
+    stands_for_patient: str  # The same as a noun: "patient" if the files say whose images they are, else e.g. "image".
+    seed: int  # The seed that decided the splits and the order of options.
+    limit: int | None  # The highest number of patients that was taken; None for all.
+    fractions: Fractions  # The shares of train, val and test.
     counts: Mapping[Split, Mapping[str, int]]
     num_patients: Mapping[Split, int]
-    num_media: int
-    identical_media: int
-    lookalikes: Lookalikes
-    notes: tuple[str, ...]
+    num_media: int  # The number of media items, each counted once for each set of items that are shown together.
+    identical_media: int  # The number of files whose content another file has too; their patients share a split.
+    lookalikes: Lookalikes  # What was found out about images that look alike.
+    notes: tuple[str, ...]  # What the source left out on purpose.
+    # "ours", or the name of the official prompts in prompts.json and the scenarios that they leave to our wording;
+    # every run on this folder uses them.
     prompts: str
-    without_media: bool
+    without_media: bool  # Whether the folder holds questions alone, which can be scored but not shown to a model.
+    # How a set was divided that is meant for evaluation only, or whose own split was not kept; None where nothing was
+    # divided against the release.
     unofficial_split: UnofficialSplit | None
+    # The number of test questions about a "patient", an "image" or a "look-alike" (or what else stands for a patient)
+    # that another split holds too, or whose text train holds too (`Source.text_unit`, e.g. "report"), by kind, where a
+    # split of the data was kept although it shares them; empty where splits share nothing.
     split_leaks: Mapping[str, int]
+    # The number of questions that could not be taken, by kind; rejects.jsonl lists them one by one.
     rejected: Mapping[str, int]
-    data_hash: str
+    data_hash: str  # The SHA-256 over all rows, the same for two users with the same files.
 
     @property
     def leaks(self) -> str:
@@ -162,7 +138,6 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Returns the manifest of a prepared folder."""
     if not folder.is_dir():
         raise FileNotFoundError(
             f"{folder}: there is no such folder. Make it with `medtune prepare BENCHMARK --from DIR --out {folder}`."

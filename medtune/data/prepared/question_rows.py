@@ -149,11 +149,7 @@ def limit_patients(table: SourceTable, limit: int | None, seed: int) -> SourceTa
 
 
 def without_media(table: SourceTable, broken: Mapping[str, Broken]) -> ReducedTable:
-    """Returns the source's table without the questions about broken media, and a reject for each of them.
-
-    Args:
-        broken: For each media id whose files could not be copied, the item that could not be and why.
-    """
+    """Returns the source's table without the questions about broken media, and a reject for each of them."""
     if not broken:
         return ReducedTable(table, ())
     lost = tuple(
@@ -196,14 +192,10 @@ _KIND = "row of "
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """The raw rows that the questions of a prepared folder were.
-
-    Attributes:
-        places: The number of each question in the order of the raw files, by question id.
-    """
+    """The raw rows that the questions of a prepared folder were."""
 
     source: str
-    places: Mapping[str, int]
+    places: Mapping[str, int]  # The number of each question in the order of the raw files, by question id.
     _by_origin: Mapping[str, str]
 
     def find(self, row_id: str) -> str | None:

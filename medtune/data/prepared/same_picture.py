@@ -44,8 +44,6 @@ def same_pictures(
     With more than a million pairs, those are compared whose hashes are nearest; of more than `MOST_IMAGES` images none.
 
     Args:
-        looks: The perceptual hashes of the images, by name.
-        opened: Opens an image by its name.
         known: Whether two images are known to look alike, so that they need not be compared.
     """
     names = sorted(name for name, look in looks.items() if isinstance(look, int))

@@ -70,9 +70,8 @@ def split_evenly(labels: Sequence[frozenset[str]], sizes: Sequence[int]) -> list
 def split_sizes(num_units: int, fractions: Sequence[float]) -> list[int]:
     """Returns the sizes of splits with the given fractions: largest remainders, at least one unit per fraction above 0.
 
-    Example:
-        >>> split_sizes(10, (0.7, 0.15, 0.15)), split_sizes(3, (0.8, 0.1, 0.1)), split_sizes(5, (0, 0, 1))
-        ([7, 2, 1], [1, 1, 1], [0, 0, 5])
+    >>> split_sizes(10, (0.7, 0.15, 0.15)), split_sizes(3, (0.8, 0.1, 0.1)), split_sizes(5, (0, 0, 1))
+    ([7, 2, 1], [1, 1, 1], [0, 0, 5])
     """
     filled = [split for split, fraction in enumerate(fractions) if fraction > 0]
     if num_units < len(filled):
@@ -136,11 +135,7 @@ def assign_splits(
     them: test before val before train.
 
     Args:
-        questions: The questions; some may have a split already.
         media_digest: The digests of the pixels, without drawn boxes, of the items of every media id.
-        seed: Decides the order of the units.
-        fractions: The shares of units in train, val and test.
-        alike: The group of look-alikes of every image that has one, both by digest.
     """
     check_fractions(fractions)
     members = _units(questions, _joined(media_digest, alike))
@@ -177,7 +172,6 @@ def same_questions(table: SourceTable, questions: Sequence[Question]) -> Mapping
 
     Args:
         table: The table of the source, in which a media id stands for the patient where none is known.
-        questions: The same questions in the same order, under the ids that the result has.
     """
     first: dict[object, str] = {}
     found = {}
@@ -196,11 +190,6 @@ def with_alike_patients(
 
     It is for data that do not say whose images they are: intervals then take such images for one patient's, as splits
     do.
-
-    Args:
-        questions: The questions with their splits.
-        media_digest: The digests of the pixels, without drawn boxes, of the items of every media id.
-        alike: The group of look-alikes of every image that has one, both by digest.
     """
     joined = _joined(media_digest, alike)
     patient_of = {}

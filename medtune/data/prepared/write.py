@@ -42,16 +42,11 @@ from medtune.version import __version__
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Official prompts that are kept in a prepared folder.
-
-    Attributes:
-        templates: The templates by scenario, verbatim.
-        notes: Which questions these prompts cannot ask, and why.
-    """
+    """Official prompts that are kept in a prepared folder."""
 
     name: str
-    templates: Mapping[str, str]
-    notes: tuple[str, ...] = ()
+    templates: Mapping[str, str]  # The templates by scenario, verbatim.
+    notes: tuple[str, ...] = ()  # Which questions these prompts cannot ask, and why.
 
 
 def prepare(
@@ -177,19 +172,13 @@ def prepare(
 
 
 class _Media(NamedTuple):
-    """The media of a prepared folder.
+    """The media of a prepared folder."""
 
-    Attributes:
-        ids: The content id of each of the source's media ids.
-        files: The copied files of the items of each content id.
-        num_sources: The number of raw files; identical ones became one copied file.
-        names: The name of what each file shows, by the file's digest: the same for files that show the same.
-    """
-
-    ids: Mapping[str, str]
-    files: Mapping[str, Sequence[CopiedFile]]
+    ids: Mapping[str, str]  # The content id of each of the source's media ids.
+    files: Mapping[str, Sequence[CopiedFile]]  # The copied files of the items of each content id.
     rows: list[StoredMedia]
-    num_sources: int
+    num_sources: int  # The number of raw files; identical ones became one copied file.
+    # The name of what each file shows, by the file's digest: the same for files that show the same.
     names: Mapping[str, str]
 
     def shown(self, media_id: str) -> tuple[str, ...]:

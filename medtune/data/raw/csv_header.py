@@ -18,22 +18,15 @@ _LONE = re.compile("[\udc80-\udcff]")
 
 
 class CsvLayout(NamedTuple):
-    """How a CSV file is written.
+    """How a CSV file is written."""
 
-    Attributes:
-        delimiter: The character between cells.
-        encoding: "utf-8-sig", "utf-16" as Excel's "Unicode text", or a Windows code page such as "cp1252".
-        columns: The names of the columns as `pandas` spells them: an empty name is "Unnamed: 0" with its place.
-        skipped_lines: The lines before the header: 1 where Excel wrote "sep=;" there.
-        row_bytes: The size of a row in bytes, judged by the beginning of the file.
-    """
-
-    delimiter: str
-    encoding: str
+    delimiter: str  # The character between cells.
+    encoding: str  # "utf-8-sig", "utf-16" as Excel's "Unicode text", or a Windows code page such as "cp1252".
+    # The names of the columns as `pandas` spells them: an empty name is "Unnamed: 0" with its place.
     columns: tuple[str, ...]
-    skipped_lines: int
+    skipped_lines: int  # The lines before the header: 1 where Excel wrote "sep=;" there.
     header_lines: int
-    row_bytes: int
+    row_bytes: int  # The size of a row in bytes, judged by the beginning of the file.
 
 
 def csv_layout(path: Path) -> CsvLayout:
@@ -179,9 +172,8 @@ def csv_fault(path: Path, layout: CsvLayout) -> str | None:
 def broken_byte(text: str) -> int | None:
     r"""Returns the first byte that is no UTF-8 in a text that was read with errors="surrogateescape"; None without one.
 
-    Example:
-        >>> hex(broken_byte(b"gr\xf6n".decode(errors="surrogateescape")) or 0)
-        '0xf6'
+    >>> hex(broken_byte(b"gr\xf6n".decode(errors="surrogateescape")) or 0)
+    '0xf6'
     """
     found = _LONE.search(text)
     return None if found is None else ord(found[0]) - 0xDC00
@@ -203,11 +195,7 @@ class Line(NamedTuple):
 
 
 def csv_lines(table: Path, columns: Sequence[str], *, file: str, delimiter: str = ",") -> list[Line]:
-    """Returns the lines of a CSV table with a header, which may have more columns than those that are needed.
-
-    Args:
-        delimiter: The character between cells.
-    """
+    """Returns the lines of a CSV table with a header, which may have more columns than those that are needed."""
     if not table.is_file():
         raise FileNotFoundError(f"{table}: this table is missing. Copy it from the release.")
     with table.open(encoding="utf-8-sig", newline="") as opened:

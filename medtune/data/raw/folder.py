@@ -22,12 +22,8 @@ _WAY_OUT = f"Say what it stands for with --splits NAME=train|val|test, or leave 
 def split_named(name: str, meant: Mapping[str, str]) -> Split | None:
     """Returns the split that a name stands for; None where the user leaves its rows out.
 
-    Args:
-        name: The name, in any case, such as "validation".
-
-    Example:
-        >>> split_named("Validation", {}), split_named("mini", {"mini": "test"}), split_named("x", {"x": "none"})
-        ('val', 'test', None)
+    >>> split_named("Validation", {}), split_named("mini", {"mini": "test"}), split_named("x", {"x": "none"})
+    ('val', 'test', None)
     """
     said = meant.get(name, _NAMES.get(name.strip().casefold(), name))
     if said == LEFT_OUT:
@@ -48,9 +44,8 @@ def split_of_file(name: str, meant: Mapping[str, str]) -> Split | str | None:
         meant: What the user says that names of files stand for; such a name has no suffix, and `LEFT_OUT` is returned
             as it is.
 
-    Example:
-        >>> split_of_file("vqa/test_2.csv", {}), split_of_file("rows.csv", {}), split_of_file("a.csv", {"a": "val"})
-        ('test', None, 'val')
+    >>> split_of_file("vqa/test_2.csv", {}), split_of_file("rows.csv", {}), split_of_file("a.csv", {"a": "val"})
+    ('test', None, 'val')
     """
     if (stem := file_stem(name)) in meant:
         return split_named(stem, meant) or LEFT_OUT
@@ -164,12 +159,7 @@ def unread_files(folder: Path, read: Collection[Path]) -> list[str]:
 
 
 def unread_note(folder: Path, names: Collection[str], meant: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns a note with the number and the first names of data files that are not read; no note where there are none.
-
-    Args:
-        names: The files, relative to the folder.
-        meant: What the user says that names of files stand for; those that he leaves out are not counted.
-    """
+    """Returns a note with the number and the first names of data files that are not read; none where there are none."""
     left = [name for name in names if meant.get(file_stem(name)) != LEFT_OUT]
     if lost := [name for name in left if _states_evaluation(name, meant)]:
         raise ValueError(

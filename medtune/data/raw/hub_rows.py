@@ -29,17 +29,11 @@ _FORM = re.compile(r"hf:(?P<id>[^:@]+)(:(?P<config>[^:@]+))?(@(?P<revision>[^:@]
 
 
 class HubId(NamedTuple):
-    """The name of a data set on the hub.
+    """The name of a data set on the hub."""
 
-    Attributes:
-        id: The repository, such as "flaviagiammarino/vqa-rad"; or the path of a folder that holds a copy of it.
-        config: The configuration of the data set; None for its only or default one.
-        revision: The branch, tag or commit; None for the newest.
-    """
-
-    id: str
-    config: str | None = None
-    revision: str | None = None
+    id: str  # The repository, such as "flaviagiammarino/vqa-rad"; or the path of a folder that holds a copy of it.
+    config: str | None = None  # The configuration of the data set; None for its only or default one.
+    revision: str | None = None  # The branch, tag or commit; None for the newest.
 
     def __str__(self) -> str:
         config = f":{self.config}" if self.config else ""
@@ -49,11 +43,10 @@ class HubId(NamedTuple):
 def parsed_hub_id(text: str) -> HubId | None:
     """Returns the name of a hub data set; None where the text does not begin with "hf:".
 
-    Example:
-        >>> parsed_hub_id("hf:MMMU/MMMU:Pharmacy@v1.0")
-        HubId(id='MMMU/MMMU', config='Pharmacy', revision='v1.0')
-        >>> parsed_hub_id("data.csv") is None
-        True
+    >>> parsed_hub_id("hf:MMMU/MMMU:Pharmacy@v1.0")
+    HubId(id='MMMU/MMMU', config='Pharmacy', revision='v1.0')
+    >>> parsed_hub_id("data.csv") is None
+    True
     """
     if not text.startswith("hf:"):
         return None
@@ -74,15 +67,11 @@ _HUB = "https://huggingface.co/datasets"
 
 
 class Row(NamedTuple):
-    """One row of a table, and its place for error messages.
+    """One row of a table, and its place for error messages."""
 
-    Attributes:
-        place: The file, or the split of a hub data set, and the row.
-        values: The cells by column: text, numbers, lists, mappings or None. A class label is its name. An image or
-            video is {"path": ..., "bytes": ...}, of which one may be None.
-    """
-
-    place: Place
+    place: Place  # The file, or the split of a hub data set, and the row.
+    # The cells by column: text, numbers, lists, mappings or None. A class label is its name. An image or video is
+    # {"path": ..., "bytes": ...}, of which one may be None.
     values: Mapping[str, object]
 
     def text(self, column: str) -> str:
@@ -95,22 +84,15 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowSet:
-    """The rows of one file, or of one split of a data set.
+    """The rows of one file, or of one split of a data set."""
 
-    Attributes:
-        name: The name of the file relative to its folder, or of the split.
-        split: The name that the data set gives to the split; None for a file.
-        rows: Reads the rows from the beginning, each time it is called.
-        classes: The names of the classes of each column that holds class labels.
-        notes: What had to be told from the file itself: its code page, or its sheet.
-    """
-
-    name: str
-    split: str | None
+    name: str  # The name of the file relative to its folder, or of the split.
+    split: str | None  # The name that the data set gives to the split; None for a file.
     columns: tuple[str, ...]
-    rows: Callable[[], Iterator[Row]]
+    rows: Callable[[], Iterator[Row]]  # Reads the rows from the beginning, each time it is called.
+    # The names of the classes of each column that holds class labels.
     classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # What had to be told from the file itself: its code page, or its sheet.
 
 
 def file_rows(path: Path, *, name: str) -> RowSet:

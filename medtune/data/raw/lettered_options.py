@@ -25,11 +25,10 @@ def split_options(text: str) -> QuestionAndOptions | None:
     The marks "A.", "A)", "(A)" and "A:" count at the start of lines or, where no line starts with one, anywhere between
     blanks. The options are the run A, B, C, ... that begins last.
 
-    Example:
-        >>> split_options("Which organ?\nA) liver\nB) colon")
-        QuestionAndOptions(text='Which organ?', options=('liver', 'colon'))
-        >>> split_options("Does segment A: 2 matter? A: yes B: no")
-        QuestionAndOptions(text='Does segment A: 2 matter?', options=('yes', 'no'))
+    >>> split_options("Which organ?\nA) liver\nB) colon")
+    QuestionAndOptions(text='Which organ?', options=('liver', 'colon'))
+    >>> split_options("Does segment A: 2 matter? A: yes B: no")
+    QuestionAndOptions(text='Does segment A: 2 matter?', options=('yes', 'no'))
     """
     run = _run(text)
     if not run:
@@ -42,9 +41,8 @@ def split_options(text: str) -> QuestionAndOptions | None:
 def options_layout(text: str) -> str | None:
     r"""Returns the layout of a raw text with lettered options: "{question}", "{A}", ... stand in place of these.
 
-    Example:
-        >>> options_layout("Which organ?\nA) liver\nB) colon ")
-        '{question}\nA) {A}\nB) {B} '
+    >>> options_layout("Which organ?\nA) liver\nB) colon ")
+    '{question}\nA) {A}\nB) {B} '
     """
     run = _run(text)
     if not run:
@@ -104,12 +102,8 @@ def choice_question(
     """Makes a multiple-choice question of a raw label: answer and distractors, shuffled by (seed, question_id).
 
     Args:
-        answer: The true answer, one of `labels`.
         labels: All answers that the task has; distractors are drawn from them.
-        facets: The properties by which scores are broken down.
-        seed: Decides the distractors and their order.
         num_options: The number of options including the answer; None, or more than there are labels, shows all labels.
-        split: The split, if the files come with one.
     """
     if len(set(labels)) < len(labels):
         twice = sorted({label for label in labels if labels.count(label) > 1})

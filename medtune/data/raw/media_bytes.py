@@ -28,10 +28,6 @@ def write_media_bytes(content: bytes, folder: Path) -> Path:
     """Writes the bytes of an image, video or volume into a file of that folder, named after its content.
 
     The same bytes are written once.
-
-    Args:
-        content: The bytes of the file.
-        folder: The folder, for instance the scratch folder that a source gets.
     """
     path = folder / f"{hashlib.sha256(content).hexdigest()}{_suffix(content)}"
     if not path.exists():
@@ -103,13 +99,9 @@ def is_url(text: str) -> bool:
 
 @dataclass(slots=True)
 class Fetcher:
-    """Fetches files and remembers the hosts that cannot be reached, so that each is waited for once.
+    """Fetches files and remembers the hosts that cannot be reached, so that each is waited for once."""
 
-    Attributes:
-        max_bytes: The largest size of a file.
-    """
-
-    max_bytes: int = MAX_BYTES
+    max_bytes: int = MAX_BYTES  # The largest size of a file.
     _files: dict[str, Path] = field(default_factory=dict)
     _out_of_reach: dict[str, str] = field(default_factory=dict)
 
@@ -148,18 +140,13 @@ class _Member(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredFiles:
-    """The media files of a release, which were unpacked or still lie in archives.
-
-    Attributes:
-        folders: The folders in it that may hold the files, relative to it, in the order in which they are searched.
-        scratch: The folder into which a file of an archive is unpacked.
-        members: The files in archives by their own names, without folders.
-    """
+    """The media files of a release, which were unpacked or still lie in archives."""
 
     root: Path
+    # The folders in it that may hold the files, relative to it, in the order in which they are searched.
     folders: Sequence[str]
-    scratch: Path
-    members: Mapping[str, Sequence[_Member]]
+    scratch: Path  # The folder into which a file of an archive is unpacked.
+    members: Mapping[str, Sequence[_Member]]  # The files in archives by their own names, without folders.
 
     def find(self, name: str) -> Path | None:
         """Returns the file of a name, unpacked if need be; None where neither folders nor archives hold it."""
@@ -180,10 +167,10 @@ class StoredFiles:
         try:
             found = self.find(name)
         except ValueError as error:
-            raise place.error(str(error), field=field) from error
+            raise place.error("wanted a path inside of the release", field=field, cell=name) from error
         path = found or self.root / self.folders[0] / name
         if found is None and needed:
-            raise place.error("there is no image", field=field, media=path)
+            raise place.error("there is no such image file. Copy it.", field=field, media=path)
         return MediaRef(path)
 
     def listed(self, folder: str, suffix: str) -> list[str]:
@@ -198,13 +185,7 @@ class StoredFiles:
 
 
 def stored_files(root: Path, folders: Sequence[str], archives: Sequence[str], scratch: Path) -> StoredFiles:
-    """Returns the files of a release.
-
-    Args:
-        folders: The folders in it that may hold the files, relative to it, in the order in which they are searched.
-        archives: The names of the zip archives in it that may hold the files; those that are missing are left out.
-        scratch: The folder into which a file of an archive is unpacked.
-    """
+    """Returns the files of a release in these folders, in their order, and zip archives, unpacked in `scratch`."""
     found: dict[str, list[_Member]] = {}
     for archive in (root / name for name in archives):
         if archive.is_file():
@@ -225,9 +206,6 @@ def hub_folder(hub: HubId, files: Sequence[str]) -> Path:
     """Returns a folder with files of a data set of the hub, which are downloaded into the hub's cache if need be.
 
     Where the id is the path of a folder, that folder is a copy of the repository and is returned.
-
-    Args:
-        files: The names of the files, or patterns such as "*.csv".
     """
     import huggingface_hub
     from huggingface_hub import errors

@@ -45,15 +45,9 @@ def evaluate(
 
     Args:
         answerer: The model; a `ToldAhead` one is told in advance what is still to be asked.
-        groups: All media groups, the same on every rank.
-        out_dir: The folder for the answers, made if it is missing.
-        readings: The readings; the first one is primary.
         conditions: The conditions; "other_image" is left out if there is only one patient.
-        seed: Decides which patient's image is the other image.
         repeats: How often each reply is generated under a condition, once for conditions that are not named. A model
             that is asked repeatedly has to sample.
-        rank: The number of this process, 0 to world_size - 1.
-        world_size: The number of processes, at least 1.
         barrier: Waits for all ranks; it is called before rank 0 merges the shards, and again afterwards.
         on_group: Called with (groups done, groups of this rank) at the start and after each group.
     """

@@ -24,15 +24,14 @@ def with_stated_answer(render: Render) -> Render:
     A model does not need the image for these prompts; it only has to find the stated option and to answer in the
     format that is asked for.
 
-    Example:
-        >>> from medtune.eval.asking.choice_prompt import render_choice
-        >>> asked = Question("q", "m", "What is shown?", ("benign", "normal"), "normal", "choice", "p")
-        >>> print(with_stated_answer(render_choice)(asked, "letter").text)
-        What is shown?
-        A. benign
-        B. normal
-        Answer with its letter.
-        The right answer is normal.
+    >>> from medtune.eval.asking.choice_prompt import render_choice
+    >>> asked = Question("q", "m", "What is shown?", ("benign", "normal"), "normal", "choice", "p")
+    >>> print(with_stated_answer(render_choice)(asked, "letter").text)
+    What is shown?
+    A. benign
+    B. normal
+    Answer with its letter.
+    The right answer is normal.
     """
 
     def stated(question: Question, answer_format: AnswerFormat) -> Prompt:
@@ -52,18 +51,16 @@ def with_named_organ(render: Render, kinds: Sequence[MediaKind]) -> Render:
 
     A question without a named organ or without media keeps its prompt.
 
-    Example:
-        >>> from medtune.eval.asking.choice_prompt import render_choice
-        >>> asked = Question("q", "m", "Is there a lesion?", ("yes", "no"), "no", "choice", "p", {"organ": "liver"})
-        >>> print(with_named_organ(render_choice, ["volume"])(asked, "letter").text)
-        The scan shows: liver.
-        Is there a lesion?
-        A. yes
-        B. no
-        Answer with its letter.
+    >>> from medtune.eval.asking.choice_prompt import render_choice
+    >>> asked = Question("q", "m", "Is there a lesion?", ("yes", "no"), "no", "choice", "p", {"organ": "liver"})
+    >>> print(with_named_organ(render_choice, ["volume"])(asked, "letter").text)
+    The scan shows: liver.
+    Is there a lesion?
+    A. yes
+    B. no
+    Answer with its letter.
 
-    Source:
-        U2-Bench (arXiv 2505.17779), section 5, asks with and without the organ's name.
+    Source: U2-Bench (arXiv 2505.17779), section 5, asks with and without the organ's name.
     """
 
     def named(question: Question, answer_format: AnswerFormat) -> Prompt:

@@ -24,61 +24,48 @@ _MOST_LISTED = 60
 
 
 class ShownAs(NamedTuple):
-    """The form in which a model is shown media, and whether it is an agent, as far as official prompts speak of it.
+    """The form in which a model is shown media, and whether it is an agent, as far as official prompts speak of it."""
 
-    Attributes:
-        volumes: How a CT is shown; None for as a volume.
-        videos_as_pictures: Whether the frames of a video are sent as pictures one by one.
-        pictures_per_s: The number of frames of each second that are shown; None spreads them over the whole clip.
-    """
-
-    volumes: VolumesAs | None = None
-    videos_as_pictures: bool = False
+    volumes: VolumesAs | None = None  # How a CT is shown; None for as a volume.
+    videos_as_pictures: bool = False  # Whether the frames of a video are sent as pictures one by one.
+    # The number of frames of each second that are shown; None spreads them over the whole clip.
     pictures_per_s: float | None = None
     agent: bool = False
 
 
 class OfficialPrompts(NamedTuple):
-    """The functions that use a benchmark's own prompts, or those of a kit.
+    """The functions that use a benchmark's own prompts, or those of a kit."""
 
-    Attributes:
-        names: The names that templates may have, each with the gaps that its text has to hold.
-        scenario: A function that returns the name of the template that asks a question.
-        gaps: A function that returns the texts for the gaps of a question's template, by the names of the gaps; None
-            for a gap that the question cannot fill.
-        answer_format: The form of answer that the templates ask for.
-        answer: A function of (question, option or answer) that returns the reply in the form that is asked for.
-        system_until: The gaps before the first of which a template belongs into a system turn; empty if all of it is
-            the user's.
-        blind: The name of the template that asks without media; None if there is none.
-        shown: A function of (how media are shown, question) that returns the name of the template that says so and
-            fills the gap `SHOWN_GAP`; None if the templates have no such gap.
-        template: A function of (how media are shown, scenario) that returns the name of the template that asks the
-            scenario then. If there is no template of that name, the scenario's own is used.
-        pictures_per_s: The number of frames of each second that the templates for pictures speak of; None if they do
-            not.
-        stems: For each condition the names of the templates that replace the official role at the start of its prompts;
-            the first one whose gaps the question can fill is used.
-        of: Whose prompts they are, as outputs name them: "official" for the benchmark's own, or e.g. "MedEvalKit's".
-        from_texts: A function that reads the templates by name from a folder with the benchmark's own files of plain
-            text; None where it has none.
-        needed: Whether numbers may stand among published ones only under these prompts. They may without them where
-            the published numbers were made with several kits, each with prompts of its own.
-    """
-
+    # The names that templates may have, each with the gaps that its text has to hold.
     names: Mapping[str, Sequence[str]]
-    scenario: Callable[[Question], str]
+    scenario: Callable[[Question], str]  # A function that returns the name of the template that asks a question.
+    # A function that returns the texts for the gaps of a question's template, by the names of the gaps; None for a gap
+    # that the question cannot fill.
     gaps: Callable[[Question], Mapping[str, str | None]]
-    answer_format: AnswerFormat
+    answer_format: AnswerFormat  # The form of answer that the templates ask for.
+    # A function of (question, option or answer) that returns the reply in the form that is asked for.
     answer: Callable[[Question, str], str] = lambda question, said: said
+    # The gaps before the first of which a template belongs into a system turn; empty if all of it is the user's.
     system_until: Sequence[str] = ()
-    blind: str | None = None
+    blind: str | None = None  # The name of the template that asks without media; None if there is none.
+    # A function of (how media are shown, question) that returns the name of the template that says so and fills the gap
+    # `SHOWN_GAP`; None if the templates have no such gap.
     shown: Callable[[ShownAs, Question], str] | None = None
+    # A function of (how media are shown, scenario) that returns the name of the template that asks the scenario then.
+    # If there is no template of that name, the scenario's own is used.
     template: Callable[[ShownAs, str], str] = lambda shown, scenario: scenario
+    # The number of frames of each second that the templates for pictures speak of; None if they do not.
     pictures_per_s: float | None = None
+    # For each condition the names of the templates that replace the official role at the start of its prompts; the
+    # first one whose gaps the question can fill is used.
     stems: Mapping[Condition, Sequence[str]] = {}
+    # Whose prompts they are, as outputs name them: "official" for the benchmark's own, or e.g. "MedEvalKit's".
     of: str = "official"
+    # A function that reads the templates by name from a folder with the benchmark's own files of plain text; None where
+    # it has none.
     from_texts: Callable[[Path], Mapping[str, str]] | None = None
+    # Whether numbers may stand among published ones only under these prompts. They may without them where the published
+    # numbers were made with several kits, each with prompts of its own.
     needed: bool = True
 
     @property
@@ -100,16 +87,12 @@ def wording_name(
 ) -> str:
     """Returns the name of prompts in outputs: whose they are, with the beginning of a SHA-256 over all templates.
 
-    Args:
-        asked: The number of scenarios that are asked in official prompts; shown only if `ours` is not empty.
-
-    Example:
-        >>> wording_name({"DD 23": "What is it?"})
-        'official, sha256 85e51137cb669a57'
-        >>> wording_name({"DD 23": "What is it?"}, asked=1, ours=["KD 48", "CVE 18"])
-        'official for 1 scenario, ours for 2: CVE 18, KD 48; sha256 85e51137cb669a57'
-        >>> wording_name({"DD 23": "What is it?"}, of="MedEvalKit's")
-        "MedEvalKit's, sha256 85e51137cb669a57"
+    >>> wording_name({"DD 23": "What is it?"})
+    'official, sha256 85e51137cb669a57'
+    >>> wording_name({"DD 23": "What is it?"}, asked=1, ours=["KD 48", "CVE 18"])
+    'official for 1 scenario, ours for 2: CVE 18, KD 48; sha256 85e51137cb669a57'
+    >>> wording_name({"DD 23": "What is it?"}, of="MedEvalKit's")
+    "MedEvalKit's, sha256 85e51137cb669a57"
     """
     said = json.dumps(sorted(templates.items())).encode()
     digest = f"sha256 {hashlib.sha256(said).hexdigest()[:16]}"

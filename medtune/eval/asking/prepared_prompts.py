@@ -48,16 +48,11 @@ def read_official_templates(benchmark: Benchmark, file: Path) -> Mapping[str, st
 
 
 class UsableTemplates(NamedTuple):
-    """The official templates that can ask some questions.
+    """The official templates that can ask some questions."""
 
-    Attributes:
-        name: The name of the prompts in outputs, with the scenarios that are asked in our wording.
-        notes: The reasons why scenarios are asked in our wording.
-    """
-
-    name: str
+    name: str  # The name of the prompts in outputs, with the scenarios that are asked in our wording.
     templates: Mapping[str, str]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # The reasons why scenarios are asked in our wording.
 
 
 def usable_templates(
@@ -108,10 +103,6 @@ def with_prepared_prompts(benchmark: Benchmark, prepared: Prepared, *, shown: Sh
     Scenarios without an official template are asked in our wording. Under official prompts the conditions
     "with_anatomy" and "without_anatomy" need official templates, and "text_only" uses the template for questions
     without media, if there is one.
-
-    Args:
-        prepared: The folder, which may hold official prompts.
-        shown: How the model is shown media, and whether it is an agent.
     """
     templates = prepared.templates
     if templates is None and shown.agent:

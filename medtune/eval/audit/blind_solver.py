@@ -25,15 +25,11 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class BlindAnswer:
-    """The answer that the classifier gives to one question.
-
-    Attributes:
-        share: The probability of that option among the question's options, 0 to 1.
-    """
+    """The answer that the classifier gives to one question."""
 
     question: Question
     answer: str
-    share: float
+    share: float  # The probability of that option among the question's options, 0 to 1.
 
 
 def blind_answers(questions: Sequence[Question], *, seed: int = 0) -> list[BlindAnswer]:
@@ -42,11 +38,7 @@ def blind_answers(questions: Sequence[Question], *, seed: int = 0) -> list[Blind
     Each question is answered by a classifier that was fitted without the questions about its patient. At most
     `MAX_QUESTIONS` questions are answered, and none if there are fewer than two patients.
 
-    Args:
-        seed: Decides which patients share a fold, and which patients are drawn if there are too many questions.
-
-    Source:
-        Blind baselines of visual question answering: Goyal et al. 2017, arXiv:1612.00837.
+    Source: Blind baselines of visual question answering: Goyal et al. 2017, arXiv:1612.00837.
     """
     from scipy.special import log_expit
     from sklearn.feature_extraction import FeatureHasher

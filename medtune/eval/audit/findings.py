@@ -61,8 +61,6 @@ def findings_of(
 
     Args:
         split: The split whose questions are searched for cues. Duplicates and leaks are searched in all splits.
-        looks: The perceptual hash of each image that can be compared, by the name of its file.
-        probes: The answers of simple classifiers to the questions of the split that have options.
     """
     questions = [question for group in groups.get(split, ()) for question in group.questions]
     if not questions:

@@ -37,7 +37,6 @@ class FindingsFile(Labelled):
 def findings_file(
     findings: Sequence[Finding], label: DataLabel, *, benchmark: str, split: str, data_hash: str
 ) -> FindingsFile:
-    """Returns the content of the file."""
     return FindingsFile(
         **asdict(label), benchmark=benchmark, split=split, data_hash=data_hash, findings=tuple(findings)
     )

@@ -47,12 +47,7 @@ def cue_probes(
     questions: Sequence[Question],
     groups: Sequence[MediaGroup],
 ) -> list[Probe]:
-    """Returns the probes "red_box" and "grey_histogram"; one without questions to learn from or to answer is left out.
-
-    Args:
-        questions: The questions to be answered; they have options.
-        groups: Their media. A question whose media item is not among them is not asked.
-    """
+    """Returns the probes "red_box" and "grey_histogram"; one without questions to learn from or answer is left out."""
     boxes = _probe(
         "red_box",
         "logistic regression on the red box's place and size",

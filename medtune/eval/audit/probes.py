@@ -30,18 +30,13 @@ _Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The answers of a simple classifier of images, from which a row of the audit is made.
-
-    Attributes:
-        answers: The answer to each question that was asked; None where the classifier has none.
-        note: Describes the classifier and the data that it was fitted on.
-        asked: Numbers of the questions that were asked, in the order of `answers`; None if all were.
-    """
+    """The answers of a simple classifier of images, from which a row of the audit is made."""
 
     name: str
     title: str
-    answers: tuple[str | None, ...]
-    note: str
+    answers: tuple[str | None, ...]  # The answer to each question that was asked; None where the classifier has none.
+    note: str  # Describes the classifier and the data that it was fitted on.
+    # Numbers of the questions that were asked, in the order of `answers`; None if all were.
     asked: tuple[int, ...] | None = None
 
 
@@ -76,9 +71,6 @@ def regression_answers(
     Train questions without features are left out. If there are more features than questions, the features are rotated
     into their principal components to save time. All components are kept, and the quadratic penalty is the same after a
     rotation, so the answers are the same too.
-
-    Args:
-        questions: The questions to be answered; they have options.
 
     Returns:
         One of the shown options for each question; None if no shown option is an answer in the question's set, or its

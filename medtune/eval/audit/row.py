@@ -121,7 +121,6 @@ class Audit:
 
     @property
     def flagged(self) -> tuple[AuditRow, ...]:
-        """The rows that have a flag."""
         return tuple(row for row in self.rows if row.flag)
 
 
@@ -140,8 +139,6 @@ def accuracy_row(
     Args:
         right: For each question 1 if the row's answer is right and 0 if it is wrong, or the probability of a right
             answer.
-        model: The same for the model's answers, in the same order; None leaves the gap out.
-        phase: The phase that gave the row's answers.
     """
     gap = None
     if model is not None:
@@ -235,7 +232,6 @@ class Subject:
 
     @cached_property
     def patients(self) -> list[str]:
-        """The patient of each question."""
         return [question.patient_id for question in self.questions]
 
     @cached_property
@@ -295,12 +291,7 @@ def subject_of(
     parser: str,
     train: Sequence[Question],
 ) -> Subject:
-    """Returns the subject of an audit, in which an unanswered question counts as wrong.
-
-    Args:
-        phase: "final" or "zero_shot".
-        predictions: The predictions of the phase, and those that were made for the audit.
-    """
+    """Returns the subject of an audit, in which an unanswered question counts as wrong."""
     found = parse_all(questions, predictions, benchmark)
     if parser not in found["image"]:
         raise ValueError(f"the audit goes by the parser {parser!r}; these predictions have {', '.join(found['image'])}")

@@ -94,16 +94,9 @@ def _prompt_leak(subject: Subject, right: list[float]) -> AuditRow:
 def copying_row(
     subject: Subject, name: str, title: str, copied: Sequence[str | None], *, note: str = ""
 ) -> AuditRow | None:
-    """Returns the row of how often the model gives the copied answer to questions for which that answer is wrong.
+    """Returns the row of how often the model gives the copied answer where it is wrong; None if it never is.
 
     The row is flagged if its whole interval is nearer to 1 than to guessing.
-
-    Args:
-        copied: The copied answer to each question; None for questions without one.
-        note: Added to the row's note.
-
-    Returns:
-        The row; None if no copied answer is wrong.
     """
     places = [
         number
@@ -262,12 +255,7 @@ LINEAR_PROBE = "linear_probe"
 
 
 def audit_of(subject: Subject, probes: Sequence[Probe] = ()) -> Audit:
-    """Returns the audit, with the model's own accuracy in the first row.
-
-    Args:
-        subject: The answers that are audited; a condition that was not asked has no row.
-        probes: The answers of simple classifiers of the images; each of them has a row.
-    """
+    """Returns the audit, with the model's own accuracy in the first row."""
     own = accuracy_row(
         "model",
         f"the {subject.phase.replace('_', '-')} model",

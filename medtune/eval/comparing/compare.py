@@ -15,34 +15,24 @@ from medtune.eval.scoring.score import correctness
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """Describes a set of answers. Two sets can be compared if the fields from the benchmark to the parser are equal.
-
-    Attributes:
-        benchmark: Name and version of the benchmark, e.g. "my_questions 1.0".
-        data_hash: SHA-256 of the prepared folder with the questions, in hex digits.
-        thinking: How the model's thoughts were set, as `model.thinking`; "" if it is not recorded.
-    """
+    """Describes a set of answers. Two sets can be compared if the fields from the benchmark to the parser are equal."""
 
     name: str
-    benchmark: str
-    data_hash: str
+    benchmark: str  # Name and version of the benchmark, e.g. "my_questions 1.0".
+    data_hash: str  # SHA-256 of the prepared folder with the questions, in hex digits.
     split: str
     parser: str
     label: DataLabel
-    thinking: str = ""
+    thinking: str = ""  # How the model's thoughts were set, as `model.thinking`; "" if it is not recorded.
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two sets of answers that are compared.
-
-    Attributes:
-        rows: All questions of the split; those without a prediction were not answered.
-        other_answers: Number of answers by condition and reading that are not among the rows.
-    """
+    """One of the two sets of answers that are compared."""
 
     about: About
-    rows: tuple[ParsedReply, ...]
+    rows: tuple[ParsedReply, ...]  # All questions of the split; those without a prediction were not answered.
+    # Number of answers by condition and reading that are not among the rows.
     other_answers: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -52,16 +42,13 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The difference between the sides on some of the questions that both answered.
+    """The difference between the sides on some of the questions that both answered."""
 
-    Attributes:
-        paired: Second minus first, with its interval, its tests and the numbers of questions that only one side
-            answered right. For a task, `permutation_p_holm` is Holm's correction over the tasks.
-        mcnemar_p: Two-sided p value of McNemar's exact test, which takes questions as independent; None if answers are
-            not simply right or wrong.
-    """
-
+    # Second minus first, with its interval, its tests and the numbers of questions that only one side answered right.
+    # For a task, `permutation_p_holm` is Holm's correction over the tasks.
     paired: LevelGain
+    # Two-sided p value of McNemar's exact test, which takes questions as independent; None if answers are not simply
+    # right or wrong.
     mcnemar_p: float | None
 
     @property
@@ -77,39 +64,27 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The comparison of two sets of answers.
-
-    Attributes:
-        parser: Name of the parser that read the answers of both sides.
-        both: Number of questions that both sides answered, with a score on both; only these are compared.
-        only_first: Number of questions that only the first side answered; they are left out.
-        only_second: Number of questions that only the second side answered; they are left out.
-        neither: Number of questions of the split that neither side answered.
-        reworded: Number of compared questions whose prompts are known to differ, e.g. by the answer format.
-        unscored: Number of questions that both sides answered, but with an answer that waits for a judge; they are left
-            out.
-        repeats: Number of passes of each side: how many times it was asked each question.
-        other_answers: Number of answers of each side that are not compared, by condition and reading.
-        thinking: How each side's thoughts were set (`About.thinking`).
-    """
+    """The comparison of two sets of answers."""
 
     names: tuple[str, str]
     labels: tuple[DataLabel, DataLabel]
     benchmark: str
     metric: str
     higher_is_better: bool
-    parser: str
-    both: int
-    only_first: int
-    only_second: int
-    neither: int
-    reworded: int
+    parser: str  # Name of the parser that read the answers of both sides.
+    both: int  # Number of questions that both sides answered, with a score on both; only these are compared.
+    only_first: int  # Number of questions that only the first side answered; they are left out.
+    only_second: int  # Number of questions that only the second side answered; they are left out.
+    neither: int  # Number of questions of the split that neither side answered.
+    reworded: int  # Number of compared questions whose prompts are known to differ, e.g. by the answer format.
     overall: Difference
     by_task: Mapping[str, Difference]
+    # Number of questions that both sides answered, but with an answer that waits for a judge; they are left out.
     unscored: int = 0
-    repeats: tuple[int, int] = (1, 1)
+    repeats: tuple[int, int] = (1, 1)  # Number of passes of each side: how many times it was asked each question.
+    # Number of answers of each side that are not compared, by condition and reading.
     other_answers: tuple[Mapping[str, int], Mapping[str, int]] = field(default_factory=lambda: ({}, {}))
-    thinking: tuple[str, str] = ("", "")
+    thinking: tuple[str, str] = ("", "")  # How each side's thoughts were set (`About.thinking`).
 
 
 def compare(first: Side, second: Side, benchmark: Benchmark, *, seed: int = 0) -> Comparison:

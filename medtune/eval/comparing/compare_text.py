@@ -38,20 +38,14 @@ _NARROW_PX, _WIDE_PX, _CAPITAL_PX, _OTHER_PX, _BOLD = 5.5, 13.0, 10.0, 8.4, 1.15
 
 @dataclass(frozen=True, slots=True)
 class ForestRow:
-    """One row of the plot: a difference and its interval.
-
-    Attributes:
-        low: Lower end of its interval.
-        high: Upper end of its interval.
-        is_clear: True if the difference is larger than chance explains (`verdict`).
-    """
+    """One row of the plot: a difference and its interval."""
 
     label: str
     n: int
     value: float
-    low: float
-    high: float
-    is_clear: bool
+    low: float  # Lower end of its interval.
+    high: float  # Upper end of its interval.
+    is_clear: bool  # True if the difference is larger than chance explains (`verdict`).
 
     @property
     def words(self) -> str:
@@ -68,11 +62,8 @@ def forest_svg(rows: Sequence[ForestRow], *, title: str, left: str, right: str, 
     """Returns the plot as SVG. A row has a filled mark if it is larger than chance explains, else an open one.
 
     Args:
-        rows: The rows from top to bottom, at least one.
-        title: The line above the plot, which screen readers read as its name.
         left: The meaning of differences below 0.
         right: The meaning of differences above 0.
-        notes: Lines below the plot.
     """
     numbers = [number for row in rows for number in (row.value, row.low, row.high)]
     if not numbers or not all(map(math.isfinite, numbers)):
@@ -116,9 +107,8 @@ def forest_svg(rows: Sequence[ForestRow], *, title: str, left: str, right: str, 
 def shortened(text: str, at_most_px: float = MAX_LABEL_PX) -> str:
     """Returns the text, cut to a width in pixels; a cut text ends with an ellipsis.
 
-    Example:
-        >>> shortened("lesion localisation", 80)
-        'lesion lo…'
+    >>> shortened("lesion localisation", 80)
+    'lesion lo…'
     """
     if width_px(text) <= at_most_px:
         return text

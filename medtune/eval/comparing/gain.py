@@ -44,55 +44,38 @@ class LevelGain:
     """The gain on some of the questions.
 
     A question that was asked in several passes is counted as right if more than half of the answers are.
-
-    Attributes:
-        value: Primary metric after minus before. A value below 0 is a loss, or an improvement if lower is better.
-        before: Primary metric before, of the questions counted in `n`.
-        after: Primary metric after, of the same questions.
-        n: Number of questions whose answers have a score in both phases.
-        ci95: 95 % interval of the value, paired by question, with patients as clusters.
-        permutation_p: Two-sided p value of the primary metric's change, from swaps of before and after for whole
-            patients.
-        mcnemar_p: Two-sided p value of McNemar's exact test of right and wrong answers, which takes questions as
-            independent.
-        only_before: Number of questions right before and wrong after.
-        only_after: Number of questions wrong before and right after.
-        permutation_p_holm: `permutation_p` of a level after Holm's correction over all levels of a page; None for all
-            questions together.
-        unscored: Number of questions left out because an answer, before or after, waits for a judge.
-        readability: The part of replies that became readable in the gain; None if every reply could be read.
     """
 
-    value: float
-    before: float
-    after: float
-    n: int
+    value: float  # Primary metric after minus before. A value below 0 is a loss, or an improvement if lower is better.
+    before: float  # Primary metric before, of the questions counted in `n`.
+    after: float  # Primary metric after, of the same questions.
+    n: int  # Number of questions whose answers have a score in both phases.
     num_patients: int
-    ci95: Interval
+    ci95: Interval  # 95 % interval of the value, paired by question, with patients as clusters.
+    # Two-sided p value of the primary metric's change, from swaps of before and after for whole patients.
     permutation_p: float
+    # Two-sided p value of McNemar's exact test of right and wrong answers, which takes questions as independent.
     mcnemar_p: float
     both_right: int
-    only_before: int
-    only_after: int
+    only_before: int  # Number of questions right before and wrong after.
+    only_after: int  # Number of questions wrong before and right after.
     both_wrong: int
+    # `permutation_p` of a level after Holm's correction over all levels of a page; None for all questions together.
     permutation_p_holm: float | None = None
-    unscored: int = 0
+    unscored: int = 0  # Number of questions left out because an answer, before or after, waits for a judge.
+    # The part of replies that became readable in the gain; None if every reply could be read.
     readability: Readability | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """The gain between two phases.
-
-    Attributes:
-        by: The gain by facet and level, without levels that have no question with a score in both phases.
-        answers: The change of the share of right ones by task and true answer: of each class how many were found.
-            The tasks are those that have answer classes (`answer_classes`), and the answers those of at least
-            `MIN_QUESTIONS` questions.
-    """
+    """The gain between two phases."""
 
     overall: LevelGain
+    # The gain by facet and level, without levels that have no question with a score in both phases.
     by: Mapping[str, Mapping[str, LevelGain]]
+    # The change of the share of right ones by task and true answer: of each class how many were found. The tasks are
+    # those that have answer classes (`answer_classes`), and the answers those of at least `MIN_QUESTIONS` questions.
     answers: Mapping[str, Mapping[str, LevelGain]] = field(default_factory=dict)
 
 
@@ -244,31 +227,22 @@ SEEDS_METHOD = f"{METHOD}; over seeds and patients by Cochran's t"
 
 @dataclass(frozen=True, slots=True)
 class SeedsGain:
-    """The gain of a recipe over several seeds.
+    """The gain of a recipe over several seeds."""
 
-    Attributes:
-        value: The mean of the runs' gains.
-        seed_sd: Standard deviation of the runs' gains.
-        ci95: 95 % interval of the mean over seeds and patients (`SEEDS_METHOD`); None if the metric has no limit and
-            there is only one patient or no answer changed.
-    """
-
-    value: float
+    value: float  # The mean of the runs' gains.
     per_seed: tuple[float, ...]
-    seed_sd: float
+    seed_sd: float  # Standard deviation of the runs' gains.
+    # 95 % interval of the mean over seeds and patients (`SEEDS_METHOD`); None if the metric has no limit and there is
+    # only one patient or no answer changed.
     ci95: Interval | None
     n: int
     num_patients: int
 
 
 def seeds_gain(runs: Sequence[tuple[Sequence[ParsedReply], Sequence[ParsedReply]]], metric: Metric) -> SeedsGain:
-    """Returns the mean gain of runs that differ only in their seed, with an interval over seeds and patients.
+    """Returns the mean gain of runs that differ in their seed alone, about the same questions in the same order.
 
-    Args:
-        runs: The scored rows of each run, before and after, about the same questions in the same order.
-
-    Source:
-        Two crossed sources of variance, their sum as a safe estimate: Owen 2007, doi:10.1214/07-AOAS122.
+    Source: Two crossed sources of variance, their sum as a safe estimate: Owen 2007, doi:10.1214/07-AOAS122.
     """
     if len(runs) < MIN_SEEDS:
         raise ValueError(f"the spread over seeds needs at least {MIN_SEEDS} runs, got {len(runs)}")

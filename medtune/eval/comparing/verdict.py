@@ -118,7 +118,6 @@ def verdict(change: Change, *, higher_is_better: bool) -> Verdict:
 
 
 def verdict_text(change: Change, *, higher_is_better: bool) -> str:
-    """Returns the verdict in words."""
     judged = verdict(change, higher_is_better=higher_is_better)
     unread = "" if judged != "loss" or is_of_answers(change) else "; no loss is shown on what could be read both times"
     return VERDICTS[judged] + unread
@@ -169,11 +168,7 @@ def has_one_question_each(change: Change) -> bool:
 
 
 def one_question_note(levels: Sequence[str], of: int) -> str:
-    """Returns the note of a table in which each patient of these levels has one question.
-
-    Args:
-        levels: Names of these levels, at least one.
-    """
+    """Returns the note of a table in which each patient of these levels has one question."""
     where = "" if len(levels) == of else f" of {', '.join(levels)}"
     return f"Each patient{where} has one question, so that swaps of patients and of questions are the same."
 
@@ -193,9 +188,8 @@ def _at_least(change: Change) -> str:
 def readability_text(found: Readability, names: tuple[str, str] | None = None) -> str:
     """Returns the two parts of a gain as a sentence, or those of the difference between two sides with these names.
 
-    Example:
-        >>> readability_text(Readability(only_before=1, only_after=20, neither=0, both=0))
-        '20 replies became readable and 1 unreadable; no question has a reply that could be read both times.'
+    >>> readability_text(Readability(only_before=1, only_after=20, neither=0, both=0))
+    '20 replies became readable and 1 unreadable; no question has a reply that could be read both times.'
     """
     said = f"{found.only_after:,} {'reply' if found.only_after == 1 else 'replies'} became readable and "
     said += f"{found.only_before:,} unreadable"

@@ -21,31 +21,20 @@ _CONDITIONS: tuple[Condition, ...] = get_args(Condition)
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """The agreement of a judge with a person.
+    """The agreement of a judge with a person."""
 
-    Attributes:
-        levels: All possible points, lowest first.
-        n: The number of answers that both scored.
-        without_verdict: The number of answers that the person scored and the judge did not; they are left out.
-        quadratic: Cohen's kappa with squared weights; None if both gave all answers the same points, because kappa is
-            not defined then.
-        quadratic_ci95: Its 95 % interval, with patients as clusters.
-        linear: Cohen's kappa with linear weights; None in the same case.
-        linear_ci95: Its 95 % interval, with patients as clusters.
-        equal: The share of answers with equal points.
-        difference: The mean of the judge's points minus the person's.
-        counts: The number of answers by the person's points (rows, lowest first) and the judge's points (columns).
-    """
-
-    levels: tuple[int, ...]
-    n: int
-    without_verdict: int
+    levels: tuple[int, ...]  # All possible points, lowest first.
+    n: int  # The number of answers that both scored.
+    without_verdict: int  # The number of answers that the person scored and the judge did not; they are left out.
+    # Cohen's kappa with squared weights; None if both gave all answers the same points, because kappa is not defined
+    # then.
     quadratic: float | None
-    quadratic_ci95: Interval | None
-    linear: float | None
-    linear_ci95: Interval | None
-    equal: float
-    difference: float
+    quadratic_ci95: Interval | None  # Its 95 % interval, with patients as clusters.
+    linear: float | None  # Cohen's kappa with linear weights; None in the same case.
+    linear_ci95: Interval | None  # Its 95 % interval, with patients as clusters.
+    equal: float  # The share of answers with equal points.
+    difference: float  # The mean of the judge's points minus the person's.
+    # The number of answers by the person's points (rows, lowest first) and the judge's points (columns).
     counts: tuple[tuple[int, ...], ...]
 
 
@@ -85,12 +74,7 @@ def agreement(
 ) -> Agreement:
     """Returns how far a judge agrees with a person.
 
-    Args:
-        human: The person's points by prediction.
-        patients: The patient of each question id; answers about one patient may depend on each other.
-
-    Source:
-        Cohen 1968, doi:10.1037/h0026256, as scikit-learn's `cohen_kappa_score` computes it.
+    Source: Cohen 1968, doi:10.1037/h0026256, as scikit-learn's `cohen_kappa_score` computes it.
     """
     for key in human:
         if key.question_id not in patients:
@@ -129,7 +113,6 @@ def agreement(
 
 
 def agreement_tables(found: Agreement, *, judge: str) -> list[Table]:
-    """Returns the agreement of a judge with a person as tables."""
     rows: list[tuple[Cell, ...]] = [
         ("weighted kappa, quadratic", found.quadratic, _text(found.quadratic_ci95)),
         ("weighted kappa, linear", found.linear, _text(found.linear_ci95)),

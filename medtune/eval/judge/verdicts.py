@@ -30,25 +30,19 @@ from medtune.eval.statistics.intervals import METHOD, mean_interval
 
 @dataclass(frozen=True, slots=True)
 class StoredVerdict:
-    """A judge's verdict on one reply.
-
-    Attributes:
-        reply_hash: The hash of the reply that was judged; the verdict counts for no other reply.
-        text: The judge's reply, unparsed.
-    """
+    """A judge's verdict on one reply."""
 
     key: PredictionKey
-    reply_hash: str
+    reply_hash: str  # The hash of the reply that was judged; the verdict counts for no other reply.
     judge: str
-    text: str
+    text: str  # The judge's reply, unparsed.
 
 
 def verdicts_path(predictions: Path) -> Path:
     """Returns the path of the verdicts on a file of predictions.
 
-    Example:
-        >>> verdicts_path(Path("final/predictions.jsonl")).name
-        'predictions.verdicts.jsonl'
+    >>> verdicts_path(Path("final/predictions.jsonl")).name
+    'predictions.verdicts.jsonl'
     """
     return predictions.with_suffix(".verdicts.jsonl")
 
@@ -112,7 +106,6 @@ class VerdictWriter:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def __enter__(self) -> VerdictWriter:
-        """Returns the writer itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -120,7 +113,6 @@ class VerdictWriter:
         os.close(self._file)
 
     def write(self, verdict: StoredVerdict) -> None:
-        """Appends one verdict."""
         row = {**verdict.key._asdict(), "reply_hash": verdict.reply_hash, "judge": verdict.judge, "text": verdict.text}
         line = json.dumps(row).encode("ascii") + b"\n"
         if os.write(self._file, line) != len(line):
@@ -132,11 +124,7 @@ JUDGE_MARK = "<|judge|>"
 
 
 def marked_verdicts(predictions: Iterable[Prediction], judge_replies: Mapping[PredictionKey, str]) -> list[Prediction]:
-    """Returns the predictions with the judge's reply in place of the text of each one that was judged.
-
-    Args:
-        judge_replies: The judge's unparsed replies by the key of the prediction that they are about.
-    """
+    """Returns the predictions with the judge's reply in place of the text of each one that was judged."""
     return [
         replace(each, text=JUDGE_MARK + judge_replies[each.key]) if each.key in judge_replies else each
         for each in predictions
@@ -150,9 +138,7 @@ def extra_judge_task(*, covers: Callable[[Question], bool], system: str, most: i
     """Returns a judge's task to give free answers 0 to `most` points, beside the benchmark's own scores.
 
     Args:
-        covers: Says whether the answers to a question are shown to the judge.
         system: The meaning of the points; the form of the verdict is added to it.
-        most: The points of an answer that says everything that the reference says.
     """
     levels = tuple(range(most + 1))
     form = f"Reply with one JSON object and nothing else, with the fields points (a whole number from 0 to {most})"
@@ -177,9 +163,8 @@ def extra_judge_task(*, covers: Callable[[Question], bool], system: str, most: i
 def read_points(text: str) -> int | None:
     r"""Returns the points in a judge's reply, or None where it states none.
 
-    Example:
-        >>> read_points('```json\n{"points": 2, "explanation": "agrees"}\n```'), read_points("2 points")
-        (2, None)
+    >>> read_points('```json\n{"points": 2, "explanation": "agrees"}\n```'), read_points("2 points")
+    (2, None)
     """
     try:
         said = json.loads(_FENCE.sub("", without_thinking(text).strip()))
@@ -196,9 +181,6 @@ def verdict_table(
 
     If questions were asked in several passes, a question has the mean points of its answers. An answer without words
     gets no points. Questions with an answer without a verdict are counted separately and are in no mean.
-
-    Args:
-        level: Returns the name of a question's row; None takes its level of the facet.
     """
     said: dict[str, list[Prediction]] = {}
     for each in evidence.predictions:
@@ -261,19 +243,13 @@ def _shown(question: Question, reply: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """The outcome of judging a file of predictions.
-
-    Attributes:
-        judged: The number of answers that have a verdict now.
-        empty: The number of answers without words; there is nothing to judge, and they get no points.
-        failed: The answers without a usable verdict; they stay unscored.
-    """
+    """The outcome of judging a file of predictions."""
 
     judge: str
     free: int
-    judged: int
-    empty: int
-    failed: tuple[PredictionKey, ...]
+    judged: int  # The number of answers that have a verdict now.
+    empty: int  # The number of answers without words; there is nothing to judge, and they get no points.
+    failed: tuple[PredictionKey, ...]  # The answers without a usable verdict; they stay unscored.
 
 
 def judge_predictions(
@@ -291,8 +267,6 @@ def judge_predictions(
     Answers that have a verdict already are not judged again.
 
     Args:
-        predictions: The predictions in the file `path`.
-        system: The instructions for the judge: `task.system`, or those of a user.
         on_verdict: Called with (verdicts so far, answers to judge) at the start and after each answer.
     """
     beside, by_id = verdicts_path(path), index(questions)

@@ -10,13 +10,11 @@ from medtune.eval.parsed_reply import ParsedReply
 def metric() -> Metric:
     """Returns the share of right answers, 0 to 1; an unparsable or missing reply counts as wrong.
 
-    Example:
-        >>> asked = Question("q", "m", "Which?", ("benign", "normal"), "normal", "choice", "p")
-        >>> metric().value([ParsedReply(asked, None, read) for read in ("normal", "benign", None)])
-        0.3333333333333333
+    >>> asked = Question("q", "m", "Which?", ("benign", "normal"), "normal", "choice", "p")
+    >>> metric().value([ParsedReply(asked, None, read) for read in ("normal", "benign", None)])
+    0.3333333333333333
 
-    Source:
-        scikit-learn, `accuracy_score`, with an unparsable answer as a label of its own.
+    Source: scikit-learn, `accuracy_score`, with an unparsable answer as a label of its own.
     """
     return Metric(mean_of_rows(_is_right), guessing=guessing)
 
@@ -24,10 +22,9 @@ def metric() -> Metric:
 def guessing(questions: Sequence[Question]) -> float | None:
     """Returns the expected accuracy of a random choice, mean(1 / options); None where a question has no options.
 
-    Example:
-        >>> options = ("a", "b", "c", "d")
-        >>> guessing([Question("q", "m", "?", options[:n], "a", "choice", "p") for n in (2, 4)])
-        0.375
+    >>> options = ("a", "b", "c", "d")
+    >>> guessing([Question("q", "m", "?", options[:n], "a", "choice", "p") for n in (2, 4)])
+    0.375
     """
     if not all(question.options for question in questions):
         return None

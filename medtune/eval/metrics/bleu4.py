@@ -18,15 +18,13 @@ def metric() -> Metric:
     BLEU-4 is computed for all texts together and is not a mean over texts: n-gram matches and lengths are summed before
     the formula is applied. A text of fewer than four words has no 4-grams and lowers the score, even if it is exact.
 
-    Example:
-        >>> from medtune.data.types import Question
-        >>> from medtune.eval.parsed_reply import ParsedReply
-        >>> asked = Question("q", "m", "Report?", (), "the liver is of normal size", "text", "p")
-        >>> round(metric().value([ParsedReply(asked, None, "the liver is of normal size")]), 6)
-        1.0
+    >>> from medtune.data.types import Question
+    >>> from medtune.eval.parsed_reply import ParsedReply
+    >>> asked = Question("q", "m", "Report?", (), "the liver is of normal size", "text", "p")
+    >>> round(metric().value([ParsedReply(asked, None, "the liver is of normal size")]), 6)
+    1.0
 
-    Source:
-        Papineni et al. 2002, doi:10.3115/1073083.1073135; constants of pycocoevalcap 1.2, bleu_scorer.py.
+    Source: Papineni et al. 2002, doi:10.3115/1073083.1073135; constants of pycocoevalcap 1.2, bleu_scorer.py.
     """
     return corpus_bleu(_ORDER)
 

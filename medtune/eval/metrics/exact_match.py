@@ -10,15 +10,13 @@ def metric() -> Metric:
 
     An unparsable or missing reply counts as wrong. `verbatim` is the same without any normalisation.
 
-    Example:
-        >>> from medtune.data.types import Question
-        >>> asked = Question("q", "m", "Where?", (), "left lobe", "text", "p")
-        >>> metric().value([ParsedReply(asked, None, said) for said in ("The left lobe.", "lobe", "right lobe", None)])
-        0.25
+    >>> from medtune.data.types import Question
+    >>> asked = Question("q", "m", "Where?", (), "left lobe", "text", "p")
+    >>> metric().value([ParsedReply(asked, None, said) for said in ("The left lobe.", "lobe", "right lobe", None)])
+    0.25
 
-    Source:
-        "EM" of SQuAD (Rajpurkar et al. 2016, https://arxiv.org/abs/1606.05250, section 6.1), with the normalisation of
-        `medtune.eval.scoring.parse_replies`.
+    Source: "EM" of SQuAD (Rajpurkar et al. 2016, https://arxiv.org/abs/1606.05250, section 6.1), with the normalisation
+    of `medtune.eval.scoring.parse_replies`.
     """
     return Metric(mean_of_rows(_is_same), covers=is_open)
 
@@ -28,14 +26,12 @@ def verbatim() -> Metric:
 
     The whole reply counts, whatever the parser read from it, so that a full stop or a capital makes it wrong.
 
-    Example:
-        >>> from medtune.data.types import Question
-        >>> asked = Question("q", "m", "Where?", (), "left lobe", "text", "p")
-        >>> verbatim().value([ParsedReply(asked, None, said) for said in ("left lobe ", "Left lobe", "left lobe.")])
-        0.3333333333333333
+    >>> from medtune.data.types import Question
+    >>> asked = Question("q", "m", "Where?", (), "left lobe", "text", "p")
+    >>> verbatim().value([ParsedReply(asked, None, said) for said in ("left lobe ", "Left lobe", "left lobe.")])
+    0.3333333333333333
 
-    Source:
-        Our definition: equal texts.
+    Source: Our definition: equal texts.
     """
     return Metric(mean_of_rows(_is_verbatim), covers=is_open)
 

@@ -17,15 +17,13 @@ def metric() -> Metric:
     A label that is answered but never true has F1 = 0. The same holds for the label "unparsable", so that a single
     unparsable reply lowers the score. Free texts that are compared as equal, such as "Left" and "left.", are one label.
 
-    Example:
-        >>> from medtune.data.types import Question
-        >>> benign = Question("q", "m", "Which?", ("benign", "normal"), "benign", "choice", "p")
-        >>> normal = Question("r", "m", "Which?", ("benign", "normal"), "normal", "choice", "p")
-        >>> round(metric().value([ParsedReply(benign, None, "benign"), ParsedReply(normal, None, "benign")]), 4)
-        0.3333
+    >>> from medtune.data.types import Question
+    >>> benign = Question("q", "m", "Which?", ("benign", "normal"), "benign", "choice", "p")
+    >>> normal = Question("r", "m", "Which?", ("benign", "normal"), "normal", "choice", "p")
+    >>> round(metric().value([ParsedReply(benign, None, "benign"), ParsedReply(normal, None, "benign")]), 4)
+    0.3333
 
-    Source:
-        scikit-learn, `f1_score(average="macro", zero_division=0)`.
+    Source: scikit-learn, `f1_score(average="macro", zero_division=0)`.
     """
     return Metric(_of_all_labels)
 

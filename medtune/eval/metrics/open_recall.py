@@ -11,15 +11,13 @@ def metric() -> Metric:
     Needless words cost nothing, so that long replies score high and "not normal" has 1 for the truth "normal". It is
     shown because others report it; it never is the primary metric where another one is defined.
 
-    Example:
-        >>> from medtune.data.types import Question
-        >>> from medtune.eval.parsed_reply import ParsedReply
-        >>> asked = Question("q", "m", "What?", (), "liver mass", "text", "p")
-        >>> metric().value([ParsedReply(asked, None, said) for said in ("The liver.", "a mass of the liver", None)])
-        0.5
+    >>> from medtune.data.types import Question
+    >>> from medtune.eval.parsed_reply import ParsedReply
+    >>> asked = Question("q", "m", "What?", (), "liver mass", "text", "p")
+    >>> metric().value([ParsedReply(asked, None, said) for said in ("The liver.", "a mass of the liver", None)])
+    0.5
 
-    Source:
-        Open-set recall of LLaVA-Med (Li et al. 2023, https://arxiv.org/abs/2306.00890, section 5.2), with the
-        normalisation of `medtune.eval.scoring.parse_replies` and each word counted as often as it stands.
+    Source: Open-set recall of LLaVA-Med (Li et al. 2023, https://arxiv.org/abs/2306.00890, section 5.2), with the
+    normalisation of `medtune.eval.scoring.parse_replies` and each word counted as often as it stands.
     """
     return Metric(mean_of_rows(lambda row: token_recall(row.parsed or "", row.question.answer)), covers=is_open)

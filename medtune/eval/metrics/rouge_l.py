@@ -10,15 +10,13 @@ from medtune.eval.metric import Metric, mean_of_rows
 def metric() -> Metric:
     """Returns the mean ROUGE-L, 0 to 1, of the parsed replies; an unparsable reply is an empty text.
 
-    Example:
-        >>> from medtune.data.types import Question
-        >>> from medtune.eval.parsed_reply import ParsedReply
-        >>> asked = Question("q", "m", "Report?", (), "a b c d", "text", "p")
-        >>> metric().value([ParsedReply(asked, None, "a b c d"), ParsedReply(asked, None, None)])
-        0.5
+    >>> from medtune.data.types import Question
+    >>> from medtune.eval.parsed_reply import ParsedReply
+    >>> asked = Question("q", "m", "Report?", (), "a b c d", "text", "p")
+    >>> metric().value([ParsedReply(asked, None, "a b c d"), ParsedReply(asked, None, None)])
+    0.5
 
-    Source:
-        Lin 2004, https://aclanthology.org/W04-1013; pycocoevalcap 1.2, rouge.py.
+    Source: Lin 2004, https://aclanthology.org/W04-1013; pycocoevalcap 1.2, rouge.py.
     """
     return mean_rouge_l()
 

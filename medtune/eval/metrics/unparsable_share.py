@@ -10,16 +10,14 @@ from medtune.eval.statistics.clusters import Floats
 def metric() -> Metric:
     """Returns the number of unparsable replies over that of all replies, 0 to 1, or 0 without replies; lower is better.
 
-    Example:
-        >>> from medtune.data.types import Prediction, PredictionKey, Question
-        >>> asked = Question("q", "m", "Which?", ("benign", "normal"), "normal", "choice", "p")
-        >>> said = Prediction(PredictionKey("q", "image", "generation", 0), text="Hm.")
-        >>> replies = [(said, None), (said, "normal"), (None, None)]
-        >>> metric().value([ParsedReply(asked, *reply) for reply in replies])
-        0.5
+    >>> from medtune.data.types import Prediction, PredictionKey, Question
+    >>> asked = Question("q", "m", "Which?", ("benign", "normal"), "normal", "choice", "p")
+    >>> said = Prediction(PredictionKey("q", "image", "generation", 0), text="Hm.")
+    >>> replies = [(said, None), (said, "normal"), (None, None)]
+    >>> metric().value([ParsedReply(asked, *reply) for reply in replies])
+    0.5
 
-    Source:
-        Our definition: a reply is unparsable where the parser returns None.
+    Source: Our definition: a reply is unparsable where the parser returns None.
     """
     return Metric(sums_of_rows(_counts, _share), worst=1.0, best=0.0)
 

@@ -93,12 +93,7 @@ def format_line(prediction: Prediction) -> bytes:
 
 
 def parse_line(line: bytes, *, where: str) -> Prediction:
-    """Returns the prediction in one line of a file.
-
-    Args:
-        line: The line in UTF-8, with or without its newline.
-        where: The file and line number, for messages.
-    """
+    """Returns the prediction in one line of a file."""
     row = _object(line, where)
     for name in sorted(row.keys() - set(FIELDS)):
         for meant in get_close_matches(name, FIELDS, n=1, cutoff=0.8):
@@ -240,7 +235,6 @@ class PredictionWriter:
         os.lseek(self._file, self._length, os.SEEK_SET)
 
     def __enter__(self) -> PredictionWriter:
-        """Returns the writer itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -252,7 +246,6 @@ class PredictionWriter:
             os.close(self._file)
 
     def write(self, prediction: Prediction) -> None:
-        """Appends one prediction."""
         if prediction.key in self.done:
             raise ValueError(f"{describe_key(prediction.key)} was answered twice; wanted one prediction per request")
         line = format_line(prediction)
@@ -309,7 +302,6 @@ def merge_shards(folder: Path, order: Sequence[PredictionKey]) -> None:
     Call it once, after every rank has closed its writer. Calling it again changes nothing.
 
     Args:
-        folder: The folder with the shards, of any number of ranks.
         order: Every key that was asked, each once, in the order of the merged file.
     """
     found = stored_predictions(folder)

@@ -84,31 +84,20 @@ _REPLIES = ("resps", "filtered_resps")
 
 
 class ToolRow(NamedTuple):
-    """One row of another tool's prediction file.
-
-    Attributes:
-        replies: The model's replies, one for each repeat.
-        options: The options in the order that the tool showed; empty if the file does not state it.
-        where: The file and line, for messages.
-        verdict: A judge's reply about the model's reply; None if there is none.
-    """
+    """One row of another tool's prediction file."""
 
     fields: Mapping[str, str]
-    replies: tuple[str, ...]
-    options: tuple[str, ...]
-    where: str
-    verdict: str | None = None
+    replies: tuple[str, ...]  # The model's replies, one for each repeat.
+    options: tuple[str, ...]  # The options in the order that the tool showed; empty if the file does not state it.
+    where: str  # The file and line, for messages.
+    verdict: str | None = None  # A judge's reply about the model's reply; None if there is none.
 
 
 class ToolRows(NamedTuple):
-    """The rows of other tools' files.
-
-    Attributes:
-        left_out: The number of rows that were left out on purpose, by reason.
-    """
+    """The rows of other tools' files."""
 
     rows: Sequence[ToolRow]
-    left_out: Mapping[str, int]
+    left_out: Mapping[str, int]  # The number of rows that were left out on purpose, by reason.
 
 
 def read_tool_rows(path: Path) -> list[ToolRow] | None:
@@ -144,7 +133,6 @@ def safe_twin(path: Path) -> Path:
 
 
 def json_list(path: Path) -> list[Mapping[str, object]]:
-    """Returns the objects of a file that holds a JSON list."""
     found = read_json_text(path)
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         entries = f"an object with {', '.join(map(str, found))}" if isinstance(found, dict) else type(found).__name__

@@ -21,9 +21,8 @@ _MOST = 4
 def words_of_text(text: str) -> Words:
     """Returns the words of a text in small letters, without punctuation.
 
-    Example:
-        >>> words_of_text("Is it (benign)?Answer")
-        ('is', 'it', 'benign', 'answer')
+    >>> words_of_text("Is it (benign)?Answer")
+    ('is', 'it', 'benign', 'answer')
     """
     return tuple(_WORD.findall(text.casefold()))
 
@@ -31,10 +30,9 @@ def words_of_text(text: str) -> Words:
 class QuestionTexts:
     """The texts of questions, found in longer texts by their first words.
 
-    Example:
-        >>> texts = QuestionTexts(["Is it benign?", "Is it benign or not?", "Where?"])
-        >>> texts.asked_in("Look. Is it benign or not? Answer yes or no.")
-        {('is', 'it', 'benign', 'or', 'not')}
+    >>> texts = QuestionTexts(["Is it benign?", "Is it benign or not?", "Where?"])
+    >>> texts.asked_in("Look. Is it benign or not? Answer yes or no.")
+    {('is', 'it', 'benign', 'or', 'not')}
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -74,13 +72,10 @@ _SAMPLE = 2000
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What rows state about the questions that they answer, checked against the questions.
-
-    Attributes:
-        answer_in: A function of the source that reads the true answer of a row; fields with usual names are tried too.
-    """
+    """What rows state about the questions that they answer, checked against the questions."""
 
     texts: QuestionTexts
+    # A function of the source that reads the true answer of a row; fields with usual names are tried too.
     answer_in: AnswerIn | None
 
     def asked_in(self, row: ToolRow) -> set[Words]:
@@ -132,9 +127,6 @@ def chance_of_agreement(
 
     Rows that state nothing count for nothing. Counting stops below `MOST_CHANCE`. Of very many questions a part is
     looked at, evenly spread over their order.
-
-    Args:
-        asked: All questions that could have been drawn.
     """
     left, chance = {question.id: question for question in asked}, 1.0
     for row, question in zip(rows, matched, strict=True):
@@ -194,16 +186,12 @@ _MOST_ALIKE = 200
 
 
 class MatchedRows(NamedTuple):
-    """The rows of other tools' files as predictions.
-
-    Attributes:
-        judge_replies: The judge's replies that the rows carry, by the prediction that they are about.
-        repeated: The number of rows that give a question the same reply again; each reply is counted once.
-    """
+    """The rows of other tools' files as predictions."""
 
     predictions: list[Prediction]
+    # The judge's replies that the rows carry, by the prediction that they are about.
     judge_replies: Mapping[PredictionKey, str]
-    repeated: int
+    repeated: int  # The number of rows that give a question the same reply again; each reply is counted once.
 
 
 def match_rows(
@@ -224,7 +212,6 @@ def match_rows(
 
     Args:
         find: A function from the id of a raw row to the id of its question.
-        places: The number of each question in the order of the raw files.
         answer_in: A function of the source that reads the true answer of a row; fields with usual names are tried too.
     """
     if not rows:
@@ -245,18 +232,12 @@ def match_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A question for each row.
+    """A question for each row."""
 
-    Attributes:
-        by: What names the questions, in words.
-        needs_proof: Whether the rows have to confirm it; what they state may never contradict it.
-        is_order: Whether it is a number or an order, which a wrong file may have too.
-    """
-
-    by: str
+    by: str  # What names the questions, in words.
     found: Sequence[Question]
-    needs_proof: bool = True
-    is_order: bool = False
+    needs_proof: bool = True  # Whether the rows have to confirm it; what they state may never contradict it.
+    is_order: bool = False  # Whether it is a number or an order, which a wrong file may have too.
 
 
 def _attempts(

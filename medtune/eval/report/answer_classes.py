@@ -20,16 +20,11 @@ _MEASURES = ("sensitivity", "specificity", "ROC area")
 
 @dataclass(frozen=True, slots=True)
 class MatrixCell:
-    """A cell of a confusion matrix.
-
-    Attributes:
-        shade: Share of the row's replies, from 0 for none to 5 for nearly all, which is shown as a colour too.
-        is_right: True if the answer is the true one.
-    """
+    """A cell of a confusion matrix."""
 
     count: int
-    shade: int
-    is_right: bool
+    shade: int  # Share of the row's replies, from 0 for none to 5 for nearly all, which is shown as a colour too.
+    is_right: bool  # True if the answer is the true one.
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +37,20 @@ class MatrixRow:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """The confusion matrix of a task in one phase.
-
-    Attributes:
-        columns: (short, whole) name of each answer that was read; both are the same if there are few.
-        rows: One row for each true answer, in the order of the columns.
-    """
+    """The confusion matrix of a task in one phase."""
 
     caption: str
+    # (short, whole) name of each answer that was read; both are the same if there are few.
     columns: tuple[tuple[str, str], ...]
-    rows: tuple[MatrixRow, ...]
+    rows: tuple[MatrixRow, ...]  # One row for each true answer, in the order of the columns.
 
 
 @dataclass(frozen=True, slots=True)
 class TaskMatrices:
-    """The confusion matrices of a task, one for each phase.
-
-    Attributes:
-        matrices: The matrices in the order of the phases.
-    """
+    """The confusion matrices of a task, one for each phase."""
 
     title: str
-    matrices: tuple[Matrix, ...]
+    matrices: tuple[Matrix, ...]  # The matrices in the order of the phases.
 
     @property
     def is_wide(self) -> bool:
@@ -73,15 +60,10 @@ class TaskMatrices:
 
 @dataclass(frozen=True, slots=True)
 class AnswerClasses:
-    """The part of the report on single answers.
+    """The part of the report on single answers."""
 
-    Attributes:
-        table: Sensitivity, specificity and ROC area of each answer.
-        brier: The Brier score of each task; it has no rows if there is no likelihood reading.
-    """
-
-    table: ReportTable
-    brier: ReportTable
+    table: ReportTable  # Sensitivity, specificity and ROC area of each answer.
+    brier: ReportTable  # The Brier score of each task; it has no rows if there is no likelihood reading.
     shown: tuple[TaskMatrices, ...]
     folded: tuple[TaskMatrices, ...]
 
@@ -100,7 +82,6 @@ def answer_classes(run: RunData) -> AnswerClasses | None:
 
 
 def matrix_table(matrix: Matrix) -> ReportTable:
-    """Returns a matrix as a plain table."""
     rows = tuple((word(row.name), *(count(cell.count) for cell in row.cells)) for row in matrix.rows)
     return ReportTable(matrix.caption, ("true answer", *(short for short, _ in matrix.columns)), rows, sortable=False)
 

@@ -24,37 +24,27 @@ _PLACES: Mapping[Outcome, int] = {"right": 1, "unscored": 2}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of a phase to a question.
+    """The answer of a phase to a question."""
 
-    Attributes:
-        said: The answer that the phase's parser read; None if it could read none.
-        outcome: "right", "wrong" or "unreadable"; "graded" if an answer is not simply right or wrong, and "unscored"
-            if it waits for a judge.
-        reply: The generated text; None if there is none.
-        probabilities: Option -> its probability among the options, 0 to 1; None if the reply was only generated.
-    """
-
-    said: str | None
+    said: str | None  # The answer that the phase's parser read; None if it could read none.
+    # "right", "wrong" or "unreadable"; "graded" if an answer is not simply right or wrong, and "unscored" if it waits
+    # for a judge.
     outcome: Outcome
-    reply: str | None = None
+    reply: str | None = None  # The generated text; None if there is none.
+    # Option -> its probability among the options, 0 to 1; None if the reply was only generated.
     probabilities: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A question with its image and the answers of the phases.
-
-    Attributes:
-        media: The images, videos or volumes that are shown together; empty for none.
-    """
+    """A question with its image and the answers of the phases."""
 
     question: Question
-    media: tuple[MediaRef, ...]
+    media: tuple[MediaRef, ...]  # The images, videos or volumes that are shown together; empty for none.
     answers: Mapping[str, Answer]
 
     @property
     def last(self) -> Answer:
-        """The answer of the last phase."""
         return self.answers.get("final") or self.answers["zero_shot"]
 
     @property
@@ -161,11 +151,7 @@ def _parsed(path: Path, parser: str) -> dict[str, tuple[str | None, bool]]:
 
 
 def answer_to(question: Question, said: str | None, waits: bool) -> Answer:
-    """Returns the answer that a parser read, with its outcome.
-
-    Args:
-        said: The answer; None if none could be read.
-    """
+    """Returns the answer that a parser read, with its outcome."""
     if said is None:
         return Answer(said, "unscored" if waits else "unreadable")
     if question.answer_kind not in ("choice", "yes_no"):

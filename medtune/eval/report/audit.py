@@ -69,17 +69,12 @@ def blind_scores(level: Level) -> list[Blind]:
 
 @dataclass(frozen=True, slots=True)
 class Strongest:
-    """The strongest check that the model does not surely beat.
-
-    Attributes:
-        is_better: True if it is surely better than the model.
-        sentence: What it reaches, and how the model stands to it.
-    """
+    """The strongest check that the model does not surely beat."""
 
     title: str
     value: float
-    is_better: bool
-    sentence: str
+    is_better: bool  # True if it is surely better than the model.
+    sentence: str  # What it reaches, and how the model stands to it.
 
 
 def strongest_check(run: RunData) -> Strongest | None:

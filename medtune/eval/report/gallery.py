@@ -35,19 +35,12 @@ _CHANGE_TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image inside the page.
+    """An image inside the page."""
 
-    Attributes:
-        uri: The image as a data: URI; None if the gallery has no bytes left for it.
-        width: Width in pixels.
-        height: Height in pixels.
-        alt: The description for readers who cannot see the image.
-    """
-
-    uri: str | None
-    width: int
-    height: int
-    alt: str
+    uri: str | None  # The image as a data: URI; None if the gallery has no bytes left for it.
+    width: int  # Width in pixels.
+    height: int  # Height in pixels.
+    alt: str  # The description for readers who cannot see the image.
 
 
 NO_PICTURE = Picture(None, 0, 0, "")
@@ -56,81 +49,52 @@ NO_PICTURE = Picture(None, 0, 0, "")
 
 @dataclass(frozen=True, slots=True)
 class OptionRow:
-    """An option of a question, with its probability in each phase and the phases that chose it.
-
-    Attributes:
-        is_true: True if it is the right answer.
-        probabilities: (title of the phase, probability), 0 to 1; empty if replies were only generated.
-        chosen_by: Titles of the phases whose answer it was.
-    """
+    """An option of a question, with its probability in each phase and the phases that chose it."""
 
     text: str
-    is_true: bool
+    is_true: bool  # True if it is the right answer.
+    # (title of the phase, probability), 0 to 1; empty if replies were only generated.
     probabilities: tuple[tuple[str, float], ...]
-    chosen_by: tuple[str, ...]
+    chosen_by: tuple[str, ...]  # Titles of the phases whose answer it was.
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer of a phase as text.
-
-    Attributes:
-        said: The answer that the parser read; None if it could read none.
-        outcome: "right", "wrong", "unreadable", "graded" or "unscored".
-        reply: The generated text; None if there is none.
-    """
+    """The answer of a phase as text."""
 
     phase: str
-    said: str | None
-    outcome: str
-    reply: str | None
+    said: str | None  # The answer that the parser read; None if it could read none.
+    outcome: str  # "right", "wrong", "unreadable", "graded" or "unscored".
+    reply: str | None  # The generated text; None if there is none.
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One question of the gallery with its image and its answers.
+    """One question of the gallery with its image and its answers."""
 
-    Attributes:
-        number: Its place in the gallery, from 1.
-        task: Its task in words; "" if it has none.
-        question: Its text, behind the earlier turns of its conversation.
-        truth: The right answer with its unit.
-        outcome: "right", "wrong", "graded" or "unscored" in the last phase.
-        change: The effect of training on the answer, in words; "" if there is none to tell.
-        facets: (name, level) of its other facets.
-        options: Its options in order.
-    """
-
-    number: int
+    number: int  # Its place in the gallery, from 1.
     question_id: str
-    task: str
-    question: str
-    truth: str
-    outcome: str
-    change: str
-    facets: tuple[tuple[str, str], ...]
-    options: tuple[OptionRow, ...]
+    task: str  # Its task in words; "" if it has none.
+    question: str  # Its text, behind the earlier turns of its conversation.
+    truth: str  # The right answer with its unit.
+    outcome: str  # "right", "wrong", "graded" or "unscored" in the last phase.
+    change: str  # The effect of training on the answer, in words; "" if there is none to tell.
+    facets: tuple[tuple[str, str], ...]  # (name, level) of its other facets.
+    options: tuple[OptionRow, ...]  # Its options in order.
     replies: tuple[Reply, ...]
     picture: Picture
 
 
 @dataclass(frozen=True, slots=True)
 class Gallery:
-    """The questions that the report shows, and counts of all questions of the run.
-
-    Attributes:
-        num_patients: Number of patients that they are about; None if the prepared folder is missing.
-        counts: (outcome or change in words, number of questions of the run).
-        passes: Number of times that each question was asked; the reply of the first pass is shown and counted.
-        missing: The reason why there are no questions; None if there are some.
-    """
+    """The questions that the report shows, and counts of all questions of the run."""
 
     items: tuple[Item, ...]
     num_questions: int
-    num_patients: int | None
-    counts: tuple[tuple[str, int], ...]
-    passes: int = 1
-    missing: str | None = None
+    num_patients: int | None  # Number of patients that they are about; None if the prepared folder is missing.
+    counts: tuple[tuple[str, int], ...]  # (outcome or change in words, number of questions of the run).
+    passes: int = 1  # Number of times that each question was asked; the reply of the first pass is shown and counted.
+    missing: str | None = None  # The reason why there are no questions; None if there are some.
 
     @property
     def tasks(self) -> tuple[str, ...]:

@@ -27,28 +27,18 @@ MAX_FLAGS = 5
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The first lines of a report.
+    """The first lines of a report."""
 
-    Attributes:
-        verdict: The verdict on the gain (`comparing.verdict`); "single" if there is no gain to judge.
-        verdict_text: The verdict in words, with a check that is better than the model, and a fall beside a gain.
-        before: The primary metric before training as text; None without a gain.
-        after: The primary metric of the last phase as text.
-        gain: The gain with its sign as text; None without a gain.
-        gain_interval: The 95 % interval of the gain as text; None if there is none.
-        sentences: The result in words, most important sentence first.
-        banners: (name, meaning) of each reason why the numbers are not the benchmark's own.
-    """
-
+    # The verdict on the gain (`comparing.verdict`); "single" if there is no gain to judge.
     verdict: Verdict | Literal["single"]
-    verdict_text: str
-    before: str | None
-    after: str
-    gain: str | None
-    gain_interval: str | None
-    sentences: tuple[str, ...]
+    verdict_text: str  # The verdict in words, with a check that is better than the model, and a fall beside a gain.
+    before: str | None  # The primary metric before training as text; None without a gain.
+    after: str  # The primary metric of the last phase as text.
+    gain: str | None  # The gain with its sign as text; None without a gain.
+    gain_interval: str | None  # The 95 % interval of the gain as text; None if there is none.
+    sentences: tuple[str, ...]  # The result in words, most important sentence first.
     warnings: tuple[str, ...]
-    banners: tuple[tuple[str, str], ...]
+    banners: tuple[tuple[str, str], ...]  # (name, meaning) of each reason why the numbers are not the benchmark's own.
 
 
 def headline(run: RunData, *, num_patients: int | None) -> Headline:

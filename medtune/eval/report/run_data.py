@@ -19,61 +19,42 @@ from medtune.eval.results.typed_json import AGAIN, read_json
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """A value that was logged after a training step.
-
-    Attributes:
-        ci95: Its 95 % interval; None if none was logged.
-    """
+    """A value that was logged after a training step."""
 
     step: int
     value: float
-    ci95: Interval | None = None
+    ci95: Interval | None = None  # Its 95 % interval; None if none was logged.
 
 
 @with_config(DOCUMENT)
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The fields of environment.json that the report shows.
-
-    Attributes:
-        medtune: Version of medtune; None if it is not recorded.
-        git_commit: Commit of the medtune repository; None for an installed wheel.
-        python: Version of Python; None if it is not recorded.
-        platform: Operating system and processor; None if it is not recorded.
-        packages: Name of a package -> its version; None if it is not installed.
-    """
+    """The fields of environment.json that the report shows."""
 
     command: tuple[str, ...] = ()
-    medtune: str | None = None
-    git_commit: str | None = None
-    python: str | None = None
-    platform: str | None = None
+    medtune: str | None = None  # Version of medtune; None if it is not recorded.
+    git_commit: str | None = None  # Commit of the medtune repository; None for an installed wheel.
+    python: str | None = None  # Version of Python; None if it is not recorded.
+    platform: str | None = None  # Operating system and processor; None if it is not recorded.
     devices: tuple[str, ...] = ()
+    # Name of a package -> its version; None if it is not installed.
     packages: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class RunData:
-    """The content of a run folder.
-
-    Attributes:
-        written: The day on which results.json was written, in UTC.
-        recipe_tree: The resolved recipe as blocks and fields.
-        weights: Part of the model -> the origin of its weights.
-        audit: The content of audit.json; None if no audit was made.
-        doctor: The content of doctor.json; None if the checkpoint was not proven.
-        curves: The logged values of "train/loss" and of the primary metric on validation, if metrics.csv has them.
-    """
+    """The content of a run folder."""
 
     folder: Path
     results: ResultsFile
-    written: date
+    written: date  # The day on which results.json was written, in UTC.
     recipe: str
-    recipe_tree: Mapping[str, object]
+    recipe_tree: Mapping[str, object]  # The resolved recipe as blocks and fields.
     environment: Environment
-    weights: Mapping[str, str]
-    audit: AuditFile | None
-    doctor: DoctorFile | None
+    weights: Mapping[str, str]  # Part of the model -> the origin of its weights.
+    audit: AuditFile | None  # The content of audit.json; None if no audit was made.
+    doctor: DoctorFile | None  # The content of doctor.json; None if the checkpoint was not proven.
+    # The logged values of "train/loss" and of the primary metric on validation, if metrics.csv has them.
     curves: Mapping[str, tuple[CurvePoint, ...]]
 
     @property
@@ -93,7 +74,6 @@ class RunData:
 
     @property
     def label(self) -> DataLabel:
-        """The label of the data that the questions came from."""
         return self.results.label
 
     @property
@@ -118,7 +98,6 @@ class RunData:
 
 
 def read_run(folder: Path) -> RunData:
-    """Returns the content of a run folder."""
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: there is no such run folder")
     results_path = _needed(folder, "results.json", "did the run end? Continue it with --resume, or run again")

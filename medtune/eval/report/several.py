@@ -32,32 +32,21 @@ HOLM = "p (patients, Holm)"
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Runs that were asked the same questions, by the same version of a benchmark and in the same prompts.
+    """Runs that were asked the same questions, by the same version of a benchmark and in the same prompts."""
 
-    Attributes:
-        title: Benchmark, data and prompts in words.
-        banners: The (name, meaning) pairs of `DataLabel.banners`; one that holds for some of the runs names them.
-        chart: The primary metric of each phase of each run.
-        table: The runs with their settings, scores and gains.
-        tasks: The last phase of each run by task or another facet; None if there is no facet.
-    """
-
-    title: str
+    title: str  # Benchmark, data and prompts in words.
+    # The (name, meaning) pairs of `DataLabel.banners`; one that holds for some of the runs names them.
     banners: tuple[tuple[str, str], ...]
-    chart: BarChart
-    table: ReportTable
-    tasks: ReportTable | None
+    chart: BarChart  # The primary metric of each phase of each run.
+    table: ReportTable  # The runs with their settings, scores and gains.
+    tasks: ReportTable | None  # The last phase of each run by task or another facet; None if there is no facet.
 
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """The report on several runs.
+    """The report on several runs."""
 
-    Attributes:
-        groups: Runs that can be compared, group by group.
-    """
-
-    groups: tuple[Group, ...]
+    groups: tuple[Group, ...]  # Runs that can be compared, group by group.
     names: tuple[str, ...]
 
 
@@ -79,13 +68,11 @@ def several_runs(runs: Sequence[RunData]) -> Several:
 
 
 def runs_html(several: Several) -> str:
-    """Returns the HTML page of several runs."""
     sections = [(f"group-{number}", group.title) for number, group in enumerate(several.groups)]
     return render("runs.html.j2", several=several, sections=[*sections, ("reading", "How to read")])
 
 
 def runs_markdown(several: Several) -> str:
-    """Returns the tables of several runs in Markdown."""
     lines = [f"# {len(several.names)} runs", ""]
     for group in several.groups:
         lines += [f"## {escaped(group.title)}", ""]

@@ -17,16 +17,11 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]>#|~!])")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table.
-
-    Attributes:
-        sort: The number or text by which the column is sorted; None sorts last.
-        tone: The way in which the cell is marked, never by colour alone; "" for no mark.
-    """
+    """A cell of a table."""
 
     text: str
-    sort: str | float | None = None
-    tone: Tone = ""
+    sort: str | float | None = None  # The number or text by which the column is sorted; None sorts last.
+    tone: Tone = ""  # The way in which the cell is marked, never by colour alone; "" for no mark.
 
     @property
     def is_number(self) -> bool:
@@ -36,18 +31,13 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """A table of the report.
-
-    Attributes:
-        rows: The rows; the first cell of each is its header.
-        sortable: True if the reader can sort the table.
-    """
+    """A table of the report."""
 
     caption: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[Cell, ...], ...]  # The rows; the first cell of each is its header.
     notes: tuple[str, ...] = ()
-    sortable: bool = True
+    sortable: bool = True  # True if the reader can sort the table.
 
     def is_numeric(self, column: int) -> bool:
         """Returns whether a column holds only numbers and empty cells, and at least one number."""
@@ -92,9 +82,8 @@ def p_value(value: float | None) -> Cell:
 def plain(value: float, digits: int = 3) -> str:
     """Returns a number as text, with the typographic minus sign.
 
-    Example:
-        >>> plain(0.5), plain(-0.0001, 2)
-        ('0.500', '0.00')
+    >>> plain(0.5), plain(-0.0001, 2)
+    ('0.500', '0.00')
     """
     text = f"{value:,.{digits}f}"
     return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text.replace("-", MINUS)
@@ -103,9 +92,8 @@ def plain(value: float, digits: int = 3) -> str:
 def signed(value: float, digits: int = 3) -> str:
     """Returns a number as text with its sign; a number that is rounded to zero has no sign.
 
-    Example:
-        >>> signed(0.5, 2), signed(0.001, 2)
-        ('+0.50', '0.00')
+    >>> signed(0.5, 2), signed(0.001, 2)
+    ('+0.50', '0.00')
     """
     text = plain(value, digits)
     return text if text.startswith(MINUS) or float(text.replace(",", "")) == 0 else f"+{text}"
@@ -114,9 +102,8 @@ def signed(value: float, digits: int = 3) -> str:
 def span(pair: Sequence[float], digits: int = 3, *, sign: bool = False) -> str:
     """Returns an interval as text.
 
-    Example:
-        >>> span((0.25, 0.5), 2)
-        '0.25 to 0.50'
+    >>> span((0.25, 0.5), 2)
+    '0.25 to 0.50'
     """
     low, high = (signed(end, digits) if sign else plain(end, digits) for end in pair)
     return f"{low} to {high}"
@@ -125,15 +112,13 @@ def span(pair: Sequence[float], digits: int = 3, *, sign: bool = False) -> str:
 def spoken(name: str) -> str:
     """Returns the name of a file or field as words.
 
-    Example:
-        >>> spoken("plane_identification")
-        'plane identification'
+    >>> spoken("plane_identification")
+    'plane identification'
     """
     return name.replace("_", " ")
 
 
 def phase_title(name: str) -> str:
-    """Returns the name of a phase in words."""
     return {"zero_shot": "zero-shot", "final": "after training"}.get(name, spoken(name))
 
 
@@ -153,7 +138,6 @@ def _paper_cell(cell: str | float | None, digits: int, *, is_ours: bool) -> Cell
 
 
 def table_lines(table: ReportTable) -> list[str]:
-    """Returns the lines of a table with its caption and notes."""
     if not table.rows:
         return []
     rules = ["---:" if table.is_numeric(column) else "---" for column in range(len(table.columns))]
@@ -177,9 +161,8 @@ def banner_lines(banners: Sequence[tuple[str, str]]) -> list[str]:
 def escaped(text: str) -> str:
     r"""Returns a text without line breaks, in which the special characters of Markdown and HTML are escaped.
 
-    Example:
-        >>> escaped("<b>a|b</b>")
-        '&lt;b\\>a\\|b&lt;/b\\>'
+    >>> escaped("<b>a|b</b>")
+    '&lt;b\\>a\\|b&lt;/b\\>'
     """
     plain = " ".join(text.replace(MINUS, "-").replace(NONE, "-").split())
     return _SPECIAL.sub(r"\\\1", plain).replace("&", "&amp;").replace("<", "&lt;")

@@ -112,7 +112,6 @@ def write_runs(folders: Sequence[Path], out: Path) -> Path:
 
 
 def run_html(report: Report) -> str:
-    """Returns the HTML page of one run."""
     sections = {
         "result": "Result",
         "breakdown": "By task" if report.facets else "",

@@ -71,12 +71,7 @@ def results_file(
     """Returns the content of results.json.
 
     Args:
-        phases: The scores by phase: "zero_shot", "final" or both.
         gain: The gain between the phases; None if there is only one, or if no question has a score in both.
-        benchmark: The benchmark that scored them.
-        benchmark_name: Its name in the catalog.
-        model: Name of the model.
-        facts: The facts about the run beside its scores.
         unavailable: For each reading that the model cannot give the reason.
     """
     return schema.ResultsFile(
@@ -246,10 +241,7 @@ def gain_table(
     """Returns the phases, their gain and the last phase's baselines as a table of plain text.
 
     Args:
-        phases: The scores by phase, at least one, in the order in which they are shown.
         gain: The gain between the first and the last; None if there is only one phase, or no score in both.
-        benchmark: The benchmark that scored them.
-        label: Label of the data.
         unavailable: For each reading that the model cannot give the reason.
         judged_by: The command that has answers judged which wait for it.
     """

@@ -42,7 +42,6 @@ class _Described(GenerateJsonSchema):
 
 
 def schema_text(kind: type[object]) -> str:
-    """Returns the JSON Schema of a file's type as text."""
     described = TypeAdapter(kind).json_schema(schema_generator=_Described)
     return json.dumps({"$schema": _DIALECT, **described}, indent=1) + "\n"
 

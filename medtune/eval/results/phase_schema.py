@@ -55,7 +55,6 @@ class Measured:
 
 
 def counted_text(n: int, asked: int | None) -> str:
-    """Returns "n of N" for a value that counts n of N asked questions; "n" if N is not recorded."""
     return f"{n:,}" if asked is None else f"{n:,} of {asked:,}"
 
 

@@ -261,7 +261,6 @@ class ResultsFile:
 
     @property
     def label(self) -> DataLabel:
-        """The label of the data that the questions came from."""
         return recorded_label(vars(self))
 
     @property

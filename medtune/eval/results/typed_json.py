@@ -38,12 +38,10 @@ _MEMBERS = ("str", "float", "int")
 
 
 def read_json(path: Path, kind: type[Kind]) -> Kind:
-    """Returns the content of a JSON file as a value of the type `kind`."""
     return _parsed(path.read_bytes(), TypeAdapter(kind), where=str(path))
 
 
 def read_json_lines(path: Path, kind: type[Kind]) -> Iterator[Kind]:
-    """Yields the lines of a file of JSON lines as values of the type `kind`."""
     adapter = TypeAdapter(kind)
     for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
         if line.strip():
@@ -56,7 +54,6 @@ def write_document(path: Path, document: object) -> None:
 
 
 def json_bytes(document: object) -> bytes:
-    """Returns a dataclass as the bytes of a JSON file."""
     content = TypeAdapter(type(document)).dump_python(document, mode="json")
     return json.dumps(content, indent=1).encode() + b"\n"
 

@@ -33,16 +33,10 @@ def roc_area(scores: Sequence[float] | Floats, is_true: Sequence[bool]) -> Sums:
     The area is the probability that a question of the class has a higher score than another question; equal scores
     count one half.
 
-    Args:
-        scores: For each question the score of the class, for instance its probability.
-        is_true: For each question whether the class is the true answer.
+    >>> roc_area([0.9, 0.4, 0.4, 0.1], [True, True, False, False]).value()
+    0.875
 
-    Example:
-        >>> roc_area([0.9, 0.4, 0.4, 0.1], [True, True, False, False]).value()
-        0.875
-
-    Source:
-        Hanley & McNeil 1982, doi:10.1148/radiology.143.1.7063747; scikit-learn, `roc_auc_score`.
+    Source: Hanley & McNeil 1982, doi:10.1148/radiology.143.1.7063747; scikit-learn, `roc_auc_score`.
     """
     levels, places = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True)
     number = len(levels)
@@ -70,9 +64,6 @@ def roc_area_interval(scores: Sequence[float], is_true: Sequence[bool], patients
 
     If fewer than `FEW_PATIENTS` patients are on one of the two sides, the interval is Wilson's with n = number of
     patients on the smaller side.
-
-    Args:
-        is_true: For each question whether the class is the true answer; both sides occur.
     """
     sides = ({p for p, true in zip(patients, is_true, strict=True) if true is side} for side in (True, False))
     fewest = min(map(len, sides))
@@ -185,10 +176,8 @@ def classes_by_task(parsed: Mapping[str, Sequence[ParsedReply]], *, parser: str,
     """Returns the answer classes of each task with closed questions, in order of appearance.
 
     Args:
-        parsed: The parsed replies under the condition "image", by parser.
         parser: Name of the parser whose answers are counted. The probabilities are those of the likelihood reading,
             per token if this is the name of that reading.
-        facet: The facet whose levels are told apart (`Benchmark.class_facet`).
     """
     reading = PER_TOKEN if parser == PER_TOKEN else LIKELIHOOD
     likelihoods = {row.question.id: row.prediction for row in parsed.get(reading, ()) if row.prediction}

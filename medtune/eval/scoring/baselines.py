@@ -22,14 +22,10 @@ BASELINES = ("random", "majority", "constant_letter", "question_prior", "text_on
 
 @dataclass(frozen=True, slots=True)
 class TrainAnswers:
-    """The most frequent answers in the train split.
-
-    Attributes:
-        by_prompts: The most frequent answer to each question text with its set of options.
-    """
+    """The most frequent answers in the train split."""
 
     by_task: Mapping[Hashable, str]
-    by_prompts: Mapping[Hashable, str]
+    by_prompts: Mapping[Hashable, str]  # The most frequent answer to each question text with its set of options.
 
     def majority(self, question: Question) -> str | None:
         """Returns the most frequent train answer of the question's task; None if the train split lacks the task."""
@@ -72,14 +68,11 @@ class TrainSplit(Iterable[Question]):
 
 @dataclass(frozen=True, slots=True)
 class Blind:
-    """The baselines of some questions, from which those of any part of them are computed.
-
-    Attributes:
-        measured: The metric of each way to answer, by the baseline's name; of several ways the best one counts.
-    """
+    """The baselines of some questions, from which those of any part of them are computed."""
 
     questions: Sequence[Question]
     metric: Metric
+    # The metric of each way to answer, by the baseline's name; of several ways the best one counts.
     measured: Mapping[str, Sequence[Statistic]]
 
     def of(self, part: Sequence[int]) -> dict[str, float | None]:
@@ -97,12 +90,7 @@ class Blind:
 
 
 def blind(questions: Sequence[Question], train: TrainAnswers | None, metric: Metric) -> Blind:
-    """Returns the four baselines that need no model.
-
-    Args:
-        questions: The evaluated questions, at least one.
-        train: The answers of the same benchmark's train split; None where there is none.
-    """
+    """Returns the four baselines that need no model; `train` is None where there is no train split."""
 
     def answered(answer: Callable[[Question], str | None]) -> Statistic:
         return metric.on([ParsedReply(question, None, answer(question)) for question in questions])

@@ -17,15 +17,11 @@ class BertScore(NamedTuple):
 
 
 class BertModel(NamedTuple):
-    """The language model whose embeddings of words are compared.
+    """The language model whose embeddings of words are compared."""
 
-    Attributes:
-        name: Its name on the hub, or a folder with its files.
-        layer: The layer whose embeddings are compared; None for the one that bert-score recommends, which it knows for
-            models of the hub alone.
-    """
-
-    name: str
+    name: str  # Its name on the hub, or a folder with its files.
+    # The layer whose embeddings are compared; None for the one that bert-score recommends, which it knows for models of
+    # the hub alone.
     layer: int | None = None
 
 
@@ -51,9 +47,8 @@ def check_model(model: BertModel, *, named_by: str = "--bertscore") -> None:
 def bert_scores(texts: Sequence[str], references: Sequence[str], model: BertModel) -> list[BertScore]:
     """Returns the score of each text against its reference, without idf and without rescaling; none for no texts.
 
-    Source:
-        Zhang et al. 2020, https://arxiv.org/abs/1904.09675; U2-Bench's use of it: gurenolun/Dolphin-ai-bench,
-        new_results/qwen_report_eval.py.
+    Source: Zhang et al. 2020, https://arxiv.org/abs/1904.09675; U2-Bench's use of it: gurenolun/Dolphin-ai-bench,
+    new_results/qwen_report_eval.py.
     """
     check_model(model)
     if not texts:

@@ -15,11 +15,10 @@ These steps are taken in this order:
    "<", ">", "≤", "≥", "=" and "±" in front of a number. An apostrophe inside a word is left out. "X-ray" is "xray".
 7. Characters of Chinese and Japanese stand apart, so that each is a word of its own.
 
-Source:
-    SQuAD (Rajpurkar et al. 2016, https://arxiv.org/abs/1606.05250): lower case, without punctuation and articles.
-    VQA (Antol et al. 2015, https://arxiv.org/abs/1505.00468; https://visualqa.org/evaluation.html): number words, too.
-    The exceptions are ours and keep different answers apart: by SQuAD's rule "1.5" is "15", "HER2+" is "HER2-", and
-    "vitamin A" is "vitamin".
+Source: SQuAD (Rajpurkar et al. 2016, https://arxiv.org/abs/1606.05250): lower case, without punctuation and articles.
+VQA (Antol et al. 2015, https://arxiv.org/abs/1505.00468; https://visualqa.org/evaluation.html): number words, too. The
+exceptions are ours and keep different answers apart: by SQuAD's rule "1.5" is "15", "HER2+" is "HER2-", and "vitamin A"
+is "vitamin".
 """
 
 import json
@@ -81,11 +80,10 @@ _TOKEN = re.compile(
 def normalised(text: str) -> str:
     """Returns a text as it is compared, by the steps of this module; "" where nothing but punctuation is left.
 
-    Example:
-        >>> [normalised(text) for text in ("The LEFT lung.", "Twenty-one lesions", "a 2.50cm mass", "X-Ray")]
-        ['left lung', '21 lesions', '2.5 cm mass', 'xray']
-        >>> [normalised(text) for text in ("hepatitis A", "1.5", "HER2+", "not normal", "A")]
-        ['hepatitis a', '1.5', 'her2 +', 'not normal', 'a']
+    >>> [normalised(text) for text in ("The LEFT lung.", "Twenty-one lesions", "a 2.50cm mass", "X-Ray")]
+    ['left lung', '21 lesions', '2.5 cm mass', 'xray']
+    >>> [normalised(text) for text in ("hepatitis A", "1.5", "HER2+", "not normal", "A")]
+    ['hepatitis a', '1.5', 'her2 +', 'not normal', 'a']
     """
     said = unicodedata.normalize("NFKC", text).casefold().translate(_LIKE)
     said = _NUMBER.sub(_as_written, with_digits(said))
@@ -98,9 +96,8 @@ def normalised(text: str) -> str:
 def same_text(said: str, truth: str) -> bool:
     """Returns whether two texts are the same after normalisation; without any words, whether their characters are.
 
-    Example:
-        >>> same_text("It is the liver.", "It is liver"), same_text("abnormal", "normal"), same_text("?", "!")
-        (True, False, False)
+    >>> same_text("It is the liver.", "It is liver"), same_text("abnormal", "normal"), same_text("?", "!")
+    (True, False, False)
     """
     plain = normalised(said)
     return plain == normalised(truth) and (plain != "" or said.strip() == truth.strip())
@@ -134,10 +131,6 @@ def parse_replies(
 
     The passes are the numbers of repeats that occur among these predictions. A question without a prediction in one of
     them counts as unanswered there, as it does in a single pass.
-
-    Args:
-        questions: The questions, whose order the rows have.
-        predictions: The predictions, in any order; those of another reading or condition are skipped.
     """
     by_id = index(questions)
     found: dict[PredictionKey, Prediction] = {}
@@ -198,12 +191,7 @@ def parse_all(questions: Sequence[Question], predictions: Sequence[Prediction], 
 
 
 def primary_parser(readings: Sequence[Reading], benchmark: Benchmark, *, named: str | None = None) -> str:
-    """Returns the parser by which the primary score goes: the named one, or the one of the first reading.
-
-    Args:
-        readings: The readings of the questions with options, the primary one first; none if no question has options.
-        named: The parser that the user named; None if none.
-    """
+    """Returns the parser by which the primary score goes: the named one, or the one of the first reading."""
     return named or (LIKELIHOOD if [*readings[:1]] == ["likelihood"] else next(iter(benchmark.parsers)))
 
 
@@ -268,7 +256,6 @@ def write_parsed(
 
 
 def index(questions: Iterable[Question]) -> dict[str, Question]:
-    """Returns the questions by id."""
     by_id: dict[str, Question] = {}
     for question in questions:
         if question.id in by_id:
@@ -280,7 +267,6 @@ def index(questions: Iterable[Question]) -> dict[str, Question]:
 
 
 def question_of(prediction: Prediction, by_id: Mapping[str, Question]) -> Question:
-    """Returns the question that a prediction answers."""
     id_ = prediction.key.question_id
     if id_ not in by_id:
         raise ValueError(f"no question {id_!r} among the {len(by_id)} to be scored.{nearest(id_, by_id)}")
@@ -313,9 +299,8 @@ def num_words(question: Question) -> int:
 def is_short(question: Question) -> bool:
     """Returns whether a question is open and its true answer is a number, a word or a short phrase.
 
-    Example:
-        >>> asked = Question("q", "m", "?", (), "The left upper lobe", "text", "p")
-        >>> is_short(asked), num_words(asked)
-        (True, 3)
+    >>> asked = Question("q", "m", "?", (), "The left upper lobe", "text", "p")
+    >>> is_short(asked), num_words(asked)
+    (True, 3)
     """
     return is_open(question) and num_words(question) <= MAX_SHORT_WORDS

@@ -55,7 +55,6 @@ def count_refusals(predictions: Iterable[Prediction]) -> Refusals:
 
 
 def refusals_text(found: Refusals) -> str:
-    """Returns the refusals as a sentence."""
     return (
         f"Refusals among {found.n} generations, each counted as the answer that it is: {found.filtered} withheld by a "
         f"content filter, {found.refused} marked by the server, {found.in_words} in plain words."
@@ -65,9 +64,8 @@ def refusals_text(found: Refusals) -> str:
 def is_refusal(text: str) -> bool:
     """Returns whether a reply begins with the words of a refusal; what comes after is not looked at.
 
-    Example:
-        >>> is_refusal("I'm sorry, but I can't assist with that."), is_refusal("I cannot see a femur: B")
-        (True, False)
+    >>> is_refusal("I'm sorry, but I can't assist with that."), is_refusal("I cannot see a femur: B")
+    (True, False)
     """
     return _IN_WORDS.match(text) is not None
 
@@ -107,9 +105,8 @@ def count_cut(predictions: Iterable[Prediction]) -> dict[str, Cut]:
 def cut_text(phases: Mapping[str, Mapping[str, Cut]]) -> str:
     """Returns the generations of each phase that were cut as a sentence; "" if none was.
 
-    Example:
-        >>> cut_text({"final": {"image": Cut(40, 3, 2), "text_only": Cut(40, 0, 0)}})
-        'Replies that were cut at eval.max_new_tokens: final 3 of 40, 2 of them within their thoughts.'
+    >>> cut_text({"final": {"image": Cut(40, 3, 2), "text_only": Cut(40, 0, 0)}})
+    'Replies that were cut at eval.max_new_tokens: final 3 of 40, 2 of them within their thoughts.'
     """
     parts = [
         f"{phase.replace('_', '-')}{'' if condition == 'image' else f' under {condition}'} {each.cut:,} of {each.n:,}"

@@ -17,19 +17,14 @@ TITLE = "The same replies by the rules of other tools"
 
 @dataclass(frozen=True, slots=True)
 class ReplyRule:
-    """The rule by which another tool turns replies into numbers.
-
-    Attributes:
-        source: Repository, commit and file of the rule.
-        differs: A sentence that says how the rule differs from medtune's scores, or where it errs.
-        score: Returns the numbers by column name, for pairs of a question and the text of its reply; the text of an
-            unanswered question is "". A column has the name of a metric of medtune if both mean the same. The result is
-            empty if none of the questions are such that the rule applies.
-    """
+    """The rule by which another tool turns replies into numbers."""
 
     title: str
-    source: str
-    differs: str
+    source: str  # Repository, commit and file of the rule.
+    differs: str  # A sentence that says how the rule differs from medtune's scores, or where it errs.
+    # Returns the numbers by column name, for pairs of a question and the text of its reply; the text of an unanswered
+    # question is "". A column has the name of a metric of medtune if both mean the same. The result is empty if none of
+    # the questions are such that the rule applies.
     score: Callable[[Sequence[tuple[Question, str]]], Mapping[str, float]]
 
 
@@ -43,7 +38,6 @@ def rules_table(
 
     Args:
         own: One reply to each question, by the names of medtune's parsers of generated replies.
-        metrics: The benchmark's metrics by name, the primary one first.
     """
     if not rules or not own:
         return []

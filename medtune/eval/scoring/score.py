@@ -28,9 +28,6 @@ def mean_tables(passes: Sequence[Sequence[Table]]) -> list[Table]:
     Tables are matched by their titles, and rows by their position if the passes have equally many, else by their texts.
     A cell whose text or rank differs between passes shows all of them, and a cell without a value in one of the passes
     has none. Notes that differ are shown for each pass.
-
-    Args:
-        passes: For each pass its tables, at least one pass.
     """
     if len(passes) == 1:
         return list(passes[0])
@@ -101,57 +98,41 @@ _BLIND: tuple[Condition, ...] = ("text_only", "other_image")
 
 @dataclass(frozen=True, slots=True)
 class LevelScore:
-    """The primary metric on some of the questions.
-
-    Attributes:
-        unanswered: Number of missing replies, in all passes; they count as wrong.
-        partly_answered: Number of questions that were answered in some passes and not in others.
-        baselines: The primary metric of answers that do not see the image, by name; None if a baseline does not apply,
-            or if none of its answers has been judged.
-    """
+    """The primary metric on some of the questions."""
 
     score: Score
-    unanswered: int
+    unanswered: int  # Number of missing replies, in all passes; they count as wrong.
+    # The primary metric of answers that do not see the image, by name; None if a baseline does not apply, or if none of
+    # its answers has been judged.
     baselines: Mapping[str, float | None]
-    partly_answered: int = 0
+    partly_answered: int = 0  # Number of questions that were answered in some passes and not in others.
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseScores:
-    """All scores of one evaluation.
+    """All scores of one evaluation."""
 
-    Attributes:
-        parser: Name of the parser whose answers `overall` and `by` count.
-        overall: The primary metric on all questions that it is about.
-        rows: The parsed replies behind `overall`, in the order of the questions, with those that wait for a judge.
-        by: The primary metric by facet and level.
-        metrics: Every metric by condition, parser and name, without the metrics that no question is about.
-        tables: The benchmark's own tables, and that of the rules of other tools.
-        calibration: The calibration of the likelihood reading under condition "image"; None without such a reading.
-        refusals: The refusals among the generations; None where there are no generations.
-        cut: The generations that were cut, by condition.
-        unscored: Number of questions with an answer that waits for a judge, whatever the primary metric is about.
-        asked: Number of all questions, whatever the primary metric is about.
-        outside: The questions that the primary metric is not about, by the name of the first metric that is: its score.
-        likelihoods: The likelihood readings under condition "image", one for each question that has options.
-        other_answers: Number of answers that `overall` and `by` do not count, by condition and reading; `metrics` has
-            their scores.
-    """
-
-    parser: str
+    parser: str  # Name of the parser whose answers `overall` and `by` count.
+    # The parsed replies behind `overall`, in the order of the questions, with those that wait for a judge.
     rows: tuple[ParsedReply, ...]
-    overall: LevelScore
-    by: Mapping[str, Mapping[str, LevelScore]]
+    overall: LevelScore  # The primary metric on all questions that it is about.
+    by: Mapping[str, Mapping[str, LevelScore]]  # The primary metric by facet and level.
+    # Every metric by condition, parser and name, without the metrics that no question is about.
     metrics: Mapping[Condition, Mapping[str, Mapping[str, Score]]]
-    tables: tuple[Table, ...] = ()
+    tables: tuple[Table, ...] = ()  # The benchmark's own tables, and that of the rules of other tools.
+    # The calibration of the likelihood reading under condition "image"; None without such a reading.
     calibration: Calibration | None = None
-    refusals: Refusals | None = None
-    cut: Mapping[str, Cut] = field(default_factory=dict)
+    refusals: Refusals | None = None  # The refusals among the generations; None where there are no generations.
+    cut: Mapping[str, Cut] = field(default_factory=dict)  # The generations that were cut, by condition.
+    # Number of questions with an answer that waits for a judge, whatever the primary metric is about.
     unscored: int = 0
-    asked: int = 0
+    asked: int = 0  # Number of all questions, whatever the primary metric is about.
+    # The questions that the primary metric is not about, by the name of the first metric that is: its score.
     outside: Mapping[str, Score] = field(default_factory=dict)
     classes: ByTask = NO_CLASSES
+    # The likelihood readings under condition "image", one for each question that has options.
     likelihoods: tuple[ParsedReply, ...] = ()
+    # Number of answers that `overall` and `by` do not count, by condition and reading; `metrics` has their scores.
     other_answers: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -169,16 +150,13 @@ def score_phase(
     """Returns all scores of one evaluation.
 
     Args:
-        questions: The questions that were to be answered; one without a prediction counts as wrong.
         predictions: The predictions, in any order and from any tool.
         train: The train split, for the baselines that learn from it; empty where there is none. A `TrainSplit` that is
             scored with repeatedly is counted once.
         parser: Name of the primary parser; by default "likelihood" where the predictions have one under
             condition "image", else the benchmark's first.
-        text_model: The model for the BERTScore of free text; None leaves it out.
         unlike_published: Why the numbers must not stand among published ones (`why_unlike_published`), ""
             if they may.
-        before: The primary metric before training, for tables of a gain; None if it is not known.
     """
     if not questions:
         raise ValueError("there are no questions to score; is the split empty?")
@@ -318,7 +296,6 @@ def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[
     all rows wait, the value is NaN.
 
     Args:
-        rows: The parsed replies, at least one.
         passes: The metric's statistic of each pass on all these rows, if they are known already.
     """
     parsed = [number for number, row in enumerate(rows) if not row.unscored]
@@ -373,7 +350,6 @@ def correctness(rows: Sequence[ParsedReply]) -> list[float] | None:
 
 
 def levels(rows: Sequence[ParsedReply], facet: str) -> dict[str, list[ParsedReply]]:
-    """Returns the rows by their level of a facet, without rows that have none, in order of appearance."""
     return {name: [rows[number] for number in numbers] for name, numbers in _numbers(rows, facet).items()}
 
 

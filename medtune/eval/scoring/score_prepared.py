@@ -18,15 +18,11 @@ from medtune.eval.scoring.score import PhaseScores, score_phase
 
 
 class ScoredPredictions(NamedTuple):
-    """The scores of predictions about a prepared folder.
-
-    Attributes:
-        benchmark: The benchmark; where the prompts of the predictions are not known, its wording says so.
-    """
+    """The scores of predictions about a prepared folder."""
 
     scores: PhaseScores
     label: DataLabel
-    benchmark: Benchmark
+    benchmark: Benchmark  # The benchmark; where the prompts of the predictions are not known, its wording says so.
 
 
 def score_prepared(
@@ -39,15 +35,7 @@ def score_prepared(
     text_model: BertModel | None = None,
     seen: SeenBefore = NOT_TRAINED,
 ) -> ScoredPredictions:
-    """Returns the scores of predictions, with the train split's answers as baselines.
-
-    Args:
-        predictions: The predictions, from any tool.
-        benchmark: The folder's benchmark with its prepared prompts, for these questions.
-        parser: The parser that reads the replies; None takes that of likelihoods, if there are any.
-        text_model: The model for the BERTScore of free text; None leaves it out.
-        seen: What of the questions the answering model was trained on, for the label.
-    """
+    """Returns the scores of predictions, with the train split's answers as baselines."""
     if any(prediction.prompt_hash is None for prediction in predictions):
         benchmark = replace(benchmark, wording=FOREIGN_WORDING)
     label = label_of(

@@ -30,13 +30,12 @@ class Table:
 def table_text(table: Table) -> str:
     """Returns the table as plain text, with texts aligned to the left and numbers to the right.
 
-    Example:
-        >>> print(table_text(Table("Accuracy", ("model", "PI"), (("ours", 0.5), ("GPT-5", None)), digits=2)))
-        Accuracy
-        model    PI
-        -----------
-        ours   0.50
-        GPT-5     -
+    >>> print(table_text(Table("Accuracy", ("model", "PI"), (("ours", 0.5), ("GPT-5", None)), digits=2)))
+    Accuracy
+    model    PI
+    -----------
+    ours   0.50
+    GPT-5     -
     """
     cells = [table.columns, *([_text(cell, table.digits) for cell in row] for row in table.rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(table.columns))]
@@ -60,9 +59,8 @@ def finite_table(table: Table) -> Table:
 def rank(value: float, others: Sequence[float], *, higher_is_better: bool = True) -> int:
     """Returns the place of `value` among itself and `others`, 1 for the best; ties share the better place.
 
-    Example:
-        >>> rank(0.5, [0.9, 0.5, 0.1]), rank(0.5, [0.9, 0.1], higher_is_better=False)
-        (2, 2)
+    >>> rank(0.5, [0.9, 0.5, 0.1]), rank(0.5, [0.9, 0.1], higher_is_better=False)
+    (2, 2)
     """
     better = [other > value if higher_is_better else other < value for other in others]
     return 1 + sum(better)
@@ -73,7 +71,6 @@ def beside_published(table: Table, ours: Sequence[tuple[Cell, ...]], *, unlike_p
 
     Args:
         table: The table with the published rows; a column "rank" comes last, if there is one.
-        ours: Our rows, with the same columns.
         unlike_published: Why our rows must not stand among the published ones; "" if they may.
     """
     if not unlike_published:

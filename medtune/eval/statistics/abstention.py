@@ -11,25 +11,18 @@ from typing import NamedTuple
 
 
 class Threshold(NamedTuple):
-    """The confidence from which on a model answers, and what that gave on the questions that set it.
+    """The confidence from which on a model answers, and what that gave on the questions that set it."""
 
-    Attributes:
-        confidence: The least confidence of an answer, 0 to 1.
-        answered: The share of the questions that were answered, 0 to 1.
-        wrong: The share of wrong ones among the answered questions, 0 to 1; 0 where none was answered.
-    """
-
-    confidence: float
-    answered: float
-    wrong: float
+    confidence: float  # The least confidence of an answer, 0 to 1.
+    answered: float  # The share of the questions that were answered, 0 to 1.
+    wrong: float  # The share of wrong ones among the answered questions, 0 to 1; 0 where none was answered.
 
 
 def patients_needed(rate: float) -> int:
     """Returns the number of patients below which no threshold and no set can hold an error rate.
 
-    Example:
-        >>> patients_needed(0.05)
-        19
+    >>> patients_needed(0.05)
+    19
     """
     return math.ceil(1 / rate - 1e-9) - 1
 
@@ -44,12 +37,9 @@ def answering_threshold(
 
     Args:
         confidence: The probability of the chosen option, for each question.
-        patients: The patient of each question.
-        rate: The largest share of questions that may be answered wrongly, above 0 and below 1.
 
-    Source:
-        Conformal risk control, Angelopoulos et al. 2022, arXiv:2208.02814, theorem 1; its loss is a patient's share of
-        questions that are answered wrongly.
+    Source: Conformal risk control, Angelopoulos et al. 2022, arXiv:2208.02814, theorem 1; its loss is a patient's share
+    of questions that are answered wrongly.
     """
     each = Counter(patients)
     allowed = rate * (len(each) + 1) - 1
@@ -73,14 +63,8 @@ def least_probability(true_share: Sequence[float], patients: Sequence[str], *, c
 
     It is 0, so that the set holds all options, where there are too few patients.
 
-    Args:
-        true_share: The probability that the model gave to the true option of each question.
-        patients: The patient of each question.
-        coverage: How often the set of a question of a new patient holds the truth, at least; above 0 and below 1.
-
-    Source:
-        Conformal prediction with several observations a unit: Lee, Barber and Willett 2023, arXiv:2306.06342, section
-        3; Dunn, Wasserman and Ramdas 2022, doi:10.1080/01621459.2022.2060112.
+    Source: Conformal prediction with several observations a unit: Lee, Barber and Willett 2023, arXiv:2306.06342,
+    section 3; Dunn, Wasserman and Ramdas 2022, doi:10.1080/01621459.2022.2060112.
     """
     each = Counter(patients)
     held = 0.0

@@ -20,33 +20,21 @@ Bins = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityBin:
-    """The answers whose confidence fell into one bin.
+    """The answers whose confidence fell into one bin."""
 
-    Attributes:
-        index: Number of the bin from 0, which has the lowest confidences; empty bins are left out.
-        confidence: Their mean confidence, 0 to 1.
-        accuracy: The share of right ones among them, 0 to 1.
-    """
-
-    index: int
+    index: int  # Number of the bin from 0, which has the lowest confidences; empty bins are left out.
     n: int
-    confidence: float
-    accuracy: float
+    confidence: float  # Their mean confidence, 0 to 1.
+    accuracy: float  # The share of right ones among them, 0 to 1.
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The calibration of likelihood readings: how far their confidence can be believed.
+    """The calibration of likelihood readings: how far their confidence can be believed."""
 
-    Attributes:
-        ece: Expected calibration error, 0 to 1.
-        brier: Brier score, 0 to 1.
-        num_bins: Number of bins with and without answers; each has the width 1 / `num_bins`.
-    """
-
-    ece: float
-    brier: float
-    num_bins: int
+    ece: float  # Expected calibration error, 0 to 1.
+    brier: float  # Brier score, 0 to 1.
+    num_bins: int  # Number of bins with and without answers; each has the width 1 / `num_bins`.
     bins: tuple[ReliabilityBin, ...]
 
 
@@ -58,15 +46,9 @@ def calibrated(
 ) -> Calibration:
     """Returns the calibration of likelihood readings, whose confidence is the probability of the chosen option.
 
-    Args:
-        logprobs: The log-probability of each option, for each question.
-        correct: 1 for each question that was answered right, 0 for each other.
-        true: The place of the true option, for each question; None if it is not among them.
-
-    Example:
-        >>> found = calibrated([[0.0, 0.0], [0.0, 0.0]], [1, 0], [0, 1])
-        >>> found.ece, found.brier
-        (0.0, 0.25)
+    >>> found = calibrated([[0.0, 0.0], [0.0, 0.0]], [1, 0], [0, 1])
+    >>> found.ece, found.brier
+    (0.0, 0.25)
     """
     shares = [option_probabilities(each) for each in logprobs]
     bins = right_closed_bins([max(each) for each in shares], correct, bins=NUM_BINS)
@@ -77,12 +59,8 @@ def calibrated(
 def option_probabilities(logprobs: Sequence[float]) -> list[float]:
     """Returns each option's probability given that the answer is one of them: the softmax of the log-probabilities.
 
-    Args:
-        logprobs: The log-probability of each option, at least one.
-
-    Example:
-        >>> [round(share, 2) for share in option_probabilities([0.0, math.log(3)])]
-        [0.25, 0.75]
+    >>> [round(share, 2) for share in option_probabilities([0.0, math.log(3)])]
+    [0.25, 0.75]
     """
     highest = max(logprobs)
     weights = [math.exp(value - highest) for value in logprobs]
@@ -97,16 +75,13 @@ def brier_score(probabilities: Sequence[float], true: int | None) -> float:
     squared distance of one probability, as in medical papers.
 
     Args:
-        probabilities: The probability of each option; they sum to 1.
         true: The place of the true option; None if the truth is not among them, so that its probability is 0.
 
-    Example:
-        >>> round(brier_score([0.7, 0.3], 0), 2), brier_score([0.0, 1.0, 0.0], 0)
-        (0.09, 1.0)
+    >>> round(brier_score([0.7, 0.3], 0), 2), brier_score([0.0, 1.0, 0.0], 0)
+    (0.09, 1.0)
 
-    Source:
-        Brier 1950, doi:10.1175/1520-0493(1950)078<0001:VOFEIT>2.0.CO;2; the half as in scikit-learn,
-        `brier_score_loss(scale_by_half=True)`.
+    Source: Brier 1950, doi:10.1175/1520-0493(1950)078<0001:VOFEIT>2.0.CO;2; the half as in scikit-learn,
+    `brier_score_loss(scale_by_half=True)`.
     """
     missed = float(true is None)
     return (sum((share - (place == true)) ** 2 for place, share in enumerate(probabilities)) + missed) / 2
@@ -120,13 +95,7 @@ def true_place(shown: Sequence[str], answer: str) -> int | None:
 def right_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, bins: int) -> list[ReliabilityBin]:
     """Returns the bins (low, high] that hold answers; the first bin also contains 0.
 
-    Args:
-        confidence: The confidence of each answer, 0 to 1.
-        correct: 1 for each right answer, 0 for each other.
-        bins: Number of bins, at least 1.
-
-    Source:
-        Guo et al. 2017, arXiv:1706.04599, section 3.
+    Source: Guo et al. 2017, arXiv:1706.04599, section 3.
     """
     at = _scaled(confidence, bins)
     return _reliability(np.maximum(np.ceil(at) - 1, 0).astype(np.intp), confidence, correct)
@@ -135,8 +104,7 @@ def right_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, 
 def expected_calibration_error(bins: Sequence[ReliabilityBin]) -> float:
     """Returns the mean gap between confidence and accuracy of the bins, weighted by answers; 0 without answers.
 
-    Source:
-        Naeini et al. 2015, doi:10.1609/aaai.v29i1.9602.
+    Source: Naeini et al. 2015, doi:10.1609/aaai.v29i1.9602.
     """
     total = sum(each.n for each in bins)
     return sum(each.n * abs(each.confidence - each.accuracy) for each in bins) / total if total else 0.0

@@ -15,11 +15,7 @@ Numbers = NDArray[np.intp]
 
 
 def cluster_codes(clusters: Sequence[str], *columns: Sequence[float] | None) -> Numbers:
-    """Returns for each question the number of its cluster, counted from 0 in order of appearance.
-
-    Args:
-        columns: Lists of one value per question, which are checked to lie within [0, 1]; None is skipped.
-    """
+    """Returns each question's cluster as a number from 0 in order of appearance; checks that columns lie in [0, 1]."""
     if not clusters:
         raise ValueError("an interval needs at least one question, got none")
     for column in columns:
@@ -46,9 +42,8 @@ def num_clusters(codes: Numbers) -> int:
 def merged(codes: Numbers, at_most: int) -> Numbers:
     """Returns codes of at most so many clusters, for which every `at_most`-th cluster is merged into one.
 
-    Example:
-        >>> merged(np.array([0, 1, 2, 2, 3]), 2).tolist()
-        [0, 1, 0, 0, 1]
+    >>> merged(np.array([0, 1, 2, 2, 3]), 2).tolist()
+    [0, 1, 0, 0, 1]
     """
     return codes % at_most if num_clusters(codes) > at_most else codes
 

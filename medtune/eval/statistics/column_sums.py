@@ -61,13 +61,9 @@ class Statistic(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recomputed:
-    """A statistic that is any function of rows; it is computed anew for every part.
+    """A statistic that is any function of rows; it is computed anew for every part."""
 
-    Attributes:
-        function: Returns the statistic of the rows with some numbers.
-    """
-
-    function: Callable[[Numbers], float]
+    function: Callable[[Numbers], float]  # Returns the statistic of the rows with some numbers.
     num_rows: int
 
     @property
@@ -81,10 +77,9 @@ class Recomputed:
     def part(self, chosen: Sequence[int] | Numbers) -> Recomputed:
         """Returns the same statistic for the rows with these numbers.
 
-        Example:
-            >>> values = np.array([1.0, 5.0, 3.0])
-            >>> Recomputed(lambda rows: float(np.median(values[rows])), 3).part([0, 1]).value()
-            3.0
+        >>> values = np.array([1.0, 5.0, 3.0])
+        >>> Recomputed(lambda rows: float(np.median(values[rows])), 3).part([0, 1]).value()
+        3.0
         """
         numbers = np.asarray(chosen, dtype=np.intp)
         return Recomputed(lambda places: self.function(numbers[places]), len(numbers))
@@ -92,11 +87,10 @@ class Recomputed:
     def without(self, codes: Numbers, chosen: Numbers) -> Floats:
         """Returns the statistic without each chosen cluster, computed anew; NaN where no row is left.
 
-        Example:
-            >>> values = np.array([1.0, 5.0, 3.0])
-            >>> mean = Recomputed(lambda rows: float(values[rows].mean()), 3)
-            >>> mean.without(np.array([0, 0, 1]), np.array([0, 1])).tolist()
-            [3.0, 3.0]
+        >>> values = np.array([1.0, 5.0, 3.0])
+        >>> mean = Recomputed(lambda rows: float(values[rows].mean()), 3)
+        >>> mean.without(np.array([0, 0, 1]), np.array([0, 1])).tolist()
+        [3.0, 3.0]
         """
         check_codes(codes, self.num_rows)
         rest = (np.flatnonzero(codes != cluster) for cluster in chosen)
@@ -108,20 +102,14 @@ _NUMBERS_AT_ONCE = 2_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sums:
-    """A statistic as a table of what each row adds to which column, and a function of the column sums.
-
-    Attributes:
-        columns: Column of each entry, 0 to `width` - 1.
-        values: The number that each entry adds to its column.
-        num_rows: Number of rows, with and without entries.
-        finish: Returns the values of the statistic, of shape (...), for sums of shape (..., width).
-    """
+    """A statistic as a table of what each row adds to which column, and a function of the column sums."""
 
     rows: Numbers
-    columns: Numbers
-    values: Floats
-    num_rows: int
+    columns: Numbers  # Column of each entry, 0 to `width` - 1.
+    values: Floats  # The number that each entry adds to its column.
+    num_rows: int  # Number of rows, with and without entries.
     width: int
+    # Returns the values of the statistic, of shape (...), for sums of shape (..., width).
     finish: Callable[[Floats], Floats]
 
     @property
@@ -136,9 +124,8 @@ class Sums:
     def part(self, chosen: Sequence[int] | Numbers) -> Sums:
         """Returns the same statistic for some of the rows, which are numbered anew in the order given.
 
-        Example:
-            >>> mean_of([1.0, 0.0, 0.5]).part([2, 0]).value()
-            0.75
+        >>> mean_of([1.0, 0.0, 0.5]).part([2, 0]).value()
+        0.75
         """
         place = np.full(self.num_rows, -1, dtype=np.intp)
         place[chosen] = np.arange(len(chosen))
@@ -157,9 +144,8 @@ class Sums:
             codes: Cluster of each row (`cluster_codes`).
             chosen: The numbers of the clusters that are left out; no number may occur twice.
 
-        Example:
-            >>> mean_of([1.0, 0.0, 0.5]).without(np.array([0, 0, 1]), np.array([0, 1])).tolist()
-            [0.5, 0.5]
+        >>> mean_of([1.0, 0.0, 0.5]).without(np.array([0, 0, 1]), np.array([0, 1])).tolist()
+        [0.5, 0.5]
         """
         check_codes(codes, self.num_rows)
         place = np.full(num_clusters(codes), -1, dtype=np.intp)
@@ -197,9 +183,8 @@ def dense_sums(table: Floats, finish: Callable[[Floats], Floats]) -> Sums:
 def mean_of(values: Sequence[float] | Floats) -> Sums:
     """Returns the sums whose statistic is the mean of one value per row.
 
-    Example:
-        >>> mean_of([1.0, 0.0, 0.5, 0.5]).value()
-        0.5
+    >>> mean_of([1.0, 0.0, 0.5, 0.5]).value()
+    0.5
     """
     column = np.asarray(values, dtype=np.float64)
     if not column.size:
@@ -215,13 +200,9 @@ def _ratio(sums: Floats) -> Floats:
 def mean_over_passes(passes: Sequence[Statistic]) -> Statistic:
     """Returns the statistic whose value is the mean over passes, on every part of the questions.
 
-    Args:
-        passes: The statistic of each pass, at least one, about the same questions in the same order.
-
-    Example:
-        >>> from medtune.eval.statistics.column_sums import mean_of
-        >>> mean_over_passes([mean_of([1.0, 0.0]), mean_of([1.0, 1.0])]).value()
-        0.75
+    >>> from medtune.eval.statistics.column_sums import mean_of
+    >>> mean_over_passes([mean_of([1.0, 0.0]), mean_of([1.0, 1.0])]).value()
+    0.75
     """
     if len(passes) == 1:
         return passes[0]
@@ -239,9 +220,8 @@ def mean_over_passes(passes: Sequence[Statistic]) -> Statistic:
 def sd_of_passes(values: Sequence[float]) -> float | None:
     """Returns the standard deviation of the values of several passes; None for one pass, or if a value is not finite.
 
-    Example:
-        >>> round(sd_of_passes([0.5, 0.5, 0.8]), 6), sd_of_passes([0.5])
-        (0.173205, None)
+    >>> round(sd_of_passes([0.5, 0.5, 0.8]), 6), sd_of_passes([0.5])
+    (0.173205, None)
     """
     if len(values) < 2 or not all(map(math.isfinite, values)):
         return None

@@ -55,20 +55,13 @@ def t_quantile(freedom: float, *, confidence: float = CONFIDENCE) -> float:
 
 
 def wilson(successes: float, n: float, *, confidence: float = CONFIDENCE) -> Interval:
-    """Returns Wilson's score interval of a share.
+    """Returns Wilson's score interval of a share; successes and trials `n` > 0 need not be whole.
 
-    Args:
-        successes: Number of successes, 0 to `n`; it need not be whole.
-        n: Number of independent trials, > 0; it need not be whole.
-        confidence: The confidence level, between 0 and 1.
+    >>> low, high = wilson(1, 2)
+    >>> round(low, 4), round(high, 4)
+    (0.0945, 0.9055)
 
-    Example:
-        >>> low, high = wilson(1, 2)
-        >>> round(low, 4), round(high, 4)
-        (0.0945, 0.9055)
-
-    Source:
-        Wilson 1927, doi:10.1080/01621459.1927.10502953.
+    Source: Wilson 1927, doi:10.1080/01621459.1927.10502953.
     """
     if not 0 <= successes <= n or n <= 0:
         raise ValueError(f"wilson wants 0 <= successes <= n and n > 0, got {successes} of {n}")
@@ -83,17 +76,14 @@ def difference_of_two(first: tuple[float, Interval], second: tuple[float, Interv
     """Returns the interval of second - first that follows from the intervals of the two.
 
     Args:
-        second: The second value and its interval.
         correlation: Correlation of the two values, 0 to 1.
 
-    Example:
-        >>> low, high = difference_of_two((0.15, wilson(1.5, 10)), (0.0, wilson(0, 10)), correlation=0.0)
-        >>> round(low, 3), round(high, 3)
-        (-0.459, 0.15)
+    >>> low, high = difference_of_two((0.15, wilson(1.5, 10)), (0.0, wilson(0, 10)), correlation=0.0)
+    >>> round(low, 3), round(high, 3)
+    (-0.459, 0.15)
 
-    Source:
-        Square-and-add: Newcombe 1998, doi:10.1002/(SICI)1097-0258(19980430)17:8<873::AID-SIM779>3.0.CO;2-I; with a
-        correlation: Zou & Donner 2008, doi:10.1002/sim.3095.
+    Source: Square-and-add: Newcombe 1998, doi:10.1002/(SICI)1097-0258(19980430)17:8<873::AID-SIM779>3.0.CO;2-I; with a
+    correlation: Zou & Donner 2008, doi:10.1002/sim.3095.
     """
 
     def reach(one: float, other: float) -> float:
@@ -115,13 +105,11 @@ def tango(up: float, down: float, n: float, *, confidence: float = CONFIDENCE) -
         n: Number of independent pairs, > 0; it need not be whole.
         confidence: The confidence level, between 0 and 1.
 
-    Example:
-        >>> low, high = tango(0, 0, 40)
-        >>> round(low, 4), round(high, 4)
-        (-0.0876, 0.0876)
+    >>> low, high = tango(0, 0, 40)
+    >>> round(low, 4), round(high, 4)
+    (-0.0876, 0.0876)
 
-    Source:
-        Tango 1998, doi:10.1002/(SICI)1097-0258(19980430)17:8<891::AID-SIM780>3.0.CO;2-B.
+    Source: Tango 1998, doi:10.1002/(SICI)1097-0258(19980430)17:8<891::AID-SIM780>3.0.CO;2-B.
     """
     from scipy.optimize import brentq
 
@@ -167,9 +155,8 @@ def method_for(clusters: Sequence[str]) -> str:
     tell whether the interval is too narrow: it is where patients with many questions are missing among the few, which
     cannot be seen (docs/intervals.md).
 
-    Example:
-        >>> method_for(["a"] * 90 + ["b", "c", "d", "e"]) == METHOD, method_for(["a", "b", "c", "d"] * 9) == METHOD
-        (False, True)
+    >>> method_for(["a"] * 90 + ["b", "c", "d", "e"]) == METHOD, method_for(["a", "b", "c", "d"] * 9) == METHOD
+    (False, True)
     """
     sizes = np.unique(np.asarray(clusters, dtype=np.str_), return_counts=True)[1]
     is_caution = 1 < sizes.size < _MANY and float(sizes.std()) > _UNEQUAL_CV * float(sizes.mean())
@@ -193,15 +180,11 @@ class SecondPart:
 
 
 def mean_interval(values: Sequence[float], clusters: Sequence[str]) -> Interval:
-    """Returns the 95 % interval of a mean of clustered values.
+    """Returns the 95 % interval of a mean of clustered values, one per question, each within [0, 1].
 
-    Args:
-        values: One per question, each within [0, 1]: 1 right, 0 wrong.
-
-    Example:
-        >>> low, high = mean_interval([1, 1, 0, 1], ["a", "b", "c", "d"])
-        >>> round(low, 3), round(high, 3)
-        (0.163, 0.979)
+    >>> low, high = mean_interval([1, 1, 0, 1], ["a", "b", "c", "d"])
+    >>> round(low, 3), round(high, 3)
+    (0.163, 0.979)
     """
     return statistic_interval(mean_of(values), clusters, right=values)
 
@@ -237,12 +220,7 @@ def statistic_interval(
 
 
 def gain_interval(before: Sequence[float], after: Sequence[float], clusters: Sequence[str]) -> Interval:
-    """Returns the 95 % interval of mean(after) - mean(before), paired by question, with patients as clusters.
-
-    Args:
-        before: One value per question, each within [0, 1]: 1 right, 0 wrong.
-        after: The values of the same questions in the other phase.
-    """
+    """Returns the 95 % interval of mean(after) - mean(before), paired by question, with patients as clusters."""
     return statistic_gain_interval(mean_of(before), mean_of(after), clusters, right=(before, after))
 
 
@@ -347,9 +325,8 @@ def _t_interval(found: Spread, freedom: float, bounds: Interval, second: SecondP
 def _weighted(quantile: float, variance: float, second: SecondPart) -> float:
     """Returns the mean of the quantiles of both parts, weighted by their variances.
 
-    Source:
-        Cochran & Cox 1957, "Experimental Designs", section 4.14; it is wider than the interval with Satterthwaite's
-        degrees of freedom, which covers 88 % where two seeds differ much.
+    Source: Cochran & Cox 1957, "Experimental Designs", section 4.14; it is wider than the interval with Satterthwaite's
+    degrees of freedom, which covers 88 % where two seeds differ much.
     """
     return (quantile * variance + t_quantile(second.freedom) * second.variance) / (variance + second.variance)
 

@@ -42,19 +42,15 @@ def patient_p(both: Statistic, patients: Sequence[str], *, seed: int = 0) -> flo
 
     Args:
         both: The statistic of the rows before, followed by the rows after, about the same questions in the same order.
-        patients: The patient of each question; half as many as the statistic has rows.
-        seed: Seed of the draws; it has no effect if all arrangements are tried.
 
-    Example:
-        >>> from medtune.eval.statistics.column_sums import mean_of
-        >>> patient_p(mean_of([0, 0, 0, 0, 1, 1, 1, 1]), ["a", "a", "b", "c"])
-        0.25
+    >>> from medtune.eval.statistics.column_sums import mean_of
+    >>> patient_p(mean_of([0, 0, 0, 0, 1, 1, 1, 1]), ["a", "a", "b", "c"])
+    0.25
 
-    Source:
-        Fisher 1935, "The Design of Experiments", section 21; clusters as units: Gail et al. 1996,
-        doi:10.1002/(SICI)1097-0258(19960615)15:11<1069::AID-SIM220>3.0.CO;2-Q; any statistic: Good 2005, "Permutation,
-        Parametric and Bootstrap Tests of Hypotheses", doi:10.1007/b138696; the count of the drawn arrangements:
-        Phipson & Smyth 2010, doi:10.2202/1544-6115.1585.
+    Source: Fisher 1935, "The Design of Experiments", section 21; clusters as units: Gail et al. 1996,
+    doi:10.1002/(SICI)1097-0258(19960615)15:11<1069::AID-SIM220>3.0.CO;2-Q; any statistic: Good 2005, "Permutation,
+    Parametric and Bootstrap Tests of Hypotheses", doi:10.1007/b138696; the count of the drawn arrangements: Phipson &
+    Smyth 2010, doi:10.2202/1544-6115.1585.
     """
     codes = cluster_codes(patients)
     swapped = _of_sums(both, codes) if isinstance(both, Sums) else _of_rows(both, codes)
@@ -77,18 +73,12 @@ def patient_p(both: Statistic, patients: Sequence[str], *, seed: int = 0) -> flo
 
 @dataclass(frozen=True, slots=True)
 class _Swapped:
-    """The differences of a statistic after swaps.
+    """The differences of a statistic after swaps."""
 
-    Attributes:
-        num_clusters: Number of clusters whose swap can change the difference.
-        width: Number of columns that each arrangement needs memory for.
-        at_most: Largest number of arrangements that are tried.
-        differences: Returns the difference of each arrangement (A,), given which clusters are swapped (A, C).
-    """
-
-    num_clusters: int
-    width: int
-    at_most: int
+    num_clusters: int  # Number of clusters whose swap can change the difference.
+    width: int  # Number of columns that each arrangement needs memory for.
+    at_most: int  # Largest number of arrangements that are tried.
+    # Returns the difference of each arrangement (A,), given which clusters are swapped (A, C).
     differences: Callable[[Swaps], Floats]
 
 
@@ -157,9 +147,8 @@ def p_text(p: float) -> str:
 
     A p value above `ALPHA` never looks like one at or below it.
 
-    Example:
-        >>> p_text(0.0321), p_text(1e-9), p_text(0.0501)
-        ('0.032', '< 0.001', '> 0.050')
+    >>> p_text(0.0321), p_text(1e-9), p_text(0.0501)
+    ('0.032', '< 0.001', '> 0.050')
     """
     if p < 0.001:
         return "< 0.001"
@@ -170,9 +159,8 @@ def p_text(p: float) -> str:
 def p_equals(p: float) -> str:
     """Returns a p value for use in a sentence.
 
-    Example:
-        >>> p_equals(0.0321), p_equals(1e-9)
-        ('p = 0.032', 'p < 0.001')
+    >>> p_equals(0.0321), p_equals(1e-9)
+    ('p = 0.032', 'p < 0.001')
     """
     text = p_text(p)
     return f"p {text}" if text.startswith(("<", ">")) else f"p = {text}"
@@ -184,16 +172,10 @@ def mcnemar_exact(only_before: int, only_after: int) -> float:
     The test takes questions as independent. Questions about one patient are not, so the test is only shown beside
     `patient_swaps.patient_p`.
 
-    Args:
-        only_before: Number of questions right before and wrong after.
-        only_after: Number of questions wrong before and right after.
+    >>> round(mcnemar_exact(5, 1), 5)
+    0.21875
 
-    Example:
-        >>> round(mcnemar_exact(5, 1), 5)
-        0.21875
-
-    Source:
-        McNemar 1947, doi:10.1007/BF02295996; exact form: binomial test of the discordant pairs.
+    Source: McNemar 1947, doi:10.1007/BF02295996; exact form: binomial test of the discordant pairs.
     """
     from scipy.stats import binomtest
 
@@ -203,26 +185,19 @@ def mcnemar_exact(only_before: int, only_after: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Adjusted:
-    """The result of an adjustment for several tests.
+    """The result of an adjustment for several tests."""
 
-    Attributes:
-        p_values: The adjusted p values in the order given.
-        rejected: For each test whether its null hypothesis is rejected.
-    """
-
-    p_values: tuple[float, ...]
-    rejected: tuple[bool, ...]
+    p_values: tuple[float, ...]  # The adjusted p values in the order given.
+    rejected: tuple[bool, ...]  # For each test whether its null hypothesis is rejected.
 
 
 def holm(p_values: Sequence[float], *, alpha: float = ALPHA) -> Adjusted:
     """Returns p values that are adjusted by Holm's method, which controls the family-wise error rate.
 
-    Example:
-        >>> [round(p, 4) for p in holm([0.01, 0.04, 0.03, 0.005]).p_values]
-        [0.03, 0.06, 0.06, 0.02]
+    >>> [round(p, 4) for p in holm([0.01, 0.04, 0.03, 0.005]).p_values]
+    [0.03, 0.06, 0.06, 0.02]
 
-    Source:
-        Holm 1979, https://www.jstor.org/stable/4615733; statsmodels' `multipletests`.
+    Source: Holm 1979, https://www.jstor.org/stable/4615733; statsmodels' `multipletests`.
     """
     from statsmodels.stats.multitest import multipletests
 

@@ -14,23 +14,16 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The assumptions about a planned comparison.
+    """The assumptions about a planned comparison."""
 
-    Attributes:
-        baseline: Accuracy before, 0 to 1.
-        questions_per_patient: Mean number of questions about one patient, at least 1.
-        icc: Intra-patient correlation of the change, 0 to 1.
-        discordant: Share of questions that are right in only one of the phases. None means that the two phases are
-            independent, given their accuracies, which needs more patients than phases that agree.
-        size_variation: Standard deviation of the number of questions per patient, divided by its mean.
-    """
-
-    baseline: float
+    baseline: float  # Accuracy before, 0 to 1.
     gain: float
-    questions_per_patient: float
-    icc: float
+    questions_per_patient: float  # Mean number of questions about one patient, at least 1.
+    icc: float  # Intra-patient correlation of the change, 0 to 1.
+    # Share of questions that are right in only one of the phases. None means that the two phases are independent, given
+    # their accuracies, which needs more patients than phases that agree.
     discordant: float | None = None
-    size_variation: float = 0.0
+    size_variation: float = 0.0  # Standard deviation of the number of questions per patient, divided by its mean.
 
     @property
     def changing(self) -> float:
@@ -43,8 +36,7 @@ class Plan:
     def design_effect(self) -> float:
         """The variance of clustered questions divided by that of as many independent questions.
 
-        Source:
-            Kish 1965, "Survey Sampling"; unequal clusters: Eldridge et al. 2006, doi:10.1093/ije/dyl129.
+        Source: Kish 1965, "Survey Sampling"; unequal clusters: Eldridge et al. 2006, doi:10.1093/ije/dyl129.
         """
         size = (1 + self.size_variation**2) * self.questions_per_patient
         return 1 + (size - 1) * self.icc
@@ -52,29 +44,23 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """The number of patients that a plan needs.
-
-    Attributes:
-        power: The power with this number of patients, 0 to 1.
-    """
+    """The number of patients that a plan needs."""
 
     patients: int
     questions: int
-    power: float
+    power: float  # The power with this number of patients, 0 to 1.
     design_effect: float
 
 
 def patients_needed(plan: Plan, *, power: float = 0.8, alpha: float = 0.05) -> Needed:
     """Returns the smallest number of patients with which a two-sided test at `alpha` has the wanted power.
 
-    Example:
-        >>> patients_needed(Plan(baseline=0.5, gain=0.2, questions_per_patient=10, icc=0.1)).patients
-        20
+    >>> patients_needed(Plan(baseline=0.5, gain=0.2, questions_per_patient=10, icc=0.1)).patients
+    20
 
-    Source:
-        Variance of the difference: Connor 1987, doi:10.2307/2531961; for few clusters the normal quantiles are those
-        of t with one degree of freedom less than there are patients: Donner & Klar 2000, "Design and Analysis of
-        Cluster Randomization Trials", chapter 5.
+    Source: Variance of the difference: Connor 1987, doi:10.2307/2531961; for few clusters the normal quantiles are
+    those of t with one degree of freedom less than there are patients: Donner & Klar 2000, "Design and Analysis of
+    Cluster Randomization Trials", chapter 5.
     """
     _check(plan, power, alpha)
     fewest, most = 2, 2
@@ -93,8 +79,7 @@ def patients_needed(plan: Plan, *, power: float = 0.8, alpha: float = 0.05) -> N
 def power_of(plan: Plan, patients: int, *, alpha: float = 0.05) -> float:
     """Returns the power of a two-sided t test of the patients' mean changes, with 2 or more patients.
 
-    Source:
-        The noncentral t distribution of the test statistic: Cohen 1988, "Statistical Power Analysis", chapter 2.
+    Source: The noncentral t distribution of the test statistic: Cohen 1988, "Statistical Power Analysis", chapter 2.
     """
     from scipy.stats import nct, t
 
@@ -109,12 +94,10 @@ def power_of(plan: Plan, patients: int, *, alpha: float = 0.05) -> float:
 def estimated_icc(values: Sequence[float], clusters: Sequence[str]) -> float:
     """Returns the intra-cluster correlation of values by analysis of variance, at least 0; 0 if it cannot be estimated.
 
-    Example:
-        >>> round(estimated_icc([1, 1, 0, 0], ["a", "a", "b", "b"]), 3)
-        1.0
+    >>> round(estimated_icc([1, 1, 0, 0], ["a", "a", "b", "b"]), 3)
+    1.0
 
-    Source:
-        Donner 1986, doi:10.2307/1403259.
+    Source: Donner 1986, doi:10.2307/1403259.
     """
     _, codes = np.unique(np.asarray(clusters), return_inverse=True)
     sizes = np.bincount(codes).astype(np.float64)
@@ -135,10 +118,6 @@ def plan_from(before: Sequence[float], after: Sequence[float], clusters: Sequenc
 
     If the gain is smaller by some percentage points, the share of changed answers is smaller by as many points, and all
     other assumptions stay the same.
-
-    Args:
-        before: Correctness of each answer in the first phase, 0 to 1.
-        after: Correctness of each answer in the second phase, 0 to 1.
     """
     if not len(before) == len(after) == len(clusters) or not len(clusters):
         raise ValueError(f"wanted two scores and a cluster per question, got {len(before)}, {len(after)}")

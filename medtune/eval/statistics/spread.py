@@ -36,26 +36,18 @@ class Term:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """How much a statistic varies.
-
-    Attributes:
-        rows: What each row, or each of a sample of them, contributes: the value and its influence (pseudo-values).
-        row_variance: Variance of the contributions of single rows; 0 if all are equal.
-        design_effect: The variance of the statistic divided by that of as many independent rows.
-        variance: Variance of the statistic; 0 if there is only one cluster, which tells nothing about it.
-        equal_clusters: Number of clusters of equal size that would tell as much if each gave only equal rows.
-        freedom: Degrees of freedom of the variance, from the kurtosis of the clusters' influences.
-    """
+    """How much a statistic varies."""
 
     value: float
+    # What each row, or each of a sample of them, contributes: the value and its influence (pseudo-values).
     rows: Floats
-    row_variance: float
-    design_effect: float
-    variance: float
+    row_variance: float  # Variance of the contributions of single rows; 0 if all are equal.
+    design_effect: float  # The variance of the statistic divided by that of as many independent rows.
+    variance: float  # Variance of the statistic; 0 if there is only one cluster, which tells nothing about it.
     num_rows: int
     clusters: int
-    equal_clusters: float
-    freedom: float
+    equal_clusters: float  # Number of clusters of equal size that would tell as much if each gave only equal rows.
+    freedom: float  # Degrees of freedom of the variance, from the kurtosis of the clusters' influences.
 
     @property
     def is_measured(self) -> bool:
@@ -64,12 +56,7 @@ class Spread:
 
 
 def spread(terms: Sequence[Term], codes: Numbers) -> Spread:
-    """Returns how much a weighted sum of statistics of the same rows varies.
-
-    Args:
-        terms: The statistics and their weights, each with one row per question.
-        codes: Cluster of each row (`cluster_codes`).
-    """
+    """Returns how much a weighted sum of statistics of the same rows varies."""
     most = min(term.statistic.most_left_out for term in terms)
     codes = merged(codes, most)
     values = [term.statistic.value() for term in terms]
@@ -129,8 +116,7 @@ def _clustered(of_clusters: Floats, sizes: Floats, row_variance: float) -> tuple
 def _freedom(squares: Floats) -> float:
     """Returns the degrees of freedom of a mean of squares, 1 to their number less 1.
 
-    Source:
-        Satterthwaite 1946, doi:10.2307/3002019, with the fourth moment of the values in place of the normal one.
+    Source: Satterthwaite 1946, doi:10.2307/3002019, with the fourth moment of the values in place of the normal one.
     """
     most, mean = float(squares.size - 1), float(np.mean(squares))
     excess = float(np.mean(squares**2)) - mean**2

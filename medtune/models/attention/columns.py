@@ -31,10 +31,8 @@ def sees(query_BCQ: Tensor, key_BCK: Tensor, *, window: int | None) -> Tensor:
 
     Args:
         query_BCQ: The columns of the queries; tokens of a block see one another where there is a column of blocks.
-        window: The number of places over which a layer's attention slides, the token's own included; None for all.
 
-    Source:
-        transformers, masking_utils.py, `create_sliding_window_causal_mask` (a block is seen beyond the window).
+    Source: transformers, masking_utils.py, `create_sliding_window_causal_mask` (a block is seen beyond the window).
     """
     q, k = query_BCQ.unsqueeze(3), key_BCK.unsqueeze(2)
     seen_BQK = (k[:, RANK] <= q[:, RANK]) & (q[:, RANK] < k[:, END])
@@ -83,11 +81,7 @@ def chunked(
     """Returns the attention's outputs (B, H, Q, D) of whole rows.
 
     Args:
-        q_BHQD: The queries, one for each token.
         columns_B1CK: The columns of the tokens, in the order of their ranks; the same tensor for all layers of a pass.
-        scale: The factor of the scores; None takes one over the square root of D.
-        dropout: The share of the weights that are dropped.
-        window: The number of places over which the attention slides; None for all.
     """
     plan = _plan(columns_B1CK, window, q_BHQD.dtype)
     grouped = q_BHQD.shape[1] != k_BGKD.shape[1]

@@ -37,10 +37,6 @@ def block_mask(columns_BCK: Tensor, *, window: int | None = None) -> BlockMask:
 
     A pair of blocks is left out where no key of it can be seen, and full where each query sees each key. In all others
     the kernel asks for single tokens.
-
-    Args:
-        columns_BCK: The columns, int64.
-        window: The number of places over which the attention slides; None for all.
     """
     length = columns_BCK.shape[2]
     number = -(-length // WIDTH)
@@ -111,11 +107,7 @@ Carried = Tensor | BlockMask | dict[str, Tensor | BlockMask]
 
 
 def take_columns(language: nn.Module) -> None:
-    """Makes a decoder read columns as its attention mask, in place; masks of two axes keep their meaning.
-
-    Args:
-        language: The decoder, or the language model that holds it.
-    """
+    """Makes a decoder read columns as its attention mask, in place; masks of two axes keep their meaning."""
     assert isinstance(language, PreTrainedModel)
     language.set_attn_implementation(NAME)
     config: Any = language.config.get_text_config()
@@ -130,8 +122,6 @@ def carried(config: Any, columns_BCK: Tensor, *, is_plain: bool, is_whole: bool,
     """Returns the attention mask that shows a decoder who sees whom.
 
     Args:
-        config: The configuration of the decoder, which takes columns.
-        columns_BCK: All columns of the tokens.
         is_plain: Whether each row holds one sequence alone.
         is_whole: Whether the decoder reads whole rows, and not the continuation of some.
         blocks: Whether the tokens of an image see one another both ways.

@@ -32,12 +32,8 @@ _ECHO = 24
 def leaked(reply: str, prompt: str, control: Iterable[str] = ()) -> str | None:
     r"""Returns what of the template stands in a reply, in words; None where nothing does.
 
-    Args:
-        control: Further control tokens of the tokenizer, as text.
-
-    Example:
-        >>> leaked("B. head\nassistant\n", "Which plane?")
-        "the header of a role, 'assistant'"
+    >>> leaked("B. head\nassistant\n", "Which plane?")
+    "the header of a role, 'assistant'"
     """
     for token in control:
         if token.strip() and token in reply:
@@ -66,22 +62,15 @@ Read = Callable[[bool], Answers]
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """How the questions of a proof are asked, on medtune's side.
-
-    Attributes:
-        tolerance: The largest difference between two log-probabilities of a token that is put down to rounding.
-        batch_tokens: Largest number of tokens in a forward pass.
-        max_new_tokens: Largest number of tokens of a reply.
-        moves: How far another media item has to move a log-probability at least.
-    """
+    """How the questions of a proof are asked, on medtune's side."""
 
     device: torch.device
     precise: Precise
-    tolerance: float
-    batch_tokens: int = 4096
+    tolerance: float  # The largest difference between two log-probabilities of a token that is put down to rounding.
+    batch_tokens: int = 4096  # Largest number of tokens in a forward pass.
     batch_size: int = 8
-    max_new_tokens: int = 16
-    moves: float = 0.0
+    max_new_tokens: int = 16  # Largest number of tokens of a reply.
+    moves: float = 0.0  # How far another media item has to move a log-probability at least.
 
 
 def answer_checks(

@@ -338,7 +338,6 @@ def reference_of(
     """Returns the reference of a model.
 
     Args:
-        family: The family of a model of transformers; None for a model in three parts.
         folder: The folder of the checkpoint, whose processor is read anew; None copies the processor in memory.
     """
     transform = assembled.transform

@@ -25,16 +25,13 @@ VICUNA, INSTRUCT, GLM = ("USER:", "ASSISTANT:"), ("[INST]", "[/INST]"), ("<|user
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The facts about an architecture that its vendors' checkpoints share.
+    """The facts about an architecture that its vendors' checkpoints share."""
 
-    Attributes:
-        pixels: Mean and standard deviation of the prepared pixels; None where they depend on the tower.
-        thetas: The bases of the rotary embeddings, one for each kind of layer; none where vendors' differ.
-        turns: What the template writes around turns, in one of these ways; none where vendors' differ.
-    """
-
+    # Mean and standard deviation of the prepared pixels; None where they depend on the tower.
     pixels: Pair | None = None
+    # The bases of the rotary embeddings, one for each kind of layer; none where vendors' differ.
     thetas: tuple[float, ...] = ()
+    # What the template writes around turns, in one of these ways; none where vendors' differ.
     turns: tuple[tuple[str, ...], ...] = ()
 
 

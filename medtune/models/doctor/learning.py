@@ -38,35 +38,22 @@ B begins at zero, where neither the scale of an adapter nor a gradient of A coul
 
 @dataclass(frozen=True, slots=True)
 class StepBytes:
-    """The memory that a training step took.
-
-    Attributes:
-        learning: Bytes of the gradients and of AdamW's moments.
-        peak: Largest number of bytes that were allocated on a GPU during the step; None on a CPU.
-        tokens: Number of tokens of the batch.
-    """
+    """The memory that a training step took."""
 
     weights: int
-    learning: int
-    peak: int | None
-    tokens: int
+    learning: int  # Bytes of the gradients and of AdamW's moments.
+    peak: int | None  # Largest number of bytes that were allocated on a GPU during the step; None on a CPU.
+    tokens: int  # Number of tokens of the batch.
 
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What one side learnt from a batch.
+    """What one side learnt from a batch."""
 
-    Attributes:
-        start: The parameters that learn, before the step, by name.
-        gradients: Their gradients; None where a parameter got none.
-        stepped: The parameters after one step.
-        scales: The scale of each adapter by the name of its layer.
-    """
-
-    start: Mapping[str, Tensor]
-    gradients: Mapping[str, Tensor | None]
-    stepped: Mapping[str, Tensor]
-    scales: Mapping[str, float]
+    start: Mapping[str, Tensor]  # The parameters that learn, before the step, by name.
+    gradients: Mapping[str, Tensor | None]  # Their gradients; None where a parameter got none.
+    stepped: Mapping[str, Tensor]  # The parameters after one step.
+    scales: Mapping[str, float]  # The scale of each adapter by the name of its layer.
     took: StepBytes
 
 
@@ -80,11 +67,7 @@ def stir(model: nn.Module, *, seed: int) -> None:
 
 
 def learn(assembled: Assembled, questions: Sequence[AskedQuestion], tuning: Tuning, asking: Asking) -> Learnt:
-    """Makes one training step with medtune's own code and returns it; the model keeps the stepped weights.
-
-    Args:
-        assembled: The model with its adapters; the parameters of the tuning require gradients.
-    """
+    """Makes one training step with medtune's own code and returns it; the model keeps the stepped weights."""
     model = assembled.model
     model.eval()
     learning = {name: p for name, p in model.named_parameters() if p.requires_grad}
@@ -140,10 +123,6 @@ def learning_checks(
 
     Args:
         assembled: The model, whose adapters have been taken out and whose weights are those before the step.
-        reference: Plain transformers over the same modules.
-        mine: The step that medtune made.
-        tolerance: The largest relative difference of a gradient.
-        num_targets: The number of tokens of the answers, as plain transformers counts them.
     """
     checks: list[Check] = []
     with plain_peft(assembled.model, tuning) as peft:

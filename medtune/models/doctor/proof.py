@@ -37,19 +37,13 @@ The codes stand for numbers of the type that the model computes in, which bfloat
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """The trained model that is saved and merged.
-
-    Attributes:
-        seed: Seed for the values that are overwritten when the checkpoint is read.
-        tolerance: The largest difference between two log-probabilities of a token that is put down to rounding.
-        scratch: A folder in which the checkpoint and the export are written for a while.
-    """
+    """The trained model that is saved and merged."""
 
     name: str
     tuning: Tuning
-    seed: int
-    tolerance: float
-    scratch: Path
+    seed: int  # Seed for the values that are overwritten when the checkpoint is read.
+    tolerance: float  # The largest difference between two log-probabilities of a token that is put down to rounding.
+    scratch: Path  # A folder in which the checkpoint and the export are written for a while.
 
 
 def told_before(reference: Reference, questions: Sequence[AskedQuestion]) -> list[list[float]]:
@@ -69,10 +63,6 @@ def saving_checks(
     """Returns the checks of the saved, the merged and the exported model; the model is left merged, without adapters.
 
     Args:
-        assembled: The model without adapters, with the weights that it had before training.
-        reference: Plain transformers over the same modules.
-        saving: What is saved, and where.
-        trained: The weights that were trained, by name.
         before: What plain transformers said about the questions with the trained weights in memory.
     """
     saved = checked("save and load", lambda: _reloaded(assembled, reference, questions, saving, trained, before))
@@ -176,11 +166,6 @@ def proof(
     """Returns the checks of tokens, pixels, positions, likelihoods, replies and sharing.
 
     The model is not changed. One copy of its weights is in memory; the reference runs the same weights.
-
-    Args:
-        assembled: The model, on its device.
-        reference: Plain transformers, from `reference_of`.
-        questions: The questions, about ten.
     """
     assembled.model.eval()
     return (*sequence_checks(assembled, reference, questions), *answer_checks(assembled, reference, questions, asking))
@@ -203,11 +188,7 @@ def training_proof(
     side at a time.
 
     Args:
-        assembled: The model with its adapters, its parameters set to learn as the tuning says, on its device.
-        reference: Plain transformers over the same modules.
-        saving: The tuning, and where files may be written.
         gradient_tolerance: The largest relative difference of a gradient that is put down to rounding.
-        planned: Compares the memory that the step took with the plan.
     """
     model = assembled.model
     tuning = _without_dropout(saving.tuning)

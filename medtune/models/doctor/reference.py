@@ -72,15 +72,10 @@ def visits(questions: Sequence[AskedQuestion], reading: Reading) -> list[tuple[M
 
 
 class Continued(NamedTuple):
-    """A greedy reply of plain transformers.
+    """A greedy reply of plain transformers."""
 
-    Attributes:
-        ids: The new tokens, up to the end token.
-        logprobs_NV: Natural log-probabilities of the vocabulary at each of them, float32.
-    """
-
-    ids: tuple[int, ...]
-    logprobs_NV: Tensor
+    ids: tuple[int, ...]  # The new tokens, up to the end token.
+    logprobs_NV: Tensor  # Natural log-probabilities of the vocabulary at each of them, float32.
 
 
 class Reference(Protocol):
@@ -156,17 +151,11 @@ FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, OSError,
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of one check.
+    """The result of one check."""
 
-    Attributes:
-        name: Name of the check, such as "image tokens".
-        passed: Whether it passed; None where it does not apply.
-        detail: The figure that was found, the first difference, or the reason why the check does not apply.
-    """
-
-    name: str
-    passed: bool | None
-    detail: str
+    name: str  # Name of the check, such as "image tokens".
+    passed: bool | None  # Whether it passed; None where it does not apply.
+    detail: str  # The figure that was found, the first difference, or the reason why the check does not apply.
 
 
 Finding = tuple[bool | None, str]
@@ -184,10 +173,6 @@ def checked(name: str, look: Callable[[], Finding]) -> Check:
 
 
 def computing_type(model: nn.Module, narrowed_to: torch.dtype | None) -> torch.dtype:
-    """Returns the number format that decides how exact a model's answers are.
-
-    Args:
-        narrowed_to: The number format of autocast; None where the model runs without it.
-    """
+    """Returns the number format that decides how exact a model's answers are."""
     held = {p.dtype for p in model.parameters() if p.dtype in TOLERANCE} | ({narrowed_to} if narrowed_to else set())
     return next((dtype for dtype in (torch.bfloat16, torch.float16) if dtype in held), torch.float32)

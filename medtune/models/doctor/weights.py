@@ -42,8 +42,6 @@ def weights_check(
     Besides the model, one tensor of the files is in memory at a time; of a release with names of its own, all of them.
 
     Args:
-        model: The model, without adapters.
-        folder: The folder with the files; None where the weights come from no folder.
         published: Reads a release whose names transformers does not know; None for checkpoints of transformers.
     """
     return checked("weights", lambda: _compared(model, folder, read_as, published))
@@ -157,13 +155,7 @@ def _difference(mine: Tensor, its: Tensor, read_as: torch.dtype) -> str | None:
 
 
 def adapter_check(model: Model, checkpoint: Path | None, wanted: Mapping[str, str]) -> Check:
-    """Returns the check that trained weights belong to the model that they are laid over, and to the recipe's scale.
-
-    Args:
-        model: The model with its pretrained weights, before the trained ones are read.
-        checkpoint: The file of trained weights; None where the recipe starts from none.
-        wanted: The recipe's facts about the model and its adapters.
-    """
+    """Returns the check that trained weights belong to the model that they are laid over, and to the recipe's scale."""
     return checked("adapter", lambda: _belongs(model, checkpoint, wanted))
 
 
@@ -182,11 +174,7 @@ def _belongs(model: Model, checkpoint: Path | None, wanted: Mapping[str, str]) -
 
 
 def format_check(model: Model, *, precision: Precision) -> Check:
-    """Returns the check that what learns is stored in float32, and matrices that do not in what the model computes in.
-
-    Args:
-        model: The model, with its adapters and with the parameters that learn set to learn.
-    """
+    """Returns the check that what learns is stored in float32, other matrices in what the model computes in."""
     return checked("number format", lambda: _formats(model, frozen_type(precision)))
 
 

@@ -130,8 +130,6 @@ class ChatClient:
         """Returns the reply to a request, from the cache where the same request was answered before.
 
         Args:
-            estimate: The estimated tokens of the request, which are held against the cap.
-            what: A name of the request for messages, e.g. with the question's id.
             repeat: Number of the repetition; the same body with another number is answered anew.
             accept: Returns None for a reply that can be used, and otherwise the reason why it has to be asked for
                 again. Only replies that can be used are kept in the cache.

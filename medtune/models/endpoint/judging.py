@@ -16,19 +16,13 @@ MOST_FAILURES = 5
 
 @dataclass(frozen=True, slots=True)
 class EndpointJudge:
-    """A judge that asks a language model on a server for verdicts.
-
-    Attributes:
-        max_new_tokens: Largest length of a reply, in tokens.
-        strict: Whether the server is asked to follow the JSON schema of a verdict.
-        say: Prints a line for the user.
-    """
+    """A judge that asks a language model on a server for verdicts."""
 
     endpoint: Endpoint
     client: ChatClient
-    max_new_tokens: int
-    strict: bool
-    say: Callable[[str], None]
+    max_new_tokens: int  # Largest length of a reply, in tokens.
+    strict: bool  # Whether the server is asked to follow the JSON schema of a verdict.
+    say: Callable[[str], None]  # Prints a line for the user.
 
     @property
     def name(self) -> str:
@@ -40,13 +34,6 @@ class EndpointJudge:
         """Yields the key and the reply of each request, in the order in which the server answers.
 
         The reply is None where no try gave a usable one.
-
-        Args:
-            is_usable: Whether a reply holds a verdict; a reply without one is asked for again.
-
-        Raises:
-            EndpointError: The server refuses a request, or `MOST_FAILURES` requests in a row got no usable reply.
-            CostCapError: The requests may cost more than is left of `max_usd`.
         """
         if not asked:
             return

@@ -132,9 +132,8 @@ def estimated_tokens(text: str, sizes: Sequence[Size], *, max_new_tokens: int) -
         sizes: The size of each picture that is sent, in pixels.
         max_new_tokens: Largest length of the reply, in tokens.
 
-    Example:
-        >>> estimated_tokens("Which plane?", [Size(280, 280)], max_new_tokens=16)
-        Tokens(input=154, output=16)
+    >>> estimated_tokens("Which plane?", [Size(280, 280)], max_new_tokens=16)
+    Tokens(input=154, output=16)
     """
     pictures = sum(-(-size.width * size.height // PIXELS_PER_TOKEN) for size in sizes)
     return Tokens(MESSAGE_TOKENS + len(text) // CHARACTERS_PER_TOKEN + pictures, max_new_tokens)
@@ -166,7 +165,6 @@ JPEG_QUALITY = 90
 
 
 def read_kinds(endpoint: Endpoint) -> tuple[MediaKind, ...]:
-    """Returns the kinds of media that can be sent to the server."""
     return ("image", "video") if endpoint.volumes_as is None else ("image", "video", "volume")
 
 
@@ -226,9 +224,8 @@ def sent_sizes(shape: Shape | None, endpoint: Endpoint) -> tuple[Size, ...]:
 def sent_size(size: Size, endpoint: Endpoint) -> Size:
     """Returns the size in which a picture is sent: its own, or scaled down to `image_max_side`.
 
-    Example:
-        >>> sent_size(Size(1000, 500), Endpoint("http://x/v1", "m", image_max_side=100))
-        Size(width=100, height=50)
+    >>> sent_size(Size(1000, 500), Endpoint("http://x/v1", "m", image_max_side=100))
+    Size(width=100, height=50)
     """
     longest, limit = max(size), endpoint.image_max_side
     if limit is None or longest <= limit:

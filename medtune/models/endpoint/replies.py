@@ -29,34 +29,25 @@ class UnreadableReplyError(Exception):
 
 
 class PromptRows(NamedTuple):
-    """The tokens that the server read, as its `prompt_logprobs` names them.
+    """The tokens that the server read, as its `prompt_logprobs` names them."""
 
-    Attributes:
-        total: Number of tokens of the prompt.
-        rows: The id and the log-probability of each of the last `MOST_ROWS` tokens; the very first token has neither.
-    """
-
-    total: int
+    total: int  # Number of tokens of the prompt.
+    # The id and the log-probability of each of the last `MOST_ROWS` tokens; the very first token has neither.
     rows: tuple[tuple[int | None, float | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The reply of a model.
+    """The reply of a model."""
 
-    Attributes:
-        text: The text of the reply, or of its refusal; "" where the model wrote nothing.
-        finish_reason: The server's word for the end of the reply, or "refusal" where the reply has that field; None
-            where the server names none.
-        model: The server's name of the model that replied, often with a date; None where the server names none.
-        usage: Tokens that were charged; None where the server does not say.
-        prompt: The tokens of the prompt; None where the server does not give their log-probabilities.
-    """
-
-    text: str
+    text: str  # The text of the reply, or of its refusal; "" where the model wrote nothing.
+    # The server's word for the end of the reply, or "refusal" where the reply has that field; None where the server
+    # names none.
     finish_reason: str | None
+    # The server's name of the model that replied, often with a date; None where the server names none.
     model: str | None = None
-    usage: Tokens | None = None
+    usage: Tokens | None = None  # Tokens that were charged; None where the server does not say.
+    # The tokens of the prompt; None where the server does not give their log-probabilities.
     prompt: PromptRows | None = None
 
 
@@ -170,11 +161,7 @@ def _text_or_none(value: object) -> str | None:
 
 
 def request_hash(base_url: str, body: Body, *, repeat: int) -> str:
-    """Returns the SHA-256 of a request in hex digits.
-
-    Args:
-        body: The body, which holds the model, the sampling, the text and the bytes of the images.
-    """
+    """Returns the SHA-256 of a request in hex digits."""
     asked = json.dumps([base_url.rstrip("/"), body, repeat], sort_keys=True)
     return hashlib.sha256(asked.encode("ascii")).hexdigest()
 
@@ -273,15 +260,7 @@ class Budget:
         return cap is not None and self.spent_usd + self.cost(tokens) > cap
 
     def refuse_above_cap(self, tokens: Tokens, *, what: str) -> None:
-        """Refuses to start work whose costs could pass the cap.
-
-        Args:
-            tokens: The estimated tokens of the work.
-            what: A name of the work for the message, e.g. "asking 100 questions".
-
-        Raises:
-            CostCapError: The costs could pass the cap.
-        """
+        """Refuses to start work whose costs could pass the cap."""
         if self.is_above_cap(tokens):
             raise CostCapError(
                 f"{what} may cost {self.cost(tokens):.2f} USD, {self.spent_usd:.2f} USD are spent, and max_usd is "
@@ -291,11 +270,7 @@ class Budget:
 
     @contextmanager
     def reserved(self, estimate: Tokens) -> Iterator[None]:
-        """Sets the highest cost of one request aside while the request is under way.
-
-        Raises:
-            CostCapError: The costs could pass the cap with this request.
-        """
+        """Sets the highest cost of one request aside while the request is under way."""
         with self._lock:
             usd = self.cost(estimate)
             cap = self._endpoint.max_usd

@@ -54,9 +54,6 @@ def option_bodies(asked: Body, options: Sequence[str]) -> list[Body]:
 
     The first one is the question alone. The second one ends with the first option whose turn is left open. Each further
     one ends with an option and the end of its turn.
-
-    Args:
-        asked: The body of the request for a reply of one token.
     """
     asked = {**asked, "prompt_logprobs": 0}
 
@@ -78,16 +75,7 @@ def has_rows(reply: Reply) -> str | None:
 
 
 def option_logprobs(replies: Sequence[Reply], *, what: str) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """Returns the log-probability and the number of tokens of each option, the end of its turn included.
-
-    Args:
-        replies: The replies to the requests of `option_bodies`.
-        what: A name of the question, for messages.
-
-    Raises:
-        OptionsError: An option does not continue the prompt token by token, its turn has no end, it is longer than the
-            rows that are kept, or the server gave no number for a token.
-    """
+    """Returns the log-probability and the number of tokens of each option, the end of its turn included."""
     asked, opened, *closed = [reply.prompt for reply in replies if reply.prompt is not None]
     # What the chat template writes behind the end of a turn, for instance a line break, is no part of an answer.
     behind = closed[0].total - opened.total - 1
@@ -156,14 +144,7 @@ class EndpointAnswerer:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def expect(self, visits: Sequence[tuple[MediaGroup, Sequence[Request]]]) -> None:
-        """Announces the questions that `answer` will get, prints their likely cost and refuses a cost above the cap.
-
-        Args:
-            visits: Media groups with their requests, in the order in which `answer` will get them.
-
-        Raises:
-            CostCapError: The requests together may cost more than is left of `max_usd`.
-        """
+        """Announces the questions that `answer` will get, prints their likely cost and refuses a cost above the cap."""
         wanted = [(group, request) for group, requests in visits for request in requests]
         for _, request in wanted:
             self._refuse_likelihood(request)
@@ -180,12 +161,7 @@ class EndpointAnswerer:
         self._waiting.extend(wanted)
 
     def answer(self, group: MediaGroup, requests: Sequence[Request]) -> Iterator[Prediction]:
-        """Yields one prediction per request, in the order in which the server answers.
-
-        Raises:
-            EndpointError: A request could not be answered; the replies to the other requests are in the cache.
-            CostCapError: The next request may cost more than is left of `max_usd`.
-        """
+        """Yields one prediction per request, in the order in which the server answers."""
         mine = [self._future(group, request) for request in requests]
         self._fill()
         for future in as_completed(mine):
@@ -257,16 +233,11 @@ def _key(request: Request) -> PredictionKey:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A model on a server.
-
-    Attributes:
-        ledger: File with a line for each reply that was charged.
-        where: The recipe's block with the settings, for messages.
-    """
+    """A model on a server."""
 
     endpoint: Endpoint
-    ledger: Path
-    where: str = "model.endpoint"
+    ledger: Path  # File with a line for each reply that was charged.
+    where: str = "model.endpoint"  # The recipe's block with the settings, for messages.
 
     @property
     def provenance(self) -> dict[str, str]:

@@ -49,12 +49,7 @@ def takes(projectors: Projectors) -> tuple[str, ...]:
 def nano_entry(
     title: str, *, vision: Callable[[GridTower], nn.Module], projectors: Projectors, transform: Transform
 ) -> ZooEntry:
-    """Returns the entry of a tiny twin with random weights that reads a media item as `NUM_TOKENS` tokens.
-
-    Args:
-        vision: Returns the model's tower, given that of a single image.
-        transform: Turns a media item into the tower's input.
-    """
+    """Returns the entry of a tiny twin with random weights that reads a media item as `NUM_TOKENS` tokens."""
 
     def modules(vocabulary: int, loading: Loading) -> VisionLanguageModel:
         seen, spoken = vision(tower(grid=GRID)), language(vocabulary)
@@ -78,11 +73,7 @@ def nano_entry(
 
 
 def tower(*, grid: int) -> GridTower:
-    """Returns a tower of two convolutions with random weights.
-
-    Args:
-        grid: Number of features along each side.
-    """
+    """Returns a tower of two convolutions with random weights and grid x grid features."""
     convolutions = nn.Sequential(
         nn.Conv2d(3, FEATURE_WIDTH, kernel_size=4, stride=4),
         nn.BatchNorm2d(FEATURE_WIDTH),

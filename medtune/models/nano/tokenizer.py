@@ -9,14 +9,7 @@ from transformers import PreTrainedTokenizerFast
 def byte_tokenizer(
     special: Sequence[str], *, bos: str | None, eos: str, pad: str, **more: str
 ) -> PreTrainedTokenizerFast:
-    """Returns a tokenizer with one token for each byte, and the control tokens of a family behind these 256.
-
-    Args:
-        special: The control tokens.
-        bos: The token that opens a sequence; None for none.
-        eos: The token that ends a sequence.
-        **more: Further named tokens, e.g. the image token.
-    """
+    """Returns a tokenizer with one token for each byte, and the control tokens of a family behind these 256."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)

@@ -32,22 +32,14 @@ _TOWER = {
 
 
 class Nano(NamedTuple):
-    """A configuration and a processor that fit each other.
+    """A configuration and a processor that fit each other."""
 
-    Attributes:
-        config: The configuration of the twin's model.
-    """
-
-    config: PreTrainedConfig
+    config: PreTrainedConfig  # The configuration of the twin's model.
     processor: Any
 
 
 def nano_entry(title: str, family: str, build: Callable[[], Nano]) -> ZooEntry:
-    """Returns the zoo entry of a tiny twin.
-
-    Args:
-        build: Returns the twin's configuration and processor.
-    """
+    """Returns the zoo entry of a tiny twin."""
 
     def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
         if loading.weights is not None:

@@ -46,11 +46,7 @@ def phi3() -> Phi3Config:
 
 
 def nano_entry(title: str, parts: VolumeParts, variants: Mapping[str, VolumeParts] | None = None) -> ZooEntry:
-    """Returns the zoo entry of a tiny twin with random weights.
-
-    Args:
-        variants: The parts by the name of the preparation, `parts` first; None where the model has only one.
-    """
+    """Returns the zoo entry of a tiny twin with random weights."""
 
     def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
         seen = chosen(variants, loading.variant) if variants else parts

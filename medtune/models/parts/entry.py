@@ -38,15 +38,10 @@ from medtune.models.weights.releases.release_folder import release_folder
 
 
 class Preparation(NamedTuple):
-    """A preparation of volumes for towers over voxels.
+    """A preparation of volumes for towers over voxels."""
 
-    Attributes:
-        transform: Turns a volume into the tower's input.
-        size: Number of voxels along each axis of that input.
-    """
-
-    transform: VolumeTransform
-    size: Size
+    transform: VolumeTransform  # Turns a volume into the tower's input.
+    size: Size  # Number of voxels along each axis of that input.
 
 
 PREPARATIONS: Mapping[str, Preparation] = {
@@ -60,19 +55,15 @@ PREPARATIONS: Mapping[str, Preparation] = {
 
 @dataclass(frozen=True, slots=True)
 class OwnParts:
-    """The parts of a model where the recipe names none.
-
-    Attributes:
-        language: Returns the language model, which reads ChatML; random weights are drawn from torch's generator.
-        architecture: Returns the configuration of that language model, for building it without weights.
-        crops_organs: Whether the model sees only a crop around the organ that a question is about.
-    """
+    """The parts of a model where the recipe names none."""
 
     vision: str
     projector: str
+    # Returns the language model, which reads ChatML; random weights are drawn from torch's generator.
     language: Callable[[], LanguageModel]
+    # Returns the configuration of that language model, for building it without weights.
     architecture: Callable[[], PreTrainedConfig]
-    crops_organs: bool = False
+    crops_organs: bool = False  # Whether the model sees only a crop around the organ that a question is about.
 
 
 _TAKES = ("revision", "dtype", "vision", "projector", "language")

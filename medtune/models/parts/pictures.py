@@ -17,19 +17,14 @@ from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, Volume,
 
 @dataclass(frozen=True, slots=True)
 class PictureInput:
-    """Turns a media item into a fixed number of pictures, so that each item has the same number of visual tokens.
+    """Turns a media item into a fixed number of pictures, so that each item has the same number of visual tokens."""
 
-    Attributes:
-        picture: Turns one picture into the pixels (3, H, W) that the tower reads.
-        num_pictures: Number of pictures. A clip or volume with more gives so many, spread evenly with the first and the
-            last; one with fewer repeats some of its own. An image is shown as a clip that stands still.
-        volumes: Turns a volume into pictures; None refuses volumes.
-    """
-
-    picture: Callable[[PIL.Image.Image], Tensor]
+    picture: Callable[[PIL.Image.Image], Tensor]  # Turns one picture into the pixels (3, H, W) that the tower reads.
+    # Number of pictures. A clip or volume with more gives so many, spread evenly with the first and the last; one with
+    # fewer repeats some of its own. An image is shown as a clip that stands still.
     num_pictures: int = 1
     takes_videos: bool = False
-    volumes: AxialPictures | None = None
+    volumes: AxialPictures | None = None  # Turns a volume into pictures; None refuses volumes.
 
     @property
     def kinds(self) -> tuple[MediaKind, ...]:
@@ -62,9 +57,8 @@ class PictureInput:
 def spread(count: int, wanted: int) -> list[int]:
     """Returns `wanted` numbers from 0 to `count` - 1, in order and spread evenly; some occur twice if there are few.
 
-    Example:
-        >>> spread(5, 3), spread(2, 4), spread(1, 3), spread(5, 1)
-        ([0, 2, 4], [0, 0, 1, 1], [0, 0, 0], [2])
+    >>> spread(5, 3), spread(2, 4), spread(1, 3), spread(5, 1)
+    ([0, 2, 4], [0, 0, 1, 1], [0, 0, 0], [2])
     """
     if wanted == 1:
         return [(count - 1) // 2]

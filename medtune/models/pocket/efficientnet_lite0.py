@@ -20,9 +20,6 @@ FEATURE_WIDTH = 1280
 def transform(size_px: int) -> ImageTransform:
     """Returns the transform that belongs to the ImageNet weights.
 
-    Args:
-        size_px: Height and width of the tower's input in pixels.
-
     Source: timm's pretrained_cfg of efficientnet_lite0.
     """
     return ImageTransform(size_px, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
@@ -34,14 +31,7 @@ def tower(*, grid: int) -> GridTower:
 
 
 def load(*, grid: int) -> tuple[GridTower, str]:
-    """Returns the pretrained tower and the provenance of its weights in words.
-
-    Args:
-        grid: Number of features along each side.
-
-    Raises:
-        AssetError: The weights are not on this machine, and neither the hub nor the package index can be reached.
-    """
+    """Returns the pretrained tower, with grid x grid features, and the provenance of its weights in words."""
     built = tower(grid=grid)
     hub_path = None if assets.kept_from_index(INDEX_FILE).is_file() else assets.from_hub(HUB_FILE)
     if hub_path is not None:

@@ -23,15 +23,11 @@ INDEX_FILE = assets.IndexFile(
 
 
 class LanguageModel(NamedTuple):
-    """A causal language model with its tokenizer.
-
-    Attributes:
-        provenance: The origin of the weights, in words.
-    """
+    """A causal language model with its tokenizer."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerFast
-    provenance: str
+    provenance: str  # The origin of the weights, in words.
 
 
 def architecture() -> LlamaConfig:

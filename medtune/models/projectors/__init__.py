@@ -29,7 +29,6 @@ class Projector:
 
 
 def find_projector(name: str, over: Tower) -> Projector:
-    """Returns the projector of that name for a tower's features."""
     try:
         made = cast("Callable[[Tower], Projector]", catalog.load(catalog.PROJECTORS, name))
         return made(over)

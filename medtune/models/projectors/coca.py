@@ -17,15 +17,11 @@ from medtune.models.towers import Tower
 
 @dataclass(frozen=True, slots=True)
 class CoCaConfig:
-    """The sizes of the projector; the defaults are CT-CHAT's.
-
-    Attributes:
-        queries: Number of learned queries, which is the number of tokens.
-    """
+    """The sizes of the projector; the defaults are CT-CHAT's."""
 
     width: int = 512
     heads: int = 8
-    queries: int = 256
+    queries: int = 256  # Number of learned queries, which is the number of tokens.
     mlp_layers: int = 2
 
 

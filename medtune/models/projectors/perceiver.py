@@ -21,19 +21,14 @@ NUM_TAGS = 2
 
 @dataclass(frozen=True, slots=True)
 class PerceiverConfig:
-    """The sizes of the projector; the defaults are RadFM's.
-
-    Attributes:
-        latents: Number of learned latents, which is the number of tokens without tags.
-        tags: Whether each scan's tokens stand between two learned tags, RadFM's `<image>` and `</image>`.
-    """
+    """The sizes of the projector; the defaults are RadFM's."""
 
     width: int = 768
     depth: int = 6
     heads: int = 8
     head_width: int = 64
-    latents: int = 32
-    tags: bool = True
+    latents: int = 32  # Number of learned latents, which is the number of tokens without tags.
+    tags: bool = True  # Whether each scan's tokens stand between two learned tags, RadFM's `<image>` and `</image>`.
 
     @property
     def num_tokens(self) -> int:

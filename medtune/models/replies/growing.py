@@ -114,36 +114,22 @@ def drawable(model: nn.Module) -> nn.Module:
 
 
 class Wanted(NamedTuple):
-    """A reply that is wanted.
+    """A reply that is wanted."""
 
-    Attributes:
-        leaf: The place in the row of the last token of its prompt.
-        max_new_tokens: Its largest length in tokens, at least 1.
-        stop_ids: The tokens that end it.
-        temperature: Temperature at which it is drawn; 0 is the greedy choice, which needs no seed.
-    """
-
-    leaf: int
-    max_new_tokens: int
-    stop_ids: tuple[int, ...]
+    leaf: int  # The place in the row of the last token of its prompt.
+    max_new_tokens: int  # Its largest length in tokens, at least 1.
+    stop_ids: tuple[int, ...]  # The tokens that end it.
     seed: int = 0
-    temperature: float = 0.0
+    temperature: float = 0.0  # Temperature at which it is drawn; 0 is the greedy choice, which needs no seed.
 
 
 class NewTokens(NamedTuple):
-    """The tokens that are read next, one of each reply that grows.
+    """The tokens that are read next, one of each reply that grows."""
 
-    Attributes:
-        ids_1A: Their ids, int64.
-        positions_1A: Their position ids, int64, (1, A) or (1, A, 3).
-        columns_1CK: Who sees whom, int64: the columns of all tokens so far, theirs last.
-        leaf_A: The place in the row at which each one's prompt ends, int64.
-    """
-
-    ids_1A: Tensor
-    positions_1A: Tensor
-    columns_1CK: Tensor
-    leaf_A: Tensor
+    ids_1A: Tensor  # Their ids, int64.
+    positions_1A: Tensor  # Their position ids, int64, (1, A) or (1, A, 3).
+    columns_1CK: Tensor  # Who sees whom, int64: the columns of all tokens so far, theirs last.
+    leaf_A: Tensor  # The place in the row at which each one's prompt ends, int64.
 
 
 Read = Callable[[NewTokens | None], Tensor]
@@ -159,7 +145,6 @@ def grown(
     Args:
         rows: One row, with the trees of all prompts.
         wanted: The replies; those to one prompt share its leaf.
-        output_layer: Turns hidden states into logits.
     """
     if len(rows.ids_BL) != 1:
         raise ValueError(f"replies grow behind one row, and there are {len(rows.ids_BL)}")
@@ -223,28 +208,18 @@ def _with_room(columns_CL: Tensor, leaf_R: Tensor, wanted: Sequence[Wanted]) -> 
 
 
 class Prompted(NamedTuple):
-    """A prompt with the media that it shows.
+    """A prompt with the media that it shows."""
 
-    Attributes:
-        layout: The sequence of the prompt, without an answer.
-        media: Number of the first media item that it shows; None where it shows none.
-    """
-
-    layout: Layout
-    media: int | None
+    layout: Layout  # The sequence of the prompt, without an answer.
+    media: int | None  # Number of the first media item that it shows; None where it shows none.
 
 
 class ReplyRow(NamedTuple):
-    """A row of prompts.
-
-    Attributes:
-        numbers: The numbers of its prompts among all that were given.
-        leaves: The place in the row at which each of them ends.
-    """
+    """A row of prompts."""
 
     trees: list[Shown]
-    numbers: list[int]
-    leaves: list[int]
+    numbers: list[int]  # The numbers of its prompts among all that were given.
+    leaves: list[int]  # The place in the row at which each of them ends.
 
 
 def reply_rows(
@@ -256,7 +231,6 @@ def reply_rows(
     of the replies.
 
     Args:
-        new_tokens: Largest length of a reply, in tokens.
         batch_tokens: Largest number of tokens of a row; a tree may have more by what its prompts share
             (`grow_within`), and then has the row for itself.
         one_tree: Whether each tree with media has the row for itself (`Model.mixes_images`).

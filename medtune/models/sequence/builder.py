@@ -20,31 +20,21 @@ Source: torch.nn.functional.cross_entropy, `ignore_index`.
 
 
 class Span(NamedTuple):
-    """A half-open range of places in a sequence.
-
-    Attributes:
-        stop: Place behind the last.
-        item: Number of the media item, among those that are shown together, whose visual tokens stand here.
-    """
+    """A half-open range of places in a sequence."""
 
     start: int
-    stop: int
-    item: int = 0
+    stop: int  # Place behind the last.
+    item: int = 0  # Number of the media item, among those that are shown together, whose visual tokens stand here.
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """One prompt, with or without its answer, as a model reads it.
+    """One prompt, with or without its answer, as a model reads it."""
 
-    Attributes:
-        ids: Token ids; the media spans hold a placeholder that is never embedded.
-        labels: For each token of the answer its own id, which is learnt; `IGNORED` for all other tokens.
-        media_spans: The places of the visual tokens, one span for each run of them; an item may have several.
-    """
-
-    ids: tuple[int, ...]
-    labels: tuple[int, ...]
+    ids: tuple[int, ...]  # Token ids; the media spans hold a placeholder that is never embedded.
+    labels: tuple[int, ...]  # For each token of the answer its own id, which is learnt; `IGNORED` for all other tokens.
     positions: tuple[Position, ...]
+    # The places of the visual tokens, one span for each run of them; an item may have several.
     media_spans: tuple[Span, ...]
 
     @property
@@ -98,15 +88,10 @@ class SequenceFamily(Protocol):
 
 
 class Placement(NamedTuple):
-    """The positions of a run of visual tokens, counted from the first of them.
+    """The positions of a run of visual tokens, counted from the first of them."""
 
-    Attributes:
-        offsets: Position of each visual token, relative to the first.
-        advance: Number of positions that the run takes; the text behind it goes on after them.
-    """
-
-    offsets: tuple[Position, ...]
-    advance: int
+    offsets: tuple[Position, ...]  # Position of each visual token, relative to the first.
+    advance: int  # Number of positions that the run takes; the text behind it goes on after them.
 
 
 class Run(NamedTuple):
@@ -118,18 +103,12 @@ class Run(NamedTuple):
 
 
 class Laid(NamedTuple):
-    """A context with all its visual tokens.
+    """A context with all its visual tokens."""
 
-    Attributes:
-        ids: Token ids; visual tokens have their placeholder.
-        spans: The places of the runs of visual tokens.
-        next_position: Position of the token behind the context.
-    """
-
-    ids: tuple[int, ...]
+    ids: tuple[int, ...]  # Token ids; visual tokens have their placeholder.
     positions: tuple[Position, ...]
-    spans: tuple[Span, ...]
-    next_position: int
+    spans: tuple[Span, ...]  # The places of the runs of visual tokens.
+    next_position: int  # Position of the token behind the context.
 
 
 def laid_out(context: Many[int], runs: Many[Run], *, axes: int) -> Laid:
@@ -173,7 +152,6 @@ class SequenceBuilder:
         return len(self._ids)
 
     def text(self, ids: Many[int]) -> None:
-        """Adds the ids of a text."""
         self._ids += ids
 
     def media(self, num_tokens: int, *, item: int = 0) -> None:
@@ -211,11 +189,10 @@ def user_turns(prompt: str, turns: Many[Turn], *, num_items: int, between: str =
     Args:
         between: The text that is written behind each item where there are no marks.
 
-    Example:
-        >>> user_turns("Larger?", [Turn("Which side?", "left")], num_items=2)
-        [[0, 1, 'Which side?'], ['Larger?']]
-        >>> user_turns(f"Is {MEDIA_MARK} older than {MEDIA_MARK}?", [], num_items=2)
-        [['Is ', 0, ' older than ', 1, '?']]
+    >>> user_turns("Larger?", [Turn("Which side?", "left")], num_items=2)
+    [[0, 1, 'Which side?'], ['Larger?']]
+    >>> user_turns(f"Is {MEDIA_MARK} older than {MEDIA_MARK}?", [], num_items=2)
+    [['Is ', 0, ' older than ', 1, '?']]
     """
     texts = [*(turn.asked for turn in turns), prompt]
     marks = sum(text.count(MEDIA_MARK) for text in texts)

@@ -50,7 +50,6 @@ class TextFamily:
         return self.stop_ids[0]
 
     def special(self, token: str) -> int:
-        """Returns the id of a token."""
         known = self._tokenizer.get_vocab()
         if token not in known:
             raise ValueError(f"the tokenizer has no token {token!r}; is it the one of this model?")
@@ -99,33 +98,20 @@ class TextFamily:
 
 
 class _Told(NamedTuple):
-    """The ids that a template puts around the answer of an earlier turn.
+    """The ids that a template puts around the answer of an earlier turn."""
 
-    Attributes:
-        between: Ids from the end of the user's words to the answer.
-        behind: Ids from the end of the answer to the next words of the user.
-    """
-
-    between: tuple[int, ...]
-    behind: tuple[int, ...]
+    between: tuple[int, ...]  # Ids from the end of the user's words to the answer.
+    behind: tuple[int, ...]  # Ids from the end of the answer to the next words of the user.
 
 
 class _Frame(NamedTuple):
-    """The ids that a template puts around the user's words and the answer.
+    """The ids that a template puts around the user's words and the answer."""
 
-    Attributes:
-        before: Ids before the user's words.
-        between: Ids from the end of the user's words to the end of the reply's header.
-        lead: Ids that the template writes between the header of a reply and the reply itself.
-        stop_id: Id of the token that ends an answer.
-        told: The ids around the answer of an earlier turn; None where the template takes no earlier turns.
-    """
-
-    before: tuple[int, ...]
-    between: tuple[int, ...]
-    lead: tuple[int, ...]
-    stop_id: int
-    told: _Told | None
+    before: tuple[int, ...]  # Ids before the user's words.
+    between: tuple[int, ...]  # Ids from the end of the user's words to the end of the reply's header.
+    lead: tuple[int, ...]  # Ids that the template writes between the header of a reply and the reply itself.
+    stop_id: int  # Id of the token that ends an answer.
+    told: _Told | None  # The ids around the answer of an earlier turn; None where the template takes no earlier turns.
 
 
 class ChatTemplate(TextFamily):

@@ -18,7 +18,6 @@ def ended_by(
 
     Args:
         family: The family, whose own token is the one that is learnt and stays the first.
-        generation: The checkpoint's generation configuration; None where it has none.
     """
     stop_ids = tuple(dict.fromkeys((*family.stop_ids, *end_ids(generation, tokenizer))))
     return family if stop_ids == family.stop_ids else EndedBy(family, stop_ids)
@@ -52,9 +51,8 @@ def read_generation(folder: Path) -> GenerationConfig | None:
 def cut_behind(ids: Many[int], stop_ids: Many[int]) -> list[int]:
     """Returns the ids up to the first that ends a reply, which is kept.
 
-    Example:
-        >>> cut_behind([5, 6, 1, 7, 2], (2, 1))
-        [5, 6, 1]
+    >>> cut_behind([5, 6, 1, 7, 2], (2, 1))
+    [5, 6, 1]
     """
     end = next((place for place, each in enumerate(ids) if each in stop_ids), None)
     return list(ids if end is None else ids[: end + 1])

@@ -45,8 +45,6 @@ def _run(size: Size, scaling: Any, *, frames: int) -> Placement:
     """Returns the positions of one picture.
 
     Args:
-        size: Size of the picture before it is scaled.
-        scaling: The image or video processor.
         frames: Number of frames whose pixels the processor's limits count.
     """
     side, limits = scaling.patch_size * scaling.merge_size, scaling.size

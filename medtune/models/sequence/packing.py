@@ -26,45 +26,28 @@ Longer rows waste time on masked attention, shorter rows on padding.
 
 
 class Shown(NamedTuple):
-    """A tree with the media items that it shows.
-
-    Attributes:
-        media: Number of the first media item that its media spans show, behind which the others follow in the batch;
-            None where it shows none.
-    """
+    """A tree with the media items that it shows."""
 
     tree: Tree
+    # Number of the first media item that its media spans show, behind which the others follow in the batch; None where
+    # it shows none.
     media: int | None
 
 
 class PackedRows(NamedTuple):
-    """Rows of packed trees, as a model takes them to compute log-probabilities.
+    """Rows of packed trees, as a model takes them to compute log-probabilities."""
 
-    Attributes:
-        ids_BL: Token ids, int64; visual tokens have a placeholder.
-        positions_BL: Position ids, int64; (B, L, 3) for M-RoPE.
-        columns_BCL: Who sees whom, int64: the columns of `medtune.models.attention.columns`.
-        is_plain: Whether each row holds one sequence alone, so that each token sees all tokens before it.
-        media_BL: bool, True at visual tokens; it stays in the host's memory, and so do the next two.
-        media_S: Number of the media item that each media span shows, int64; spans in the order of the rows.
-        length_S: Number of visual tokens of each media span, int64.
-        target_row_T: Row of each target token, int64.
-        target_place_T: Place in that row at which the target is predicted, int64.
-        target_id_T: Id of the target token, int64.
-        target_sequence_T: Number of the sequence to which the target belongs, int64.
-    """
-
-    ids_BL: Tensor
-    positions_BL: Tensor
-    columns_BCL: Tensor
-    is_plain: bool
-    media_BL: Tensor
-    media_S: Tensor
-    length_S: Tensor
-    target_row_T: Tensor
-    target_place_T: Tensor
-    target_id_T: Tensor
-    target_sequence_T: Tensor
+    ids_BL: Tensor  # Token ids, int64; visual tokens have a placeholder.
+    positions_BL: Tensor  # Position ids, int64; (B, L, 3) for M-RoPE.
+    columns_BCL: Tensor  # Who sees whom, int64: the columns of `medtune.models.attention.columns`.
+    is_plain: bool  # Whether each row holds one sequence alone, so that each token sees all tokens before it.
+    media_BL: Tensor  # bool, True at visual tokens; it stays in the host's memory, and so do the next two.
+    media_S: Tensor  # Number of the media item that each media span shows, int64; spans in the order of the rows.
+    length_S: Tensor  # Number of visual tokens of each media span, int64.
+    target_row_T: Tensor  # Row of each target token, int64.
+    target_place_T: Tensor  # Place in that row at which the target is predicted, int64.
+    target_id_T: Tensor  # Id of the target token, int64.
+    target_sequence_T: Tensor  # Number of the sequence to which the target belongs, int64.
 
     @property
     def counted(self) -> Tensor:
@@ -90,12 +73,7 @@ class PackedRows(NamedTuple):
 
 
 def balanced(trees: Many[Shown], *, row_tokens: int) -> list[list[Shown]]:
-    """Returns rows of similar length, the longest first.
-
-    Args:
-        trees: The trees that are spread over the rows.
-        row_tokens: Approximate number of tokens of a row; 0 gives every tree a row of its own.
-    """
+    """Returns rows of about `row_tokens` tokens, the longest first; 0 gives every tree a row of its own."""
     rows = spread([len(shown.tree.ids) for shown in trees], row_tokens=row_tokens)
     return [[trees[number] for number in row] for row in rows]
 
@@ -104,12 +82,10 @@ def spread(lengths: Many[int], *, row_tokens: int) -> list[list[int]]:
     """Returns rows of similar length, the longest first, as the numbers of the trees that each row holds.
 
     Args:
-        lengths: The number of tokens of each tree.
         row_tokens: Approximate number of tokens of a row; 0 gives every tree a row of its own.
 
-    Example:
-        >>> spread([3, 9, 4, 2], row_tokens=10)
-        [[1], [2, 0, 3]]
+    >>> spread([3, 9, 4, 2], row_tokens=10)
+    [[1], [2, 0, 3]]
     """
     longest_first = sorted(range(len(lengths)), key=lambda number: -lengths[number])
     if not row_tokens:
@@ -238,23 +214,14 @@ def spans_of_rows(media_BL: Tensor, media_S: Tensor, length_S: Tensor) -> tuple[
 
 
 class PromptRows(NamedTuple):
-    """A batch of left-padded prompts.
+    """A batch of left-padded prompts."""
 
-    Attributes:
-        ids_BL: Token ids, int64; visual tokens have a placeholder.
-        positions_BL: Position ids, int64; (B, L, 3) for M-RoPE.
-        attention_BL: bool, False at padding.
-        media_BL: bool, True at visual tokens.
-        media_S: Number of the media item that each media span shows, int64; spans in the order of the rows.
-        length_S: Number of visual tokens of each media span, int64.
-    """
-
-    ids_BL: Tensor
-    positions_BL: Tensor
-    attention_BL: Tensor
-    media_BL: Tensor
-    media_S: Tensor
-    length_S: Tensor
+    ids_BL: Tensor  # Token ids, int64; visual tokens have a placeholder.
+    positions_BL: Tensor  # Position ids, int64; (B, L, 3) for M-RoPE.
+    attention_BL: Tensor  # bool, False at padding.
+    media_BL: Tensor  # bool, True at visual tokens.
+    media_S: Tensor  # Number of the media item that each media span shows, int64; spans in the order of the rows.
+    length_S: Tensor  # Number of visual tokens of each media span, int64.
 
     def to(self, device: torch.device) -> PromptRows:
         """Returns the batch on another device."""
@@ -265,10 +232,8 @@ def pad_left(sequences: Many[Sequence], media: Many[int | None], *, pad_id: int)
     """Returns one batch whose rows all end at the same place.
 
     Args:
-        sequences: The sequences of prompts without answers.
         media: Number of the first media item that each sequence shows, behind which its others follow; None where it
             shows none.
-        pad_id: Token that fills the shorter rows; it is masked.
     """
     length = max(len(sequence.ids) for sequence in sequences)
     shape = (len(sequences), length)

@@ -31,48 +31,31 @@ _STAND_IN = re.compile("\ue000[0-9]+\ue000")
 
 
 class Written(NamedTuple):
-    """The text of a media item in a conversation, with its visual tokens.
+    """The text of a media item in a conversation, with its visual tokens."""
 
-    Attributes:
-        text: The text, with one placeholder of a visual token for each run of them.
-        runs: The positions of each run of visual tokens, in the order of the text.
-    """
-
-    text: str
-    runs: tuple[Placement, ...]
+    text: str  # The text, with one placeholder of a visual token for each run of them.
+    runs: tuple[Placement, ...]  # The positions of each run of visual tokens, in the order of the text.
 
 
 @dataclass(frozen=True, slots=True)
 class MediaText(Generic[ShapeT]):
-    """The way in which a family writes media of one kind.
+    """The way in which a family writes media of one kind."""
 
-    Attributes:
-        content: The type under which the chat template is given such an item.
-        marker: The text that the template writes in the place of an item.
-        token: The placeholder of a visual token, which is repeated for each of them.
-        write: Returns the text for an item of a given size or given frames, which takes the place of the marker.
-    """
-
-    content: Literal["image", "video"]
-    marker: str
-    token: str
+    content: Literal["image", "video"]  # The type under which the chat template is given such an item.
+    marker: str  # The text that the template writes in the place of an item.
+    token: str  # The placeholder of a visual token, which is repeated for each of them.
+    # Returns the text for an item of a given size or given frames, which takes the place of the marker.
     write: Callable[[ShapeT], Written]
 
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """The way in which a family writes images and videos.
-
-    Attributes:
-        video: The way in which videos are written; None where a family takes no videos.
-        axes: Number of axes of a position: 1, or 3 for M-RoPE.
-        alone: Whether the processor writes an item otherwise where others are shown with it, so that several are
-            refused.
-    """
+    """The way in which a family writes images and videos."""
 
     image: MediaText[Size]
-    video: MediaText[Frames] | None = None
-    axes: int = 1
+    video: MediaText[Frames] | None = None  # The way in which videos are written; None where a family takes no videos.
+    axes: int = 1  # Number of axes of a position: 1, or 3 for M-RoPE.
+    # Whether the processor writes an item otherwise where others are shown with it, so that several are refused.
     alone: bool = False
 
 
@@ -86,31 +69,22 @@ _Part = MediaText[Any] | _Edges
 
 
 class _Frame(NamedTuple):
-    """The texts of a template around the pieces of a conversation.
+    """The texts of a template around the pieces of a conversation."""
 
-    Attributes:
-        around: The texts before, between and behind the texts of the conversation, with the markers of its media.
-        lead: Text that the template writes between the header of the reply and a given answer.
-    """
-
+    # The texts before, between and behind the texts of the conversation, with the markers of its media.
     around: tuple[str, ...]
-    lead: str
+    lead: str  # Text that the template writes between the header of the reply and a given answer.
 
 
 class _Asked(NamedTuple):
-    """A conversation up to the place where the answer begins.
+    """A conversation up to the place where the answer begins."""
 
-    Attributes:
-        texts: The texts of the users' turns and of the earlier answers, in their order, without the white space around.
-        around: The texts of the template around them; media items are written out, with one placeholder for each run.
-        lead: Text that the template writes between the header of the reply and a given answer.
-        shown: The numbers of the media items in the order of the text.
-    """
-
+    # The texts of the users' turns and of the earlier answers, in their order, without the white space around.
     texts: tuple[str, ...]
+    # The texts of the template around them; media items are written out, with one placeholder for each run.
     around: tuple[str, ...]
-    lead: str
-    shown: tuple[int, ...]
+    lead: str  # Text that the template writes between the header of the reply and a given answer.
+    shown: tuple[int, ...]  # The numbers of the media items in the order of the text.
 
     @property
     def whole(self) -> str:

@@ -67,9 +67,7 @@ def limit_qwen2_videos(processor: Any, max_pixels: int | None, max_tokens: int) 
     """Limits the pixels of videos as qwen-vl-utils does, for Qwen2-VL and Qwen2.5-VL.
 
     Args:
-        processor: The checkpoint's processor, which is changed.
         max_pixels: Largest number of pixels of a frame; None takes the vendor's, or the processor's where it is lower.
-        max_tokens: Number of tokens that the language model can read.
     """
     video, side = processor.video_processor, _side(processor.video_processor)
     size = dict(video.size)
@@ -80,13 +78,7 @@ def limit_qwen2_videos(processor: Any, max_pixels: int | None, max_tokens: int) 
 
 
 def limit_qwen3_videos(processor: Any, max_pixels: int | None, max_tokens: int) -> None:
-    """Limits the pixels of videos as qwen-vl-utils does, for Qwen3-VL, whose processor counts pixels of whole videos.
-
-    Args:
-        processor: The checkpoint's processor, which is changed.
-        max_pixels: Largest number of pixels of a frame; None takes the vendor's.
-        max_tokens: Number of tokens that the language model can read.
-    """
+    """Limits pixels of videos as qwen-vl-utils does, for Qwen3-VL, whose processor counts those of whole videos."""
     video, side = processor.video_processor, _side(processor.video_processor)
     size = dict(video.size)
     whole = int(min(MODEL_CONTEXT, max_tokens) * CONTEXT_SHARE) * side**2 * video.temporal_patch_size

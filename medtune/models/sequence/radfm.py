@@ -42,9 +42,7 @@ class RadFM(TextFamily):
         a scan inside the answer are not learnt.
 
         Args:
-            answer: The text of the answer; None where it is to be generated.
             positions: Position of each scan in the question, from 0 to the number of its characters; see `cut`.
-            answer_positions: Position of each scan in the answer, likewise.
         """
         parts = _parts(question, positions, "question")
         row = self._row(parts)

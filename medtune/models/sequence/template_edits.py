@@ -74,9 +74,8 @@ def set_thinking(processor: Any, mode: Thinking) -> None:
 def is_empty_thought(text: str) -> bool:
     r"""Returns whether a text is a thought without words, with its tags.
 
-    Example:
-        >>> is_empty_thought("<think>\n\n</think>\n\n"), is_empty_thought("<think>\nB?</think>")
-        (True, False)
+    >>> is_empty_thought("<think>\n\n</think>\n\n"), is_empty_thought("<think>\nB?</think>")
+    (True, False)
     """
     return _EMPTY.fullmatch(text) is not None
 

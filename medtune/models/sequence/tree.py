@@ -21,48 +21,33 @@ _COMPARED = 256
 
 
 class Target(NamedTuple):
-    """A token that the model should predict.
+    """A token that the model should predict."""
 
-    Attributes:
-        node: Node at which the token is predicted, i.e. the node before it; `ROOT` where there is none.
-    """
-
-    node: int
+    node: int  # Node at which the token is predicted, i.e. the node before it; `ROOT` where there is none.
     id: int
     sequence: int
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A tree of merged sequences.
+    """A tree of merged sequences."""
 
-    Attributes:
-        ids: Token id of each node; nodes are numbered depth first, so that parents come before their children.
-        parents: Parent of each node, `ROOT` for nodes without one.
-        ends: For each node the number behind its last descendant's, or behind its own if it has none.
-        targets: The learnt tokens of all sequences. The last token of a sequence has no node if it is learnt, because
-            it is only predicted, unless another sequence continues behind it.
-        leaves: The node of each sequence's last token, or of the one before it where that has no node; in the order in
-            which the sequences were given.
-        media_spans: Runs of nodes that hold visual tokens of one media item.
-    """
-
+    # Token id of each node; nodes are numbered depth first, so that parents come before their children.
     ids: tuple[int, ...]
     positions: tuple[Position, ...]
-    parents: tuple[int, ...]
-    ends: tuple[int, ...]
+    parents: tuple[int, ...]  # Parent of each node, `ROOT` for nodes without one.
+    ends: tuple[int, ...]  # For each node the number behind its last descendant's, or behind its own if it has none.
+    # The learnt tokens of all sequences. The last token of a sequence has no node if it is learnt, because it is only
+    # predicted, unless another sequence continues behind it.
     targets: tuple[Target, ...]
+    # The node of each sequence's last token, or of the one before it where that has no node; in the order in which the
+    # sequences were given.
     leaves: tuple[int, ...]
-    media_spans: tuple[Span, ...]
+    media_spans: tuple[Span, ...]  # Runs of nodes that hold visual tokens of one media item.
 
 
 def grow(sequences: Many[Sequence], numbers: Many[int]) -> Tree:
-    """Returns the tree of sequences that all show the same media.
-
-    Args:
-        sequences: The sequences, at least one.
-        numbers: The number of each sequence, by which the targets refer to it.
-    """
+    """Returns the tree of sequences that all show the same media."""
     growing = _Growing()
     for sequence, number in zip(sequences, numbers, strict=True):
         growing.add(sequence, number)
@@ -77,7 +62,6 @@ def grow_within(sequences: Many[Sequence], numbers: Many[int], *, max_tokens: in
     as its sequences share.
 
     Args:
-        numbers: The number of each sequence, by which the targets refer to it.
         max_tokens: Largest number of nodes of a tree that shares no more than half of them.
         room: Number of tokens that each sequence takes beside its nodes, for instance those of its reply.
     """
@@ -209,9 +193,8 @@ def _depth_first(parents: Many[int]) -> tuple[list[int], list[int]]:
 
     Parents come before their children. Children keep their order.
 
-    Example:
-        >>> _depth_first([ROOT, 0, 1, 0, 1])
-        ([0, 1, 2, 4, 3], [5, 4, 3, 5, 4])
+    >>> _depth_first([ROOT, 0, 1, 0, 1])
+    ([0, 1, 2, 4, 3], [5, 4, 3, 5, 4])
     """
     size = [1] * len(parents)
     for node in range(len(parents) - 1, -1, -1):

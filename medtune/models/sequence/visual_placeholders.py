@@ -54,7 +54,6 @@ def llava_video(
     (`add_time_instruction`).
 
     Args:
-        max_tokens: Number of tokens that the language model can read.
         time_sentence: That sentence, with {seconds}, {frames} and {times} in place of the facts.
     """
     side = -(-config.vision_config.image_size // config.vision_config.patch_size // 2)
@@ -133,12 +132,7 @@ def _counted(processor: Any, *, around: int) -> Callable[[Size], int]:
 
 
 def _frames(shape: Frames, count: int, written: Callable[[int], str], between: str) -> Written:
-    """Returns the text of a video whose frames are written as images, one after another.
-
-    Args:
-        count: Number of visual tokens of a frame.
-        written: Returns the text of a frame, given its number from 0 on.
-    """
+    """Returns the text of a video whose frames are written as images, one after another."""
     number = len(shape.times_s)
     return Written(between.join(map(written, range(number))), (_row(count),) * number)
 

@@ -57,7 +57,6 @@ def divide(model: Model, precision: Precision, mesh: DeviceMesh) -> None:
         model: The model in the host's memory, with its adapters; `requires_grad` says which parameters learn in any
             stage.
         precision: The precision that the model computes in, resolved for the device.
-        mesh: The ranks, along one dimension.
     """
     types = stored_types(model, precision)
     set_rest(model, precision)
@@ -103,12 +102,7 @@ def _outermost_layers(module: nn.Module) -> Iterator[nn.Module]:
 
 
 def read_weight(parameter: nn.Parameter, name: str, dtype: torch.dtype | None) -> None:
-    """Reads a parameter that is not divided yet, in the type in which it is stored, in place.
-
-    Args:
-        name: Its name, for the message.
-        dtype: Its type; None keeps it, as for whole numbers.
-    """
+    """Reads a parameter that is not divided yet, in the type in which it is stored, in place."""
     values = read(parameter)
     parameter.data = (values if dtype is None else in_type(name, values, dtype)).contiguous()
     forget_conversions(parameter)

@@ -38,9 +38,6 @@ def as_if_loaded(model: PreTrainedModel, wanted: torch.dtype, kind: Any) -> None
 
     Its weights get the type when they are read. Buffers are computed while a model is built, some of them in the
     model's type (the scale of Gemma's embeddings), so they are taken from a model that is built in the wanted type.
-
-    Args:
-        kind: The class of transformers' automatic classes that builds the model from its configuration.
     """
     for parameter in model.parameters():
         rounded_when_read(parameter, wanted)

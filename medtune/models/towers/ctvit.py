@@ -50,35 +50,23 @@ ATTENTION_SCALE = 8.0
 
 @dataclass(frozen=True, slots=True)
 class CTViTConfig:
-    """The sizes of a CTViT; the defaults are the release's. No weight depends on the volume's size.
+    """The sizes of a CTViT; the defaults are the release's. No weight depends on the volume's size."""
 
-    Attributes:
-        patch: Depth, height and width of a patch, in voxels.
-        spatial_depth: Number of layers with attention within a slab.
-        temporal_depth: Number of layers with attention over depth.
-        mlp_width: Hidden width of the gated feed-forward network; in the release two thirds of 4 * width.
-    """
-
-    patch: tuple[int, int, int] = (10, 20, 20)
+    patch: tuple[int, int, int] = (10, 20, 20)  # Depth, height and width of a patch, in voxels.
     width: int = 512
-    spatial_depth: int = 4
-    temporal_depth: int = 4
+    spatial_depth: int = 4  # Number of layers with attention within a slab.
+    temporal_depth: int = 4  # Number of layers with attention over depth.
     heads: int = 8
     head_width: int = 32
-    mlp_width: int = 1365
+    mlp_width: int = 1365  # Hidden width of the gated feed-forward network; in the release two thirds of 4 * width.
     codes: int = 8192
 
 
 class Codes(NamedTuple):
-    """The codes that the codebook gives for features.
+    """The codes that the codebook gives for features."""
 
-    Attributes:
-        tokens: Code vectors, float, (B, t, h, w, D).
-        ids: Numbers of the codes, int64, (B, t, h, w).
-    """
-
-    tokens: Tensor
-    ids: Tensor
+    tokens: Tensor  # Code vectors, float, (B, t, h, w, D).
+    ids: Tensor  # Numbers of the codes, int64, (B, t, h, w).
 
 
 class CosineAttention(nn.Module):

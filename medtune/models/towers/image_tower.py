@@ -19,18 +19,13 @@ from medtune.data.types import Image, Media, MediaKind, MediaRef, require_kind
 
 @dataclass(frozen=True, slots=True)
 class ImageTransform:
-    """Turns an image into the input of a tower.
+    """Turns an image into the input of a tower."""
 
-    Attributes:
-        size_px: Height and width of the input in pixels. The image is stretched to this square, so that relative
-            positions in the image do not change.
-        mean: Value that is subtracted from each RGB channel, on the scale from 0 to 1.
-        std: Value by which each RGB channel is then divided.
-    """
-
+    # Height and width of the input in pixels. The image is stretched to this square, so that relative positions in the
+    # image do not change.
     size_px: int
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: tuple[float, float, float]  # Value that is subtracted from each RGB channel, on the scale from 0 to 1.
+    std: tuple[float, float, float]  # Value by which each RGB channel is then divided.
     kinds: ClassVar[tuple[MediaKind, ...]] = ("image",)
     sampling: ClassVar[None] = None
 
@@ -67,22 +62,12 @@ class GridTower(nn.Module):
 
 
 def timm_tower(architecture: str, *, grid: int) -> GridTower:
-    """Returns a randomly initialised timm tower whose forward gives (B, grid * grid, features).
-
-    Args:
-        architecture: A name that `timm.list_models()` knows.
-        grid: Number of features along each side.
-    """
+    """Returns a randomly initialised timm tower whose forward gives (B, grid * grid, features)."""
     return GridTower(timm.create_model(architecture, pretrained=False, num_classes=0, global_pool=""), grid=grid)
 
 
 def load_by_name(tower: GridTower, tensors: dict[str, Tensor], *, left_out: tuple[str, ...], where: str) -> None:
-    """Fills the backbone from tensors that have the same names.
-
-    Args:
-        left_out: Beginnings of names that are not loaded.
-        where: The file, for messages.
-    """
+    """Fills the backbone from tensors that have the same names."""
     wanted = {name: value for name, value in tensors.items() if not name.startswith(left_out)}
     own = tower.backbone.state_dict().keys()
     if own != wanted.keys():
@@ -96,10 +81,6 @@ def load_by_order(backbone: nn.Module, tensors: dict[str, Tensor], *, where: str
     """Fills a network from tensors that have other names but the same order and shapes.
 
     Further tensors behind the network's (a classification head) are left out.
-
-    Args:
-        tensors: The tensors, in the order of the file.
-        where: The file, for messages.
     """
     own = backbone.state_dict()
     if len(tensors) < len(own):

@@ -16,18 +16,13 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, slots=True)
 class M3DViTConfig:
-    """The sizes of the tower; the defaults are the release's.
+    """The sizes of the tower; the defaults are the release's."""
 
-    Attributes:
-        image_size: Depth, height and width of a volume, in voxels; the position table fits only this size.
-        patch: Depth, height and width of a patch, in voxels.
-        mlp_width: Hidden width of the feed-forward networks.
-    """
-
+    # Depth, height and width of a volume, in voxels; the position table fits only this size.
     image_size: tuple[int, int, int] = (32, 256, 256)
-    patch: tuple[int, int, int] = (4, 16, 16)
+    patch: tuple[int, int, int] = (4, 16, 16)  # Depth, height and width of a patch, in voxels.
     width: int = 768
-    mlp_width: int = 3072
+    mlp_width: int = 3072  # Hidden width of the feed-forward networks.
     depth: int = 12
     heads: int = 12
 

@@ -21,16 +21,12 @@ _LEAST_GRID = 2
 
 @dataclass(frozen=True, slots=True)
 class MerlinResNetConfig:
-    """The sizes of the tower; the defaults are those of the release's backbone.
+    """The sizes of the tower; the defaults are those of the release's backbone."""
 
-    Attributes:
-        layers: Number of blocks in layer1 to layer4.
-        planes: Inner width of layer1 to layer4; the output of each has four times as many channels.
-        pooled: Whether the tower returns one feature per volume, the mean over the map, instead of the whole map.
-    """
-
-    layers: tuple[int, int, int, int] = (3, 8, 36, 3)
+    layers: tuple[int, int, int, int] = (3, 8, 36, 3)  # Number of blocks in layer1 to layer4.
+    # Inner width of layer1 to layer4; the output of each has four times as many channels.
     planes: tuple[int, int, int, int] = (64, 128, 256, 512)
+    # Whether the tower returns one feature per volume, the mean over the map, instead of the whole map.
     pooled: bool = False
 
     @property

@@ -17,25 +17,19 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, slots=True)
 class RadFMViTConfig:
-    """The sizes of the tower; the defaults are the release's.
-
-    Attributes:
-        patch: Height, width and depth of a patch, in voxels.
-        width: Width of the residual stream, a multiple of 3, because each of three position tables fills a third of it.
-        mlp_width: Hidden width of the feed-forward networks.
-        position_rows: Number of entries of the position tables for height, width and depth.
-        dropout: Probability of dropout in the blocks, from 0 to 1.
-    """
+    """The sizes of the tower; the defaults are the release's."""
 
     channels: int = 3
-    patch: tuple[int, int, int] = (32, 32, 4)
+    patch: tuple[int, int, int] = (32, 32, 4)  # Height, width and depth of a patch, in voxels.
+    # Width of the residual stream, a multiple of 3, because each of three position tables fills a third of it.
     width: int = 768
     depth: int = 12
     heads: int = 8
     head_width: int = 64
-    mlp_width: int = 2048
+    mlp_width: int = 2048  # Hidden width of the feed-forward networks.
+    # Number of entries of the position tables for height, width and depth.
     position_rows: tuple[int, int, int] = (16, 16, 128)
-    dropout: float = 0.0
+    dropout: float = 0.0  # Probability of dropout in the blocks, from 0 to 1.
 
 
 class StridedPositions(nn.Module):

@@ -14,21 +14,15 @@ from medtune.models.towers import Size, Tower, patch_grid
 
 @dataclass(frozen=True, slots=True)
 class ResNet3DConfig:
-    """The sizes of the tower.
+    """The sizes of the tower."""
 
-    Attributes:
-        size: Number of voxels along X, Y and Z; the dense layers fit only this size.
-        patch: Number of voxels along each side of a cell of the convolutions.
-        channels: Number of channels of the convolutions, a multiple of 4.
-        grid: Number of features along each axis. Each feature depends on the whole volume; the grid only gives
-            projectors the shape that they expect.
-    """
-
-    size: tuple[int, int, int]
-    patch: int = 2
-    channels: int = 16
+    size: tuple[int, int, int]  # Number of voxels along X, Y and Z; the dense layers fit only this size.
+    patch: int = 2  # Number of voxels along each side of a cell of the convolutions.
+    channels: int = 16  # Number of channels of the convolutions, a multiple of 4.
     blocks: int = 1
     width: int = 96
+    # Number of features along each axis. Each feature depends on the whole volume; the grid only gives projectors the
+    # shape that they expect.
     grid: tuple[int, int, int] = (2, 2, 2)
 
     @property

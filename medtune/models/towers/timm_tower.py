@@ -49,13 +49,10 @@ class TimmTower(nn.Module):
 
 
 class Encoder(NamedTuple):
-    """An image encoder, ready to be built.
-
-    Attributes:
-        picture: Turns a picture into the pixels (3, H, W) that the encoder reads, float32.
-    """
+    """An image encoder, ready to be built."""
 
     tower: Tower
+    # Turns a picture into the pixels (3, H, W) that the encoder reads, float32.
     picture: Callable[[PIL.Image.Image], Tensor]
 
 
@@ -74,14 +71,7 @@ class _Named:
 
 
 def find_encoder(name: str, *, pictures: int) -> Encoder:
-    """Returns the encoder of a name in the recipe, "timm:ENCODER".
-
-    Args:
-        pictures: Number of pictures of a media item, 1 for images.
-
-    Raises:
-        AssetError: Its configuration is on the hub, which cannot be reached.
-    """
+    """Returns the encoder of a name in the recipe, "timm:ENCODER"."""
     own = name.removeprefix(PREFIX)
     _refuse_unknown(own)
     try:

@@ -153,11 +153,6 @@ class TransformersVlm(Model):
 
         The method has a loop of its own because transformers' `generate` takes neither an encoded image nor M-RoPE
         positions.
-
-        Args:
-            encoded: The encoded media; None where no row shows any.
-            max_new_tokens: Largest number of tokens of a reply.
-            stop_ids: Ids of the tokens that end a reply.
         """
         if not bool(rows.attention_BL[:, -1].all()):
             raise ValueError("generation needs left-padded rows")

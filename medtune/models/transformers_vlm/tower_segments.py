@@ -56,10 +56,8 @@ def attend(
     """Returns the output (1, S, H, D) of each patch's attention to its segment, as transformers' functions do.
 
     Args:
-        query_1HSD: Queries of all segments, one behind another.
         attention_mask: Always None.
         cu_seq_lens_q: Where each segment begins, and where the last one ends.
-        dropout: Share of the scores that is left out.
     """
     runs = _runs(cu_seq_lens_q.tolist())
     sizes = [run.patches for run in runs]
@@ -79,9 +77,8 @@ def attend(
 def _runs(boundaries: Sequence[int]) -> list[_Run]:
     """Returns the runs of segments of one length.
 
-    Example:
-        >>> [tuple(run) for run in _runs([0, 4, 8, 10, 14])]
-        [(4, 2), (2, 1), (4, 1)]
+    >>> [tuple(run) for run in _runs([0, 4, 8, 10, 14])]
+    [(4, 2), (2, 1), (4, 1)]
     """
     lengths = [stop - start for start, stop in pairwise(boundaries)]
     return [_Run(length, len(list(same))) for length, same in groupby(lengths)]

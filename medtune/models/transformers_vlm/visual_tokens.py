@@ -58,9 +58,6 @@ def from_grids(whole: PreTrainedModel, grid_M3: Tensor) -> dict[str, Any]:
     """Returns the arguments that a tower would compute from the sizes; none for other towers.
 
     The boundaries of segments stay on the host, where the attention reads them.
-
-    Args:
-        grid_M3: Numbers of frames, rows and columns of patches of each picture, on the host.
     """
     if not _takes_facts(whole):
         return {}
@@ -86,15 +83,11 @@ def from_grids(whole: PreTrainedModel, grid_M3: Tensor) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class VisualTokens:
-    """Visual tokens of several images.
+    """Visual tokens of several images."""
 
-    Attributes:
-        tokens: A tensor (N, E) for each image; N may differ.
-        deep: Features that Qwen3-VL's first decoder layers add to their states at the visual tokens: for each of these
-            layers, from the first on, a tensor (N, E) for each image. Empty for other families.
-    """
-
-    tokens: tuple[Tensor, ...]
+    tokens: tuple[Tensor, ...]  # A tensor (N, E) for each image; N may differ.
+    # Features that Qwen3-VL's first decoder layers add to their states at the visual tokens: for each of these layers,
+    # from the first on, a tensor (N, E) for each image. Empty for other families.
     deep: tuple[tuple[Tensor, ...], ...] = ()
 
 
@@ -189,12 +182,7 @@ def _embed(whole: PreTrainedModel, step: Step, encoded: VisualTokens | None) -> 
 
 
 def rows_of(tokens: Sequence[Tensor], step: Step) -> Tensor:
-    """Returns visual_XE, the tokens of the rows' images row after row, each as often as its row shows it.
-
-    Args:
-        tokens: A tensor (N, E) for each image.
-        step: The rows; all of them show images.
-    """
+    """Returns visual_XE, the tokens of the rows' images row after row, each as often as its row shows it."""
     chosen: list[Tensor] = []
     for spans in step.spans:
         # An item stands in one span or in a span for each frame. Where a tree branches before an item, the row shows

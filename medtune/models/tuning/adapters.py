@@ -135,9 +135,8 @@ def unadapted_notes(model: Model, part: PartName) -> list[str]:
 def alternatives(pattern: str) -> list[tuple[str, str]]:
     r"""Returns each alternative of a regular expression, with the expression in which it stands alone.
 
-    Example:
-        >>> alternatives("(q|k)_proj|lm_head")
-        [('q', '(q)_proj'), ('k', '(k)_proj'), ('lm_head', 'lm_head')]
+    >>> alternatives("(q|k)_proj|lm_head")
+    [('q', '(q)_proj'), ('k', '(k)_proj'), ('lm_head', 'lm_head')]
     """
     depth, place, bars, groups = 0, 0, [-1], [0]
     while place < len(pattern):

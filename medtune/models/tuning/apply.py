@@ -25,39 +25,25 @@ B, LENGTHS = ".lora_B.", ".lora_magnitude_vector."
 
 @dataclass(frozen=True, slots=True)
 class PartRow:
-    """One line of the table of trainable parts.
-
-    Attributes:
-        lr: Peak learning rate; None where the part is frozen.
-        parameters: Number of parameters of the part, without adapters.
-        trainable: Number of parameters that learn, adapters included.
-        quantized: Number of parameters that are held in 4 bits.
-        stored: Number type of the parameters that do not learn, that of most of them where they differ, e.g.
-            "bfloat16"; None where all learn.
-        learns: Number type of the parameters that learn; None where none does.
-        stored_bytes: Bytes of all parameters, adapters included.
-    """
+    """One line of the table of trainable parts."""
 
     part: str
     mode: Mode
-    lr: float | None
-    parameters: int
-    trainable: int
+    lr: float | None  # Peak learning rate; None where the part is frozen.
+    parameters: int  # Number of parameters of the part, without adapters.
+    trainable: int  # Number of parameters that learn, adapters included.
     adapters: int
     adapted_modules: int
-    quantized: int
+    quantized: int  # Number of parameters that are held in 4 bits.
+    # Number type of the parameters that do not learn, that of most of them where they differ, e.g. "bfloat16"; None
+    # where all learn.
     stored: str | None
-    learns: str | None
-    stored_bytes: float
+    learns: str | None  # Number type of the parameters that learn; None where none does.
+    stored_bytes: float  # Bytes of all parameters, adapters included.
 
 
 def apply_tuning(model: Model, tuning: Tuning, *, seed: int) -> tuple[PartRow, ...]:
-    """Freezes, adapts or frees each part in place and returns the table of parts.
-
-    Args:
-        model: The model, without adapters.
-        seed: Seed for the random weights of the adapters.
-    """
+    """Freezes, adapts or frees each part in place and returns the table of parts."""
     adapt(model, [tuning], seed=seed)
     return set_learning(model, tuning)
 
@@ -102,7 +88,6 @@ def set_learning(
     """Makes only the parameters of a tuning trainable, in place, and returns the table of parts.
 
     Args:
-        model: The model, with the adapters of all stages.
         types: The type that each parameter will be stored in, for a model whose weights are still in their files; None
             for a model that has its weights.
     """
@@ -285,8 +270,6 @@ def build_optimizer(name: OptimizerName, groups: list[dict[str, Any]], *, scaled
     """Returns the optimizer for parameter groups that state their own learning rates and weight decays.
 
     Args:
-        name: AdamW, or AdamW with moments in 8 bits.
-        groups: The groups that `parameters_by_part` returns.
         scaled_loss: Whether the gradients are scaled (16-mixed). They have to be unscaled, measured and clipped before
             the step, so the fused optimizer, which would unscale them itself, is not used.
 
@@ -310,13 +293,8 @@ def share_of_peak(step: int, *, schedule: ScheduleName, max_steps: int, warmup_s
     The rate rises in equal steps, so that the first step after the warm-up has the peak, and the first step of all is
     not lost with a rate of zero. It would reach the floor at the step after the last one.
 
-    Args:
-        schedule: The form of the curve after the warm-up.
-        floor: The share of the peak to which the rate falls, from 0 to 1; a constant rate does not fall.
-
-    Example:
-        >>> [share_of_peak(step, schedule="linear", max_steps=5, warmup_steps=1, floor=0.5) for step in range(5)]
-        [0.5, 1.0, 0.875, 0.75, 0.625]
+    >>> [share_of_peak(step, schedule="linear", max_steps=5, warmup_steps=1, floor=0.5) for step in range(5)]
+    [0.5, 1.0, 0.875, 0.75, 0.625]
 
     Source: Loshchilov & Hutter 2017, arXiv 1608.03983, eq. 5, for the cosine.
     """

@@ -31,7 +31,6 @@ from medtune.models.tuning.plan import PartName, Precision
 
 
 def is_adapted(module: nn.Module) -> TypeGuard[BaseTunerLayer]:
-    """Returns whether a module is a layer with an adapter of any kind."""
     if "peft" not in sys.modules:
         return False
     from peft.tuners.tuners_utils import BaseTunerLayer
@@ -40,7 +39,6 @@ def is_adapted(module: nn.Module) -> TypeGuard[BaseTunerLayer]:
 
 
 def is_lora(module: nn.Module) -> TypeGuard[LoraLayer]:
-    """Returns whether a module is a layer with a LoRA adapter."""
     if "peft" not in sys.modules:
         return False
     from peft.tuners.lora import LoraLayer
@@ -91,9 +89,6 @@ def set_types(model: nn.Module, precision: Precision) -> None:
     """Stores parameters that learn in float32 and all others in the type of the precision, in place and one by one.
 
     Norms and buffers, which are small, are always float32. Weights in 4 bits stay as they are.
-
-    Args:
-        model: The model; its adapters are there, and `requires_grad` says which parameters learn in any stage.
     """
     types = stored_types(model, precision)
     for name, parameter in model.named_parameters():
@@ -103,11 +98,7 @@ def set_types(model: nn.Module, precision: Precision) -> None:
 
 
 def stored_types(model: nn.Module, precision: Precision) -> dict[str, torch.dtype]:
-    """Returns the type in which each parameter of floating-point numbers is stored, by its name.
-
-    Args:
-        model: The model, as `set_types` takes it.
-    """
+    """Returns the type in which each parameter of floating-point numbers is stored, by its name."""
     frozen = frozen_type(precision)
     norms = {id(p) for module in model.modules() if isinstance(module, _NORMS) for p in module.parameters()}
     return {
@@ -173,9 +164,6 @@ def linear_names(model: Model, part: PartName, root: str) -> list[str]:
 
     Left out are the output layer of a language model and layers inside torch's own attention, which uses their weights
     directly, so that an adapter would have no effect.
-
-    Args:
-        root: One of the part's roots; the names that are returned begin behind it.
     """
     roots, modules = model.part_roots, dict(model.named_modules())
     outputs = {id(m.get_output_embeddings()) for m in modules.values() if isinstance(m, PreTrainedModel)}
@@ -209,10 +197,6 @@ def quantize_language(model: Model, *, precision: Precision, device: torch.devic
     """Replaces the language model's linear layers by 4-bit ones, in place, and moves each of them to the device.
 
     On the meta device the layers are replaced and their weights keep their shapes, so that they can be counted.
-
-    Args:
-        model: The model, without adapters.
-        precision: The number format that the layers compute in.
     """
     try:
         import bitsandbytes as bnb

@@ -127,15 +127,10 @@ def start_eva(model: Model, parts: set[PartName], batches: Iterator[EvaBatch]) -
 
 
 class Lesson(NamedTuple):
-    """An answer of the train split.
+    """An answer of the train split."""
 
-    Attributes:
-        item: Number of the media item that the question is about.
-        text: The question.
-    """
-
-    item: int
-    text: str
+    item: int  # Number of the media item that the question is about.
+    text: str  # The question.
     answer: str
 
 
@@ -222,11 +217,7 @@ def _shared_out(texts: Sequence[str], lessons: Sequence[Lesson], num_tokens: int
 
 
 def repeated_texts(lessons: Sequence[Lesson]) -> list[str]:
-    """Returns the questions that are asked often enough and have more than one answer, the most frequent first.
-
-    Raises:
-        ValueError: There is none.
-    """
+    """Returns the questions that are asked often enough and have more than one answer, the most frequent first."""
     asked = Counter(lesson.text for lesson in lessons)
     several = Counter(text for text, _ in {(lesson.text, lesson.answer) for lesson in lessons})
     found = [text for text, count in asked.most_common() if count >= LEAST_LESSONS and several[text] > 1]
@@ -239,14 +230,10 @@ def repeated_texts(lessons: Sequence[Lesson]) -> list[str]:
 
 
 class EvaBatch(NamedTuple):
-    """A batch that EVA shows the model.
-
-    Attributes:
-        media: The media items; None if the batch shows none.
-    """
+    """A batch that EVA shows the model."""
 
     rows: PackedRows
-    media: MediaBatch | None
+    media: MediaBatch | None  # The media items; None if the batch shows none.
 
 
 class _Ticket:

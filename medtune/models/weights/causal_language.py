@@ -15,11 +15,7 @@ from medtune.models.weights.tokenizer import read_tokenizer, refuse_own_code
 
 
 def load_language(where: str, *, dtype: DtypeName = "float32", revision: str | None = None) -> LanguageModel:
-    """Returns the language model of a local folder, or of a repository on the hub.
-
-    Raises:
-        AssetError: There is no such folder, and the hub did not give it.
-    """
+    """Returns the language model of a local folder, or of a repository on the hub."""
     folder = release_folder(where, "model.language", revision=revision)
     model = read_language(folder, dtype=dtype)
     return LanguageModel(model, read_tokenizer(folder), folder_name(folder))

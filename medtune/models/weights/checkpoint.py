@@ -54,12 +54,7 @@ def trainable_names(model: nn.Module) -> list[str]:
 def write_trained(
     path: Path, tensors: Mapping[str, Tensor], *, about: Mapping[str, str], starts: Starts = NO_STARTS
 ) -> None:
-    """Writes a checkpoint under a temporary name and renames it at the end, so that nobody reads half a file.
-
-    Args:
-        about: Facts about the checkpoint, which `read_about` returns.
-        starts: The beginnings of PiSSA adapters, which `read_starts` returns.
-    """
+    """Writes a checkpoint under a temporary name and renames it at the end, so that nobody reads half a file."""
     tensors = {**tensors, **{START + name: tensor for name, tensor in starts.items()}}
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".tmp")
@@ -92,11 +87,7 @@ def read_about(path: Path) -> dict[str, str]:
 
 
 def fitting_facts(path: Path, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Returns the facts about a checkpoint of trained weights, which have to be those of a recipe.
-
-    Args:
-        wanted: The recipe's own facts: the model's name, the adapters and the adapter that was merged before.
-    """
+    """Returns the facts about a checkpoint of trained weights, which have to be those of a recipe."""
     found = read_about(path)
     if found.get("model", "unknown") != wanted["model"]:
         raise ValueError(
@@ -219,7 +210,6 @@ def base_samples(model: nn.Module, learnt: Collection[str]) -> str:
 
     Args:
         model: The model. Weights that are divided, held in 4 bits, or computed when they are read are left out.
-        learnt: Names of the parameters that are trained, which change.
     """
     frozen = [
         (name.replace(".base_layer", ""), parameter)

@@ -37,12 +37,7 @@ _LANGUAGE_FILE = "model.safetensors"
 
 
 def merge_adapters(model: nn.Module, *, dtype: torch.dtype | None = None) -> int:
-    """Merges every adapter into the weight that it adapts, in place, and returns the number of adapters.
-
-    Args:
-        model: The model, with weights of 16 or 32 bits.
-        dtype: The type that all weights get; None keeps their types.
-    """
+    """Merges every adapter into the weight that it adapts, in place, and returns the number of adapters."""
     if held := [name for name, p in model.named_parameters() if is_quantized(p)]:
         raise ValueError(f"{held[0]} is in 4 bits; load the model without model.language_bits to merge adapters")
     adapted = [(name, module) for name, module in model.named_modules() if is_adapted(module)]
@@ -59,13 +54,7 @@ def merge_adapters(model: nn.Module, *, dtype: torch.dtype | None = None) -> int
 def write_exported(
     assembled: Assembled, folder: Path, *, name: str, base_weights: str | None, about: Mapping[str, str] | None = None
 ) -> None:
-    """Writes a model without adapters into an empty folder.
-
-    Args:
-        assembled: The model, its sequence family and the provenance of its weights.
-        base_weights: The recipe's model.weights; None for the weights of the zoo entry.
-        about: Further facts about the model, which `read_exported` returns; None for none.
-    """
+    """Writes a model without adapters into an empty folder."""
     assembled.family.save(assembled.model.save(folder))
     manifest = {
         "model": name,
@@ -82,12 +71,6 @@ def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assemble
 
     The adapter that `loading.adapter` names is merged into these weights. A merged model, and an exported folder in
     medtune's own form, are read at once, also where weights are to stay unread.
-
-    Args:
-        seed: Seed of weights that are drawn at random.
-
-    Raises:
-        AssetError: The weights or the adapter cannot be downloaded.
     """
     if loading.weights is not None and Path(loading.weights).is_dir():
         refuse_revision(loading.weights, loading.revision)
@@ -205,12 +188,6 @@ def volume_input(name: str, seed: int, loading: Loading = DEFAULT) -> VolumeInpu
 
     No weights are loaded, except where the tower itself makes the input (codes): then the tower is, and the whole model
     where the tower lies in an exported folder or has an adapter.
-
-    Args:
-        seed: Seed of weights that are drawn at random.
-
-    Raises:
-        AssetError: The weights of the tower cannot be downloaded.
     """
     entry = zoo_entry(name, loading.weights)
     check_loading(name, entry, loading)

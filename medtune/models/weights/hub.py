@@ -47,15 +47,10 @@ def show_downloads_alone() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a repository's card says of the use of its weights.
+    """What a repository's card says of the use of its weights."""
 
-    Attributes:
-        licence: Name of the licence; None where the card names none.
-        gated: Whether the licence has to be accepted on the hub first; None where that is not known.
-    """
-
-    licence: str | None
-    gated: bool | None
+    licence: str | None  # Name of the licence; None where the card names none.
+    gated: bool | None  # Whether the licence has to be accepted on the hub first; None where that is not known.
 
 
 def checkpoint_folder(
@@ -64,13 +59,7 @@ def checkpoint_folder(
     """Returns the folder with a checkpoint's files: a local one, or one in the hub's cache, which is filled if need be.
 
     Args:
-        where: Local folder or hub id.
-        what: Name of what is read, in words, for messages.
-        revision: Branch, tag or commit of the repository; None takes its main branch.
         files: Patterns for names of files at the top of the repository; None takes all files.
-
-    Raises:
-        AssetError: There is no such folder, and the hub did not give the files; the message says why and what to do.
     """
     if Path(where).is_dir():
         refuse_revision(where, revision)
@@ -96,12 +85,7 @@ def checkpoint_folder(
 
 
 def refuse_revision(where: str | None, revision: str | None) -> None:
-    """Refuses `model.revision` for weights that do not come from the hub.
-
-    Args:
-        where: Local folder or hub id; None where the model has no weights on the hub.
-        revision: The recipe's `model.revision`.
-    """
+    """Refuses `model.revision` for weights that do not come from the hub."""
     if revision is not None and (where is None or Path(where).is_dir()):
         named = "the model's weights are not read from the hub" if where is None else f"{where} is a local folder"
         raise ValueError(f"model.revision is {revision!r}, but {named}; leave it out, or name a hub id (model.weights)")
@@ -125,9 +109,7 @@ def kept_weights(where: str, files: Sequence[str] = WEIGHT_FILES, *, revision: s
     None means that the weights are not on this machine, or that files which their index names are missing.
 
     Args:
-        where: Local folder or hub id.
         files: Patterns of file names; the folder has to hold a file of at least one of them.
-        revision: Branch, tag or commit of the repository; None takes its main branch.
     """
     folder = kept_folder(where, revision)
     if folder is None or not any(next(folder.glob(name), None) for name in files):
@@ -161,12 +143,7 @@ def commits(wheres: Sequence[str], revision: str | None) -> dict[str, str]:
 
 
 def terms_of(where: str, revision: str | None = None) -> Terms | None:
-    """Returns the terms of a checkpoint, from its card on this machine or from the hub; None where neither says any.
-
-    Args:
-        where: Local folder or hub id.
-        revision: Branch, tag or commit of the repository; None takes its main branch.
-    """
+    """Returns the terms of a checkpoint, from its card on this machine or from the hub; None where neither says any."""
     folder = kept_folder(where, revision)
     if folder is not None and (folder / _CARD).is_file():
         licence = _licence_of((folder / _CARD).read_text("utf-8"))
@@ -268,11 +245,7 @@ class PushError(ValueError):
 
 
 def check_repo(repo: str) -> None:
-    """Refuses a repository that could not be uploaded to, before any work is done.
-
-    Raises:
-        PushError: The name is not that of a repository, or nobody is logged in.
-    """
+    """Refuses a repository that could not be uploaded to, before any work is done."""
     if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", repo) is None:
         raise PushError(f"--push-to-hub {repo}: not the name of a repository; give OWNER/NAME")
     if get_token() is None:
@@ -280,12 +253,7 @@ def check_repo(repo: str) -> None:
 
 
 def check_public(folder: Path) -> None:
-    """Refuses a folder that is not proven, or that would make something of this machine public.
-
-    Raises:
-        PushError: There is no passed proof, a file is of a kind that no export has, or a text names a local path or the
-            user.
-    """
+    """Refuses a folder that is not proven, or that would make something of this machine public."""
     if not (folder / PROOF).is_file():
         raise PushError(f"{folder}: no {PROOF}; only a proven export is uploaded. Export it without --no-proof")
     if not json.loads((folder / PROOF).read_text("utf-8")).get("samples"):
@@ -309,11 +277,7 @@ def _user() -> re.Pattern[str]:
 
 
 def push(folder: Path, repo: str, *, private: bool, message: str) -> str:
-    """Uploads a folder and returns its address.
-
-    Raises:
-        PushError: The folder is not proven or names something of this machine, or the hub refuses it or is not reached.
-    """
+    """Uploads a folder and returns its address."""
     check_public(folder)
     api = HfApi()
     try:

@@ -29,11 +29,7 @@ _NO_LORA_IN_VLLM = ("llava_onevision", "mllama")
 
 
 def merged_read_by(model_type: str | None) -> list[str]:
-    """Returns sentences on who reads a merged export.
-
-    Args:
-        model_type: The `model_type` of its config.json; None for models that only medtune can put together.
-    """
+    """Returns sentences on who reads a merged export; no model type is that of what only medtune puts together."""
     if model_type is None:
         return ["Only medtune reads the whole folder; the folder `language` is a model of transformers for text alone."]
     lines = [
@@ -49,12 +45,7 @@ def merged_read_by(model_type: str | None) -> list[str]:
 
 
 def adapter_read_by(model_type: str | None, *, ranks: Sequence[int], copies_modules: bool, dora: bool) -> list[str]:
-    """Returns sentences on who reads an adapter folder.
-
-    Args:
-        model_type: The `model_type` of the base model; None for models that only medtune can put together.
-        copies_modules: Whether it holds whole modules (`modules_to_save`).
-    """
+    """Returns sentences on who reads an adapter folder."""
     if model_type is None:
         return ["PEFT reads the adapters of the language model; only medtune puts the whole model together."]
     lines = [

@@ -33,14 +33,10 @@ from medtune.models.weights.loading_options import DEFAULT, Loading
 
 @dataclass(frozen=True, slots=True)
 class ClipTransform:
-    """Turns a clip into the input of a tower.
-
-    Attributes:
-        num_frames: Number of frames, which are sampled evenly and include the first and the last.
-    """
+    """Turns a clip into the input of a tower."""
 
     image: ImageTransform
-    num_frames: int
+    num_frames: int  # Number of frames, which are sampled evenly and include the first and the last.
     kinds: ClassVar[tuple[MediaKind, ...]] = ("video",)
 
     @property

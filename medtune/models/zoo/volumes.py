@@ -228,13 +228,9 @@ def _llama2_7b(vocab_size: int) -> LlamaConfig:
 
 @dataclass(frozen=True, slots=True)
 class VisualTokens:
-    """Merlin's number of visual tokens: one, as in the paper, or 490, as in the release.
+    """Merlin's number of visual tokens: one, as in the paper, or 490, as in the release."""
 
-    Attributes:
-        pooled: Whether the feature map is averaged to one token.
-    """
-
-    pooled: bool
+    pooled: bool  # Whether the feature map is averaged to one token.
 
     @property
     def count(self) -> int:

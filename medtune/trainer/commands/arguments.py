@@ -31,7 +31,6 @@ def share(text: str) -> float:
 
 
 def facet_value(text: str) -> tuple[str, str]:
-    """Returns the two sides of FACET=VALUE."""
     facet, equals, value = text.partition("=")
     if not equals or not facet:
         raise argparse.ArgumentTypeError(f"{text!r}: wanted FACET=VALUE, e.g. dataset=23")
@@ -59,7 +58,6 @@ def add_overrides(parser: argparse._ActionsContainer, *, of: str, example: str) 
 
 
 def add_split(parser: argparse.ArgumentParser, *, of: str) -> None:
-    """Adds `--split`, which chooses a split of a prepared folder."""
     parser.add_argument(
         "--split", default="test", choices=("train", "val", "test"), help=f"The split of {of} (default: %(default)s)."
     )

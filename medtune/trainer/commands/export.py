@@ -31,11 +31,7 @@ from medtune.trainer.recipe.schema import Recipe
 
 
 def model_card(written: Written, results: RunData | None, *, label: DataLabel, folder: Path, name: str) -> str:
-    """Returns the model card in Markdown. Of paths on this machine it has the last name only.
-
-    Args:
-        results: The results of the run; None where it was not evaluated.
-    """
+    """Returns the model card in Markdown, which names only the ends of paths; results are None without evaluation."""
     recipe = written.recipe
     benchmark, entry = find_benchmark(recipe.data.benchmark), zoo_entry(recipe.model.name, recipe.model.weights)
     base = adapter_base(recipe)

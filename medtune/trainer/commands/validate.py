@@ -105,9 +105,6 @@ def validate(
     Without weights the parameters are counted on a model without them, and no labels are shown, because there is no
     tokenizer. `devices`, as `parse_devices` reads them, also say how many the run has; `tokens` is the longest row
     where nothing here says it; `probe_size` measures the hours of the run.
-
-    Returns:
-        0 if nothing is missing, else 1.
     """
     if probe_size is not None:
         refuse_probe(recipe, weights=weights, size=probe_size)

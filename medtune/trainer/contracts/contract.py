@@ -22,15 +22,11 @@ _MODULES = {"benchmarks": "of_data", "sources": "of_data", "metrics": "of_recipe
 
 @dataclass(frozen=True, slots=True)
 class Contract(Generic[T]):
-    """The requirements on all extensions of one kind.
+    """The requirements on all extensions of one kind."""
 
-    Attributes:
-        opened: Returns a context that opens the extension of a name. Temporary files are removed when the context ends.
-        checks: The checks, in the order in which they are made.
-    """
-
+    # Returns a context that opens the extension of a name. Temporary files are removed when the context ends.
     opened: Callable[[str], AbstractContextManager[T]]
-    checks: tuple[Check[T], ...]
+    checks: tuple[Check[T], ...]  # The checks, in the order in which they are made.
 
     def broken(self, name: str, /) -> Iterator[str]:
         """Yields a sentence for each fault of an extension; an exception that its code raises is a fault, too."""

@@ -36,15 +36,10 @@ TWIN = "nano_"
 
 @dataclass(frozen=True, slots=True)
 class OpenedModel:
-    """A model that is checked.
+    """A model that is checked."""
 
-    Attributes:
-        name: The name of the model.
-        entry: Its entry in the zoo.
-    """
-
-    name: str
-    entry: ZooEntry | ServedEntry | CheckpointEntry
+    name: str  # The name of the model.
+    entry: ZooEntry | ServedEntry | CheckpointEntry  # Its entry in the zoo.
 
 
 @contextmanager
@@ -121,17 +116,11 @@ MEND = {
 
 @dataclass(frozen=True, slots=True)
 class OpenedFamily:
-    """A family that is checked.
+    """A family that is checked."""
 
-    Attributes:
-        name: The name of the family.
-        family: The family itself.
-        twins: The random, tiny models that name the family, by name.
-    """
-
-    name: str
-    family: Family
-    twins: dict[str, ZooEntry]
+    name: str  # The name of the family.
+    family: Family  # The family itself.
+    twins: dict[str, ZooEntry]  # The random, tiny models that name the family, by name.
 
 
 @contextmanager

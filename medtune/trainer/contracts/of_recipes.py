@@ -29,17 +29,11 @@ HEADER = ("Source:", "Command:", "Hardware:", "Expected:")
 
 @dataclass(frozen=True, slots=True)
 class OpenedRecipe:
-    """A recipe that is checked.
+    """A recipe that is checked."""
 
-    Attributes:
-        name: The name of the recipe.
-        file: Its YAML file.
-        recipe: The recipe as it was read.
-    """
-
-    name: str
-    file: Path
-    recipe: Recipe
+    name: str  # The name of the recipe.
+    file: Path  # Its YAML file.
+    recipe: Recipe  # The recipe as it was read.
 
 
 @contextmanager
@@ -100,17 +94,11 @@ _MOST_ROWS = 20
 
 @dataclass(frozen=True, slots=True)
 class OpenedMetric:
-    """A metric that is checked.
+    """A metric that is checked."""
 
-    Attributes:
-        metric: The metric itself.
-        module: The module that defines it.
-        said: The docstring of the function that returns it.
-    """
-
-    metric: Metric
-    module: ModuleType
-    said: str
+    metric: Metric  # The metric itself.
+    module: ModuleType  # The module that defines it.
+    said: str  # The docstring of the function that returns it.
 
 
 @contextmanager
@@ -120,14 +108,7 @@ def opened_metric(name: str) -> Iterator[OpenedMetric]:
 
 
 def reply(number: int, true: str, said: str | None, is_answered: bool) -> ParsedReply:
-    """Returns a parsed reply to a question made up for a test.
-
-    Args:
-        number: The number of the question among the others.
-        true: The right answer: one of `OPTIONS`, or else a number.
-        said: The answer that the parser read; None if it could read none.
-        is_answered: Whether there is a reply at all.
-    """
+    """Returns a parsed reply to a made-up question; the right answer is one of `OPTIONS`, or else a number."""
     options: tuple[str, ...] = OPTIONS if true in OPTIONS else ()
     asked = Question(f"q{number}", "m", "Which?", options, true, "choice" if options else "number", "p")
     prediction = Prediction(PredictionKey(asked.id, "image", "generation", 0), text=said or "")

@@ -279,9 +279,6 @@ def zero_in_turns(engine: Any, model: nn.Module, turns: Turns) -> Iterator[None]
     """Makes the ranks agree before ZeRO-3 gathers anything; all ranks enter and leave together.
 
     Parameters that are whole when the context begins or ends are divided again.
-
-    Args:
-        engine: DeepSpeed's engine, which trains the model.
     """
     offload = getattr(engine.optimizer, "parameter_offload", engine.optimizer)
     own = offload.param_coordinator

@@ -42,10 +42,7 @@ def device_of_rank(local_rank: int) -> torch.device:
 
 
 def prefer_one_order(device: torch.device, *, wanted: bool = True) -> None:
-    """Asks PyTorch for deterministic algorithms on a GPU where they exist; call it before any computation.
-
-    Args:
-        wanted: Whether the recipe asks for them (`train.deterministic`).
+    """Asks PyTorch for deterministic algorithms on a GPU, if wanted; call it before any computation.
 
     Source: https://docs.pytorch.org/docs/stable/notes/randomness.html
     """
@@ -63,10 +60,6 @@ def join_ranks(
     """Joins this process to the process groups of a run with several processes, before the first evaluation.
 
     What divides the weights needs a process group also where there is one process.
-
-    Args:
-        timeout_minutes: Minutes after which a rank that waits for the others in a step ends with an error.
-        divides_weights: Whether the strategy of the run divides the weights among the processes.
     """
     if (world_size > 1 or divides_weights) and not dist.is_initialized():
         options: dict[str, Any] = {"device_id": device} if device.type == "cuda" else {}

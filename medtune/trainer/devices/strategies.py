@@ -93,12 +93,7 @@ def end_engine(strategy: Strategy) -> None:
 
 
 def check_freed(model: weakref.ReferenceType[Any], *, what: str) -> bool:
-    """Frees what nobody uses any more and returns whether a model is gone; warns if it is not.
-
-    Args:
-        model: The model, which the caller no longer holds.
-        what: The model in words, for the warning.
-    """
+    """Frees what nobody uses any more and returns whether a model is gone; warns if it is not."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -28,17 +28,11 @@ MAX_PROBED_IMAGES = 1200
 
 @dataclass(frozen=True)
 class AnsweredPhase:
-    """The phase of a run that is audited.
+    """The phase of a run that is audited."""
 
-    Attributes:
-        name: "final" or "zero_shot".
-        groups: The media groups with at least one answered question.
-        predictions: The answers of the phase, as they are on disk.
-    """
-
-    name: str
-    groups: tuple[MediaGroup, ...]
-    predictions: tuple[Prediction, ...]
+    name: str  # "final" or "zero_shot".
+    groups: tuple[MediaGroup, ...]  # The media groups with at least one answered question.
+    predictions: tuple[Prediction, ...]  # The answers of the phase, as they are on disk.
 
 
 def answered_phase(experiment: Experiment) -> AnsweredPhase:
@@ -119,17 +113,11 @@ def _audit(experiment: Experiment, phase: AnsweredPhase, answers: Sequence[Predi
 
 
 class AuditedMedia(NamedTuple):
-    """The media groups that the probes of an audit read, each of which has a question with options.
+    """The media groups that the probes of an audit read, each of which has a question with options."""
 
-    Attributes:
-        learnt: Those of the train split from which cues and thumbnails are learnt.
-        encoded: Those of the train split that the vision tower encodes.
-        asked: Those of the audited phase, of which all are read and encoded.
-    """
-
-    learnt: Sequence[MediaGroup]
-    encoded: Sequence[MediaGroup]
-    asked: Sequence[MediaGroup]
+    learnt: Sequence[MediaGroup]  # Those of the train split from which cues and thumbnails are learnt.
+    encoded: Sequence[MediaGroup]  # Those of the train split that the vision tower encodes.
+    asked: Sequence[MediaGroup]  # Those of the audited phase, of which all are read and encoded.
 
 
 def audited_media(experiment: Experiment, groups: Sequence[MediaGroup]) -> AuditedMedia:

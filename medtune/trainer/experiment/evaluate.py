@@ -62,14 +62,10 @@ class Asker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model whose weights are in this process.
-
-    Attributes:
-        assembled: The model with its layout of sequences and its transform of media.
-    """
+    """A model whose weights are in this process."""
 
     experiment: Asker
-    assembled: Assembled
+    assembled: Assembled  # The model with its layout of sequences and its transform of media.
 
     @property
     def provenance(self) -> Mapping[str, str]:
@@ -135,14 +131,10 @@ class LoadedModel:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model behind an endpoint; every question is sent there.
-
-    Attributes:
-        served: The endpoint's settings and the file that records what it charged.
-    """
+    """A model behind an endpoint; every question is sent there."""
 
     experiment: Asker
-    served: "Served"
+    served: "Served"  # The endpoint's settings and the file that records what it charged.
 
     @property
     def provenance(self) -> Mapping[str, str]:
@@ -207,9 +199,8 @@ class Waiting:
 def waiting_text(share: float, *, workers: int) -> str:
     """Returns a message about the share; `workers` is the number of processes that read media.
 
-    Example:
-        >>> waiting_text(0.25, workers=0)
-        'waited for media 25.0 % of the time; processes that read ahead (data.workers) would shorten that'
+    >>> waiting_text(0.25, workers=0)
+    'waited for media 25.0 % of the time; processes that read ahead (data.workers) would shorten that'
     """
     text = f"waited for media {100 * share:.1f} % of the time"
     if share < WORTH_A_WORD:

@@ -56,42 +56,33 @@ def learnt_in_all(recipe: Recipe, training_sets: Sequence[TrainingSet], *, limit
 
 @dataclass(frozen=True)
 class Experiment:
-    """A recipe opened with its data and benchmark: what every phase and every stage of a run works on.
-
-    Attributes:
-        recipe: The recipe with everything resolved: precision, published protocol, and lengths in optimizer steps.
-        benchmark: The benchmark with the prompts that the folder was prepared with.
-        training_sets: The prepared folders that the model is trained on; empty if nothing is trained.
-        started: The place of this process among those of the run.
-        limit: About how many questions of each split are used; None uses all.
-        unofficial_training: The evaluation-only data sets that the model is trained on, in the form of
-            `DataLabel.unofficial_training`; "" if there are none.
-        learnt_lookalikes: Says how many evaluated images look like images of training sets, or like those that the
-            weights were trained on before; "" if none does.
-        trained_on: A description of the training sets in words; "" if nothing is trained.
-        learnt: The patients and media that the model has learnt from once the training has ended, earlier trainings of
-            its weights included; nothing if nothing is trained.
-        seen_in_training: Says how much of what is evaluated the weights were trained on, in the form of
-            `DataLabel.seen_in_training`.
-        changed_data: Says when and how the data changed while the run was interrupted; "" if they did not.
-        volume_cache: The folder of volumes in the form that the model reads; None is the prepared folder's own.
-    """
+    """A recipe opened with its data and benchmark: what every phase and every stage of a run works on."""
 
     name: str
+    # The recipe with everything resolved: precision, published protocol, and lengths in optimizer steps.
     recipe: Recipe
     prepared: Prepared
-    benchmark: Benchmark
+    benchmark: Benchmark  # The benchmark with the prompts that the folder was prepared with.
     folder: RunFolder
     device: torch.device
-    started: Started = ALONE
+    started: Started = ALONE  # The place of this process among those of the run.
+    # The prepared folders that the model is trained on; empty if nothing is trained.
     training_sets: Sequence[TrainingSet] = ()
-    limit: int | None = None
+    limit: int | None = None  # About how many questions of each split are used; None uses all.
+    # The evaluation-only data sets that the model is trained on, in the form of `DataLabel.unofficial_training`; "" if
+    # there are none.
     unofficial_training: str = ""
+    # Says how many evaluated images look like images of training sets, or like those that the weights were trained on
+    # before; "" if none does.
     learnt_lookalikes: str = ""
-    trained_on: str = ""
+    trained_on: str = ""  # A description of the training sets in words; "" if nothing is trained.
+    # The patients and media that the model has learnt from once the training has ended, earlier trainings of its
+    # weights included; nothing if nothing is trained.
     learnt: Learnt = NOTHING
+    # Says how much of what is evaluated the weights were trained on, in the form of `DataLabel.seen_in_training`.
     seen_in_training: str = ""
-    changed_data: str = ""
+    changed_data: str = ""  # Says when and how the data changed while the run was interrupted; "" if they did not.
+    # The folder of volumes in the form that the model reads; None is the prepared folder's own.
     volume_cache: Path | None = None
 
     @property

@@ -18,15 +18,11 @@ from medtune.trainer.seen import data_facts
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """What a run asked, and where its answers are.
-
-    Attributes:
-        benchmark: The benchmark with the prompts that the folder was prepared with.
-    """
+    """What a run asked, and where its answers are."""
 
     recipe: Recipe
     prepared: Prepared
-    benchmark: Benchmark
+    benchmark: Benchmark  # The benchmark with the prompts that the folder was prepared with.
     folder: RunFolder
 
     @property

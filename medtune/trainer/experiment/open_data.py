@@ -114,18 +114,14 @@ def _drawn(
 
 
 class OpenedData(NamedTuple):
-    """The opened data of a recipe.
+    """The opened data of a recipe."""
 
-    Attributes:
-        recipe: The recipe, with the benchmark's published protocol filled in if it asks for that, and with readings
-            that fit the questions.
-        benchmark: The benchmark with the prompts that the folder was prepared with.
-        training_sets: The prepared folders that the model is trained on; empty if nothing is trained.
-    """
-
+    # The recipe, with the benchmark's published protocol filled in if it asks for that, and with readings that fit the
+    # questions.
     recipe: Recipe
     prepared: Prepared
-    benchmark: Benchmark
+    benchmark: Benchmark  # The benchmark with the prompts that the folder was prepared with.
+    # The prepared folders that the model is trained on; empty if nothing is trained.
     training_sets: Sequence[TrainingSet]
 
 

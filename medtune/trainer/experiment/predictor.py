@@ -31,21 +31,15 @@ _ADAPTER = "adapter_config.json"
 
 @dataclass(frozen=True)
 class Predictor:
-    """A model that predicts, opened without loading it.
-
-    Attributes:
-        prepared: The prepared folder that the recipe names; None where it is not here.
-        checkpoint: The trained weights; None for those of the recipe's model.
-        trained_on: What the model was trained on, in words.
-    """
+    """A model that predicts, opened without loading it."""
 
     name: str
     recipe: Recipe
     benchmark: Benchmark
-    prepared: Prepared | None
-    checkpoint: Path | None
+    prepared: Prepared | None  # The prepared folder that the recipe names; None where it is not here.
+    checkpoint: Path | None  # The trained weights; None for those of the recipe's model.
     device: torch.device
-    trained_on: str
+    trained_on: str  # What the model was trained on, in words.
     rank: int = 0
     world_size: int = 1
 
@@ -70,18 +64,12 @@ class Predictor:
 
 @dataclass(frozen=True)
 class Abstention:
-    """When the model abstains, set on the val split of its own data.
-
-    Attributes:
-        least: The least probability of an answer that is given; infinite where no threshold holds the rate.
-        in_set: The least probability of an option in the set that holds the truth with probability 1 - `rate`.
-        said: What was found, as a sentence.
-    """
+    """When the model abstains, set on the val split of its own data."""
 
     rate: float
-    least: float
-    in_set: float
-    said: str
+    least: float  # The least probability of an answer that is given; infinite where no threshold holds the rate.
+    in_set: float  # The least probability of an option in the set that holds the truth with probability 1 - `rate`.
+    said: str  # What was found, as a sentence.
 
 
 def open_predictor(where: str, overrides: Sequence[str] = ()) -> Predictor:
@@ -89,9 +77,6 @@ def open_predictor(where: str, overrides: Sequence[str] = ()) -> Predictor:
 
     Args:
         overrides: Values that replace those of the recipe.
-
-    Raises:
-        ValueError: The folder is an export without a recipe, as earlier versions wrote it.
     """
     root, checkpoint, trained_on = Path(where), None, "nothing by medtune: these are the weights that the recipe names"
     if is_exported(where) or (root / _ADAPTER).is_file():

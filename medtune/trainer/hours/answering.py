@@ -23,16 +23,11 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class AnsweringTimes:
-    """What it took to answer some questions.
-
-    Attributes:
-        texts: The measured texts that are read without media.
-        num_answers: The number of answers to requests that were measured.
-    """
+    """What it took to answer some questions."""
 
     groups: Pieces
-    texts: Pieces
-    num_answers: int
+    texts: Pieces  # The measured texts that are read without media.
+    num_answers: int  # The number of answers to requests that were measured.
 
     def all(self, asking: Asking) -> Cost:
         """Returns the cost of everything that one device is asked."""
@@ -51,8 +46,6 @@ def measured_answers(
     """Returns what it takes to answer the questions of the chosen groups.
 
     Args:
-        chosen: The chosen groups, by their places in `asking.mine`.
-        clock: Returns the seconds.
         again: Whether the run has read all media before, so that those that a cache keeps come from the cache.
     """
     recipe = model.experiment.recipe
@@ -113,15 +106,10 @@ _ENCODED_IN_PIECE = 16
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """What an audit takes.
+    """What an audit takes."""
 
-    Attributes:
-        num_read: The number of media groups from which cues and thumbnails are read.
-        num_encoded: The number of media groups that the vision tower encodes.
-    """
-
-    num_read: int
-    num_encoded: int
+    num_read: int  # The number of media groups from which cues and thumbnails are read.
+    num_encoded: int  # The number of media groups that the vision tower encodes.
     reading: Pieces
     encoding: Pieces
 
@@ -138,11 +126,7 @@ NO_AUDIT = Audited(0, 0, NOTHING, NOTHING)
 def measured_audit(
     experiment: Experiment, model: LoadedModel, groups: Sequence[MediaGroup], *, pieces: int, clock: Clock
 ) -> Audited:
-    """Returns what the audit of a phase takes; fitting its classifiers is not measured.
-
-    Args:
-        clock: Returns the seconds.
-    """
+    """Returns what the audit of a phase takes; fitting its classifiers is not measured."""
     media = audited_media(experiment, groups)
     if not media.asked:
         return NO_AUDIT

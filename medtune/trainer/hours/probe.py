@@ -79,10 +79,6 @@ def planned_and_scored(experiment: Experiment, plan: Callable[[], Asking], out_d
     """Returns the seconds in which a phase is planned, and in which right answers to it are written and scored.
 
     The answers stand for those of a model, which take as long to score.
-
-    Args:
-        out_dir: An empty folder for the answers and scores.
-        clock: Returns the seconds.
     """
     begun = clock()
     asking = plan()
@@ -138,16 +134,11 @@ LEAST_SIZE = 2
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """What a run takes.
+    """What a run takes."""
 
-    Attributes:
-        recipe: The recipe whose run was counted, its lengths in steps and its precision resolved.
-        not_counted: What makes the run longer or shorter than that, in words.
-    """
-
-    recipe: Recipe
+    recipe: Recipe  # The recipe whose run was counted, its lengths in steps and its precision resolved.
     rows: Sequence[Row]
-    not_counted: Sequence[str]
+    not_counted: Sequence[str]  # What makes the run longer or shorter than that, in words.
 
     @property
     def total(self) -> Cost:
@@ -159,9 +150,7 @@ def probe(data: OpenedData, *, size: int, clock: Clock = time.perf_counter) -> H
     """Returns what a run of a recipe takes, after a short run of parts of it whose files are deleted.
 
     Args:
-        data: The opened data; `data.recipe` says on how many devices the run is counted. One process probes.
         size: Number of measured pieces of each phase and half the number of measured steps, at least `LEAST_SIZE`.
-        clock: Returns the seconds.
 
     Raises:
         Stopped: A signal asked to stop.

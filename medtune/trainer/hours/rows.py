@@ -14,18 +14,12 @@ from medtune.trainer.training.stages import PlannedStage
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a phase of a run takes.
-
-    Attributes:
-        cost: Its seconds.
-        counts: What the run does in it, and one device of several.
-        measured: How much of it was measured, with the middle and the slowest.
-    """
+    """What a phase of a run takes."""
 
     name: str
-    cost: Cost
-    counts: Mapping[str, int]
-    measured: str
+    cost: Cost  # Its seconds.
+    counts: Mapping[str, int]  # What the run does in it, and one device of several.
+    measured: str  # How much of it was measured, with the middle and the slowest.
 
 
 def phase_row(
@@ -38,11 +32,7 @@ def phase_row(
     scoring_s: float,
     devices: int,
 ) -> Row:
-    """Returns the row of an evaluation before or after training.
-
-    Args:
-        loading_s: Seconds in which the model was loaded, and freed where the run frees it.
-    """
+    """Returns the row of an evaluation before or after training."""
     which = "all of them" if chosen.is_all else f"behind {len(chosen.warm_up)} others"
     texts = f"; {sum(answered.texts.units)} texts without media" if answered.texts.units else ""
     beside = f"loading {_seconds(loading_s)}, scoring {_seconds(scoring_s)}"
@@ -57,12 +47,7 @@ def phase_row(
 def training_row(
     recipe: Recipe, planned: PlannedStage, times: StageTimes, *, from_files: float, freeing_s: float
 ) -> Row:
-    """Returns the row of the steps of a stage, with the states that are saved beside those of validations.
-
-    Args:
-        times: What the measured steps took.
-        from_files: The number of volumes that one device reads from their files.
-    """
+    """Returns the row of a stage's steps; a device reads `from_files` volumes from their files."""
     train, stage = recipe.train, planned.stage
     steps = times.all(stage.steps, from_files=from_files)
     states = num_further_states(planned, every_steps=recipe.eval.every_steps, saved_every=train.save_every_steps)
@@ -80,12 +65,7 @@ def training_row(
 
 
 def validation_row(recipe: Recipe, planned: PlannedStage, times: StageTimes, asked: Asking, *, scoring_s: float) -> Row:
-    """Returns the row of the validations of a stage: the first, and the others, which are like the second.
-
-    Args:
-        times: What the measured validations took.
-        scoring_s: Seconds in which all questions of a validation are scored.
-    """
+    """Returns the row of the validations of a stage: the first, and the others, which are like the second."""
     devices = recipe.train.world_size
     number = num_validations(planned, every_steps=recipe.eval.every_steps)
     groups = math.ceil(len(asked.plan) / devices)

@@ -30,18 +30,13 @@ _AHEAD_OF_EACH_WORKER = 2
 
 @dataclass
 class Validated:
-    """The seconds of a validation.
-
-    Attributes:
-        scoring: From the last batch until the scores are written.
-        saving: From there until the weights and a state are written.
-    """
+    """The seconds of a validation."""
 
     answering: list[float] = field(default_factory=list)
     groups: list[int] = field(default_factory=list)
     before: float = 0.0
-    scoring: float = 0.0
-    saving: float = 0.0
+    scoring: float = 0.0  # From the last batch until the scores are written.
+    saving: float = 0.0  # From there until the weights and a state are written.
 
 
 class StepTimes(Callback):
@@ -111,31 +106,20 @@ class StepTimes(Callback):
 
 @dataclass(frozen=True, slots=True)
 class StageTimes:
-    """What a stage took.
+    """What a stage took."""
 
-    Attributes:
-        loading_s: Seconds until the first step.
-        again: Steps whose volumes a cache holds; steps like the first where there is no cache.
-        from_files: The number of volumes that the two read from the files.
-        validations: The first validation and the second.
-    """
-
-    loading_s: float
+    loading_s: float  # Seconds until the first step.
     first: Pieces
-    again: Pieces
-    from_files: tuple[int, int]
-    validations: tuple[Validated, Validated]
+    again: Pieces  # Steps whose volumes a cache holds; steps like the first where there is no cache.
+    from_files: tuple[int, int]  # The number of volumes that the two read from the files.
+    validations: tuple[Validated, Validated]  # The first validation and the second.
 
     @property
     def measured(self) -> Pieces:
         return Pieces((*self.first.seconds, *self.again.seconds), (*self.first.units, *self.again.units))
 
     def all(self, steps: int, *, from_files: float) -> Cost:
-        """Returns the cost of all steps of a stage.
-
-        Args:
-            from_files: The number of volumes that this device reads from the files.
-        """
+        """Returns the cost of all steps of a stage, where this device reads `from_files` volumes from files."""
         more = self.from_files[0] - self.from_files[1] * len(self.first.seconds) / len(self.again.seconds)
         if more <= 0:
             return self.measured.unit.times(steps)
@@ -155,11 +139,7 @@ def measured_stage(
     before, and the same validation again.
 
     Args:
-        experiment: The experiment of the probe, whose folder is empty.
-        planned: The stage, with the groups of one device.
-        start: The weights that it begins with; None for the pretrained ones.
         steps: Number of steps that are measured before and after the first validation.
-        clock: Returns the seconds.
 
     Raises:
         Stopped: A signal asked to stop.
@@ -205,7 +185,6 @@ def of_one_device(stage: Stage, *, world_size: int) -> Stage:
 
 
 def probed_batches(experiment: Experiment, stage: Stage, assembled: Assembled) -> MicroBatches:
-    """Returns the micro-batches that the probe trains on."""
     mixture = stage_mixture(experiment.recipe, stage, experiment.training_sets, limit=None)
     return stage_batches(mixture, stage, assembled, rank=0, world_size=1)
 

@@ -31,14 +31,13 @@ Source: torch counts 85.0e9 bytes on an A100 of 80 GB, 42.4e9 on one of 40 GB an
 def is_same_kind(named: Devices, here: Devices) -> bool:
     """Returns whether named devices are like the one here: the same name in the driver's words, and as much memory.
 
-    Example:
-        >>> a100 = Devices(1, "NVIDIA A100-SXM4-80GB", 85.0)
-        >>> is_same_kind(Devices(8, "A100", 80.0), a100), is_same_kind(Devices(8, "A100", 40.0), a100)
-        (True, False)
-        >>> is_same_kind(Devices(4, "A6000", 48.0), Devices(1, "NVIDIA RTX A6000", 51.0))
-        True
-        >>> is_same_kind(Devices(1, "A10", 80.0), a100), is_same_kind(Devices(1, "CPU", 25.0), Devices(1, "CPU", 25.0))
-        (False, True)
+    >>> a100 = Devices(1, "NVIDIA A100-SXM4-80GB", 85.0)
+    >>> is_same_kind(Devices(8, "A100", 80.0), a100), is_same_kind(Devices(8, "A100", 40.0), a100)
+    (True, False)
+    >>> is_same_kind(Devices(4, "A6000", 48.0), Devices(1, "NVIDIA RTX A6000", 51.0))
+    True
+    >>> is_same_kind(Devices(1, "A10", 80.0), a100), is_same_kind(Devices(1, "CPU", 25.0), Devices(1, "CPU", 25.0))
+    (False, True)
     """
     words, said = (re.findall(r"[a-z0-9]+", devices.name.lower()) for devices in (named, here))
     alike = abs(named.memory_gb - here.memory_gb) <= _SAME_MEMORY * named.memory_gb
@@ -82,9 +81,8 @@ def _stated(cost: Cost) -> str:
 def _long(seconds: float) -> str:
     """Returns a time in the unit in which it reads best.
 
-    Example:
-        >>> _long(5.04), _long(90), _long(9000), _long(400_000)
-        ('5.0 s', '1.5 min', '2.5 h', '111 h')
+    >>> _long(5.04), _long(90), _long(9000), _long(400_000)
+    ('5.0 s', '1.5 min', '2.5 h', '111 h')
     """
     for unit_s, unit in ((_HOUR_S, "h"), (_MINUTE_S, "min")):
         if seconds >= unit_s:

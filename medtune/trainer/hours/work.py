@@ -25,17 +25,12 @@ from medtune.trainer.training.stages import PlannedStage
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What is asked in an evaluation.
+    """What is asked in an evaluation."""
 
-    Attributes:
-        plan: All visits of all devices, by media group.
-        mine: The visits of one device, by media group, without the requests in `texts`.
-        texts: The requests of one device that show nothing and read likelihoods, one for each text: a text that comes
-            again is not read again.
-    """
-
-    plan: Sequence[tuple[Visit, ...]]
-    mine: Sequence[tuple[Visit, ...]]
+    plan: Sequence[tuple[Visit, ...]]  # All visits of all devices, by media group.
+    mine: Sequence[tuple[Visit, ...]]  # The visits of one device, by media group, without the requests in `texts`.
+    # The requests of one device that show nothing and read likelihoods, one for each text: a text that comes again is
+    # not read again.
     texts: Sequence[Request]
 
     @property
@@ -134,15 +129,10 @@ def has_cache(transform: Transform) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The items that are measured, by their places among all.
+    """The items that are measured, by their places among all."""
 
-    Attributes:
-        warm_up: Those that are done first and not counted.
-        pieces: Those that are measured, piece by piece.
-    """
-
-    warm_up: tuple[int, ...]
-    pieces: tuple[tuple[int, ...], ...]
+    warm_up: tuple[int, ...]  # Those that are done first and not counted.
+    pieces: tuple[tuple[int, ...], ...]  # Those that are measured, piece by piece.
     is_all: bool
 
 
@@ -155,20 +145,16 @@ def choose(sizes: Sequence[int], *, in_piece: int, pieces: int, seed: int) -> Ch
     own order and without a warm-up.
 
     Args:
-        sizes: The size of each item, e.g. its number of requests.
-        in_piece: Number of items in a piece, at least 1.
         pieces: Number of measured pieces, at least 2; one more is the warm-up.
 
-    Example:
-        >>> choose([1] * 5, in_piece=2, pieces=3, seed=0)
-        Chosen(warm_up=(), pieces=((0, 1), (2, 3), (4,)), is_all=True)
-        >>> few = choose(range(100), in_piece=2, pieces=3, seed=0)
-        >>> len(few.warm_up), [len(piece) for piece in few.pieces], few.is_all
-        (2, [2, 2, 2], False)
+    >>> choose([1] * 5, in_piece=2, pieces=3, seed=0)
+    Chosen(warm_up=(), pieces=((0, 1), (2, 3), (4,)), is_all=True)
+    >>> few = choose(range(100), in_piece=2, pieces=3, seed=0)
+    >>> len(few.warm_up), [len(piece) for piece in few.pieces], few.is_all
+    (2, [2, 2, 2], False)
 
-    Source:
-        Systematic sampling with a fractional interval and interpenetrating subsamples: Cochran, Sampling Techniques
-        (1977), chapter 8.
+    Source: Systematic sampling with a fractional interval and interpenetrating subsamples: Cochran, Sampling Techniques
+    (1977), chapter 8.
     """
     wanted = in_piece * (pieces + 1)
     if len(sizes) <= wanted:
@@ -184,14 +170,10 @@ def choose(sizes: Sequence[int], *, in_piece: int, pieces: int, seed: int) -> Ch
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Seconds of some work.
-
-    Attributes:
-        half_s: Half the width of its 95 % interval; 0 where all of the work was measured.
-    """
+    """Seconds of some work."""
 
     seconds: float
-    half_s: float = 0.0
+    half_s: float = 0.0  # Half the width of its 95 % interval; 0 where all of the work was measured.
 
     def times(self, factor: float) -> Cost:
         return Cost(self.seconds * factor, self.half_s * factor)
@@ -200,9 +182,8 @@ class Cost:
 def together(costs: Iterable[Cost]) -> Cost:
     """Returns the cost of several works, which were measured independently of one another.
 
-    Example:
-        >>> together([Cost(10, 3), Cost(20, 4)])
-        Cost(seconds=30, half_s=5.0)
+    >>> together([Cost(10, 3), Cost(20, 4)])
+    Cost(seconds=30, half_s=5.0)
     """
     each = list(costs)
     return Cost(sum(cost.seconds for cost in each), math.hypot(*(cost.half_s for cost in each)))
@@ -210,17 +191,11 @@ def together(costs: Iterable[Cost]) -> Cost:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Work that was measured in pieces.
+    """Work that was measured in pieces."""
 
-    Attributes:
-        seconds: The seconds of each piece.
-        units: The number of units in each piece, e.g. of images.
-        share: The share of all units that the pieces hold; 1 if nothing is left to be estimated.
-    """
-
-    seconds: tuple[float, ...]
-    units: tuple[int, ...]
-    share: float = 0.0
+    seconds: tuple[float, ...]  # The seconds of each piece.
+    units: tuple[int, ...]  # The number of units in each piece, e.g. of images.
+    share: float = 0.0  # The share of all units that the pieces hold; 1 if nothing is left to be estimated.
 
     @property
     def rates_s(self) -> list[float]:
@@ -231,9 +206,8 @@ class Pieces:
     def unit(self) -> Cost:
         """The cost of a unit: the ratio of the sums, with the t interval of the pieces' deviations from it.
 
-        Example:
-            >>> Pieces((2.0, 4.0), (1, 1)).unit.seconds
-            3.0
+        >>> Pieces((2.0, 4.0), (1, 1)).unit.seconds
+        3.0
         """
         number, units = len(self.seconds), sum(self.units)
         if not units:

@@ -41,8 +41,6 @@ def run_agent(
     30 seconds and on other machines as soon as their launchers notice; which rank failed and why is printed.
 
     Args:
-        counts: The numbers of machines and devices.
-        meeting: Where the launchers of several machines meet.
         restarts: How often failed ranks are started again, which then go on with the run.
         requeue: Whether SLURM is asked to queue the job again after a signal that says that its time is nearly over.
     """

@@ -40,11 +40,7 @@ _PARENT_DEATH_SIGNAL = 1
 
 
 def join(train: TrainBlock, started: Started | None = None) -> tuple[Started, torch.device]:
-    """Joins this process to the others of its run, and returns how it was started and its device; it may be repeated.
-
-    Args:
-        started: How this process was started; None takes what the variables of the environment say.
-    """
+    """Joins this process to the others of its run; returns how it was started and its device; it may be repeated."""
     started = started or how_started()
     if started.world_size != train.world_size:
         raise ValueError(
@@ -83,7 +79,6 @@ def run_rank(work: Callable[[], int], started: Started, *, root: Callable[[], Pa
     Under torchrun, a rank that stopped on request ends with status 0 and a note in the run folder; otherwise with 130.
 
     Args:
-        root: Returns the run folder; None before it is known.
         requeue: Whether SLURM is asked to queue the job again after a signal that says that its time is nearly over.
     """
     under_torchrun = started.how == "torchrun"
@@ -164,12 +159,7 @@ SEEN_WITHIN_S = 60
 
 
 def one_folder(mine: Path, train: TrainBlock, *, resume: bool, is_named: bool) -> tuple[list[Path], bool]:
-    """Returns the run folder of rank 0 for every rank, alone in a list, and whether its run goes on.
-
-    Args:
-        mine: The run folder by this rank's arguments and clock.
-        train: The settings that say how many ranks there are.
-    """
+    """Returns the run folder of rank 0 for every rank, alone in a list, and whether its run goes on."""
     if not is_named and int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0:
         raise ValueError("torchrun started this run again, which needs --out: the folder whose run goes on")
     rank = dist.get_rank() if dist.is_initialized() else 0

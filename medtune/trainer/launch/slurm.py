@@ -208,20 +208,13 @@ _TIME = re.compile(r"\d+|\d+:\d\d(:\d\d)?|\d+-\d+(:\d\d){0,2}")
 
 @dataclass(frozen=True)
 class SlurmOptions:
-    """What --slurm asks for.
-
-    Attributes:
-        devices: The number of processes on each machine; None leaves it to the recipe.
-        gpus: The number of GPUs on each machine; None asks for none.
-        warning_s: Seconds before the time limit at which the run saves and is queued again.
-        options: Further options of sbatch, with their values.
-    """
+    """What --slurm asks for."""
 
     nodes: int
-    devices: int | None
-    gpus: int | None
-    warning_s: int
-    options: dict[str, str] = field(default_factory=dict)
+    devices: int | None  # The number of processes on each machine; None leaves it to the recipe.
+    gpus: int | None  # The number of GPUs on each machine; None asks for none.
+    warning_s: int  # Seconds before the time limit at which the run saves and is queued again.
+    options: dict[str, str] = field(default_factory=dict)  # Further options of sbatch, with their values.
 
 
 @dataclass(frozen=True)

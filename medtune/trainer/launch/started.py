@@ -26,21 +26,14 @@ _SHELLS = ("bash", "interactive")
 
 @dataclass(frozen=True)
 class Started:
-    """How this process was started, and its place among those that were started with it.
+    """How this process was started, and its place among those that were started with it."""
 
-    Attributes:
-        rank: The number of this process among all, from 0.
-        local_rank: Its number among those of its machine, from 0.
-        node_rank: The number of the machine, from 0.
-        how: What started it. `torchrun` stands for everything that sets RANK and WORLD_SIZE.
-    """
-
-    rank: int
-    local_rank: int
+    rank: int  # The number of this process among all, from 0.
+    local_rank: int  # Its number among those of its machine, from 0.
     world_size: int
     local_world_size: int
-    node_rank: int
-    how: How
+    node_rank: int  # The number of the machine, from 0.
+    how: How  # What started it. `torchrun` stands for everything that sets RANK and WORLD_SIZE.
 
     @property
     def nodes(self) -> int:
@@ -56,9 +49,6 @@ def how_started(variables: Mapping[str, str] | None = None) -> Started:
 
     torchrun is looked for first, because it may run inside a SLURM job. Tasks of srun count only if there are several;
     a batch script, one task and a shell in a job are `alone`, whatever SLURM_NTASKS says there.
-
-    Args:
-        variables: The environment variables; None takes those of this process.
     """
     given = os.environ if variables is None else variables
     if "RANK" in given or "WORLD_SIZE" in given:
@@ -147,30 +137,19 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class Meeting:
-    """Where the launchers of a run meet.
-
-    Attributes:
-        name: A name that all launchers of the run know, and those of other runs do not have.
-        is_host: Whether this machine keeps the meeting; None lets PyTorch compare the names of host and machine.
-        local_address: The address under which the others reach this machine; None takes its full name.
-    """
+    """Where the launchers of a run meet."""
 
     endpoint: str
-    name: str
+    name: str  # A name that all launchers of the run know, and those of other runs do not have.
+    # Whether this machine keeps the meeting; None lets PyTorch compare the names of host and machine.
     is_host: bool | None
-    local_address: str | None
+    local_address: str | None  # The address under which the others reach this machine; None takes its full name.
 
 
 def meeting(
     nodes: int, *, rendezvous: str | None, node_rank: int | None, variables: Mapping[str, str] | None = None
 ) -> Meeting:
-    """Returns where the launchers meet: at `rendezvous`, else at MASTER_ADDR, else on the first node of a SLURM job.
-
-    Args:
-        rendezvous: The argument --rendezvous, HOST or HOST:PORT.
-        node_rank: The number of this machine; None if it was not given.
-        variables: The environment variables; None takes those of this process.
-    """
+    """Returns where the launchers meet: at `rendezvous`, else at MASTER_ADDR, else on the first node of a SLURM job."""
     given = os.environ if variables is None else variables
     if nodes == 1:
         return Meeting("127.0.0.1:0", uuid.uuid4().hex, True, "127.0.0.1")
@@ -200,17 +179,12 @@ def _host_and_port(text: str) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many processes a run has, and whether this process has to start some of them.
-
-    Attributes:
-        starts_ranks: Whether this process starts the processes of its machine; otherwise it is one of them.
-        node_rank: The number of this machine; None if the meeting of the machines decides.
-    """
+    """How many processes a run has, and whether this process has to start some of them."""
 
     nodes: int
     devices: int
-    starts_ranks: bool
-    node_rank: int | None
+    starts_ranks: bool  # Whether this process starts the processes of its machine; otherwise it is one of them.
+    node_rank: int | None  # The number of this machine; None if the meeting of the machines decides.
 
 
 def count(
@@ -226,9 +200,6 @@ def count(
 
     Tasks of srun are the ranks, unless there is one on each of several nodes and more than one device is wanted on
     each: every task then starts the ranks of its node.
-
-    Args:
-        variables: The environment variables; None takes those of this process.
     """
     given = os.environ if variables is None else variables
     if started.how == "alone":

@@ -13,19 +13,12 @@ GB = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """The devices that a run may use.
+    """The devices that a run may use."""
 
-    Attributes:
-        count: The number of devices of each machine, at least 1.
-        name: The name of the device, for messages.
-        memory_gb: Memory of one device, in GB.
-        is_gpu: False if the only device is the CPU.
-    """
-
-    count: int
-    name: str
-    memory_gb: float
-    is_gpu: bool = True
+    count: int  # The number of devices of each machine, at least 1.
+    name: str  # The name of the device, for messages.
+    memory_gb: float  # Memory of one device, in GB.
+    is_gpu: bool = True  # False if the only device is the CPU.
     nodes: int = 1
 
     def __str__(self) -> str:
@@ -36,9 +29,8 @@ class Devices:
 def parse_devices(text: str) -> Devices:
     """Returns the devices that a text such as "4xA6000-48GB" or "2x8xA100-80GB" describes.
 
-    Example:
-        >>> parse_devices("2x8xA100-80GB")
-        Devices(count=8, name='A100', memory_gb=80.0, is_gpu=True, nodes=2)
+    >>> parse_devices("2x8xA100-80GB")
+    Devices(count=8, name='A100', memory_gb=80.0, is_gpu=True, nodes=2)
     """
     found = re.fullmatch(r"(?:(?:(\d+)x)?(\d+)x)?([\w. -]+?)-(\d+(?:\.\d+)?)GB", text)
     if found is None or "0" in (found[1], found[2]):

@@ -51,15 +51,10 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Divided:
-    """What is gathered at once of a model whose weights are divided.
+    """What is gathered at once of a model whose weights are divided."""
 
-    Attributes:
-        units: The modules whose weights FSDP2 gathers together, in the order of a pass.
-        layers: The modules that hold weights themselves, whose weights ZeRO-3 gathers together.
-    """
-
-    units: Sequence[Unit] = ()
-    layers: Sequence[Unit] = ()
+    units: Sequence[Unit] = ()  # The modules whose weights FSDP2 gathers together, in the order of a pass.
+    layers: Sequence[Unit] = ()  # The modules that hold weights themselves, whose weights ZeRO-3 gathers together.
 
 
 def units_of(model: Model) -> list[Unit]:
@@ -151,16 +146,11 @@ def _rest(units: Sequence[Unit]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PassSize:
-    """The size of a pass.
-
-    Attributes:
-        tokens: Number of tokens of each row, visual tokens included.
-        targets: Number of target tokens of each row.
-    """
+    """The size of a pass."""
 
     rows: int
-    tokens: int
-    targets: int
+    tokens: int  # Number of tokens of each row, visual tokens included.
+    targets: int  # Number of target tokens of each row.
     media: int = 1
 
 

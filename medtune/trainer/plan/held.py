@@ -34,31 +34,23 @@ Source: the default of lightning 2.6.6 for `reduce_bucket_size`.
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Bytes that are held in a stage of training.
-
-    Attributes:
-        masters: Copies of the weights that learn, which DeepSpeed's optimizer updates, on a device.
-        moments: AdamW's two moments on a device.
-        buffers: Buffers in which gradients are collected before they are sent, on a device.
-        gathered: Most bytes of whole weights, and of their gradients, that a device holds at once of what is divided.
-        sent: Copies that are made while gradients are sent, on a device.
-        sends_in_between: Whether gradients are sent while there still are activations; otherwise all are sent at the
-            end of the backward pass.
-        buffers_fill_late: Whether the buffers take memory only as gradients fill them, when activations are given up.
-        host: Bytes of weights, masters, gradients and moments that a process keeps in the host's memory.
-    """
+    """Bytes that are held in a stage of training."""
 
     weights: float
-    masters: float
+    masters: float  # Copies of the weights that learn, which DeepSpeed's optimizer updates, on a device.
     gradients: float
-    moments: float
+    moments: float  # AdamW's two moments on a device.
     average: float
-    buffers: float
+    buffers: float  # Buffers in which gradients are collected before they are sent, on a device.
+    # Most bytes of whole weights, and of their gradients, that a device holds at once of what is divided.
     gathered: float
-    sent: float
+    sent: float  # Copies that are made while gradients are sent, on a device.
+    # Whether gradients are sent while there still are activations; otherwise all are sent at the end of the backward
+    # pass.
     sends_in_between: bool
+    # Whether the buffers take memory only as gradients fill them, when activations are given up.
     buffers_fill_late: bool
-    host: float
+    host: float  # Bytes of weights, masters, gradients and moments that a process keeps in the host's memory.
 
 
 def held(train: TrainBlock, rows: Sequence[PartRow], divided: Divided, *, is_gpu: bool) -> Held:

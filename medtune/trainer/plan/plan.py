@@ -39,23 +39,14 @@ CANNOT_REHEARSE = (RuntimeError, NotImplementedError, ValueError, TypeError, Ind
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What the data say about the passes.
+    """What the data say about the passes."""
 
-    Attributes:
-        row_tokens: Tokens of the longest training row, visual tokens included.
-        targets: Most target tokens of a row.
-        rows_of_group: Rows of a media group: 1 where its questions share a row.
-        least_tokens: Tokens of the shortest media group; None where no data said it.
-        is_measured: Whether the data said so; otherwise the numbers are assumed.
-        cache_bytes: Bytes of the cache of volumes once it is full, at most; 0 where no data are here.
-    """
-
-    row_tokens: int = ASSUMED_TOKENS
-    targets: int = TARGETS
-    rows_of_group: int = 1
-    least_tokens: int | None = None
-    is_measured: bool = False
-    cache_bytes: float = 0.0
+    row_tokens: int = ASSUMED_TOKENS  # Tokens of the longest training row, visual tokens included.
+    targets: int = TARGETS  # Most target tokens of a row.
+    rows_of_group: int = 1  # Rows of a media group: 1 where its questions share a row.
+    least_tokens: int | None = None  # Tokens of the shortest media group; None where no data said it.
+    is_measured: bool = False  # Whether the data said so; otherwise the numbers are assumed.
+    cache_bytes: float = 0.0  # Bytes of the cache of volumes once it is full, at most; 0 where no data are here.
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +69,14 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run needs.
-
-    Attributes:
-        host: Bytes that the processes of one machine hold in its memory, by what they are for.
-        disk: Bytes in the run folder and in the cache, by what they are for.
-        export: Bytes that `medtune export` writes after the run, by how it is asked.
-        unknown: What could not be counted, in words.
-    """
+    """What a run needs."""
 
     phases: tuple[Phase, ...]
-    host: Mapping[str, float]
-    disk: Mapping[str, float]
-    export: Mapping[str, float]
+    host: Mapping[str, float]  # Bytes that the processes of one machine hold in its memory, by what they are for.
+    disk: Mapping[str, float]  # Bytes in the run folder and in the cache, by what they are for.
+    export: Mapping[str, float]  # Bytes that `medtune export` writes after the run, by how it is asked.
     parameters: int
-    unknown: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()  # What could not be counted, in words.
 
     @property
     def peak(self) -> Phase:

@@ -26,15 +26,10 @@ WHOLE_UP_TO = 12
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What a pass holds beside the weights and gradients, when all of it together is most.
+    """What a pass holds beside the weights and gradients, when all of it together is most."""
 
-    Attributes:
-        bytes: Bytes by kind: activations, masks, logits, casts of weights.
-        visual_tokens: Tokens with which a media item stands in a row; 0 where no media were shown.
-    """
-
-    bytes: Counter[str]
-    visual_tokens: int
+    bytes: Counter[str]  # Bytes by kind: activations, masks, logits, casts of weights.
+    visual_tokens: int  # Tokens with which a media item stands in a row; 0 where no media were shown.
 
 
 class Rehearsal:
@@ -142,9 +137,8 @@ def _visual_tokens(encoded: Any) -> int:
 def _prefixes(kinds: list[str]) -> list[int]:
     """Returns the numbers of first layers to rehearse, which tell the share of each kind of layer apart.
 
-    Example:
-        >>> _prefixes(["a"] * 40), _prefixes((["a"] * 3 + ["b"]) * 10), _prefixes(["a"] * 3)
-        ([2, 3], [5, 6, 8], [3])
+    >>> _prefixes(["a"] * 40), _prefixes((["a"] * 3 + ["b"]) * 10), _prefixes(["a"] * 3)
+    ([2, 3], [5, 6, 8], [3])
     """
     if len(kinds) <= WHOLE_UP_TO:
         return [len(kinds)]

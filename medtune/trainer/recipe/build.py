@@ -24,15 +24,10 @@ Tree = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """The settings that come from one file, or from one value of `--set`.
+    """The settings that come from one file, or from one value of `--set`."""
 
-    Attributes:
-        origin: Where the settings come from, for messages: the path of a file, or "--set".
-        tree: The keys and values; blocks are nested mappings.
-    """
-
-    origin: str
-    tree: Mapping[str, object]
+    origin: str  # Where the settings come from, for messages: the path of a file, or "--set".
+    tree: Mapping[str, object]  # The keys and values; blocks are nested mappings.
 
 
 def read_layer(path: Path) -> Layer:
@@ -167,9 +162,8 @@ _ARTICLES = ("whole", "number", "path", "list", "mapping", "block")
 def plain_type(hint: Hint) -> str:
     """Returns a description in plain words of the values that a field of this type takes.
 
-    Example:
-        >>> plain_type(int | None), plain_type(tuple[Literal["a", "b"], ...])
-        ('whole number or none', 'list, each one of a, b')
+    >>> plain_type(int | None), plain_type(tuple[Literal["a", "b"], ...])
+    ('whole number or none', 'list, each one of a, b')
     """
     if hint in _WORDS:
         return _WORDS[hint]
@@ -223,12 +217,7 @@ _T = TypeVar("_T")
 
 
 def build(kind: type[_T], tree: Mapping[str, object], layers: Sequence[Layer]) -> _T:
-    """Returns the settings as an instance of the dataclass `kind`.
-
-    Args:
-        tree: The merged settings, as nested mappings.
-        layers: The layers that they were merged from, for the messages.
-    """
+    """Returns merged settings as an instance of the dataclass `kind`; messages name the layers."""
     found = _block(kind, tree, (), layers, usual={})
     if not isinstance(found, kind):
         raise TypeError(f"{kind.__name__} came out as a {type(found).__name__}")

@@ -16,29 +16,18 @@ from medtune.data.types import SPLITS, MediaKind, MediaRef, Question, Split
 
 @dataclass(frozen=True, slots=True)
 class DataFacts:
-    """What a first recipe for data has to know.
-
-    Attributes:
-        train_groups: The number of media groups to learn from: items that are shown together, with their questions.
-        closed: The number of questions with listed answers (options, yes or no).
-        open: The number of questions without listed answers.
-        most_items: The largest number of items that are shown together; 0 where there are no media.
-        longest_answer: The largest number of characters of an answer to a question without listed answers.
-        about_splits: Where the numbers by split come from, in words.
-        rejected: The number of rows that cannot be read.
-        first_reject: The first of them, with its file, line and reason; "" where there is none.
-    """
+    """What a first recipe for data has to know."""
 
     questions: Mapping[Split, int]
-    train_groups: int
-    closed: int
-    open: int
+    train_groups: int  # The number of media groups to learn from: items that are shown together, with their questions.
+    closed: int  # The number of questions with listed answers (options, yes or no).
+    open: int  # The number of questions without listed answers.
     kinds: frozenset[MediaKind]
-    most_items: int
-    longest_answer: int
-    about_splits: str
-    rejected: int = 0
-    first_reject: str = ""
+    most_items: int  # The largest number of items that are shown together; 0 where there are no media.
+    longest_answer: int  # The largest number of characters of an answer to a question without listed answers.
+    about_splits: str  # Where the numbers by split come from, in words.
+    rejected: int = 0  # The number of rows that cannot be read.
+    first_reject: str = ""  # The first of them, with its file, line and reason; "" where there is none.
 
 
 def facts_of_table(table: SourceTable) -> DataFacts:
@@ -111,26 +100,16 @@ CHARACTERS_PER_TOKEN = 3
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A line of the recipe.
-
-    Attributes:
-        value: Its value as YAML; "" where lines that are further to the right follow.
-        why: The comment: what the field does, and why it has this value.
-    """
+    """A line of the recipe."""
 
     key: str
-    value: str
-    why: str
+    value: str  # Its value as YAML; "" where lines that are further to the right follow.
+    why: str  # The comment: what the field does, and why it has this value.
     depth: int = 1
 
 
 def first_recipe(facts: DataFacts, *, benchmark: str, root: Path, on_gpu: bool, commands: Sequence[str]) -> str:
-    """Returns a recipe as YAML with a header and a comment on every field.
-
-    Args:
-        root: The prepared folder, as an absolute path.
-        commands: The commands to type, for the header.
-    """
+    """Returns a recipe as YAML with a header and a comment on every field."""
     blocks = {
         "model": _model(facts, on_gpu=on_gpu),
         "data": _data(benchmark, root, on_gpu=on_gpu),

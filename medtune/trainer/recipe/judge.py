@@ -56,12 +56,7 @@ class JudgeSettings:
 
 
 def check_judge(settings: JudgeSettings, *, where: str, how: str) -> None:
-    """Refuses settings with which nothing could be judged.
-
-    Args:
-        where: The block that holds them, for instance "eval.judge."; "" for a file of their own.
-        how: How a user gives them.
-    """
+    """Refuses settings with which nothing could be judged."""
     if (settings.endpoint is None) == (settings.local is None):
         raise ValueError(
             f"a judge needs one of {where}endpoint (base_url, model, ...) and {where}local (weights); {how}"

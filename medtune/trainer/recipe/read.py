@@ -28,11 +28,7 @@ def read_with_plugins(path: Path) -> Layer:
 
 
 def use_plugins(tree: Mapping[str, object], path: Path) -> tuple[Path, ...]:
-    """Takes the plugin folders of a recipe into use and returns their absolute paths.
-
-    Args:
-        path: The recipe's file; relative folders are looked for beside it.
-    """
+    """Takes the plugin folders of a recipe, which may be relative to it, into use; returns their absolute paths."""
     listed = tree.get("plugins") or []
     if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
         raise ValueError(f"{path}: plugins is {listed!r}; it must be a list of folders, for instance [my_plugin]")
@@ -110,21 +106,12 @@ def _extended(parent: str, named_by: Path) -> Path:
 
 
 def recipe_from_tree(tree: Mapping[str, Any], *, where: str) -> Recipe:
-    """Returns the typed and checked recipe.
-
-    Args:
-        where: Where they come from, for messages.
-    """
+    """Returns the typed and checked recipe."""
     return _recipe(tree, [Layer(where, tree)])
 
 
 def read_settings(kind: type[_T], file: Path | None, overrides: Sequence[str], *, below: Tree | None = None) -> _T:
-    """Returns settings other than a recipe, from a YAML file with `overrides` applied.
-
-    Args:
-        file: The YAML file; None starts from `below`, and else from the defaults of `kind`.
-        overrides: KEY=VALUE, applied in their order.
-    """
+    """Returns settings other than a recipe, from a YAML file with `overrides` applied."""
     if file is not None and not file.is_file():
         raise FileNotFoundError(f"no file {file}")
     lowest = Layer(COMMAND_LINE, below or {}) if file is None else read_layer(file)
@@ -206,7 +193,6 @@ def _one_micro_batch(block: Mapping[str, Any], layers: Sequence[Layer], place: t
 
 
 def recipe_to_yaml(recipe: Recipe) -> str:
-    """Returns the resolved recipe as YAML that `read_recipe` can read."""
     return yaml.safe_dump(recipe_tree(recipe), sort_keys=False)
 
 

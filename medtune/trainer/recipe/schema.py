@@ -67,7 +67,6 @@ class ModelBlock(Loading, ChosenModel):
 
     @property
     def shown_name(self) -> str:
-        """The name of the model in results and tables."""
         if self.endpoint is not None:
             return self.endpoint.model
         return self.weights if self.name == AUTO and self.weights is not None else self.name
@@ -336,7 +335,6 @@ class EvalBlock:
         return READINGS if self.readings is None else self.readings
 
     def asked_at(self, phase: Literal["zero_shot", "final"]) -> tuple[Condition, ...]:
-        """Returns the conditions under which `medtune run` asks at a phase."""
         return self.conditions if phase in self.conditions_at else ("image",)
 
     def draws(self, conditions: Sequence[Condition]) -> dict[Condition, int]:

@@ -82,29 +82,19 @@ class GroupSequences:
 
 
 class MicroBatch(NamedTuple):
-    """The input of one forward pass on one device.
+    """The input of one forward pass on one device."""
 
-    Attributes:
-        number: The running number of the forward pass on its device.
-        rows: The sequences of all groups, packed into rows of token trees.
-        media: The media items of the groups that are shown with theirs, in the order of the groups; None if no group
-            is.
-        step_target_tokens: The number of target tokens in the whole optimizer step, over all devices and forward
-            passes.
-        num_counted: The number of sequences that count for the loss. The sequences after them are borrowed: every
-            device has to run the same layers, because with a sharded strategy the devices would otherwise wait for each
-            other forever.
-        num_shown: The number of groups that count and are shown with their media.
-        question_ids: The ids of the questions, for naming the batch in an error.
-    """
-
-    number: int
-    rows: PackedRows
+    number: int  # The running number of the forward pass on its device.
+    rows: PackedRows  # The sequences of all groups, packed into rows of token trees.
+    # The media items of the groups that are shown with theirs, in the order of the groups; None if no group is.
     media: MediaBatch
+    # The number of target tokens in the whole optimizer step, over all devices and forward passes.
     step_target_tokens: int
+    # The number of sequences that count for the loss. The sequences after them are borrowed: every device has to run
+    # the same layers, because with a sharded strategy the devices would otherwise wait for each other forever.
     num_counted: int
-    num_shown: int
-    question_ids: tuple[str, ...]
+    num_shown: int  # The number of groups that count and are shown with their media.
+    question_ids: tuple[str, ...]  # The ids of the questions, for naming the batch in an error.
 
 
 class MicroBatches(Dataset[MicroBatch]):

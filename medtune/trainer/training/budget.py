@@ -19,19 +19,13 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """The most tokens that the rows of a micro-batch compute, padding included.
+    """The most tokens that the rows of a micro-batch compute, padding included."""
 
-    Attributes:
-        tokens: The budget. A group that is longer is a micro-batch of its own.
-        row_tokens: Approximate number of tokens up to which trees are packed into one row; 0 gives each tree a row of
-            its own.
-    """
-
-    tokens: int
+    tokens: int  # The budget. A group that is longer is a micro-batch of its own.
+    # Approximate number of tokens up to which trees are packed into one row; 0 gives each tree a row of its own.
     row_tokens: int = 0
 
     def computed(self, groups: Sequence[Lengths]) -> int:
-        """Returns the tokens that the rows of some groups compute together, given the lengths of each group's trees."""
         lengths = [length for group in groups for length in group]
         rows = spread(lengths, row_tokens=self.row_tokens)
         return len(rows) * max((sum(lengths[number] for number in row) for row in rows), default=0)
@@ -45,9 +39,6 @@ class TokenBudget:
 
         Groups of similar length come together. There are exactly `count` micro-batches, or one for each group where
         there are fewer groups, and the most costly one computes about as little as that number allows.
-
-        Args:
-            count: The number of micro-batches, at least `fewest(groups)`.
         """
         order = _by_length(groups)
         runs = self._runs(groups, order, self.tokens)
@@ -92,8 +83,6 @@ def dealt(micro_batches: Sequence[_T], *, number: int, rank: int, world_size: in
 
     Args:
         micro_batches: The micro-batches of a step, the most costly first.
-        number: The number of the forward pass in the step, from 0.
-        rank: The number of the device, from 0.
     """
     place = number * world_size + (rank if number % 2 == 0 else world_size - 1 - rank)
     return micro_batches[place] if place < len(micro_batches) else None
@@ -119,23 +108,14 @@ _SHOWN_STEPS = 100
 
 
 class Filling(NamedTuple):
-    """How a budget is filled.
+    """How a budget is filled."""
 
-    Attributes:
-        budget: The budget in tokens.
-        steps: The number of steps over which it was counted.
-        padding: The share of the computed tokens that is padding.
-        largest: The most tokens of a forward pass that the budget holds.
-        alone: The number of groups that are longer than the budget; each is a micro-batch of its own.
-        longest: The tokens of the longest such group; 0 where there is none.
-    """
-
-    budget: int
-    steps: int
-    padding: float
-    largest: int
-    alone: int
-    longest: int
+    budget: int  # The budget in tokens.
+    steps: int  # The number of steps over which it was counted.
+    padding: float  # The share of the computed tokens that is padding.
+    largest: int  # The most tokens of a forward pass that the budget holds.
+    alone: int  # The number of groups that are longer than the budget; each is a micro-batch of its own.
+    longest: int  # The tokens of the longest such group; 0 where there is none.
 
     def said(self) -> str:
         """Returns lines for the terminal."""

@@ -87,11 +87,7 @@ class ValidationSteps(Callback):
 
 
 def is_validated(step: int, *, every_steps: int, last: int) -> bool:
-    """Returns whether a validation follows a step of a stage, whose steps are counted from 1.
-
-    Args:
-        every_steps: Optimizer steps between two validations.
-    """
+    """Returns whether a validation follows a step of a stage, whose steps are counted from 1."""
     return step % every_steps == 0 or step == last
 
 
@@ -183,11 +179,6 @@ def is_best(value: float, best: float | None, *, sign: float) -> bool:
 
     A value is NaN if all answers wait for a judge. Weights with such a value replace only weights whose value is NaN
     too.
-
-    Args:
-        value: The primary metric of the validation.
-        best: The metric of the best weights so far; None if there are none.
-        sign: 1 if a higher metric is better, else -1.
     """
     return best is None or math.isnan(best) or sign * value >= sign * best
 
@@ -273,10 +264,5 @@ class SavedState(Callback):
 
 
 def is_saved(step: int, *, every_steps: int | None) -> bool:
-    """Returns whether a state is saved after a step of the run, whether or not a validation saves one there.
-
-    Args:
-        step: The step, counted from 1 over all stages.
-        every_steps: Optimizer steps between two saved states; None saves none by their number.
-    """
+    """Returns whether a state is saved after a step of the run, whether or not a validation saves one there."""
     return every_steps is not None and step % every_steps == 0

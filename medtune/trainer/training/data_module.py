@@ -161,14 +161,12 @@ class QuestionData(pl.LightningDataModule):
         return _TrainPlan(order, max(math.ceil(passes / accumulate), 1), length)
 
     def val_dataloader(self) -> DataLoader[VisitBatch]:
-        """Returns the loader of this rank's validation questions."""
         return self._loader(self.validation)
 
     def test_dataloader(self) -> DataLoader[VisitBatch]:
         return self._loader(self._asked(self._opened.recipe.eval.split, self._opened.recipe.eval.questions))
 
     def predict_dataloader(self) -> DataLoader[VisitBatch]:
-        """Returns the loader of this rank's test questions."""
         return self.test_dataloader()
 
     @cached_property

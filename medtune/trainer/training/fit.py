@@ -175,10 +175,6 @@ def keep_to_run_folder(trainer: Any, root: Path) -> None:
     Lightning's handler of SIGTERM waits for the other ranks inside the signal handler, where each rank is at another
     place; `medtune.trainer.launch.stop` handles all signals. Lightning also reads the newest hpc_ckpt_N.ckpt of its
     `default_root_dir` wherever SLURM_NTASKS is set, whatever its environment is.
-
-    Args:
-        trainer: The trainer; its `default_root_dir` is `root`.
-        root: The folder that Lightning may use, inside the run folder.
     """
     if found := sorted(root.glob("hpc_ckpt_*")):
         raise ValueError(f"{found[0]}: Lightning would begin with these weights; no run writes this file, remove it")
@@ -202,7 +198,6 @@ def fit(
     """Trains the model in place; continues from the run folder's saved state if the state belongs to this stage.
 
     Args:
-        loggers: The loggers of the run.
         watching: Callbacks that are called after all others, in place of the progress bar; None shows the bar.
 
     Returns:

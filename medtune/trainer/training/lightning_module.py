@@ -288,11 +288,9 @@ class FineTuning(pl.LightningModule):
         self._asker.end()
 
     def validation_step(self, batch: VisitBatch, batch_idx: int) -> dict[str, list[Answered]]:
-        """Answers the questions of a batch, measures the answers and returns them."""
         return {"answered": self._asker.measured(batch)}
 
     def test_step(self, batch: VisitBatch, batch_idx: int) -> dict[str, list[Answered]]:
-        """Answers the questions of a batch, measures the answers and returns them."""
         return {"answered": self._asker.measured(batch)}
 
     def predict_step(self, batch: VisitBatch, batch_idx: int) -> list[dict[str, object]]:

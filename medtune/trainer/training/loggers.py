@@ -147,15 +147,7 @@ def log_phase(
     step: int,
     also: Mapping[str, float],
 ) -> None:
-    """Logs the scores of a phase, and shows its answers on the dashboard.
-
-    Args:
-        loggers: The loggers of the run.
-        name: The phase, "zero_shot" or "final".
-        groups: The media groups that were asked about.
-        step: The number of optimizer steps of the run so far.
-        also: Further metrics of the phase, by their whole names.
-    """
+    """Logs the scores of a phase, and shows its answers on the dashboard."""
     for logger in loggers:
         logger.log_metrics({**phase_metrics(name, scores, experiment.benchmark), **also}, step=step)
         logger.save()
@@ -200,10 +192,6 @@ def build_loggers(
     """Returns the loggers of a run, with the settings of the recipe's block `log`.
 
     Args:
-        block: The recipe's block `log`.
-        benchmark: The benchmark whose metrics are logged.
-        provenance: Whether the data are simulated or real; it decides whether pictures may be logged.
-        config: The settings that W&B shows with the run.
         resume_step: The saved step of an interrupted run, or 0. Rows of metrics.csv after it are dropped, because the
             resumed run writes them again.
     """

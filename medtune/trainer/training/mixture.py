@@ -25,7 +25,6 @@ _SHOWN = 3
 
 
 def refuse_no_train(prepared: Prepared) -> None:
-    """Refuses a training set without a train split."""
     if prepared.num_questions("train") == 0:
         why = whole_test(prepared)
         otherwise = f"{why}; or leave" if why else "Leave"
@@ -46,12 +45,9 @@ def refuse_same(learnt: Prepared, evaluated: Prepared) -> None:
 
 
 def refuse_seen_lookalikes(learnt: Prepared, evaluated: Prepared, *, allowed: bool) -> str:
-    """Refuses a training set whose media look like media of the evaluated val or test split.
+    """Refuses a training set that looks like evaluated media, or says how many of them do where that is allowed.
 
     Media of simulations have no perceptual hash and are not compared.
-
-    Returns:
-        Words that say how many media these are, if they are allowed; "" if there are none.
     """
     seen = _shared(learnt, evaluated).alike
     if not seen:
@@ -89,26 +85,16 @@ _NAMED_BY = "data.mixture says"
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """An opened prepared folder that a run learns from, with its benchmark.
+    """An opened prepared folder that a run learns from, with its benchmark."""
 
-    Attributes:
-        named: The folder as the recipe names it, with its weight in the mixture.
-        lookalikes: Says how many evaluated images look like images of its train split; "" if none does.
-    """
-
-    named: TrainFolder
+    named: TrainFolder  # The folder as the recipe names it, with its weight in the mixture.
     prepared: Prepared
     benchmark: Benchmark
-    lookalikes: str = ""
+    lookalikes: str = ""  # Says how many evaluated images look like images of its train split; "" if none does.
 
 
 def open_training_sets(recipe: Recipe, prepared: Prepared, benchmark: Benchmark) -> tuple[TrainingSet, ...]:
-    """Returns the opened training sets of a run, in the recipe's order.
-
-    Args:
-        recipe: The recipe, whose block `data` names the folders.
-        prepared: The folder at `data.root`, which the run is evaluated on.
-    """
+    """Returns the opened training sets of a run, in the recipe's order."""
     found = []
     for named in folders_of(recipe.data):
         if named.root.resolve() == recipe.data.root.resolve():
@@ -131,20 +117,14 @@ def _checked(learnt: TrainingSet, evaluated: Prepared, *, allow_lookalikes: bool
 
 @dataclass(frozen=True)
 class Member:
-    """The train split of one training set, as a stage uses it.
+    """The train split of one training set, as a stage uses it."""
 
-    Attributes:
-        groups: The media groups of the train split that the stage learns from.
-        balanced: Chooses the questions of an epoch; None asks all of them.
-        allowed_changes: Returns the changes of an image that its benchmark allows for a question.
-        unofficial_split: The unit by which an evaluation-only data set was divided, for instance patients; None if it
-            was not divided.
-    """
-
-    groups: Sequence[MediaGroup]
+    groups: Sequence[MediaGroup]  # The media groups of the train split that the stage learns from.
     render: Callable[[Question], Prompt]
-    balanced: Balanced | None = None
+    balanced: Balanced | None = None  # Chooses the questions of an epoch; None asks all of them.
+    # Returns the changes of an image that its benchmark allows for a question.
     allowed_changes: AllowedChanges = allow_nothing
+    # The unit by which an evaluation-only data set was divided, for instance patients; None if it was not divided.
     unofficial_split: UnofficialSplit | None = None
 
     @property
@@ -155,21 +135,13 @@ class Member:
 
 @dataclass(frozen=True)
 class Mixture:
-    """The training data of a stage.
+    """The training data of a stage."""
 
-    Attributes:
-        members: The training sets that are mixed, at least one.
-        shares: For each member, its share of the media groups that are drawn; the shares sum to 1.
-        seed: Seed of the order of the groups and of the changes.
-        augment: The changes that are applied to training media where the benchmark allows them.
-        text_only_share: The share of the groups, from 0 to 1 and drawn with the seed, that are trained on without their
-            media item.
-    """
-
-    members: Sequence[Member]
-    shares: Sequence[float]
-    seed: int
-    augment: Sequence[Change] = ()
+    members: Sequence[Member]  # The training sets that are mixed, at least one.
+    shares: Sequence[float]  # For each member, its share of the media groups that are drawn; the shares sum to 1.
+    seed: int  # Seed of the order of the groups and of the changes.
+    augment: Sequence[Change] = ()  # The changes that are applied to training media where the benchmark allows them.
+    # The share of the groups, from 0 to 1 and drawn with the seed, that are trained on without their media item.
     text_only_share: float = 0.0
 
     def row(self) -> EndlessRow:
@@ -220,11 +192,7 @@ def stage_mixture(recipe: Recipe, stage: Stage, training_sets: Sequence[Training
 
 
 def begins_with_words(recipe: Recipe) -> bool:
-    """Returns whether the projector is untrained and begins with the words of the train split's answers.
-
-    Raises:
-        ValueError: No stage trains the projector, so that no checkpoint would keep the words.
-    """
+    """Returns whether the projector is untrained and begins with the words of the train split's answers."""
     model = recipe.model
     if model.projector != "vocabulary" or model.weights is not None or model.adapter is not None:
         return False
@@ -242,9 +210,6 @@ def lessons_of(
     """Returns media items of the train split, each shown alone, and their questions with options.
 
     Of more than MOST_ITEMS, some are taken at equal distances.
-
-    Raises:
-        ValueError: No text of a question is asked often enough.
     """
     stage = recipe.stages[0]
     found = [group for each in training_sets for group in training_groups(recipe, each.prepared, stage, limit=limit)]
@@ -269,11 +234,10 @@ def folders_of(data: DataBlock) -> tuple[TrainFolder, ...]:
 def shares_of(data: DataBlock, num_groups: Sequence[int]) -> tuple[float, ...]:
     """Returns each folder's share of the draws: its weight, or its number of groups to the power 1 / temperature.
 
-    Example:
-        >>> from pathlib import Path
-        >>> folders = (TrainFolder("one", Path("a")), TrainFolder("other", Path("b")))
-        >>> shares_of(DataBlock("one", Path("a"), mixture=folders, temperature=2.0), [900, 100])
-        (0.75, 0.25)
+    >>> from pathlib import Path
+    >>> folders = (TrainFolder("one", Path("a")), TrainFolder("other", Path("b")))
+    >>> shares_of(DataBlock("one", Path("a"), mixture=folders, temperature=2.0), [900, 100])
+    (0.75, 0.25)
 
     Source: temperature sampling as in Arivazhagan et al., arXiv 1907.05019, section 3.
     """

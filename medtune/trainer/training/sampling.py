@@ -22,19 +22,12 @@ _KEPT_EPOCHS = 2
 
 
 class Draw(NamedTuple):
-    """A media group and its place in the endless row of all draws.
+    """A media group and its place in the endless row of all draws."""
 
-    Attributes:
-        member: The index of the mixture's member, from 0.
-        group: The index of the group in that member, from 0.
-        epoch: The number of complete passes through that member before this draw.
-        place: The place in the row, counted from 0 over all steps.
-    """
-
-    member: int
-    group: int
-    epoch: int
-    place: int
+    member: int  # The index of the mixture's member, from 0.
+    group: int  # The index of the group in that member, from 0.
+    epoch: int  # The number of complete passes through that member before this draw.
+    place: int  # The place in the row, counted from 0 over all steps.
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +41,10 @@ class AllGroups:
 
 
 class _Block(NamedTuple):
-    """A block of consecutive places in the row.
-
-    Attributes:
-        number: For each place, the number of earlier draws of the same member in this block.
-    """
+    """A block of consecutive places in the row."""
 
     member: NDArray[np.int64]
-    number: NDArray[np.int64]
+    number: NDArray[np.int64]  # For each place, the number of earlier draws of the same member in this block.
 
 
 class EndlessRow:
@@ -132,18 +121,13 @@ class StepOrder:
     """Maps (step, forward pass within the step, rank) to draws of media groups.
 
     The groups of a step depend only on the row; they are then distributed over devices and micro-batches.
-
-    Attributes:
-        row: The order of all draws.
-        micro_batch_size: Media groups per forward pass of one device.
-        epoch_groups: The number of groups after which the last step of an epoch ends, however few groups it has; None
-            fills every step.
     """
 
-    row: EndlessRow
+    row: EndlessRow  # The order of all draws.
     batch_size: int
-    micro_batch_size: int
+    micro_batch_size: int  # Media groups per forward pass of one device.
     world_size: int
+    # The number of groups after which the last step of an epoch ends, however few groups it has; None fills every step.
     epoch_groups: int | None = None
 
     @property
@@ -277,15 +261,10 @@ def _cells(questions: Sequence[Question]) -> dict[tuple[str, str], dict[str, lis
 
 
 class _Frequent(NamedTuple):
-    """The frequent answers of a cell.
+    """The frequent answers of a cell."""
 
-    Attributes:
-        answers: For each frequent answer, the ids of the questions that have it.
-        least: The number m of questions to which an answer is reduced at strength 1.
-    """
-
-    answers: Sequence[Sequence[str]]
-    least: int
+    answers: Sequence[Sequence[str]]  # For each frequent answer, the ids of the questions that have it.
+    least: int  # The number m of questions to which an answer is reduced at strength 1.
 
 
 def _frequent(answers: Collection[Sequence[str]]) -> _Frequent:

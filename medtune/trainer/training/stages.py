@@ -18,16 +18,11 @@ from medtune.trainer.recipe.schema import Recipe, Stage
 
 @dataclass(frozen=True, slots=True)
 class PlannedStage:
-    """A stage and its place in the run.
-
-    Attributes:
-        number: The place of the stage among all stages, from 1.
-        first_step: The number of optimizer steps of the run before the stage begins.
-    """
+    """A stage and its place in the run."""
 
     stage: Stage
-    number: int
-    first_step: int
+    number: int  # The place of the stage among all stages, from 1.
+    first_step: int  # The number of optimizer steps of the run before the stage begins.
     is_last: bool
 
     @property
@@ -46,7 +41,6 @@ def planned_stages(recipe: Recipe) -> tuple[PlannedStage, ...]:
 
 
 def training_groups(recipe: Recipe, prepared: Prepared, stage: Stage, *, limit: int | None) -> tuple[MediaGroup, ...]:
-    """Returns the media groups of a prepared folder that a stage learns from."""
     groups = groups_of(prepared, "train", questions=limit, seed=recipe.train.seed)
     chosen = [kept for group in groups if (kept := _only(group, stage.only)).questions]
     if not chosen:
@@ -121,7 +115,6 @@ MEASURED: Mapping[str, bool] = {
 
 
 def higher_is_better(metric: str, benchmark: Benchmark) -> bool:
-    """Returns whether a higher value of a validation's metric is better."""
     return benchmark.metrics[metric].higher_is_better if metric in benchmark.metrics else MEASURED[metric]
 
 

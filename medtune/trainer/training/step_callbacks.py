@@ -52,13 +52,9 @@ def log_metrics(loggers: Sequence[Logger], metrics: dict[str, float], *, step: i
 
 @dataclass
 class StopRequest:
-    """Says whether the ranks have agreed to stop after the current step, because a signal asked any of them to.
+    """Says whether the ranks have agreed to stop after the current step, because a signal asked any of them to."""
 
-    Attributes:
-        asked: Whether they have agreed to stop; it is the same on all ranks.
-    """
-
-    asked: bool = False
+    asked: bool = False  # Whether they have agreed to stop; it is the same on all ranks.
 
 
 class ValidationStoppedError(Exception):
@@ -173,7 +169,6 @@ class WeightAverage(Callback):
             self._average = [tensor.clone() for tensor in current]
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Gives the model the averaged weights."""
         self._trained = [tensor.clone() for tensor in self._current()]
         self._write(self._average)
 

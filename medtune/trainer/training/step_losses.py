@@ -51,10 +51,6 @@ class StepLosses:
     def read(self, *further: Tensor, step: int) -> list[float]:
         """Returns the values of further numbers of the step; the losses are read with them, in one transfer.
 
-        Args:
-            further: Scalars on the device of the losses, such as the norm of the gradient.
-            step: The number of the step, from 1, for the message.
-
         Raises:
             NonFiniteLossError: A loss is not finite.
         """

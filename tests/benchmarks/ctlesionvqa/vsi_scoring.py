@@ -7,15 +7,10 @@ from medtune.benchmarks.ctlesionvqa.scoring import vsi_code
 def vsi_score(reply: str, truth: str) -> float:
     """Returns the mean relative accuracy of a reply; 0 if the reply or the true answer as a whole is not a number.
 
-    Raises:
-        ZeroDivisionError: The truth is 0 and the reply holds a number, as in the original.
+    >>> vsi_score("about 11", "12.5"), vsi_score("4", "3 lesions")
+    (0.8, 0.0)
 
-    Example:
-        >>> vsi_score("about 11", "12.5"), vsi_score("4", "3 lesions")
-        (0.8, 0.0)
-
-    Source:
-        EvolvingLMMs-Lab/lmms-eval@75571cf, lmms_eval/tasks/vsibench/utils.py (vsibench_process_results).
+    Source: EvolvingLMMs-Lab/lmms-eval@75571cf, lmms_eval/tasks/vsibench/utils.py (vsibench_process_results).
     """
     said = vsi_number(reply)
     try:

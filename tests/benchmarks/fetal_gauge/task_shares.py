@@ -17,15 +17,7 @@ class Bounds(NamedTuple):
 
 
 def task_share_bounds(accuracies: Sequence[Sequence[float]], overall: Sequence[float]) -> list[Bounds]:
-    """Returns the smallest and the largest possible share of the test questions for each task.
-
-    Args:
-        accuracies: The accuracies of each model, one for each task.
-        overall: The accuracy of each model over all questions.
-
-    Raises:
-        ValueError: No shares explain the numbers: overall is not a mean over questions.
-    """
+    """Returns the smallest and the largest possible share of the test questions for each task."""
     table, means = np.asarray(accuracies), np.asarray(overall)
     limits = np.concatenate([table, -table]), np.concatenate([means, -means]) + 2 * ROUNDING
     num_tasks = table.shape[1]

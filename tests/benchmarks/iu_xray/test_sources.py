@@ -139,14 +139,14 @@ def test_a_study_whose_image_is_missing_is_rejected_and_listed(name: str, tmp_pa
 @pytest.mark.parametrize(
     ("name", "file", "content", "message"),
     [
-        ("iu_xray", "annotation.json", "{", "no JSON file"),
+        ("iu_xray", "annotation.json", "{", "broken JSON"),
         ("iu_xray", "annotation.json", '{"train": [], "val": []}', "found 'train', 'val'"),
         ("iu_xray", "annotation.json", '{"train": [], "val": [], "test": 3}', "wanted an object with the lists"),
         ("iu_xray", "annotation.json", '{"train": [], "val": [], "test": [], " ": []}', "wanted an object with"),
         ("iu_xray", "other.json", "{}", "wanted R2Gen's annotation.json"),
         ("iu_xray", "test.json", "[]", "MedEvalKit's test.json is read by --source iu_xray_medevalkit"),
-        ("iu_xray_medevalkit", "test.json", "{}", "wanted a list of studies, found dict"),
-        ("iu_xray_medevalkit", "test.json", "[", "no JSON file"),
+        ("iu_xray_medevalkit", "test.json", "{}", "wanted a list of studies, got dict"),
+        ("iu_xray_medevalkit", "test.json", "[", "broken JSON"),
         ("iu_xray_medevalkit", "other.json", "{}", "wanted MedEvalKit's test.json"),
         ("iu_xray_open_i", "1.xml", "<a/>", "Unpack NLMCXR_reports.tgz"),
     ],

@@ -40,8 +40,7 @@ def official_score_of_stored(stored: str | None, key: str) -> int:
         stored: The letter, or whatever stands in its place; None and blanks are wrong.
         key: The correct letter; only its first character counts.
 
-    Source:
-        rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (evaluate_file).
+    Source: rajpurkarlab/RexSonoVQA@c2b931f, evaluate_results.py (evaluate_file).
     """
     said = (stored or "").strip()[:1].upper()
     return int(said == key.strip()[:1].upper())

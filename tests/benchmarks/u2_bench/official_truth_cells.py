@@ -1,9 +1,8 @@
 """Reads the true answers in U2-Bench's tables as the official scripts do, for comparison with medtune's own reader.
 
-Source:
-    strict: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func/measure_eval_v1.2.py and seg_eval_v1.1.py; the unused
-    function: vlmeval/dataset/image_seg.py. lenient: gurenolun/Dolphin-ai-bench, new_results/qwen_measure_eval.py and
-    qwen_seg_eval.py.
+Source: strict: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func/measure_eval_v1.2.py and seg_eval_v1.1.py; the unused
+function: vlmeval/dataset/image_seg.py. lenient: gurenolun/Dolphin-ai-bench, new_results/qwen_measure_eval.py and
+qwen_seg_eval.py.
 """
 
 import json
@@ -18,12 +17,7 @@ _LAST_KEY = "fat value"
 
 
 def read_value(cell: str | None, reply: str | None, *, dataset: str, mode: Mode) -> Value:
-    """Returns how a script reads a truth cell and a reply.
-
-    Raises:
-        OfficialFailureError: The script would raise on this row, and lose the data set: a truth that is null (lenient),
-            or that is no number.
-    """
+    """Returns how a script reads a truth cell and a reply."""
     truth = _truth(cell, dataset)
     if truth == MISSING or (truth is None and mode == "strict"):
         return Value()
@@ -72,11 +66,7 @@ def truth_column(columns: Collection[str], *, mode: Mode) -> str:
 
 
 def unused_cell_of(x: float, y: float) -> str:
-    """Returns the cell by the evalkit's unused function, which has no way to say "middle right".
-
-    Raises:
-        OfficialFailureError: For that cell; in a longer table the row would inherit the label of the row before.
-    """
+    """Returns the cell by the evalkit's unused function, which has no way to say "middle right"."""
     cell = cell_of_point(x, y)
     if cell == "middle right":
         raise OfficialFailureError("UnboundLocalError", "its condition asks for x >= 0.55 and x < 0.55")

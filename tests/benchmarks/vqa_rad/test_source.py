@@ -141,7 +141,7 @@ def test_a_broken_file_is_an_error(tmp_path: Path, text: str, said: str) -> None
     with pytest.raises(ValueError, match=said):
         read(folder, tmp_path / "s")
     (folder / "testset.json").unlink()
-    with pytest.raises(FileNotFoundError, match="this file of the release is missing"):
+    with pytest.raises(FileNotFoundError, match="this file is missing"):
         read(folder, tmp_path / "s")
 
 

@@ -55,8 +55,6 @@ def study(rng: np.random.Generator, setting: Setting, shift: Mapping[int, float]
     """Returns answers with about 15 questions a patient; the chance to be right varies over patients, not over phases.
 
     Args:
-        rng: Generator of the draws.
-        setting: Numbers and spread of the patients.
         shift: Task -> what the phase adds to the chance to be right.
     """
     shape = 1 / setting.size_cv**2

@@ -23,37 +23,25 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class McNemar:
-    """McNemar's test in its four customary forms.
+    """McNemar's test in its four customary forms."""
 
-    Attributes:
-        exact: Binomial test of the discordant pairs; the statistic is the smaller of the two counts.
-        plain: Chi-square test without continuity correction; None if no pair is discordant.
-        corrected: Chi-square test with Edwards' correction; None if no pair is discordant.
-        mid_p: Exact p value minus half of the observed table's probability on each side; None if both counts are
-            equal, because definitions differ in that case.
-    """
-
-    exact: Test
-    plain: Test | None
-    corrected: Test | None
+    exact: Test  # Binomial test of the discordant pairs; the statistic is the smaller of the two counts.
+    plain: Test | None  # Chi-square test without continuity correction; None if no pair is discordant.
+    corrected: Test | None  # Chi-square test with Edwards' correction; None if no pair is discordant.
+    # Exact p value minus half of the observed table's probability on each side; None if both counts are equal, because
+    # definitions differ in that case.
     mid_p: float | None
 
 
 def mcnemar(only_first: int, only_second: int) -> McNemar:
     """Returns McNemar's test of two raters of the same questions.
 
-    Args:
-        only_first: Number of questions that only the first rater got right.
-        only_second: Number of questions that only the second rater got right.
+    >>> found = mcnemar(64, 26)
+    >>> found.plain and round(found.plain.statistic, 2), found.corrected and round(found.corrected.statistic, 2)
+    (16.04, 15.21)
 
-    Example:
-        >>> found = mcnemar(64, 26)
-        >>> found.plain and round(found.plain.statistic, 2), found.corrected and round(found.corrected.statistic, 2)
-        (16.04, 15.21)
-
-    Source:
-        McNemar 1947, doi:10.1007/BF02295996; correction: Edwards 1948, doi:10.1007/BF02289261; mid-p:
-        Fagerland et al. 2013, doi:10.1186/1471-2288-13-91.
+    Source: McNemar 1947, doi:10.1007/BF02295996; correction: Edwards 1948, doi:10.1007/BF02289261; mid-p: Fagerland et
+    al. 2013, doi:10.1186/1471-2288-13-91.
     """
     from scipy.stats import binom, chi2
 
@@ -74,11 +62,7 @@ def mcnemar(only_first: int, only_second: int) -> McNemar:
 def clopper_pearson(successes: int, n: int, *, confidence: float = 0.95) -> Interval:
     """Returns the exact interval of a share of independent trials.
 
-    Raises:
-        ValueError: `n` is not positive or `successes` is outside [0, n].
-
-    Source:
-        Clopper & Pearson 1934, doi:10.1093/biomet/26.4.404; scipy's `binomtest(...).proportion_ci`.
+    Source: Clopper & Pearson 1934, doi:10.1093/biomet/26.4.404; scipy's `binomtest(...).proportion_ci`.
     """
     from scipy.stats import binomtest
 
@@ -89,8 +73,7 @@ def clopper_pearson(successes: int, n: int, *, confidence: float = 0.95) -> Inte
 def bonferroni(p_values: Sequence[float]) -> tuple[float, ...]:
     """Returns p values that are multiplied by their number, at most 1.
 
-    Source:
-        Dunn 1961, doi:10.1080/01621459.1961.10482090; statsmodels' `multipletests`.
+    Source: Dunn 1961, doi:10.1080/01621459.1961.10482090; statsmodels' `multipletests`.
     """
     return _adjusted(p_values, "bonferroni")
 
@@ -98,8 +81,7 @@ def bonferroni(p_values: Sequence[float]) -> tuple[float, ...]:
 def benjamini_hochberg(p_values: Sequence[float]) -> tuple[float, ...]:
     """Returns p values that are adjusted to control the false discovery rate.
 
-    Source:
-        Benjamini & Hochberg 1995, doi:10.1111/j.2517-6161.1995.tb02031.x; statsmodels' `multipletests`.
+    Source: Benjamini & Hochberg 1995, doi:10.1111/j.2517-6161.1995.tb02031.x; statsmodels' `multipletests`.
     """
     return _adjusted(p_values, "fdr_bh")
 
@@ -113,8 +95,7 @@ def _adjusted(p_values: Sequence[float], method: str) -> tuple[float, ...]:
 def left_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, bins: int) -> list[ReliabilityBin]:
     """Returns the bins [low, high) that hold answers; the last bin also contains 1.
 
-    Source:
-        The convention of `numpy.histogram`.
+    Source: The convention of `numpy.histogram`.
     """
     at = _scaled(confidence, bins)
     return _reliability(np.minimum(np.floor(at), bins - 1).astype(np.intp), confidence, correct)
@@ -123,8 +104,7 @@ def left_closed_bins(confidence: Sequence[float], correct: Sequence[float], *, b
 def maximum_calibration_error(bins: Sequence[ReliabilityBin]) -> float:
     """Returns the largest gap between confidence and accuracy of the bins; 0 without answers.
 
-    Source:
-        Naeini et al. 2015, doi:10.1609/aaai.v29i1.9602.
+    Source: Naeini et al. 2015, doi:10.1609/aaai.v29i1.9602.
     """
     return max((abs(each.confidence - each.accuracy) for each in bins), default=0.0)
 
@@ -132,15 +112,10 @@ def maximum_calibration_error(bins: Sequence[ReliabilityBin]) -> float:
 def brier(confidence: Sequence[float], correct: Sequence[float]) -> float:
     """Returns the mean squared gap between confidence and outcome, 0 (best) to 1; 0 without answers.
 
-    Raises:
-        ValueError: Lengths differ, or a value is outside [0, 1].
+    >>> brier([1.0, 0.5], [1, 0])
+    0.125
 
-    Example:
-        >>> brier([1.0, 0.5], [1, 0])
-        0.125
-
-    Source:
-        Brier 1950, doi:10.1175/1520-0493(1950)078<0001:VOFEIT>2.0.CO;2 (its form for one class).
+    Source: Brier 1950, doi:10.1175/1520-0493(1950)078<0001:VOFEIT>2.0.CO;2 (its form for one class).
     """
     said, right = _checked(confidence, correct)
     return float(np.mean((said - right) ** 2)) if said.size else 0.0
@@ -151,11 +126,7 @@ def clustered_standard_error(
 ) -> float:
     """Returns the bootstrap standard error of a mean of clustered values, resampling whole clusters.
 
-    Raises:
-        ValueError: Lengths differ, or there are fewer than two clusters.
-
-    Source:
-        Efron & Tibshirani 1993, chapter 8.
+    Source: Efron & Tibshirani 1993, chapter 8.
     """
     from scipy.stats import bootstrap
 
@@ -178,34 +149,18 @@ def clustered_standard_error(
 
 @dataclass(frozen=True, slots=True)
 class PairedPermutation:
-    """The result of a sign-flip test of paired scores.
+    """The result of a sign-flip test of paired scores."""
 
-    Attributes:
-        mean_difference: Mean of first minus second.
-        p_two_sided: Twice the smaller one-sided p value, at most 1, as scipy defines it.
-        p_absolute: Share of the arrangements whose mean is at least as far from 0 as the observed one.
-        p_greater: Share of the arrangements whose mean is at least as high as the observed one.
-        arrangements: Number of arrangements: 2 to the power of the number of pairs if all were tried, else the number
-            that was drawn.
-    """
-
-    mean_difference: float
-    p_two_sided: float
-    p_absolute: float
-    p_greater: float
+    mean_difference: float  # Mean of first minus second.
+    p_two_sided: float  # Twice the smaller one-sided p value, at most 1, as scipy defines it.
+    p_absolute: float  # Share of the arrangements whose mean is at least as far from 0 as the observed one.
+    p_greater: float  # Share of the arrangements whose mean is at least as high as the observed one.
+    # Number of arrangements: 2 to the power of the number of pairs if all were tried, else the number that was drawn.
     arrangements: int
 
 
 def paired_permutation(first: Sequence[float], second: Sequence[float], *, seed: int = 0) -> PairedPermutation:
     """Returns the sign-flip test of the mean of `first - second`: all arrangements, or `MAX_ARRANGEMENTS` of them.
-
-    Args:
-        first: A score per question.
-        second: A score for each of the same questions, in the same order.
-        seed: Seed of the draws; it has no effect if all arrangements are tried.
-
-    Raises:
-        ValueError: Fewer than two pairs, or lengths differ.
 
     Source:
         Fisher 1935, "The Design of Experiments", section 21; scipy's `permutation_test(permutation_type="samples")`.

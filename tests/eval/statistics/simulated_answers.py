@@ -19,24 +19,15 @@ _RANKS = (np.arange(4000) + 0.5) / 4000
 
 @dataclass(frozen=True)
 class Setting:
-    """One place of the grid.
+    """One place of the grid."""
 
-    Attributes:
-        patients: Number of patients.
-        size_cv: Standard deviation of the number of questions about a patient, divided by its mean.
-        icc: Correlation of right answers within a patient.
-        before: Accuracy before.
-        after: Accuracy after.
-        kept: Share of the patients whose rank of skill is the same in both phases.
-        changed: Expected number of patients with another answer after than before; None if both phases answer anew.
-    """
-
-    patients: int
-    size_cv: float
-    icc: float
-    before: float
-    after: float = 0.5
-    kept: float = 0.5
+    patients: int  # Number of patients.
+    size_cv: float  # Standard deviation of the number of questions about a patient, divided by its mean.
+    icc: float  # Correlation of right answers within a patient.
+    before: float  # Accuracy before.
+    after: float = 0.5  # Accuracy after.
+    kept: float = 0.5  # Share of the patients whose rank of skill is the same in both phases.
+    # Expected number of patients with another answer after than before; None if both phases answer anew.
     changed: float | None = None
 
 

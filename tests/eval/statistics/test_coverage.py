@@ -24,8 +24,6 @@ def held(patients: int, *, repeats: int, by_question: bool = False) -> tuple[int
     """Returns how many intervals held the share of right answers, 0.4, and the gain, 0.1.
 
     Args:
-        patients: Number of patients.
-        repeats: Number of data sets.
         by_question: Take every question as a patient of its own, which is wrong.
     """
     rng, share, gain = np.random.default_rng(patients), 0, 0

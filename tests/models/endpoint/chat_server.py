@@ -15,21 +15,14 @@ SERVED_MODEL = "test-model-2026-11-01"
 
 @dataclass(frozen=True)
 class Said:
-    """A response of the server.
+    """A response of the server."""
 
-    Attributes:
-        body: The body of the response, as JSON or as raw text.
-        silence_s: Seconds that the server waits before it responds.
-        hold: Function that is called before the server responds.
-        pieces: Server-sent events instead of `body`.
-    """
-
-    body: object = None
+    body: object = None  # The body of the response, as JSON or as raw text.
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
-    silence_s: float = 0.0
-    hold: Callable[[], object] = lambda: None
-    pieces: tuple[object, ...] | None = None
+    silence_s: float = 0.0  # Seconds that the server waits before it responds.
+    hold: Callable[[], object] = lambda: None  # Function that is called before the server responds.
+    pieces: tuple[object, ...] | None = None  # Server-sent events instead of `body`.
 
 
 def completion(text: str | None, *, finish: str = "stop", refusal: str | None = None, tokens: int = 100) -> Said:

@@ -21,38 +21,22 @@ Spec = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class GoldenFile:
-    """The case that one golden file holds.
+    """The case that one golden file holds."""
 
-    Attributes:
-        path: The file.
-        case: Name of the case, e.g. "m3d-vision".
-        salt: Text that enters the seed of everything that is drawn.
-        config: Settings of the published model.
-        weights: Specification of each tensor, by its name in the published checkpoint.
-        inputs: Specification of each input, by its name.
-        outputs: Record of each value, by its name `<input>/<value>`; values that are computed early come first.
-        text: Texts of the sequence cases, by the name of the input; empty for other cases.
-        rtol: Relative tolerance of the comparison.
-        atol: Absolute tolerance of the comparison.
-    """
-
-    path: Path
-    case: str
-    salt: str
-    config: Mapping[str, Any]
-    weights: Mapping[str, Spec]
-    inputs: Mapping[str, Any]
+    path: Path  # The file.
+    case: str  # Name of the case, e.g. "m3d-vision".
+    salt: str  # Text that enters the seed of everything that is drawn.
+    config: Mapping[str, Any]  # Settings of the published model.
+    weights: Mapping[str, Spec]  # Specification of each tensor, by its name in the published checkpoint.
+    inputs: Mapping[str, Any]  # Specification of each input, by its name.
+    # Record of each value, by its name `<input>/<value>`; values that are computed early come first.
     outputs: Mapping[str, Spec]
-    text: Mapping[str, Any]
-    rtol: float
-    atol: float
+    text: Mapping[str, Any]  # Texts of the sequence cases, by the name of the input; empty for other cases.
+    rtol: float  # Relative tolerance of the comparison.
+    atol: float  # Absolute tolerance of the comparison.
 
     def tensors(self, input_name: str | None = None) -> dict[str, Tensor]:
-        """Returns the tensors of the checkpoint by name.
-
-        Args:
-            input_name: The input for which they are drawn, where the shape of a tensor depends on it.
-        """
+        """Returns the tensors of the checkpoint by name."""
         return {name: torch.from_numpy(draw(self.salt, name, spec, input_name)) for name, spec in self.weights.items()}
 
     def input(self, name: str) -> Tensor:
@@ -79,18 +63,8 @@ class GoldenFile:
 def draw(salt: str, key: str, spec: Spec, input_name: str | None = None) -> NDArray[Any]:
     """Returns the tensor that is drawn for a name, always the same for the same arguments.
 
-    Args:
-        salt: Text of the golden file that enters the seed.
-        key: Name of the tensor, which enters the seed too.
-        spec: Shape, scale and shift of the values, and a rule that is applied to them.
-        input_name: The input for which the tensor is drawn, where its shape depends on it.
-
-    Raises:
-        ValueError: The specification names a rule that is not known.
-
-    Example:
-        >>> draw("x", "probe", {"shape": [2], "shift": 0, "scale": 1}).tolist()
-        [0.1609121561050415, -1.0551310777664185]
+    >>> draw("x", "probe", {"shape": [2], "shift": 0, "scale": 1}).tolist()
+    [0.1609121561050415, -1.0551310777664185]
     """
     shape = tuple(spec.get("shape_for", {}).get(input_name, spec["shape"]))
     rule = spec.get("rule")

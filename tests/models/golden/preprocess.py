@@ -22,12 +22,6 @@ Arrays = Iterator[tuple[str, NDArray[np.generic]]]
 def phantom(spec: Mapping[str, Any]) -> NDArray[np.int16]:
     """Returns the test volume that the formula of a golden file describes.
 
-    Args:
-        spec: The parameters of the formula and the checksum of the volume.
-
-    Raises:
-        ValueError: The volume does not have the stated checksum.
-
     Source: `inputs.formula` of the preprocessing cases.
     """
     shape = tuple(spec["shape"])

@@ -30,19 +30,12 @@ class _Tags(nn.Module):
 
 
 class _Batch(NamedTuple):
-    """Rows that are padded to one length as in the release, whose mask is 0 at the closing token.
+    """Rows that are padded to one length as in the release, whose mask is 0 at the closing token."""
 
-    Attributes:
-        ids_BL: Token ids.
-        mask_BL: Attention mask, 1 at tokens that are read.
-        labels_BL: Id to be learnt at each place, `IGNORED` where none is.
-        media_BL: bool, True at visual tokens.
-    """
-
-    ids_BL: Tensor
-    mask_BL: Tensor
-    labels_BL: Tensor
-    media_BL: Tensor
+    ids_BL: Tensor  # Token ids.
+    mask_BL: Tensor  # Attention mask, 1 at tokens that are read.
+    labels_BL: Tensor  # Id to be learnt at each place, `IGNORED` where none is.
+    media_BL: Tensor  # bool, True at visual tokens.
 
 
 def word_tokenizer(config: Mapping[str, Any]) -> PreTrainedTokenizerFast:

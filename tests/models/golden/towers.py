@@ -80,11 +80,6 @@ def radfm_vision(golden: GoldenFile) -> Iterator[tuple[str, Tensor]]:
 def as_slab(image_BCHW: Tensor, size: tuple[int, ...], depth: int) -> Tensor:
     """Returns 2D images as slabs of equal slices, which the 3D tower can read, (B, C, H, W, depth).
 
-    Args:
-        image_BCHW: The images.
-        size: Height and width of the slabs.
-        depth: Number of slices.
-
     Source: chaoyi-wu/RadFM@9efba84c, which adds a depth axis of length one and then interpolates to the nearest value.
     """
     return nn.functional.interpolate(image_BCHW[..., None], size=(*size, depth), mode="nearest")

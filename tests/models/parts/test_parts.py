@@ -32,17 +32,11 @@ SIZE_PX = 32
 
 @dataclass(frozen=True)
 class Kind:
-    """An architecture of timm with small sizes.
+    """An architecture of timm with small sizes."""
 
-    Attributes:
-        architecture: Its name in timm.
-        sizes: Its settings.
-        before: Number of tokens before the grid.
-    """
-
-    architecture: str
-    sizes: dict[str, object] = field(hash=False)
-    before: int = 0
+    architecture: str  # Its name in timm.
+    sizes: dict[str, object] = field(hash=False)  # Its settings.
+    before: int = 0  # Number of tokens before the grid.
 
 
 VIT = Kind(

@@ -78,17 +78,11 @@ def share_held(assembled: Assembled) -> float:
 
 
 class Ending(NamedTuple):
-    """How a rank ended.
+    """How a rank ended."""
 
-    Attributes:
-        error: The type of the error.
-        message: What it says.
-        seconds: The time that the rank took from the first use of the model.
-    """
-
-    error: str
-    message: str
-    seconds: float
+    error: str  # The type of the error.
+    message: str  # What it says.
+    seconds: float  # The time that the rank took from the first use of the model.
 
 
 def ended(rank: int, world_size: int, visits: Sequence[Sequence[Visit]], *, failing: int, stops: bool) -> Ending:

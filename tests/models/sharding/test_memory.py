@@ -161,14 +161,7 @@ def _built(folder: Path, strategy: str, world_size: int) -> Model:
 
 
 def peak_of_rank(rank: int, world_size: int, folder: Path, strategy: str) -> Peak:
-    """Returns the memory that one of several ranks takes.
-
-    Args:
-        rank: Number of the rank.
-        world_size: Number of ranks.
-        folder: The checkpoint.
-        strategy: fsdp, deepspeed_stage_3, or whole, which divides nothing.
-    """
+    """Returns the memory that one of several ranks takes."""
     give_memory_back()
     join_ranks(world_size, CPU)
     # What the libraries take at their first use, and keep, is no weight of the model.

@@ -77,12 +77,7 @@ def cut(kind: str) -> Nano:
 
 
 def write_original(nano: Nano, folder: Path, *, tower_beside: bool = False, **changes: Any) -> PreTrainedModel:
-    """Writes a twin in its authors' layout into a folder, and returns transformers' own model of the same weights.
-
-    Args:
-        tower_beside: Whether the tower lies in a folder of its own, which config.json names.
-        changes: Fields of config.json; None leaves a field out.
-    """
+    """Writes a twin in its authors' layout into a folder, and returns transformers' own model of the same weights."""
     write_nano(nano, folder, seed=0)
     model: Any = AutoModelForImageTextToText.from_pretrained(folder).eval()
     for path in folder.glob("*"):

@@ -29,23 +29,16 @@ def write_cache(
 
 @dataclass
 class Hub:
-    """What the stand-in holds and how it refuses.
+    """What the stand-in holds and how it refuses."""
 
-    Attributes:
-        repository: Hub id of its only repository.
-        commit: The commit of the branch main.
-        folder: The folder with the repository's files.
-        refusals: Status and X-Error-Code for requests whose path contains a text.
-        card: The metadata of the card, and whether the repository is gated.
-        asked: The paths that were asked for.
-    """
-
-    repository: str
-    commit: str
-    folder: Path
+    repository: str  # Hub id of its only repository.
+    commit: str  # The commit of the branch main.
+    folder: Path  # The folder with the repository's files.
+    # Status and X-Error-Code for requests whose path contains a text.
     refusals: dict[str, tuple[int, str | None]] = field(default_factory=dict)
+    # The metadata of the card, and whether the repository is gated.
     card: dict[str, object] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)  # The paths that were asked for.
 
     def answer(self, path: str) -> tuple[int, dict[str, str], bytes]:
         """Returns status, headers and body for a path."""

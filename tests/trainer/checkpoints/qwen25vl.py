@@ -14,14 +14,7 @@ INITIALIZER_RANGE = 0.2
 
 
 def write_reduced(vendor: Path, folder: Path, *, seed: int = 0, dtype: torch.dtype = torch.bfloat16) -> Path:
-    """Returns a folder with the vendor's files and a model of two layers and 64 channels that fits them.
-
-    Args:
-        vendor: The folder with the vendor's small files.
-        folder: The folder that is written.
-        seed: Seed of the weights.
-        dtype: Number format of the file.
-    """
+    """Returns a folder with the vendor's files and a model of two layers and 64 channels that fits them."""
     folder.mkdir(parents=True)
     config = AutoConfig.from_pretrained(vendor, trust_remote_code=False)
     text, vision = config.text_config, config.vision_config

@@ -25,19 +25,13 @@ EVERY_FRAME, EVERY_ROW = 36, 40
 
 
 class Case(NamedTuple):
-    """A benchmark, its data sets and the scores that are expected.
-
-    Attributes:
-        folders: The name that the source looks for ("." for its root) -> our folder.
-        scored: (set, task) -> questions.
-        patients: As the source counts them.
-    """
+    """A benchmark, its data sets and the scores that are expected."""
 
     benchmark: str
     source: str
-    folders: Mapping[str, str]
-    scored: Mapping[tuple[str, str], int]
-    patients: int
+    folders: Mapping[str, str]  # The name that the source looks for ("." for its root) -> our folder.
+    scored: Mapping[tuple[str, str], int]  # (set, task) -> questions.
+    patients: int  # As the source counts them.
 
 
 # Where no patients are named, images that look alike are one patient's.

@@ -100,19 +100,12 @@ def asked(run: Path, phase: str) -> list[str]:
 
 
 class Moment(NamedTuple):
-    """A signal and when which rank gets it.
+    """A signal and when which rank gets it."""
 
-    Attributes:
-        number: The signal.
-        rank: The rank that gets it.
-        phase: While what is done: "loading", "zero_shot", "training" or "final".
-        after_s: How long after the phase has begun.
-    """
-
-    number: int
-    rank: int
-    phase: str
-    after_s: float
+    number: int  # The signal.
+    rank: int  # The rank that gets it.
+    phase: str  # While what is done: "loading", "zero_shot", "training" or "final".
+    after_s: float  # How long after the phase has begun.
 
 
 def _has_begun(run: Path, phase: str) -> bool:

@@ -47,21 +47,13 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Case:
-    """A model and a pass.
+    """A model and a pass."""
 
-    Attributes:
-        width: Embedding width.
-        layers: Number of decoder layers.
-        vocabulary: Number of tokens that the output layer knows.
-        size: The pass.
-        settings: Changes of the recipe.
-    """
-
-    width: int
-    layers: int
-    vocabulary: int
-    size: PassSize
-    settings: tuple[str, ...] = ()
+    width: int  # Embedding width.
+    layers: int  # Number of decoder layers.
+    vocabulary: int  # Number of tokens that the output layer knows.
+    size: PassSize  # The pass.
+    settings: tuple[str, ...] = ()  # Changes of the recipe.
 
     @property
     def thin(self) -> Case:
@@ -103,14 +95,6 @@ def training(
     rank: int, world_size: int, case: Case, folder: Path, recipe: Recipe, changed: Mapping[str, int]
 ) -> dict[str, int]:
     """Trains for two steps, with a pass of a validation between them, as one of several ranks.
-
-    Args:
-        rank: Number of the rank.
-        world_size: Number of ranks.
-        case: The model and the pass.
-        folder: The folder of the language model, with that of the thin one in `thin`.
-        recipe: The recipe.
-        changed: Settings of DeepSpeed's ZeRO that replace those of the strategy.
 
     Returns:
         The bytes by which the anonymous memory grew at most: "training" and "validation".

@@ -35,17 +35,11 @@ Update = dict[str, Tensor]
 
 
 class Case(NamedTuple):
-    """What is trained: a twin, the type of the values in its file, and the type in which the file holds them.
+    """What is trained: a twin, the type of the values in its file, and the type in which the file holds them."""
 
-    Attributes:
-        name: Name of the twin.
-        values: The 16-bit type that the values were rounded to.
-        stored: The type of the file, `values` or float32; the values are the same.
-    """
-
-    name: str
-    values: torch.dtype
-    stored: torch.dtype
+    name: str  # Name of the twin.
+    values: torch.dtype  # The 16-bit type that the values were rounded to.
+    stored: torch.dtype  # The type of the file, `values` or float32; the values are the same.
 
     @property
     def file(self) -> str:

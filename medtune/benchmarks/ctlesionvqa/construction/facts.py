@@ -29,58 +29,40 @@ class Organ:
 
 @dataclass(frozen=True, slots=True)
 class Lesion:
-    """One lesion: voxels that touch one another, by faces, edges or corners.
+    """One lesion: voxels that touch one another, by faces, edges or corners."""
 
-    Attributes:
-        organ: The organ, e.g. "kidney".
-        kind: What its mask says that it is, e.g. "tumor". One of kind "lesion" stands for every kind, so that a tumor
-            is listed twice.
-        long_cm: The longest diameter in an axial slice.
-        short_cm: The extent of the lesion at right angles to that diameter, in the same slice.
-        slice: The axial slice in which it has the largest area, counted from 1 at the feet.
-        place: The part of the organ that holds most of it; None where no mask of a part is near.
-        attenuation: Its brightness beside that of the organ; None where the organ's is not known.
-        organ_hu: The mean of the organ in which it lies.
-        touches: The structures that lie within `NEAR_MM` of it, the one with the most contact first.
-        contact_degrees: The largest part of a vessel's circumference that it touches, by vessel, where masks show one.
-    """
-
-    organ: str
+    organ: str  # The organ, e.g. "kidney".
+    # What its mask says that it is, e.g. "tumor". One of kind "lesion" stands for every kind, so that a tumor is listed
+    # twice.
     kind: str
     volume_cm3: float
-    long_cm: float
-    short_cm: float
-    slice: int
+    long_cm: float  # The longest diameter in an axial slice.
+    short_cm: float  # The extent of the lesion at right angles to that diameter, in the same slice.
+    slice: int  # The axial slice in which it has the largest area, counted from 1 at the feet.
     hu_mean: float
     hu_sd: float
-    place: str | None
-    attenuation: str | None
-    organ_hu: float | None
+    place: str | None  # The part of the organ that holds most of it; None where no mask of a part is near.
+    attenuation: str | None  # Its brightness beside that of the organ; None where the organ's is not known.
+    organ_hu: float | None  # The mean of the organ in which it lies.
+    # The structures that lie within `NEAR_MM` of it, the one with the most contact first.
     touches: tuple[str, ...] = ()
+    # The largest part of a vessel's circumference that it touches, by vessel, where masks show one.
     contact_degrees: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a scan and its masks hold.
-
-    Attributes:
-        shape: The number of voxels to the patient's left, to the back and to the head.
-        spacing_mm: Their spacing in the same order.
-        organs: The organs with a mask, by name.
-        lesions: All lesions by organ and kind, the largest first.
-        parts: The volume in cm3 of each part of an organ that has a mask, by organ and part.
-        about: "sex", "age", "scanner" and "contrast", as stated; what is not known is left out.
-        wrong: Organs about which nothing is asked, with the reason, because their masks contradict one another.
-    """
+    """What a scan and its masks hold."""
 
     name: str
-    shape: tuple[int, int, int]
-    spacing_mm: tuple[float, float, float]
-    organs: Mapping[str, Organ]
-    lesions: tuple[Lesion, ...]
+    shape: tuple[int, int, int]  # The number of voxels to the patient's left, to the back and to the head.
+    spacing_mm: tuple[float, float, float]  # Their spacing in the same order.
+    organs: Mapping[str, Organ]  # The organs with a mask, by name.
+    lesions: tuple[Lesion, ...]  # All lesions by organ and kind, the largest first.
+    # The volume in cm3 of each part of an organ that has a mask, by organ and part.
     parts: Mapping[str, Mapping[str, float]]
-    about: Mapping[str, str]
+    about: Mapping[str, str]  # "sex", "age", "scanner" and "contrast", as stated; what is not known is left out.
+    # Organs about which nothing is asked, with the reason, because their masks contradict one another.
     wrong: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -94,7 +76,6 @@ def to_json(facts: Facts) -> dict[str, Any]:
 
 
 def from_json(said: Mapping[str, Any]) -> Facts:
-    """Returns the facts that `to_json` wrote."""
     lesions = [Lesion(**{**each, "touches": tuple(each["touches"])}) for each in said["lesions"]]
     found = Facts(**{**said, "organs": {name: Organ(**each) for name, each in said["organs"].items()}})
     i, j, k = found.shape

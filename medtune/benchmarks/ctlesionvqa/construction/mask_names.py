@@ -78,9 +78,8 @@ class MaskFile(NamedTuple):
 def lesion_masks(organ: str, kind: str) -> tuple[str, ...]:
     """Returns the names of the masks that hold an organ's lesions of a kind; "lesion" is every kind.
 
-    Example:
-        >>> lesion_masks("pancreas", "tumor")
-        ('pancreatic_tumor', 'pancreatic_pdac', 'pancreatic_pnet')
+    >>> lesion_masks("pancreas", "tumor")
+    ('pancreatic_tumor', 'pancreatic_pdac', 'pancreatic_pnet')
     """
     kinds = {"lesion": KINDS[organ], "tumor": ("tumor", *(each for each in KINDS[organ] if each in _TUMORS))}
     return tuple(f"{adjective(organ)}_{each.lower()}" for each in kinds.get(kind, (kind,)))
@@ -101,9 +100,8 @@ def known_name(name: str, others: Iterable[str] = ()) -> str | None:
         name: The name of the file or label.
         others: The names of all masks or labels of the case: "tumor" beside "liver" alone is a tumor of the liver.
 
-    Example:
-        >>> known_name("inferior_vena_cava"), known_name("cancer", ["liver", "cancer"]), known_name("rib_left_1")
-        ('postcava', 'liver_tumor', None)
+    >>> known_name("inferior_vena_cava"), known_name("cancer", ["liver", "cancer"]), known_name("rib_left_1")
+    ('postcava', 'liver_tumor', None)
     """
     plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
     found = _OTHER_NAMES.get(plain, plain)

@@ -88,15 +88,10 @@ def union(regions: Sequence[Region]) -> Region | None:
 
 
 def measure(name: str, scan: Volume, masks: Mapping[str, Region], about: Mapping[str, str]) -> Facts:
-    """Returns the facts about a scan; raises a ValueError where the scan is not in Hounsfield units.
+    """Returns the facts about a scan in LPS; raises a ValueError where the scan is not in Hounsfield units.
 
     An organ without a mask, or with an empty one, is left out. Organs whose masks overlap by more than `MOST_SHARED`,
     or that have a lesion outside of them, are named as wrong, and nothing is asked about them.
-
-    Args:
-        scan: The scan in LPS.
-        masks: The masks that are not empty, by AbdomenAtlas's names.
-        about: What is known of patient and scanner.
     """
     measured = _Case(scan, masks)
     for organ in measured.organs:

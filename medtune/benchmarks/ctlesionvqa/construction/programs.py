@@ -38,13 +38,12 @@ class Step(NamedTuple):
 def run(program: str, facts: Facts) -> tuple[float | str, list[Step]]:
     """Returns the answer of a program and the steps to it; raises NoAnswerError where the facts hold none.
 
-    Example:
-        >>> from medtune.benchmarks.ctlesionvqa.construction.facts import Organ
-        >>> facts = Facts("case", (9, 9, 9), (1, 1, 1), {"liver": Organ(1293.74, 111.3, 17.4)}, (), {}, {})
-        >>> run("volume(liver)", facts)[0]
-        1293.74
-        >>> run("exists(lesions(liver, lesion))", facts)
-        ('No', [Step(call='lesions(liver, lesion)', gave='no lesion'), Step(call='exists(...)', gave='No')])
+    >>> from medtune.benchmarks.ctlesionvqa.construction.facts import Organ
+    >>> facts = Facts("case", (9, 9, 9), (1, 1, 1), {"liver": Organ(1293.74, 111.3, 17.4)}, (), {}, {})
+    >>> run("volume(liver)", facts)[0]
+    1293.74
+    >>> run("exists(lesions(liver, lesion))", facts)
+    ('No', [Step(call='lesions(liver, lesion)', gave='no lesion'), Step(call='exists(...)', gave='No')])
     """
     steps: list[Step] = []
     found = _value(program, facts, steps)

@@ -36,13 +36,7 @@ def questions(
     seed: int,
     wanted: Callable[[Asked, str], bool] = lambda asked, kind: True,
 ) -> list[Question]:
-    """Returns the questions about scans.
-
-    Args:
-        cases: The facts about the scans; those of all scans give the wrong options.
-        rules: The rules of a preset.
-        wanted: A function of (what is asked, format) that says whether it is taken.
-    """
+    """Returns the questions about scans under a preset's rules; the facts of all scans give the wrong options."""
     known = lru_cache(maxsize=None)(lambda program: [float(each) for each in answers(program, cases)])
     return [question for facts in cases for question in _of_scan(facts, rules, seed, wanted, known)]
 

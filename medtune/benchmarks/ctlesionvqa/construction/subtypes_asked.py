@@ -54,23 +54,15 @@ PRESETS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 
 
 class Asked(NamedTuple):
-    """A question that a scan may be asked, in no words yet.
-
-    Attributes:
-        phrase: The words that a template surrounds.
-        organ: The organ that it is about.
-        options: The answers to choose from; empty for a number.
-        unit: The unit of a number; "" for a count, and None for other answers.
-        places: The decimal places of a number.
-    """
+    """A question that a scan may be asked, in no words yet."""
 
     subtype: str
     program: str
-    phrase: str
-    organ: str
-    options: tuple[str, ...] = ()
-    unit: str | None = None
-    places: int = 0
+    phrase: str  # The words that a template surrounds.
+    organ: str  # The organ that it is about.
+    options: tuple[str, ...] = ()  # The answers to choose from; empty for a number.
+    unit: str | None = None  # The unit of a number; "" for a count, and None for other answers.
+    places: int = 0  # The decimal places of a number.
 
 
 class _Row(NamedTuple):
@@ -228,18 +220,13 @@ VERDICT = (
 
 
 def preset(name: str) -> Mapping[str, str]:
-    """Returns the rules of a preset."""
     if name not in PRESETS:
         raise ValueError(f"no preset {name!r}.{nearest(name, list(PRESETS))} Known are {', '.join(PRESETS)}.")
     return PRESETS[name]
 
 
 def every_question(rules: Mapping[str, str], *, depth: int | str = "{depth}") -> Iterator[Asked]:
-    """Yields all questions that any scan may be asked under a preset's rules.
-
-    Args:
-        depth: The number of the scan's axial slices.
-    """
+    """Yields all questions that any scan of `depth` axial slices may be asked under a preset's rules."""
     spread = "spread" in rules["clusters"]
     for row in _ROWS:
         for slots in row.over:

@@ -14,7 +14,6 @@ where the mask lies elsewhere. Organs whose masks overlap, and organs with a les
 a scan that is not in Hounsfield units or cannot be read. The other organs and scans are asked about.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -42,6 +41,7 @@ from medtune.benchmarks.ctlesionvqa.construction.questions import questions
 from medtune.benchmarks.ctlesionvqa.construction.subtypes_asked import PAPER, YES_NO, preset
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa import ORGANS, Scans
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import read_rows
+from medtune.data.json_file import json_file
 from medtune.data.media.volumes.formats.abdomen_atlas import Case, find_cases
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.row_errors import Reject, repeat_rejects
@@ -98,13 +98,10 @@ def _read(root: Path | None, seed: int, scratch: Path) -> SourceTable:
 def _preset(file: Path) -> str:
     if not file.is_file():
         return PAPER
-    wanted = 'wanted an object like {"preset": "paper"}'
-    try:
-        stated = json.loads(file.read_text("utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{file}: broken JSON ({error}), {wanted}.") from None
-    if not isinstance(stated, dict) or set(stated) - {"preset"} or not isinstance(stated.get("preset", PAPER), str):
-        raise ValueError(f"{file}: {wanted}, got {stated!r}.")
+    wanted = 'an object like {"preset": "paper"}'
+    stated = json_file(file, dict, wanted, todo="Correct it.")
+    if set(stated) - {"preset"} or not isinstance(stated.get("preset", PAPER), str):
+        raise ValueError(f"{file}: wanted {wanted}, got {stated!r}.")
     return str(stated.get("preset", PAPER))
 
 

@@ -10,7 +10,6 @@ told apart by its counts, and no published number stands beside its scores.
 Source: cuhksz-nlp/R2Gen@5a2e63f, modules/datasets.py (the layout) and README.md (where to get it).
 """
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from medtune.benchmarks.iu_xray.studies import (
     study_table,
     told,
 )
+from medtune.data.json_file import json_file
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.row_errors import Place, read_rows
 from medtune.data.raw.source import Source, SourceTable
@@ -81,18 +81,12 @@ def _parts(path: Path) -> dict[Split, list[object]]:
             f"{path}: wanted R2Gen's {FILE}, there is none. Give the folder that holds it. "
             "MedEvalKit's test.json is read by --source iu_xray_medevalkit, Open-i's files by --source iu_xray_open_i."
         )
-    try:
-        read = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path}: this is no JSON file ({error}). Download it again.") from None
-    parts = {name.strip() or "test": rows for name, rows in read.items()} if isinstance(read, dict) else {}
-    if (
-        set(parts) != set(SPLITS)
-        or len(parts) != len(read)
-        or not all(isinstance(rows, list) for rows in parts.values())
-    ):
-        found = ", ".join(map(repr, read)) if isinstance(read, dict) else "no object"
-        raise ValueError(f"{path}: wanted an object with the lists train, val and test, found {found}.")
+    wanted = "an object with the lists train, val and test"
+    read = json_file(path, dict, wanted)
+    parts = {name.strip() or "test": rows for name, rows in read.items()}
+    is_whole = set(parts) == set(SPLITS) and len(parts) == len(read)
+    if not is_whole or not all(isinstance(rows, list) for rows in parts.values()):
+        raise ValueError(f"{path}: wanted {wanted}, found {', '.join(map(repr, read))}.")
     return {split: parts[split] for split in SPLITS}
 
 

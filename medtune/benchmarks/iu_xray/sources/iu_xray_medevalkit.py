@@ -10,7 +10,6 @@ every question say so.
 Source: alibaba-damo-academy/MedEvalKit@9b12e3b, utils/IU_XRAY/IU_XRAY.py and datas/IU_XRAY/test.json.
 """
 
-import json
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from medtune.benchmarks.iu_xray.studies import (
     study_table,
     told,
 )
+from medtune.data.json_file import json_file
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.row_errors import Place, read_rows
 from medtune.data.raw.source import Source, SourceTable
@@ -53,12 +53,7 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
     path = folder / FILE
     if not path.is_file():
         raise FileNotFoundError(f"{path}: wanted MedEvalKit's {FILE}, there is none. Give the folder that holds it.")
-    try:
-        listed = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path}: this is no JSON file ({error}). Download it again.") from None
-    if not isinstance(listed, list):
-        raise ValueError(f"{path}: wanted a list of studies, found {type(listed).__name__}. Download it again.")
+    listed = json_file(path, list, "a list of studies")
     rows = read_rows(enumerate(listed, start=1), lambda row: _study(row[1], Place(FILE, row[0]), folder / "images"))
     if len(listed) == NUM_STUDIES:
         release = MEDEVALKIT

@@ -48,17 +48,11 @@ _LARGEST_FIELD = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a table.
+    """One row of a table."""
 
-    Attributes:
-        file: The table's path relative to the folder.
-        line: The number of the row among the rows of its table, from 1.
-        values: The cells by our names of the columns.
-    """
-
-    file: str
-    line: int
-    values: Mapping[str, str]
+    file: str  # The table's path relative to the folder.
+    line: int  # The number of the row among the rows of its table, from 1.
+    values: Mapping[str, str]  # The cells by our names of the columns.
 
     def get(self, name: str) -> str:
         """Returns the text of a column; "" if the column is missing or the cell is empty."""
@@ -77,7 +71,6 @@ def question_files(root: Path) -> list[Path]:
 
 
 def read_rows(root: Path, file: Path) -> Iterator[Row]:
-    """Yields the rows of a table."""
     name = str(file.relative_to(root))
     for line, cells in enumerate(_cells(file), start=0):
         if line == 0:
@@ -94,9 +87,8 @@ def copied_row(cells: Mapping[str, str]) -> Row:
 def split_of(file: Path) -> Split | None:
     """Returns the split that a table's file name states; None if it states none.
 
-    Example:
-        >>> [split_of(Path(f"M3D_VQA_{name}.csv")) for name in ("yn_train", "val", "test5k", "all")]
-        ['train', 'val', 'test', None]
+    >>> [split_of(Path(f"M3D_VQA_{name}.csv")) for name in ("yn_train", "val", "test5k", "all")]
+    ['train', 'val', 'test', None]
     """
     return next((_SPLITS[word] for word in re.split(r"[^a-z0-9]+", file.stem.lower()) if word in _SPLITS), None)
 

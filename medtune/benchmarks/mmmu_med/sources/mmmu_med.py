@@ -34,17 +34,11 @@ _PLACEHOLDER = re.compile(r"<image (\d+)>")
 
 
 class PlacedImages(NamedTuple):
-    """A question with the places of its images.
+    """A question with the places of its images."""
 
-    Attributes:
-        text: The question; each mark is the place of an image.
-        options: The options, which name images in words.
-        images: The numbers of the images in the order of their places.
-    """
-
-    text: str
-    options: tuple[str, ...]
-    images: tuple[int, ...]
+    text: str  # The question; each mark is the place of an image.
+    options: tuple[str, ...]  # The options, which name images in words.
+    images: tuple[int, ...]  # The numbers of the images in the order of their places.
 
 
 def placed_images(text: str, options: Sequence[str]) -> PlacedImages:
@@ -53,12 +47,11 @@ def placed_images(text: str, options: Sequence[str]) -> PlacedImages:
     Every image is shown once, where the text first speaks of it. An image of which only options speak is shown behind
     the text. An image that is spoken of again, or in an option, is shown behind its name.
 
-    Example:
-        >>> placed_images("<image 1> What is it?", ["cyst", "stone"]).text.replace(MEDIA_MARK, "#")
-        '# What is it?'
-        >>> found = placed_images("Which one follows <image 1>?", ["<image 2>", "<image 3>"])
-        >>> found.text.replace(MEDIA_MARK, "#"), found.options, found.images
-        ('Which one follows #?\nimage 2: #\nimage 3: #', ('image 2', 'image 3'), (1, 2, 3))
+    >>> placed_images("<image 1> What is it?", ["cyst", "stone"]).text.replace(MEDIA_MARK, "#")
+    '# What is it?'
+    >>> found = placed_images("Which one follows <image 1>?", ["<image 2>", "<image 3>"])
+    >>> found.text.replace(MEDIA_MARK, "#"), found.options, found.images
+    ('Which one follows #?\nimage 2: #\nimage 3: #', ('image 2', 'image 3'), (1, 2, 3))
     """
     spoken = Counter(int(number) for part in (text, *options) for number in _PLACEHOLDER.findall(part))
     in_options = {int(number) for option in options for number in _PLACEHOLDER.findall(option)}
@@ -102,7 +95,6 @@ _WITHHELD = ("?", "")
 
 
 def source_of(part: Part) -> Source:
-    """Returns the source of one part of the release."""
     return Source(
         title=f"MMMU, medical subjects, {part}",
         licence=LICENCE,

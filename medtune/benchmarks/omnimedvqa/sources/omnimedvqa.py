@@ -12,7 +12,6 @@ Source: Hu et al., OmniMedVQA, arXiv 2402.09181; hub data set foreverbeliever/Om
 utils/OmniMedVQA/OmniMedVQA.py:77-113.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from string import ascii_uppercase
 
+from medtune.data.json_file import json_file
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.media_bytes import StoredFiles, hub_folder, stored_files
@@ -128,13 +128,7 @@ def _rows(images: StoredFiles, name: str) -> Iterator[Row]:
     path = images.find(name)
     if path is None:
         raise FileNotFoundError(f"{images.root / name}: this table is missing.")
-    try:
-        rows = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{name}: broken JSON ({error}). Download the archive again.") from error
-    if not isinstance(rows, list):
-        raise ValueError(f"{name}: wanted a JSON list of questions, got {type(rows).__name__}.")
-    for number, values in enumerate(rows, start=1):
+    for number, values in enumerate(json_file(path, list, "a JSON list of questions"), start=1):
         yield Row(Place(path.name, number), values if isinstance(values, Mapping) else {})
 
 

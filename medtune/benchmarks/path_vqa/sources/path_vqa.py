@@ -13,19 +13,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from medtune.benchmarks.short_answers.released_answers import (
-    RELEASED,
+    Asked,
     ReleasedRow,
+    answer_table,
+    asked,
     hub_form_table,
     is_hub_copy,
-    released_answer,
     released_rows,
     tidy,
 )
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.hub_rows import HubId
-from medtune.data.raw.row_errors import ReadRows, read_rows
+from medtune.data.raw.row_errors import read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
-from medtune.data.types import SPLITS, MediaRef, Question, Split
+from medtune.data.types import SPLITS, Split
 
 FILES: Sequence[tuple[str, Split]] = (
     ("pvqa_train.json", "train"),
@@ -51,7 +52,7 @@ def source() -> Source:
     )
 
 
-class _Asked(NamedTuple):
+class _Listed(NamedTuple):
     row: ReleasedRow
     number: int
     text: object
@@ -63,23 +64,14 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
     if is_hub_copy(folder):
         return _read_hub(folder, seed, scratch)
     rows = [row for name, split in FILES for row in released_rows(folder / name, split)]
-    read = read_rows(rows, lambda row: list(_asked(row)))
-    asked = [each for listed in read.taken for each in listed]
-    images = folder / IMAGES
-    taken: ReadRows[_Read] = read_rows(asked, lambda each: _question(each, images, needs_media=needs_media))
+    read = read_rows(rows, lambda row: list(_questions(row)))
+    listed = [each for of_image in read.taken for each in of_image]
+    taken = read_rows(listed, lambda each: _question(each, folder / IMAGES, needs_media=needs_media))
     rejects = (*read.rejects, *taken.rejects)
-    repaired = sum(each.is_repaired for each in taken.taken)
-    notes = [f"questions by the release's files: {len(asked):,} about {len(read.taken):,} listed images"]
-    if repaired:
-        notes.append(f"answers repaired (tabs and blanks at the ends): {repaired}")
-    return SourceTable(
-        [each.question for each in taken.taken],
-        {each.question.media_id: (each.media,) for each in taken.taken},
-        tuple(notes),
-        rejects,
-        missing_media(rejects, folder, fetch=URL),
-        stands_for_patient="image",
-    )
+    note = f"questions by the release's files: {len(listed):,} about {len(read.taken):,} listed images"
+    missing = missing_media(rejects, folder, fetch=URL)
+    repaired = "answers repaired (tabs and blanks at the ends)"
+    return answer_table(taken.taken, (note,), rejects, missing, repaired=repaired)
 
 
 def _read_hub(origin: HubId | Path, seed: int, scratch: Path) -> SourceTable:
@@ -91,11 +83,10 @@ def _read_hub(origin: HubId | Path, seed: int, scratch: Path) -> SourceTable:
 def hub_note(counts: Mapping[Split, int]) -> str:
     """Returns whether the numbers of rows are those of the hub's copy.
 
-    Example:
-        >>> hub_note({"train": 19654, "val": 6259, "test": 6719})
-        'release: 32,632 questions, as on the hub: without the repeated rows of the repository'
-        >>> hub_note({"train": 20, "test": 3})
-        'release: unknown, with 20 train, 0 val and 3 test rows, where the hub has 19,654, 6,259 and 6,719'
+    >>> hub_note({"train": 19654, "val": 6259, "test": 6719})
+    'release: 32,632 questions, as on the hub: without the repeated rows of the repository'
+    >>> hub_note({"train": 20, "test": 3})
+    'release: unknown, with 20 train, 0 val and 3 test rows, where the hub has 19,654, 6,259 and 6,719'
     """
     train, val, test = (counts.get(split, 0) for split in SPLITS)
     if (train, val, test) == HUB_ROWS:
@@ -104,18 +95,12 @@ def hub_note(counts: Mapping[Split, int]) -> str:
     return f"release: unknown, with {train:,} train, {val:,} val and {test:,} test rows, where the hub has {wanted}"
 
 
-class _Read(NamedTuple):
-    question: Question
-    media: MediaRef
-    is_repaired: bool
-
-
-def _asked(row: ReleasedRow) -> Iterator[_Asked]:
+def _questions(row: ReleasedRow) -> Iterator[_Listed]:
     texts, answers = _listed(row, "sentf"), _listed(row, "labelf")
     if len(texts) != len(answers):
         raise row.place.error(f"there are {len(texts)} questions and {len(answers)} answers.", field="labelf")
     for number, (text, answer) in enumerate(zip(texts, answers, strict=True), start=1):
-        yield _Asked(row, number, text, next(iter(answer), None) if isinstance(answer, dict) else answer)
+        yield _Listed(row, number, text, next(iter(answer), None) if isinstance(answer, dict) else answer)
 
 
 def _listed(row: ReleasedRow, column: str) -> Sequence[object]:
@@ -126,9 +111,9 @@ def _listed(row: ReleasedRow, column: str) -> Sequence[object]:
     return listed
 
 
-def _question(asked: _Asked, images: Path, *, needs_media: bool) -> _Read:
-    name, place = asked.row.text("img_id"), asked.row.place
-    if not tidy(asked.text):
+def _question(one: _Listed, images: Path, *, needs_media: bool) -> Asked:
+    name, place, text = one.row.text("img_id"), one.row.place, tidy(one.text)
+    if not text:
         raise place.error("wanted a question, got an empty one.", field="sentf")
     if Path(name).name != name:
         raise place.error("wanted the name of an image in the folder of images.", field="img_id")
@@ -136,28 +121,25 @@ def _question(asked: _Asked, images: Path, *, needs_media: bool) -> _Read:
     path = next((each for each in paths if each.is_file()), paths[0])
     if needs_media and not path.is_file():
         raise place.error("there is no such image file. Copy it.", field="img_id", media=path)
-    answer = released_answer(asked.answer, is_closed=None, place=place, field="labelf")
-    question = Question(
-        id=f"{place.file}, row {place.row}, question {asked.number}",
-        media_id=name,
-        text=tidy(asked.text),
-        options=answer.options,
-        answer=answer.text,
-        answer_kind=answer.kind,
-        patient_id=name,
-        facets={"task": answer.task, "asks": first_word(tidy(asked.text))},
-        split=asked.row.split,
-        printed={RELEASED: str(asked.answer)},
+    return asked(
+        one.answer,
+        is_closed=None,
+        text=text,
+        image=name,
+        path=path,
+        facets={"asks": first_word(text)},
+        place=place,
+        split=one.row.split,
+        field="labelf",
+        part=f", question {one.number}",
     )
-    return _Read(question, MediaRef(path), asked.answer != tidy(asked.answer))
 
 
 def first_word(text: str) -> str:
     """Returns the first word of a question, which tells its kind, or "other" if few questions begin with it.
 
-    Example:
-        >>> first_word("What is shown?"), first_word("Does this show it?"), first_word("By which way?")
-        ('what', 'does', 'other')
+    >>> first_word("What is shown?"), first_word("Does this show it?"), first_word("By which way?")
+    ('what', 'does', 'other')
     """
     word = text.partition(" ")[0].lower()
     return word if word in ("what", "where", "how", "when", "why", "is", "are", "does", "do") else "other"

@@ -40,22 +40,16 @@ _FOLDERS = ("images_2", "figures", "images", "")
 
 
 class Version(NamedTuple):
-    """One version of the release, with the test file that is taken.
+    """One version of the release, with the test file that is taken."""
 
-    Attributes:
-        release: The level of the facet "release".
-        train: The file of the training rows; it may be missing.
-        archives: The archives that may hold the images; on the hub the first one does. MedEvalKit's script renames
-            images_2.zip to images.zip.
-        text_in: The column that holds the text of the answer; "" where there is none.
-    """
-
-    release: str
-    train: str
+    release: str  # The level of the facet "release".
+    train: str  # The file of the training rows; it may be missing.
     test: str
+    # The archives that may hold the images; on the hub the first one does. MedEvalKit's script renames images_2.zip to
+    # images.zip.
     archives: tuple[str, ...]
     letter_in: str
-    text_in: str = ""
+    text_in: str = ""  # The column that holds the text of the answer; "" where there is none.
 
     @property
     def hub_files(self) -> tuple[str, ...]:
@@ -64,7 +58,6 @@ class Version(NamedTuple):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are needed."""
         return ("Figure_path", "Question", *CHOICES, *filter(None, (self.letter_in, self.text_in)))
 
 
@@ -118,7 +111,6 @@ class _Reader:
 
 
 def source_of(version: Version) -> Source:
-    """Returns the source of one version of the release."""
     return Source(
         title=f"PMC-VQA, {version.release}",
         licence=LICENCE,
@@ -171,9 +163,8 @@ def read_version(version: Version, root: Path | None, scratch: Path, *, needs_me
 def article_of(figure: str) -> str:
     """Returns the article of a figure, which is the unit of splitting: what stands in front of "_F" and a number.
 
-    Example:
-        >>> article_of("PMC1064097_F1.jpg"), article_of("PMC8253797_Fig4_41.jpg"), article_of("scan.png")
-        ('PMC1064097', 'PMC8253797', 'scan')
+    >>> article_of("PMC1064097_F1.jpg"), article_of("PMC8253797_Fig4_41.jpg"), article_of("scan.png")
+    ('PMC1064097', 'PMC8253797', 'scan')
     """
     name = PurePosixPath(figure).name
     found = _FIGURE.search(name)

@@ -33,23 +33,15 @@ _NAME = re.compile(r"(?P<stem>(?P<class>benign|malignant|normal) \((?P<number>\d
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One image of BUSI.
+    """One image of BUSI."""
 
-    Attributes:
-        stem: The file name without its ending, for example "benign (2)".
-        lesion_class: "benign", "malignant" or "normal".
-        size: Width and height of the image in pixels.
-        around: The smallest box around all lesions, in pixels; None for a normal breast.
-        largest: The smallest box around the largest connected lesion, in pixels; None for a normal breast.
-        is_measurable: Whether all masks have the size of the image. Only then may questions ask about places.
-    """
-
-    stem: str
+    stem: str  # The file name without its ending, for example "benign (2)".
     path: Path
-    lesion_class: str
-    size: Size
-    around: Box | None
-    largest: Box | None
+    lesion_class: str  # "benign", "malignant" or "normal".
+    size: Size  # Width and height of the image in pixels.
+    around: Box | None  # The smallest box around all lesions, in pixels; None for a normal breast.
+    largest: Box | None  # The smallest box around the largest connected lesion, in pixels; None for a normal breast.
+    # Whether all masks have the size of the image. Only then may questions ask about places.
     is_measurable: bool = True
 
 
@@ -82,16 +74,11 @@ def _read(folder: Path, scratch: Path) -> SetTable:
 
 
 class BusiCases(NamedTuple):
-    """The images of BUSI.
-
-    Attributes:
-        notes: Sentences for the manifest that say what was left out and how much.
-        rejects: The images that cannot be used, with the reasons.
-    """
+    """The images of BUSI."""
 
     cases: list[Case]
-    notes: tuple[str, ...]
-    rejects: tuple[Reject, ...]
+    notes: tuple[str, ...]  # Sentences for the manifest that say what was left out and how much.
+    rejects: tuple[Reject, ...]  # The images that cannot be used, with the reasons.
 
 
 def busi_cases(root: Path) -> BusiCases:

@@ -33,48 +33,32 @@ _PLAIN = re.compile(r"(?P<patient>\d+)\.(jpg|jpeg|png)")
 
 
 class Pair(NamedTuple):
-    """An image and the outline of its head.
-
-    Attributes:
-        patient: The number before the first underscore of the file name, which HC18 assigns to a pregnancy.
-        place: The position of the image in the set's folder, for error messages.
-    """
+    """An image and the outline of its head."""
 
     image: Path
     mask: Path
-    patient: str
-    place: Place
+    patient: str  # The number before the first underscore of the file name, which HC18 assigns to a pregnancy.
+    place: Place  # The position of the image in the set's folder, for error messages.
 
 
 class HeadFiles(NamedTuple):
-    """The files of HC18 in a folder.
-
-    Attributes:
-        notes: Sentences for the manifest that say what was left out and how much.
-        rejects: Images without an outline, outlines without an image, and files that do not belong to the set.
-    """
+    """The files of HC18 in a folder."""
 
     pairs: list[Pair]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # Sentences for the manifest that say what was left out and how much.
+    # Images without an outline, outlines without an image, and files that do not belong to the set.
     rejects: tuple[Reject, ...] = ()
     num_tables: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A head in an image.
+    """A head in an image."""
 
-    Attributes:
-        name: The image's file name without its ending.
-        size: Width and height of the image in pixels.
-        mask_HW: Whether each pixel lies inside the head; the area within the outline is filled.
-        box: The smallest box around the head, in pixels.
-    """
-
-    name: str
-    size: Size
-    mask_HW: Mask
-    box: Box
+    name: str  # The image's file name without its ending.
+    size: Size  # Width and height of the image in pixels.
+    mask_HW: Mask  # Whether each pixel lies inside the head; the area within the outline is filled.
+    box: Box  # The smallest box around the head, in pixels.
 
 
 def public_set() -> PublicSet:
@@ -135,7 +119,6 @@ def _measured(line: Line) -> dict[str, float]:
 
 
 def read_head(pair: Pair) -> Head:
-    """Returns the filled head of a pair."""
     with pair.place.reject_broken(pair.image):
         size = image_size(pair.image)
     with pair.place.reject_broken(pair.mask):

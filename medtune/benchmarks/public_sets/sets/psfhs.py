@@ -70,12 +70,7 @@ def _frame(path: Path, label: Path, place: Place, scratch: Path) -> Frame:
 
 
 def grey(stored: NDArray[np.uint8], path: Path) -> NDArray[np.uint8]:
-    """Returns the grey image (rows, columns) of an array with one channel, or with three equal channels.
-
-    Args:
-        stored: The array of the file. Its channels may be its first or its last axis.
-        path: The file, for the error message.
-    """
+    """Returns the grey image (H, W) of an array with one channel, or three equal ones in its first or last axis."""
     if stored.ndim == 2:
         return stored
     if stored.ndim == 3 and 3 in (stored.shape[0], stored.shape[2]):

@@ -29,6 +29,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from medtune.benchmarks.facets import duration_bin
 from medtune.benchmarks.rexsonovqa.rubric import is_kept, question_type
+from medtune.data.json_file import json_file
 from medtune.data.media.images import Size
 from medtune.data.media.videos import container
 from medtune.data.media.videos.read import video_extent
@@ -69,29 +70,20 @@ class Roi(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of a YouTube video.
-
-    Attributes:
-        video: YouTube's id of the video.
-        start_s: The start of the part in seconds.
-        end_s: The end of the part in seconds; None if it is the end of the video.
-        roi: The region that shows the ultrasound image; None for the whole frame.
-    """
+    """A part of a YouTube video."""
 
     url: str
-    video: str
-    start_s: float
-    end_s: float | None
-    roi: Roi | None
+    video: str  # YouTube's id of the video.
+    start_s: float  # The start of the part in seconds.
+    end_s: float | None  # The end of the part in seconds; None if it is the end of the video.
+    roi: Roi | None  # The region that shows the ultrasound image; None for the whole frame.
 
 
 def read_segments(file: Path) -> dict[str, Segment]:
-    """Returns the segments by name."""
     if not file.is_file():
         raise FileNotFoundError(f"{file}: there is no such file. It comes with the questions.")
     try:
-        entries = json.loads(file.read_text("utf-8"))
-        return {name: _segment(entry) for name, entry in entries.items()}
+        return {name: _segment(entry) for name, entry in json_file(file, dict, "an object of segments").items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{file}: not as released ({type(error).__name__}: {error}). Download it again.") from error
 
@@ -176,16 +168,12 @@ def source() -> Source:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A question as it was released.
+    """A question as it was released."""
 
-    Attributes:
-        file: The question file by its number, for example "mcq, file 3". Its own name is that of a video, which
-            messages should not show.
-        number: The number of the question in its file, from 1.
-    """
-
+    # The question file by its number, for example "mcq, file 3". Its own name is that of a video, which messages should
+    # not show.
     file: str
-    number: int
+    number: int  # The number of the question in its file, from 1.
     values: Mapping[str, object]
 
     def error(self, name: str | None, message: str, media: Path | None = None) -> RowError:
@@ -278,11 +266,8 @@ def _rows(folder: Path) -> Iterator[tuple[_Row, str, str]]:
         if not files:
             raise ValueError(f"{folder}: wanted questions in benchmark_questions/{kind}/*.json, found none.")
         for number, file in enumerate(files, start=1):
-            try:
-                rows = json.loads(file.read_text("utf-8"))
-            except ValueError as error:
-                raise ValueError(f"{file}: broken JSON ({error}). Download it again.") from None
-            if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            rows = json_file(file, list, "a JSON list of objects")
+            if not all(isinstance(row, dict) for row in rows):
                 raise ValueError(f"{file}: wanted a JSON list of objects. Download it again.")
             for place, row in enumerate(rows, start=1):
                 yield _Row(f"{kind}, file {number}", place, row), file.stem, kind

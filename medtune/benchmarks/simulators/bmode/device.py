@@ -30,19 +30,12 @@ class Local(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pose:
-    """The position and direction of a shape in the scan plane; x runs to the right, z away from the probe.
+    """The position and direction of a shape in the scan plane; x runs to the right, z away from the probe."""
 
-    Attributes:
-        x_mm: The x coordinate of the shape's centre.
-        z_mm: The z coordinate of the shape's centre.
-        angle_rad: The angle from the x axis to the shape's u axis, positive towards greater depth.
-        mirror: -1 if the shape's v axis is flipped, else 1.
-    """
-
-    x_mm: float
-    z_mm: float
-    angle_rad: float = 0.0
-    mirror: int = 1
+    x_mm: float  # The x coordinate of the shape's centre.
+    z_mm: float  # The z coordinate of the shape's centre.
+    angle_rad: float = 0.0  # The angle from the x axis to the shape's u axis, positive towards greater depth.
+    mirror: int = 1  # -1 if the shape's v axis is flipped, else 1.
 
     def local(self, x_N: Millimetres, z_N: Millimetres) -> Local:
         """Returns the points, given in mm in the scan plane, in the coordinates of this pose."""
@@ -77,9 +70,6 @@ def blob(pose: Pose, *, a_mm: float, b_mm: float, ripples: Sequence[tuple[int, f
     One ripple is `size * cos(count * angle + phase)`.
 
     Args:
-        pose: Centre and axis of the ellipse.
-        a_mm: Half axis along the pose's axis.
-        b_mm: Half axis across it.
         ripples: The waves of the margin, each as (count, size, phase): the number of waves around the margin, their
             height as a share of the radius, and their phase in rad.
     """
@@ -121,13 +111,7 @@ def rod(pose: Pose, *, length_mm: float, width_mm: float) -> Shape:
 
 
 def beyond(pose: Pose, *, wave_mm: float, wavelength_mm: float) -> Shape:
-    """Returns the half plane on the positive v side of the pose's u axis, with a wavy border.
-
-    Args:
-        pose: Centre and axis of the border.
-        wave_mm: Height of the border's waves.
-        wavelength_mm: Length of one wave.
-    """
+    """Returns the half plane on the positive v side of the pose's u axis, with a wavy border."""
 
     def inside(x_N: Millimetres, z_N: Millimetres) -> Mask:
         u_N, v_N = pose.local(x_N, z_N)
@@ -158,39 +142,23 @@ IMAGE_SIZE = 224
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A scanner and its settings.
+    """A scanner and its settings."""
 
-    Attributes:
-        geometry: The shape of the scanned field: a sector from a curved probe, or a rectangle from a linear probe.
-        frequency_mhz: Centre frequency.
-        depth_mm: Depth of the scanned field.
-        focus_mm: The depth at which the beam is focused.
-        aperture_mm: Width of the part of the probe that sends and receives.
-        opening_rad: The full angle of a sector.
-        probe_radius_mm: The radius of the curved probe that scans a sector.
-        width_mm: The length of a linear probe.
-        gain_db: The gain that is added to every echo.
-        tgc_error_db_per_cm: The error of the time-gain compensation, per cm of depth.
-        dynamic_range_db: The range of echoes between black and white.
-        noise_db: The level of electronic noise before time-gain compensation.
-        zoom: The share of the image's side that the scanned field fills, 0 to 1.
-        shift: The position of the field in the image, across and down, each from 0 (left or top) to 1 (right or
-            bottom).
-    """
-
+    # The shape of the scanned field: a sector from a curved probe, or a rectangle from a linear probe.
     geometry: Geometry
-    frequency_mhz: float
-    depth_mm: float
-    focus_mm: float
-    aperture_mm: float
-    opening_rad: float
-    probe_radius_mm: float
-    width_mm: float
-    gain_db: float
-    tgc_error_db_per_cm: float
-    dynamic_range_db: float
-    noise_db: float
-    zoom: float
+    frequency_mhz: float  # Centre frequency.
+    depth_mm: float  # Depth of the scanned field.
+    focus_mm: float  # The depth at which the beam is focused.
+    aperture_mm: float  # Width of the part of the probe that sends and receives.
+    opening_rad: float  # The full angle of a sector.
+    probe_radius_mm: float  # The radius of the curved probe that scans a sector.
+    width_mm: float  # The length of a linear probe.
+    gain_db: float  # The gain that is added to every echo.
+    tgc_error_db_per_cm: float  # The error of the time-gain compensation, per cm of depth.
+    dynamic_range_db: float  # The range of echoes between black and white.
+    noise_db: float  # The level of electronic noise before time-gain compensation.
+    zoom: float  # The share of the image's side that the scanned field fills, 0 to 1.
+    # The position of the field in the image, across and down, each from 0 (left or top) to 1 (right or bottom).
     shift: tuple[float, float]
 
 
@@ -218,19 +186,12 @@ def draw_device(rng: np.random.Generator) -> Device:
 
 @dataclass(frozen=True, slots=True)
 class Beams:
-    """The positions of the samples along the scan lines.
+    """The positions of the samples along the scan lines."""
 
-    Attributes:
-        x_mm_DL: Lateral position of each sample.
-        z_mm_DL: Depth of each sample below the probe's foremost point.
-        path_mm_D: Distance from the probe along a scan line, for each depth sample.
-        line_spacing_mm_D: Distance between neighbouring scan lines, for each depth sample.
-    """
-
-    x_mm_DL: Millimetres
-    z_mm_DL: Millimetres
-    path_mm_D: Millimetres
-    line_spacing_mm_D: Millimetres
+    x_mm_DL: Millimetres  # Lateral position of each sample.
+    z_mm_DL: Millimetres  # Depth of each sample below the probe's foremost point.
+    path_mm_D: Millimetres  # Distance from the probe along a scan line, for each depth sample.
+    line_spacing_mm_D: Millimetres  # Distance between neighbouring scan lines, for each depth sample.
 
 
 def beams(device: Device) -> Beams:
@@ -261,21 +222,13 @@ def in_field(device: Device, x_mm_N: NDArray[np.float64], z_mm_N: NDArray[np.flo
 
 @dataclass(frozen=True, slots=True)
 class Pixels:
-    """The positions of the image's pixels.
+    """The positions of the image's pixels."""
 
-    Attributes:
-        x_mm_HW: Lateral position of each pixel.
-        z_mm_HW: Depth of each pixel below the probe's foremost point.
-        depth_HW: The depth sample at each pixel, as a fractional index.
-        line_HW: The scan line at each pixel, as a fractional index.
-        seen_HW: Whether the pixel lies within the scanned field.
-    """
-
-    x_mm_HW: Millimetres
-    z_mm_HW: Millimetres
-    depth_HW: NDArray[np.float32]
-    line_HW: NDArray[np.float32]
-    seen_HW: Mask
+    x_mm_HW: Millimetres  # Lateral position of each pixel.
+    z_mm_HW: Millimetres  # Depth of each pixel below the probe's foremost point.
+    depth_HW: NDArray[np.float32]  # The depth sample at each pixel, as a fractional index.
+    line_HW: NDArray[np.float32]  # The scan line at each pixel, as a fractional index.
+    seen_HW: Mask  # Whether the pixel lies within the scanned field.
 
 
 def pixels(device: Device) -> Pixels:
@@ -301,11 +254,6 @@ def pixels(device: Device) -> Pixels:
 
 
 def scan_convert(grey_DL: NDArray[np.float32], grid: Pixels) -> NDArray[np.float32]:
-    """Returns the image (rows, columns) that the samples along the scan lines give; it is 0 outside the scanned field.
-
-    Args:
-        grey_DL: The grey value of each sample, 0 to 1.
-        grid: The positions of the image's pixels.
-    """
+    """Returns the image (H, W), 0 to 1, of the samples along the scan lines; 0 outside the scanned field."""
     grey_HW = map_coordinates(grey_DL, [grid.depth_HW, grid.line_HW], order=1, mode="constant", cval=0.0)
     return np.where(grid.seen_HW, grey_HW, np.float32(0))

@@ -18,19 +18,12 @@ from medtune.benchmarks.simulators.bmode.device import Beams, Device, Millimetre
 
 @dataclass(frozen=True, slots=True)
 class Tissue:
-    """The acoustic properties of a tissue.
+    """The acoustic properties of a tissue."""
 
-    Attributes:
-        echo_db: Backscatter relative to the brightest grey, before attenuation.
-        attenuation: Attenuation on one way, in dB per cm and MHz.
-        impedance: Characteristic impedance in MRayl.
-        texture_db: Standard deviation of the slow spatial changes of the backscatter, in dB.
-    """
-
-    echo_db: float
-    attenuation: float = 0.35
-    impedance: float = 1.63
-    texture_db: float = 0.8
+    echo_db: float  # Backscatter relative to the brightest grey, before attenuation.
+    attenuation: float = 0.35  # Attenuation on one way, in dB per cm and MHz.
+    impedance: float = 1.63  # Characteristic impedance in MRayl.
+    texture_db: float = 0.8  # Standard deviation of the slow spatial changes of the backscatter, in dB.
 
 
 # Attenuation and impedance: Szabo, Diagnostic Ultrasound Imaging, 2nd ed. (2014), appendix B, with smaller values for
@@ -54,17 +47,11 @@ MEMBRANE = Tissue(echo_db=-15, attenuation=0.7, impedance=1.95, texture_db=0)
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """A shape filled with a tissue; later structures are painted over earlier ones.
+    """A shape filled with a tissue; later structures are painted over earlier ones."""
 
-    Attributes:
-        shape: The shape in the scan plane.
-        tissue: The tissue that fills it.
-        name: The name of the structure's mask; None if no mask is made of it.
-    """
-
-    shape: Shape
-    tissue: Tissue
-    name: str | None = None
+    shape: Shape  # The shape in the scan plane.
+    tissue: Tissue  # The tissue that fills it.
+    name: str | None = None  # The name of the structure's mask; None if no mask is made of it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +76,7 @@ def paint(
     z_mm_DL: Millimetres,
     slow_DL: NDArray[np.float32],
 ) -> TissueMaps:
-    """Returns the maps of acoustic properties of a scene.
-
-    Args:
-        structures: The structures, in the order in which they are painted.
-        background: The tissue outside all structures.
-        x_mm_DL: Lateral position of each sample.
-        z_mm_DL: Depth of each sample.
-        slow_DL: The random texture, which each tissue scales by its `texture_db`; see `slow_field`.
-    """
+    """Returns the maps of a scene: structures are painted in order, and tissues scale the texture `slow_field`."""
     echo_db_DL = np.full(x_mm_DL.shape, background.echo_db, dtype=np.float32)
     attenuation_DL = np.full_like(echo_db_DL, background.attenuation)
     impedance_DL = np.full_like(echo_db_DL, background.impedance)
@@ -129,13 +108,7 @@ def waves(rng: np.random.Generator, *, size: float) -> list[tuple[int, float, fl
 
 
 def tinted(tissue: Tissue, rng: np.random.Generator, *, spread_db: float = 1.6) -> Tissue:
-    """Returns the tissue made a little brighter or darker at random, as it differs between people and scanners.
-
-    Args:
-        tissue: The tissue to change.
-        rng: The source of random numbers.
-        spread_db: Standard deviation of the change in dB; the change is at most twice as large.
-    """
+    """Returns the tissue made at most 2 x `spread_db` brighter or darker, as it differs between people."""
     return brighter(tissue, float(np.clip(rng.normal(0, spread_db), -2 * spread_db, 2 * spread_db)))
 
 
@@ -158,15 +131,7 @@ def wall(rng: np.random.Generator, *, thickness_mm: float) -> tuple[Structure, .
 
 
 def womb(fetus: Pose, *, a_mm: float, b_mm: float, uterus: Shape, rng: np.random.Generator) -> tuple[Structure, ...]:
-    """Returns the amniotic fluid around a fetal part, and the placenta at a random side of it.
-
-    Args:
-        fetus: Centre and axis of the fetal part.
-        a_mm: Half axis of the fetal part along the pose's axis.
-        b_mm: Half axis of the fetal part across it.
-        uterus: The shape outside which neither fluid nor placenta lies.
-        rng: The source of random numbers.
-    """
+    """Returns the amniotic fluid around a fetal part, and the placenta at a random side of it, in the uterus."""
     room = rng.uniform(1.05, 1.45, size=2)
     offset_mm = rng.uniform(-0.22, 0.22, size=2) * (a_mm, b_mm)
     cavity = fetus.at(float(offset_mm[0]), float(offset_mm[1]))
@@ -181,17 +146,11 @@ def womb(fetus: Pose, *, a_mm: float, b_mm: float, uterus: Shape, rng: np.random
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """The properties that all images of one patient share; none of them depends on the answer to any question.
+    """The properties that all images of one patient share; none of them depends on the answer to any question."""
 
-    Attributes:
-        device: The scanner and its settings.
-        size: Size of the fetus relative to a fetus of about 27 weeks, whose size is 1.
-        wall_mm: Distance from the probe to the uterus.
-    """
-
-    device: Device
-    size: float
-    wall_mm: float
+    device: Device  # The scanner and its settings.
+    size: float  # Size of the fetus relative to a fetus of about 27 weeks, whose size is 1.
+    wall_mm: float  # Distance from the probe to the uterus.
 
 
 SPEED_MM_PER_US = 1.54
@@ -206,8 +165,7 @@ _PAD_LINES = 24
 def axial_sigma_mm(*, frequency_mhz: float) -> float:
     """Returns the axial standard deviation of the point-spread function's amplitude, in mm.
 
-    Source:
-        Pulse-echo axial resolution is half the pulse length, N c / (2 f) (Szabo 2014, section 10.5); taken as FWHM.
+    Source: Pulse-echo axial resolution is half the pulse length, N c / (2 f) (Szabo 2014, section 10.5); taken as FWHM.
     """
     return PULSE_CYCLES * SPEED_MM_PER_US / frequency_mhz / 2 / 2.355
 
@@ -217,15 +175,8 @@ def lateral_sigma_mm(
 ) -> NDArray[np.float32]:
     """Returns the lateral standard deviation of the point-spread function's amplitude at each depth, in mm.
 
-    Args:
-        path_mm_D: The distance from the probe along the scan line, for each depth.
-        frequency_mhz: Centre frequency.
-        aperture_mm: Width of the part of the probe that sends and receives.
-        focus_mm: The distance at which the beam is focused.
-
-    Source:
-        Focal beam width (FWHM) 1.2 lambda F and depth of field 7.1 lambda F^2 with F = focus / aperture
-        (Szabo 2014, section 6.6); away from the focus the width grows as that of a Gaussian beam.
+    Source: Focal beam width (FWHM) 1.2 lambda F and depth of field 7.1 lambda F^2 with F = focus / aperture (Szabo
+    2014, section 6.6); away from the focus the width grows as that of a Gaussian beam.
     """
     wavelength_mm, f_number = SPEED_MM_PER_US / frequency_mhz, focus_mm / aperture_mm
     field_mm = 7.1 * wavelength_mm * f_number**2
@@ -236,16 +187,7 @@ def lateral_sigma_mm(
 def point_spread(
     field_DL: NDArray[np.complex64], *, axial_samples: float, lateral_samples_D: NDArray[np.float32]
 ) -> NDArray[np.complex64]:
-    """Returns the field blurred by a Gaussian along the scan lines, and across them by a Gaussian for each depth.
-
-    Args:
-        field_DL: Demodulated echo sources, (depth, lines).
-        axial_samples: Standard deviation along the line, in samples.
-        lateral_samples_D: Standard deviation across, in lines, for each depth.
-
-    Returns:
-        The blurred field, scaled so that the mean power of independent echo sources does not change.
-    """
+    """Returns a field (depth, lines) blurred by Gaussians: along scan lines, and for each depth across them."""
     padded_DL = np.pad(field_DL, ((0, 0), (_PAD_LINES, _PAD_LINES)), mode="reflect")
     frequency_L = fftfreq(padded_DL.shape[1]).astype(np.float32)
     transfer_DL = np.exp(-2 * (np.pi * lateral_samples_D[:, None] * frequency_L) ** 2)
@@ -259,17 +201,11 @@ def point_spread(
 def two_way_loss_db(
     attenuation_DL: NDArray[np.float32], *, frequency_mhz: float, step_mm: float
 ) -> NDArray[np.float32]:
-    """Returns the loss of an echo on its way to each sample and back, in dB.
+    """Returns the loss of an echo to each sample and back, in dB, of attenuation one way in dB per cm and MHz.
 
     This loss alone produces the shadows behind bone and the enhancement behind fluid.
 
-    Args:
-        attenuation_DL: Attenuation on one way, in dB per cm and MHz.
-        frequency_mhz: Centre frequency.
-        step_mm: Distance between neighbouring depth samples.
-
-    Source:
-        Loss = 2 f times the integral of alpha along the way (Szabo 2014, section 4.2).
+    Source: Loss = 2 f times the integral of alpha along the way (Szabo 2014, section 4.2).
     """
     return np.asarray(2 * frequency_mhz * step_mm / 10 * np.cumsum(attenuation_DL, axis=0), dtype=np.float32)
 
@@ -279,14 +215,8 @@ def specular(
 ) -> NDArray[np.float32]:
     """Returns the strength of the reflection at interfaces, which is greatest if the beam meets them at a right angle.
 
-    Args:
-        impedance_DL: Characteristic impedance in MRayl.
-        depth_mm: Depth of the scanned field, from the first sample of a scan line to the last.
-        line_mm_D: Distance between neighbouring scan lines, for each depth.
-
-    Source:
-        A step of impedance reflects (Z2 - Z1) / (Z2 + Z1), about half the step of log Z; the fourth power of the
-        cosine of the angle of incidence stands for the lobe of a smooth reflector.
+    Source: A step of impedance reflects (Z2 - Z1) / (Z2 + Z1), about half the step of log Z; the fourth power of the
+    cosine of the angle of incidence stands for the lobe of a smooth reflector.
     """
     half_log_DL = gaussian_filter(np.log(impedance_DL) / 2, 1.0)
     along_DL, across_DL = np.gradient(half_log_DL)
@@ -307,36 +237,22 @@ def compress(envelope_DL: NDArray[np.float32], *, gain_db: float, dynamic_range_
 
 
 class Noise(NamedTuple):
-    """The random fields of a frame, each of shape (depth, lines).
+    """The random fields of a frame, each of shape (depth, lines)."""
 
-    Attributes:
-        scatterers_DL: Strength and phase of the scatterers in the tissue, circular Gaussian.
-        roughness_DL: Roughness of the interfaces, standard normal.
-        electronic_DL: Electronic noise of the scanner, circular Gaussian.
-    """
-
-    scatterers_DL: NDArray[np.complex64]
-    roughness_DL: NDArray[np.float32]
-    electronic_DL: NDArray[np.complex64]
+    scatterers_DL: NDArray[np.complex64]  # Strength and phase of the scatterers in the tissue, circular Gaussian.
+    roughness_DL: NDArray[np.float32]  # Roughness of the interfaces, standard normal.
+    electronic_DL: NDArray[np.complex64]  # Electronic noise of the scanner, circular Gaussian.
 
 
 def draw_noise(shape: tuple[int, ...], rng: np.random.Generator) -> Noise:
-    """Returns the noise of one frame."""
     return Noise(circular_noise(shape, rng), rng.standard_normal(shape, dtype=np.float32), circular_noise(shape, rng))
 
 
 def echo(maps: TissueMaps, *, device: Device, lines: Beams, noise: Noise) -> NDArray[np.float32]:
     """Returns the grey values 0 to 1 of one frame along its scan lines, (depth, lines).
 
-    Args:
-        maps: The acoustic properties of the tissue along the scan lines.
-        device: The scanner and its settings.
-        lines: The positions of the samples along the scan lines.
-        noise: The random scatterers, roughness of the interfaces and electronic noise.
-
-    Source:
-        Fully developed speckle: many scatterers per resolution cell give a circular Gaussian field and a
-        Rayleigh envelope with mean / standard deviation 1.91 (Burckhardt 1978; Wagner et al. 1983).
+    Source: Fully developed speckle: many scatterers per resolution cell give a circular Gaussian field and a Rayleigh
+    envelope with mean / standard deviation 1.91 (Burckhardt 1978; Wagner et al. 1983).
     """
     step_mm = device.depth_mm / (maps.echo_db_DL.shape[0] - 1)
     frequency_mhz = device.frequency_mhz

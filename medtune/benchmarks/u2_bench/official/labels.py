@@ -1,9 +1,8 @@
 """Reads and scores classes, places and values as the official scripts do, strict or lenient, bugs included.
 
-Source:
-    strict: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func (cla_eval.py, seg_eval_v1.1.py, measure_eval_v1.2.py).
-    lenient, the post-processing: gurenolun/Dolphin-ai-bench, new_results (qwen_cla_eval.py, qwen_seg_eval.py,
-    qwen_measure_eval.py); the pre-pass of values: its scripts/extract_measurement_values_improved.py.
+Source: strict: dolphin-sound/u2-bench-evalkit, vlmeval/eval_func (cla_eval.py, seg_eval_v1.1.py, measure_eval_v1.2.py).
+lenient, the post-processing: gurenolun/Dolphin-ai-bench, new_results (qwen_cla_eval.py, qwen_seg_eval.py,
+qwen_measure_eval.py); the pre-pass of values: its scripts/extract_measurement_values_improved.py.
 """
 
 import json
@@ -45,44 +44,26 @@ _MISSING_CELLS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One row as an official script sees it.
+    """One row as an official script sees it."""
 
-    Attributes:
-        truth: The label that the script reads from the cell with the true answer; "nan" for a missing cell.
-        label: The label that the script reads from the reply; None if it leaves out the row.
-    """
-
-    truth: Label
-    label: Label | None
+    truth: Label  # The label that the script reads from the cell with the true answer; "nan" for a missing cell.
+    label: Label | None  # The label that the script reads from the reply; None if it leaves out the row.
 
 
 @dataclass(frozen=True, slots=True)
 class ClassScores:
-    """The scores of one data set, each from 0 to 1.
+    """The scores of one data set, each from 0 to 1."""
 
-    Attributes:
-        parser_rate: The share of rows with a label.
-        precision: The mean precision over all labels that are true or predicted.
-        recall: The mean recall over the same labels.
-        f1: The mean F1 over the same labels.
-    """
-
-    parser_rate: float
+    parser_rate: float  # The share of rows with a label.
     acc: float
-    precision: float
-    recall: float
-    f1: float
+    precision: float  # The mean precision over all labels that are true or predicted.
+    recall: float  # The mean recall over the same labels.
+    f1: float  # The mean F1 over the same labels.
     n_rows: int
 
 
 def read_row(cell: str | int | None, reply: str | None, *, dataset: str, mode: Mode) -> Reading:
-    """Returns how an official script reads one row.
-
-    Args:
-        cell: The cell with the true answer; None for a missing cell.
-        reply: The model's reply; None if there is none.
-        dataset: The id of the data set.
-        mode: Which of the official scripts is meant.
+    """Returns how an official script reads one row; None is a missing cell or reply.
 
     Raises:
         OfficialFailureError: The script would fail on this reply, so that the whole data set is lost.
@@ -112,10 +93,9 @@ def class_scores(readings: Sequence[Reading], *, mode: Mode) -> ClassScores:
         OfficialFailureError: The script fails, so that the whole data set is lost: in strict mode because no row has a
             label, or in both because every true answer is missing.
 
-    Example:
-        >>> scores = class_scores([Reading("benign", "benign"), Reading("normal", "perhaps normal")], mode="strict")
-        >>> scores.acc, round(scores.f1, 4)
-        (0.5, 0.3333)
+    >>> scores = class_scores([Reading("benign", "benign"), Reading("normal", "perhaps normal")], mode="strict")
+    >>> scores.acc, round(scores.f1, 4)
+    (0.5, 0.3333)
     """
     if not readings:
         raise ValueError("scores of a data set need at least one row, got none")
@@ -179,16 +159,11 @@ _PAIRS = (
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A reply as an official script reads it.
+    """A reply as an official script reads it."""
 
-    Attributes:
-        label: The position; None if the script finds none. The lenient script keeps such a reply and counts it as
-            wrong.
-        is_dropped: Whether the script leaves out the row.
-    """
-
+    # The position; None if the script finds none. The lenient script keeps such a reply and counts it as wrong.
     label: str | None
-    is_dropped: bool = False
+    is_dropped: bool = False  # Whether the script leaves out the row.
 
 
 def read_position(reply: str | None, *, mode: Mode) -> Position:
@@ -248,17 +223,12 @@ NO_NUMBER = "null"
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One row as a script sees it.
+    """One row as a script sees it."""
 
-    Attributes:
-        truth: The true value; None if the row is not used.
-        predicted: The value in the reply; None if the row is not used.
-        is_failed: Whether the row is counted as failed, because its reply gives no number. A row that is neither used
-            nor failed has no true value; the script skips it without counting it.
-    """
-
-    truth: float | None = None
-    predicted: float | None = None
+    truth: float | None = None  # The true value; None if the row is not used.
+    predicted: float | None = None  # The value in the reply; None if the row is not used.
+    # Whether the row is counted as failed, because its reply gives no number. A row that is neither used nor failed has
+    # no true value; the script skips it without counting it.
     is_failed: bool = False
 
     @property
@@ -269,21 +239,13 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class ValueScores:
-    """The scores of one data set; errors are in units of the range of values, and nan if no row is used.
+    """The scores of one data set; errors are in units of the range of values, and nan if no row is used."""
 
-    Attributes:
-        mae: The mean absolute error.
-        rmse: The root mean square error.
-        std: The population standard deviation of the signed errors.
-        pct_within_tolerance: The percentage of rows whose error is within the tolerance, 0 to 100.
-        failed_items: The number of rows whose reply gives no number.
-    """
-
-    mae: float
-    rmse: float
-    std: float
-    pct_within_tolerance: float
-    failed_items: int
+    mae: float  # The mean absolute error.
+    rmse: float  # The root mean square error.
+    std: float  # The population standard deviation of the signed errors.
+    pct_within_tolerance: float  # The percentage of rows whose error is within the tolerance, 0 to 100.
+    failed_items: int  # The number of rows whose reply gives no number.
 
 
 def predicted_value(reply: str | None, *, mode: Mode) -> float | None:
@@ -292,9 +254,8 @@ def predicted_value(reply: str | None, *, mode: Mode) -> float | None:
     The strict script accepts only a reply that is a number as a whole. In other replies, the lenient script takes the
     first decimal number, or else the first whole number; it loses the sign and what follows a thousands separator.
 
-    Example:
-        >>> [predicted_value(reply, mode="lenient") for reply in ("-3", "50 to 60.5", "1,200", "none")]
-        [-3.0, 60.5, 1.0, None]
+    >>> [predicted_value(reply, mode="lenient") for reply in ("-3", "50 to 60.5", "1,200", "none")]
+    [-3.0, 60.5, 1.0, None]
     """
     said = reply if reply is None or mode == "strict" else reply.strip()
     if said is None or (mode == "lenient" and said.lower() == NO_NUMBER):
@@ -312,9 +273,8 @@ def predicted_value(reply: str | None, *, mode: Mode) -> float | None:
 def extract_number(reply: str | None, *, dataset: str) -> str:
     """Returns the number that the official pre-pass finds, as it is written in the reply; "null" if it finds none.
 
-    Example:
-        >>> extract_number("image 2 suggests 143.1", dataset="50"), extract_number("about 61 %", dataset="18")
-        ('2', '61')
+    >>> extract_number("image 2 suggests 143.1", dataset="50"), extract_number("about 61 %", dataset="18")
+    ('2', '61')
     """
     said = (reply or "").lower().strip()
     if re.fullmatch(r"\d+\.?\d*", said):

@@ -8,11 +8,11 @@ prints only the beginning of the ablation's prompts; the rest is taken to be the
 Source: dolphin-sound/u2-bench-evalkit, vlmeval/dataset; U2-Bench (arXiv 2505.17779), Appendix D.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TASKS, VALUE
+from medtune.data.json_file import json_file
 from medtune.data.types import Question
 from medtune.eval.asking.official_prompts import OfficialPrompts
 
@@ -135,12 +135,4 @@ def _gaps(question: Question) -> Mapping[str, str | None]:
 
 
 def _json(path: Path) -> dict[str, object]:
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path}: this file of prompts is missing. Copy it from the benchmark.") from None
-    except ValueError as error:
-        raise ValueError(f"{path}: broken JSON ({error}). Copy it from the benchmark again.") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{path}: wanted a JSON object, got {type(found).__name__}.")
-    return found
+    return json_file(path, dict, "a JSON object of prompts", todo="Copy it from the benchmark.")

@@ -4,9 +4,8 @@ Computes the U2-Score: the mean of each task over its data sets, and the weighte
 
 The official code has an error in how it reads the ids of data sets; the score is computed with and without it.
 
-Source:
-    Formula: U2-Bench (arXiv 2505.17779), section 4.2 and Table 6. Aggregation: gurenolun/Dolphin-ai-bench,
-    table_fill/update_table_score_format.py.
+Source: Formula: U2-Bench (arXiv 2505.17779), section 4.2 and Table 6. Aggregation: gurenolun/Dolphin-ai-bench,
+table_fill/update_table_score_format.py.
 """
 
 from __future__ import annotations
@@ -46,18 +45,13 @@ _PLACES = 4
 
 @dataclass(frozen=True, slots=True)
 class SetTables:
-    """The results of one model for each data set, as in the official code's four result files.
+    """The results of one model for each data set, as in the official code's four result files."""
 
-    Attributes:
-        classification: The id of the data set, the accuracy and F1.
-        values: The id, the RMSE and the percentage within the tolerance; nan and inf are allowed.
-        text: The id and BLEU-4 x 100.
-    """
-
-    classification: Sequence[tuple[str, float, float]] = ()
+    classification: Sequence[tuple[str, float, float]] = ()  # The id of the data set, the accuracy and F1.
     detection: Sequence[tuple[str, float]] = ()
+    # The id, the RMSE and the percentage within the tolerance; nan and inf are allowed.
     values: Sequence[tuple[str, float, float]] = ()
-    text: Sequence[tuple[str, float]] = ()
+    text: Sequence[tuple[str, float]] = ()  # The id and BLEU-4 x 100.
 
     def printed(self, *, text_places: int = _PLACES) -> SetTables:
         """Returns the results as the official scripts print them, which is what their aggregator reads.
@@ -65,13 +59,11 @@ class SetTables:
         Args:
             text_places: The number of decimals of BLEU-4; all other values have four.
 
-        Example:
-            >>> SetTables(detection=[("13", 2 / 3)]).printed().detection
-            [('13', 0.6667)]
+        >>> SetTables(detection=[("13", 2 / 3)]).printed().detection
+        [('13', 0.6667)]
 
-        Source:
-            `save_results` and `write_combined_results` of dolphin-sound/u2-bench-evalkit, vlmeval/eval_func, and
-            gurenolun/Dolphin-ai-bench, new_results.
+        Source: `save_results` and `write_combined_results` of dolphin-sound/u2-bench-evalkit, vlmeval/eval_func, and
+        gurenolun/Dolphin-ai-bench, new_results.
         """
         return SetTables(
             classification=[(name, _print(acc), _print(f1)) for name, acc, f1 in self.classification],
@@ -157,9 +149,8 @@ def u2_score(terms: Mapping[str, float], weights: Mapping[str, float] = WEIGHTS)
     The printed weights sum to 1. They differ from the shares of cases that the paper's formula asks for; those are in
     `tasks_and_sets.EXACT_WEIGHTS`.
 
-    Example:
-        >>> round(u2_score({task: 0.5 for task in WEIGHTS}), 4)
-        0.5
+    >>> round(u2_score({task: 0.5 for task in WEIGHTS}), 4)
+    0.5
     """
     return math.fsum(weights[task] * min(1.0, max(0.0, term)) for task, term in terms.items())
 
@@ -189,20 +180,14 @@ OFFICIAL: Mapping[str, tuple[Mode, bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """The results by the id of the data set; a data set on which the official script fails is missing.
-
-    Attributes:
-        text: BLEU-4 and ROUGE-L of texts, both x 100.
-        lost: The number of replies that are dropped or belong to a missing data set.
-        failures: The reason why the script fails, for each missing data set, e.g. "DD 44".
-    """
+    """The results by the id of the data set; a data set on which the official script fails is missing."""
 
     classification: Mapping[str, ClassScores]
     detection: Mapping[str, float]
     values: Mapping[str, ValueScores]
-    text: Mapping[str, tuple[float, float]]
-    lost: int
-    failures: Mapping[str, str]
+    text: Mapping[str, tuple[float, float]]  # BLEU-4 and ROUGE-L of texts, both x 100.
+    lost: int  # The number of replies that are dropped or belong to a missing data set.
+    failures: Mapping[str, str]  # The reason why the script fails, for each missing data set, e.g. "DD 44".
 
     @property
     def tables(self) -> SetTables:

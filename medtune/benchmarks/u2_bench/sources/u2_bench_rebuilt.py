@@ -35,16 +35,11 @@ from medtune.data.types import MediaRef, Question
 
 
 class Choice(NamedTuple):
-    """A scenario with options.
+    """A scenario with options."""
 
-    Attributes:
-        task: The task, for example "VRA".
-        terms: The option by the set's label; None for a label about which no question is asked.
-    """
-
-    task: str
+    task: str  # The task, for example "VRA".
     text: str
-    terms: Mapping[str, str | None]
+    terms: Mapping[str, str | None]  # The option by the set's label; None for a label about which no question is asked.
     labels: tuple[str, ...]
 
 

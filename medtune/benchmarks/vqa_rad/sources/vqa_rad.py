@@ -8,17 +8,16 @@ Source: Lau et al. 2018, doi:10.1038/sdata.2018.251; OSF 89kps; hub card of flav
 """
 
 from collections import Counter
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from medtune.benchmarks.short_answers.released_answers import (
-    RELEASED,
+    Asked,
     ReleasedRow,
+    answer_table,
+    asked,
     hub_form_table,
     is_hub_copy,
-    released_answer,
     released_rows,
     tidy,
 )
@@ -26,7 +25,7 @@ from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.hub_rows import HubId
 from medtune.data.raw.row_errors import read_rows
 from medtune.data.raw.source import Source, SourceTable, missing_media
-from medtune.data.types import MediaRef, Question, Split
+from medtune.data.types import Split
 
 PUBLIC = "VQA_RAD Dataset Public.json"
 PAIR: tuple[tuple[str, Split], ...] = (("trainset.json", "train"), ("testset.json", "test"))
@@ -64,12 +63,6 @@ def source() -> Source:
     )
 
 
-class _Read(NamedTuple):
-    question: Question
-    media: MediaRef
-    repairs: int
-
-
 def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = True) -> SourceTable:
     folder = raw_folder(root, holds=f"{PUBLIC}, or {' and '.join(name for name, _ in PAIR)}, and the images")
     if not (folder / PUBLIC).is_file() and is_hub_copy(folder):
@@ -78,10 +71,10 @@ def _read(root: Path | None, seed: int, scratch: Path, *, needs_media: bool = Tr
     images = next((folder / name for name in IMAGES if (folder / name).is_dir()), folder)
     taken, rejects = read_rows(rows, lambda row: _question(row, images, needs_media=needs_media))
     missing = missing_media(rejects, folder, fetch="https://osf.io/89kps")
-    media = {each.question.media_id: (each.media,) for each in taken}
-    questions = [each.question for each in taken]
-    notes = _notes(rows, sum(each.repairs for each in taken))
-    return SourceTable(questions, media, notes, rejects, missing, stands_for_patient="image")
+    counts = Counter(row.split for row in rows)
+    note = release_note(counts["train"], counts["test"])
+    repaired = "cells repaired (numbers as texts, tabs and blanks, spellings of types)"
+    return answer_table(taken, (note,), rejects, missing, repaired=repaired)
 
 
 def _read_hub(origin: HubId | Path, seed: int, scratch: Path) -> SourceTable:
@@ -115,23 +108,14 @@ def _single_rows(folder: Path) -> list[ReleasedRow]:
 def release_note(num_train: int, num_test: int) -> str:
     """Returns which release the numbers of rows are those of.
 
-    Example:
-        >>> release_note(1793, 451)[:39], release_note(10, 2)
-        ('release: 2,244 questions, as on the hub', 'release: unknown, with 10 train and 2 test rows')
+    >>> release_note(1793, 451)[:39], release_note(10, 2)
+    ('release: 2,244 questions, as on the hub', 'release: unknown, with 10 train and 2 test rows')
     """
     known = RELEASES.get((num_train, num_test))
     return f"release: {known or f'unknown, with {num_train:,} train and {num_test:,} test rows'}"
 
 
-def _notes(rows: Sequence[ReleasedRow], repairs: int) -> tuple[str, ...]:
-    counts = Counter(row.split for row in rows)
-    notes = [release_note(counts["train"], counts["test"])]
-    if repairs:
-        notes.append(f"cells repaired (numbers as texts, tabs and blanks, spellings of types): {repairs}")
-    return tuple(notes)
-
-
-def _question(row: ReleasedRow, images: Path, *, needs_media: bool) -> _Read:
+def _question(row: ReleasedRow, images: Path, *, needs_media: bool) -> Asked:
     name, kind = row.text("image_name"), row.text("answer_type")
     path = images / name
     if path.parent != images:
@@ -140,26 +124,21 @@ def _question(row: ReleasedRow, images: Path, *, needs_media: bool) -> _Read:
         raise row.place.error("there is no such image file. Copy it.", field="image_name", media=path)
     if kind not in ("OPEN", "CLOSED"):
         raise row.place.error(f"wanted OPEN or CLOSED, got {kind!r}.", field="answer_type")
-    cell = row.cells.get("answer")
-    answer = released_answer(cell, is_closed=kind == "CLOSED", place=row.place)
-    question = Question(
-        id=f"{row.place.file}, row {row.place.row}",
-        media_id=name,
+    found = asked(
+        row.cells.get("answer"),
+        is_closed=kind == "CLOSED",
         text=row.text("question"),
-        options=answer.options,
-        answer=answer.text,
-        answer_kind=answer.kind,
-        patient_id=name,
+        image=name,
+        path=path,
         facets={
-            "task": answer.task,
             "question_type": _types(row),
             "organ": _ORGANS.get(row.text("image_organ"), row.text("image_organ").lower()),
             "phrase": row.text("phrase_type").removeprefix(_TEST),
         },
+        place=row.place,
         split=row.split,
-        printed={RELEASED: str(cell)},
     )
-    return _Read(question, MediaRef(path), _repairs(row))
+    return found._replace(repairs=_repairs(row))
 
 
 def _types(row: ReleasedRow) -> str:

@@ -27,21 +27,13 @@ VIDEO_SUFFIXES = (".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpe
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The frames of a video file in the order in which they are shown.
+    """The frames of a video file in the order in which they are shown."""
 
-    Attributes:
-        size: The size of a frame as it is shown, in pixels.
-        times_s: The second at which each frame is shown, starting at 0.
-        duration_s: The second at which the last frame ends.
-        stamps: The times of the frames in the stream's own unit.
-        keyframes: The stamps of the frames that can be decoded by themselves, ascending.
-    """
-
-    size: Size
-    times_s: tuple[float, ...]
-    duration_s: float
-    stamps: tuple[int, ...]
-    keyframes: tuple[int, ...]
+    size: Size  # The size of a frame as it is shown, in pixels.
+    times_s: tuple[float, ...]  # The second at which each frame is shown, starting at 0.
+    duration_s: float  # The second at which the last frame ends.
+    stamps: tuple[int, ...]  # The times of the frames in the stream's own unit.
+    keyframes: tuple[int, ...]  # The stamps of the frames that can be decoded by themselves, ascending.
 
 
 def timeline(path: Path) -> Timeline:

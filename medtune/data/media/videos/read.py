@@ -26,16 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """A rule that chooses frames of a video clip.
+    """A rule that chooses frames of a video clip."""
 
-    Attributes:
-        at_most: The highest number of frames. If more would be chosen, this number is spread evenly in time, first and
-            last frame included; a clip with fewer frames gives all of them.
-        per_s: The number of frames a second, beginning with the first frame; None spreads `at_most` frames over the
-            clip however long it is.
-    """
-
+    # The highest number of frames. If more would be chosen, this number is spread evenly in time, first and last frame
+    # included; a clip with fewer frames gives all of them.
     at_most: int
+    # The number of frames a second, beginning with the first frame; None spreads `at_most` frames over the clip however
+    # long it is.
     per_s: float | None = None
 
     def __post_init__(self) -> None:
@@ -53,11 +50,10 @@ def chosen_frames(times_s: Sequence[float], sampling: Sampling) -> list[int]:
     Args:
         times_s: The second at which each frame of the clip is shown, ascending, at least one.
 
-    Example:
-        >>> chosen_frames([0.0, 0.1, 0.2, 0.3, 0.4], Sampling(3)), chosen_frames([0.0, 0.1], Sampling(3))
-        ([0, 2, 4], [0, 1])
-        >>> chosen_frames([0.0, 0.1, 0.2, 0.3, 0.4], Sampling(9, per_s=5.0))
-        [0, 2, 4]
+    >>> chosen_frames([0.0, 0.1, 0.2, 0.3, 0.4], Sampling(3)), chosen_frames([0.0, 0.1], Sampling(3))
+    ([0, 2, 4], [0, 1])
+    >>> chosen_frames([0.0, 0.1, 0.2, 0.3, 0.4], Sampling(9, per_s=5.0))
+    [0, 2, 4]
     """
     if sampling.per_s is not None:
         wanted_s = np.arange(times_s[0], times_s[-1] + 1e-9, 1 / sampling.per_s)
@@ -88,17 +84,11 @@ class Frames(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """The size and times of the frames in a whole video file.
+    """The size and times of the frames in a whole video file."""
 
-    Attributes:
-        size: The size of a frame, in pixels.
-        times_s: The second at which each frame is shown, starting at 0.
-        duration_s: The second at which the last frame ends.
-    """
-
-    size: Size
-    times_s: tuple[float, ...]
-    duration_s: float
+    size: Size  # The size of a frame, in pixels.
+    times_s: tuple[float, ...]  # The second at which each frame is shown, starting at 0.
+    duration_s: float  # The second at which the last frame ends.
 
 
 def read_video(ref: MediaRef, sampling: Sampling | None = None) -> Video:
@@ -229,8 +219,6 @@ def write_video(path: Path, frames_THWC: NDArray[np.uint8], times_s: Sequence[fl
     """Writes RGB frames to a video file, as one channel if all three are equal; the same frames give the same bytes.
 
     Args:
-        frames_THWC: The frames, uint8.
-        times_s: The second at which each frame is shown, ascending.
         duration_s: The second at which the last frame ends.
     """
     import av

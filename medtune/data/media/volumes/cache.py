@@ -36,13 +36,9 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VolumeCache:
-    """Reads volumes through a folder of cached results; each transform of a volume is computed once.
+    """Reads volumes through a folder of cached results; each transform of a volume is computed once."""
 
-    Attributes:
-        folder: The folder of entries, made if it is missing; several processes may share it.
-    """
-
-    folder: Path
+    folder: Path  # The folder of entries, made if it is missing; several processes may share it.
     _digests: dict[tuple[Path, int, int], str] = field(default_factory=dict, repr=False, compare=False)
 
     def transformed(self, ref: MediaRef, transform: VolumeTransform) -> NDArray[np.float32]:

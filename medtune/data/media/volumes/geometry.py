@@ -52,11 +52,9 @@ def geometry_of(affine: NDArray[np.float64], *, where: str) -> Geometry:
 
     Args:
         affine: The matrix, (4, 4) or (3, 3), to mm to the right, to the front and to the head; its origin is not used.
-        where: The file and the field, for messages.
 
-    Example:
-        >>> geometry_of(np.diag([-2.0, -2.0, 5.0]), where="example")
-        Geometry(spacing_mm=(2.0, 2.0, 5.0), orientation='LPS')
+    >>> geometry_of(np.diag([-2.0, -2.0, 5.0]), where="example")
+    Geometry(spacing_mm=(2.0, 2.0, 5.0), orientation='LPS')
     """
     axes = np.asarray(affine, dtype=np.float64)[:3, :3]
     if not np.isfinite(axes).all():
@@ -96,12 +94,11 @@ def affine_of(volume: Volume) -> NDArray[np.float64]:
 def reoriented(volume: Volume, orientation: str) -> Volume:
     """Returns the volume with its axes swapped and flipped to another orientation; no voxel changes its value.
 
-    Example:
-        >>> reoriented(Volume(np.array([[[1, 2]]], np.int16), (2.0, 2.0, 5.0), "LPS"), "ISA").hu_IJK.ravel().tolist()
-        Traceback (most recent call last):
-        ValueError: 'ISA' names one direction of the body twice
-        >>> reoriented(Volume(np.array([[[1, 2]]], np.int16), (2.0, 2.0, 5.0), "LPS"), "IPR").hu_IJK.ravel().tolist()
-        [2, 1]
+    >>> reoriented(Volume(np.array([[[1, 2]]], np.int16), (2.0, 2.0, 5.0), "LPS"), "ISA").hu_IJK.ravel().tolist()
+    Traceback (most recent call last):
+    ValueError: 'ISA' names one direction of the body twice
+    >>> reoriented(Volume(np.array([[[1, 2]]], np.int16), (2.0, 2.0, 5.0), "LPS"), "IPR").hu_IJK.ravel().tolist()
+    [2, 1]
     """
     masks = {organ: np.ascontiguousarray(turned(mask, volume, orientation)) for organ, mask in volume.masks_IJK.items()}
     spacing_mm = turned_spacing(volume, orientation)
@@ -161,9 +158,6 @@ def augment_volume(volume: Volume, changes: Collection[str], *, rng: np.random.G
     """Returns a randomly changed copy of a volume; mirroring happens half of the time.
 
     The shape, spacing, orientation and type of the voxels stay the same.
-
-    Args:
-        changes: Those of "mirror", "move" and "grey" that are wanted.
     """
     # All numbers are drawn in any case, so that asking for one more change does not alter the others.
     is_mirrored = rng.random() < 0.5
@@ -183,10 +177,9 @@ def augment_volume(volume: Volume, changes: Collection[str], *, rng: np.random.G
 def mirrored(volume: Volume) -> Volume:
     """Returns the volume with the patient's left and right sides swapped: the left kidney becomes the right one.
 
-    Example:
-        >>> seen = mirrored(Volume(np.array([[[1]], [[2]]], np.int16), (1.0, 1.0, 1.0), "RAS", target=("kidney_left",)))
-        >>> seen.hu_IJK.ravel().tolist(), seen.target
-        ([2, 1], ('kidney_right',))
+    >>> seen = mirrored(Volume(np.array([[[1]], [[2]]], np.int16), (1.0, 1.0, 1.0), "RAS", target=("kidney_left",)))
+    >>> seen.hu_IJK.ravel().tolist(), seen.target
+    ([2, 1], ('kidney_right',))
     """
     axis = next(axis for axis, letter in enumerate(volume.orientation) if letter in "LR")
 
@@ -207,8 +200,6 @@ def moved(volume: Volume, *, scale: float, place: tuple[float, float, float]) ->
     The spacing stays the same, so that models that resample to a spacing see a smaller patient too.
 
     Args:
-        volume: The volume; its masks follow to the nearest voxel.
-        scale: The new size as a factor, above 0 and at most 1.
         place: The place along i, j and k, in shares from 0 to 1 of the space that the smaller patient leaves free.
     """
     shape = volume.hu_IJK.shape
@@ -243,15 +234,12 @@ def regreyed(volume: Volume, *, contrast: float, shift_hu: float) -> Volume:
     """Returns the volume with another contrast and brightness of soft tissue; values of air and below stay the same.
 
     Args:
-        volume: The volume; the order of its Hounsfield units stays the same.
         contrast: The factor on differences from 40 HU in soft tissue (-160 to 240 HU); its effect fades out in bone, up
             to 3000 HU.
-        shift_hu: The Hounsfield units that are added to soft tissue.
 
-    Example:
-        >>> scan = Volume(np.array([[[-1024, -1000, 40, 140]]], np.int16), (1.0, 1.0, 1.0), "LPS")
-        >>> regreyed(scan, contrast=1.1, shift_hu=5).hu_IJK.ravel().tolist()
-        [-1024, -1000, 45, 155]
+    >>> scan = Volume(np.array([[[-1024, -1000, 40, 140]]], np.int16), (1.0, 1.0, 1.0), "LPS")
+    >>> regreyed(scan, contrast=1.1, shift_hu=5).hu_IJK.ravel().tolist()
+    [-1024, -1000, 45, 155]
     """
     middle = sum(_TISSUE_HU) / 2
     lowest, highest = np.iinfo(np.int16).min, np.iinfo(np.int16).max

@@ -71,20 +71,14 @@ class HuRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AxialPictures:
-    """A rule that turns a CT volume into axial pictures.
+    """A rule that turns a CT volume into axial pictures."""
 
-    Attributes:
-        channels: The range that red, green and blue show.
-        at_most: The highest number of slices; a scan with no more slices gives all of them.
-        chosen: A function of (slices of the scan, slices wanted) that returns the chosen numbers, counted from the
-            foot. It is called only if the scan has more slices than wanted.
-        per_s: The number of pictures a second, for models that are told the time; a scan itself has no times.
-    """
-
-    channels: tuple[HuRange, HuRange, HuRange]
-    at_most: int
+    channels: tuple[HuRange, HuRange, HuRange]  # The range that red, green and blue show.
+    at_most: int  # The highest number of slices; a scan with no more slices gives all of them.
+    # A function of (slices of the scan, slices wanted) that returns the chosen numbers, counted from the foot. It is
+    # called only if the scan has more slices than wanted.
     chosen: Callable[[int, int], list[int]]
-    per_s: float
+    per_s: float  # The number of pictures a second, for models that are told the time; a scan itself has no times.
 
     def __call__(self, volume: Volume) -> Video:
         axis = _axial(volume.orientation)
@@ -116,9 +110,8 @@ class AxialPictures:
 def section_ends(count: int, wanted: int) -> list[int]:
     """Returns the upper ends of `wanted` equal sections of a scan's slices: the last slice, but never the first.
 
-    Example:
-        >>> section_ends(101, 4), section_ends(10, 4)
-        ([25, 50, 75, 100], [2, 4, 7, 9])
+    >>> section_ends(101, 4), section_ends(10, 4)
+    ([25, 50, 75, 100], [2, 4, 7, 9])
 
     Source: google-health/medgemma@ff57e8c2, notebooks/high_dimensional_ct_hugging_face.ipynb.
     """
@@ -128,9 +121,8 @@ def section_ends(count: int, wanted: int) -> list[int]:
 def evenly_spaced(count: int, wanted: int) -> list[int]:
     """Returns `wanted` slice numbers spread evenly over 0 to `count` - 1, first and last included.
 
-    Example:
-        >>> evenly_spaced(101, 5), evenly_spaced(10, 1)
-        ([0, 25, 50, 75, 100], [4])
+    >>> evenly_spaced(101, 5), evenly_spaced(10, 1)
+    ([0, 25, 50, 75, 100], [4])
     """
     if wanted == 1:
         return [(count - 1) // 2]

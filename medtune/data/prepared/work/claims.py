@@ -64,12 +64,7 @@ class Claim:
 
 @contextlib.contextmanager
 def claimed(folder: Path, name: str = WHOLE, work: Work = PREPARING) -> Iterator[Claim]:
-    """Claims a work folder: as a whole, which excludes everybody, or a share, which excludes the same share and WHOLE.
-
-    Args:
-        folder: The folder of the claims, in the folder that is worked on.
-        name: The share, or WHOLE.
-    """
+    """Claims a work folder: as a whole, which excludes everybody, or a share, which excludes that share and WHOLE."""
     folder.mkdir(parents=True, exist_ok=True)
     mark = unique_mark()
     mine, draft = folder / name, folder / f".{mark}"

@@ -21,14 +21,10 @@ Result = TypeVar("Result")
 
 
 class Done(NamedTuple, Generic[Result]):
-    """A task that was done.
-
-    Attributes:
-        result: What it returned; None if its process died, tried alone as well.
-    """
+    """A task that was done."""
 
     number: int
-    result: Result | None
+    result: Result | None  # What it returned; None if its process died, tried alone as well.
 
 
 def usable_cores() -> int:

@@ -21,14 +21,7 @@ Origin = Path | HubId | None
 
 
 def read_source(source: Source, root: Origin, seed: int, scratch: Path, *, without_media: bool = False) -> SourceTable:
-    """Returns the table that a source reads from a folder, a file or a data set of the hub.
-
-    Args:
-        root: Where the data are; None for a simulation.
-        seed: Decides the order of options, and a simulation.
-        scratch: An empty folder.
-        without_media: Takes the questions whose media files are missing, too.
-    """
+    """Returns the table that a source reads from a folder, a file or a hub data set; None is for a simulation."""
     if isinstance(root, HubId):
         if source.read_hub is None:
             raise ValueError(f"{root}: the source {source.name!r} reads files: give their folder with --from DIR.")
@@ -104,17 +97,11 @@ def take(
 
 
 class SharedWork(NamedTuple):
-    """What came of one share of the media files.
+    """What came of one share of the media files."""
 
-    Attributes:
-        files: The number of files of the share.
-        broken: How many of them could not be read.
-        of: The number of files of all shares.
-    """
-
-    files: int
-    broken: int
-    of: int
+    files: int  # The number of files of the share.
+    broken: int  # How many of them could not be read.
+    of: int  # The number of files of all shares.
 
 
 def prepare_share(
@@ -130,13 +117,6 @@ def prepare_share(
     """Draws and copies one share of the media files of the prepared folder `out`, which `prepare` then takes.
 
     The shares may be done at the same time, on several machines that see one disk.
-
-    Args:
-        root: As for `prepare`.
-        out: The folder that `prepare` will write.
-        share: Which share.
-        seed: As for `prepare`.
-        limit: As for `prepare`.
     """
     check_folders(source, root, out)
     with work_folder(out, source, processes=processes, share=share) as work:

@@ -64,24 +64,18 @@ class Share(NamedTuple):
     of: int
 
     def holds(self, index: int) -> bool:
-        """Returns whether the share holds a unit of work."""
         return index % self.of == self.number - 1
 
 
 @dataclass(frozen=True)
 class WorkFolder:
-    """The folder that a preparation works in.
-
-    Attributes:
-        scratch: A folder for the files that the source makes, of this process alone.
-        processes: The number of processes that copy files; 1 copies them in this one.
-    """
+    """The folder that a preparation works in."""
 
     root: Path
-    scratch: Path
+    scratch: Path  # A folder for the files that the source makes, of this process alone.
     claim: Claim
     journal: Journal
-    processes: int
+    processes: int  # The number of processes that copy files; 1 copies them in this one.
 
     @property
     def draft(self) -> Path:

@@ -123,7 +123,6 @@ def _leaves_open(sentence: str) -> bool:
 
 
 def names_any(text: str, options: tuple[str, ...]) -> bool:
-    """Returns whether a text holds the words of any option."""
     return _PLACE.search(_with_places(text, options)) is not None
 
 
@@ -177,14 +176,13 @@ def parse_choice_strict(reply: str, question: Question) -> str | None:
 def parse_choice(reply: str, question: Question) -> str | None:
     """Returns the option that the reply chooses by the rules of this module; None if they find no single option.
 
-    Example:
-        >>> asked = Question("q", "m", "Where?", ("center", "center left", "not visible"), "center", "choice", "p")
-        >>> [parse_choice(reply, asked) for reply in ("**Center left**.", "B", "Answer: (C)", "in the center left")]
-        ['center left', 'center left', 'not visible', 'center left']
-        >>> [parse_choice(reply, asked) for reply in ("center or center left", "not the center", "A. center left", "")]
-        [None, None, None, None]
-        >>> parse_choice("<think>A or B?</think> C. Option B is less likely.", asked)
-        'not visible'
+    >>> asked = Question("q", "m", "Where?", ("center", "center left", "not visible"), "center", "choice", "p")
+    >>> [parse_choice(reply, asked) for reply in ("**Center left**.", "B", "Answer: (C)", "in the center left")]
+    ['center left', 'center left', 'not visible', 'center left']
+    >>> [parse_choice(reply, asked) for reply in ("center or center left", "not the center", "A. center left", "")]
+    [None, None, None, None]
+    >>> parse_choice("<think>A or B?</think> C. Option B is less likely.", asked)
+    'not visible'
     """
     return reply if reply in question.options else _read(reply, question.options)
 

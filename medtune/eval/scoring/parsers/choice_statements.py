@@ -301,11 +301,10 @@ def marked_answers(text: str) -> list[str]:
     The marks are <answer> tags (the closing one may be missing), the box tags of GLM, LaTeX's \boxed{}, and the fields
     of a JSON object that are named answer, choice, option, letter or prediction, with or without "final" and the like.
 
-    Example:
-        >>> marked_answers(r"<answer> B </answer> \boxed{\text{C}}"), marked_answers('{"final_answer": "D. low"}')
-        (['B', 'C'], ['D. low'])
-        >>> marked_answers("Answer: B")
-        []
+    >>> marked_answers(r"<answer> B </answer> \boxed{\text{C}}"), marked_answers('{"final_answer": "D. low"}')
+    (['B', 'C'], ['D. low'])
+    >>> marked_answers("Answer: B")
+    []
     """
     found = [tagged[1] if tagged[1] is not None else tagged[2] for tagged in _TAGGED.finditer(text)]
     place = 0
@@ -325,9 +324,8 @@ def plain_characters(text: str) -> str:
 def without_emphasis(text: str) -> str:
     """Returns a text without the marks of markdown for emphasis, code and headings, and without LaTeX's text commands.
 
-    Example:
-        >>> without_emphasis("**Answer:** `B`"), without_emphasis("# _C_"), without_emphasis("no_fat")
-        ('Answer: B', 'C', 'no_fat')
+    >>> without_emphasis("**Answer:** `B`"), without_emphasis("# _C_"), without_emphasis("no_fat")
+    ('Answer: B', 'C', 'no_fat')
     """
     return _EMPHASIS.sub("", _without_latex(text))
 
@@ -360,12 +358,10 @@ _UP_TO_LAST_END = re.compile(rf"\A.*{_END}", re.S | re.I)
 def without_thinking(reply: str) -> str:
     """Returns the reply without its <think> blocks, an unclosed one included, and without blanks at its ends.
 
-    Example:
-        >>> without_thinking("<think>B or C?</think> C"), without_thinking("<think>B")
-        ('C', '')
+    >>> without_thinking("<think>B or C?</think> C"), without_thinking("<think>B")
+    ('C', '')
 
-    Source:
-        Schuture/DeepTumorVQA@1df7460, src/deeptumorvqa/eval/metrics.py (strip_think), the same behaviour.
+    Source: Schuture/DeepTumorVQA@1df7460, src/deeptumorvqa/eval/metrics.py (strip_think), the same behaviour.
     """
     return _OPEN.sub("", _CLOSED.sub("", reply)).strip()
 
@@ -377,9 +373,8 @@ def after_thoughts(reply: str) -> str:
     opening tag may be missing, because some chat templates end with it and the reply then begins with thoughts.
     Thoughts that were cut off are followed by nothing.
 
-    Example:
-        >>> [after_thoughts(reply) for reply in ("<thinking>B?</thinking> C", "B? No.</think>C", "<think>B", "C")]
-        ['C', 'C', '', 'C']
+    >>> [after_thoughts(reply) for reply in ("<thinking>B?</thinking> C", "B? No.</think>C", "<think>B", "C")]
+    ['C', 'C', '', 'C']
     """
     return _up_to_stop(_UP_TO_LAST_END.sub("", _THOUGHT.sub("", reply)).strip())
 

@@ -118,11 +118,10 @@ def read_measure(reply: str, unit: str | None) -> float | None:
     Args:
         unit: The unit of the true answer, in any of the languages; None where numbers of anything count.
 
-    Example:
-        >>> [read_measure(reply, "mm") for reply in ("5 cm", "about 12,5mm", "5 kg", "7", "two centimetres", "4-5 mm")]
-        [50.0, 12.5, None, 7.0, 20.0, None]
-        >>> read_measure("3 lesions", None), read_measure("−12 ± 3 HU", "HU"), read_measure("10.000,5 mm³", "ml")
-        (3.0, -12.0, 10.0005)
+    >>> [read_measure(reply, "mm") for reply in ("5 cm", "about 12,5mm", "5 kg", "7", "two centimetres", "4-5 mm")]
+    [50.0, 12.5, None, 7.0, 20.0, None]
+    >>> read_measure("3 lesions", None), read_measure("−12 ± 3 HU", "HU"), read_measure("10.000,5 mm³", "ml")
+    (3.0, -12.0, 10.0005)
     """
     text = _UNIT_FIELD.sub(r"\1 \2", html.unescape(after_thoughts(reply)))
     text = _UNIT_FIRST.sub(r"\2 \1", text)

@@ -56,11 +56,10 @@ def read_number(reply: str, unit: str | None = None) -> float | None:
     Args:
         unit: The unit of the true answer, for example "cm"; None if it has none.
 
-    Example:
-        >>> [read_number(reply) for reply in ("1,123.3 cc", "12,5", "about .5", "minus 35", "10-12", "Two lesions")]
-        [1123.3, 12.5, 0.5, -35.0, None, 2.0]
-        >>> read_number("2 lesions, the larger 3.1 cm", "cm")
-        3.1
+    >>> [read_number(reply) for reply in ("1,123.3 cc", "12,5", "about .5", "minus 35", "10-12", "Two lesions")]
+    [1123.3, 12.5, 0.5, -35.0, None, 2.0]
+    >>> read_number("2 lesions, the larger 3.1 cm", "cm")
+    3.1
     """
     if _PLAIN.fullmatch(reply):
         return _finite(float(reply))

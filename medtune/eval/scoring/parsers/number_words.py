@@ -26,9 +26,8 @@ def first_number_in_words(text: str) -> tuple[int, int] | None:
 
     Words that follow one another, with "and" between them or not, are one number.
 
-    Example:
-        >>> first_number_in_words("about two hundred and five lesions"), first_number_in_words("no lesion")
-        ((6, 205), None)
+    >>> first_number_in_words("about two hundred and five lesions"), first_number_in_words("no lesion")
+    ((6, 205), None)
     """
     start, run = 0, list[str]()
     for match in _WORD.finditer(text):
@@ -45,9 +44,8 @@ def with_digits(text: str) -> str:
 
     Words are one number only where English joins them: "one, two" and "one two" are two numbers.
 
-    Example:
-        >>> with_digits("twenty-one of one hundred and five"), with_digits("one two, none; bone")
-        ('21 of 105', '1 2, 0; bone')
+    >>> with_digits("twenty-one of one hundred and five"), with_digits("one two, none; bone")
+    ('21 of 105', '1 2, 0; bone')
     """
 
     def digits(found: re.Match[str]) -> str:
@@ -86,11 +84,10 @@ def foreign_with_digits(text: str, *, before: str) -> str:
     Args:
         before: A pattern of what has to follow, for many of these words mean something else without it.
 
-    Example:
-        >>> foreign_with_digits("funf mm, 二十一点五cm; once seen", before="mm|cm")
-        '5 mm, 21.5cm; once seen'
-        >>> foreign_with_digits("sixty-six mm", before="mm")
-        'sixty-six mm'
+    >>> foreign_with_digits("funf mm, 二十一点五cm; once seen", before="mm|cm")
+    '5 mm, 21.5cm; once seen'
+    >>> foreign_with_digits("sixty-six mm", before="mm")
+    'sixty-six mm'
     """
     text = re.sub(rf"(?<!\w)({'|'.join(_FOREIGN)})(?=\s+(?:{before}))", lambda found: str(_FOREIGN[found[1]]), text)
     return re.sub(rf"[一二两三四五六七八九十百零点]+(?=(?:{before}))", lambda found: _chinese(found[0]), text)

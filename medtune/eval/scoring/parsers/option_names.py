@@ -54,18 +54,13 @@ _SUFFIX = re.compile(r"(?<=\w{4})(?:inal|ular|ancy|ency|atic|ant|ent|ous|al|ar|i
 
 
 def named(reply: str, options: tuple[str, ...]) -> str | None:
-    """Returns the option that a reply names by the rules of this module, else None.
+    """Returns the option that a reply names by these rules, else None; all in small letters with single blanks.
 
-    Args:
-        reply: The words of the reply in small letters, with single blanks.
-        options: The words of the options, in the same form.
-
-    Example:
-        >>> planes = ("thalamic plane", "abdominal plane", "right kidney")
-        >>> [named(reply, planes) for reply in ("abdomen", "the thalamus", "a kidney", "left kidney", "second option")]
-        ['abdominal plane', 'thalamic plane', 'right kidney', None, 'abdominal plane']
-        >>> named("there are 5 lesions", ("1", "2-3", "4 or more")), named("5", ("liver", "spleen"))
-        ('4 or more', None)
+    >>> planes = ("thalamic plane", "abdominal plane", "right kidney")
+    >>> [named(reply, planes) for reply in ("abdomen", "the thalamus", "a kidney", "left kidney", "second option")]
+    ['abdominal plane', 'thalamic plane', 'right kidney', None, 'abdominal plane']
+    >>> named("there are 5 lesions", ("1", "2-3", "4 or more")), named("5", ("liver", "spleen"))
+    ('4 or more', None)
     """
     if (placed := _PLACED.fullmatch(reply)) is not None:
         place = _ORDINALS.get(placed[1], len(options) - 1)

@@ -50,13 +50,12 @@ def read_answer(reply: str) -> str | None:
     Thoughts do not count. Where the reply marks its answer (<answer> tags, \boxed{}, a JSON field), that is it. Else it
     is the sentence behind the last "answer is" or "Answer:", and without these words it is the whole reply.
 
-    Example:
-        >>> [read_answer(reply) for reply in ("Liver.", "It lies low. The answer is: the liver. It is large.", "")]
-        ['Liver.', 'the liver.', None]
-        >>> read_answer("答案：是的"), read_answer("答案是肝脏")
-        ('是的', '肝脏')
-        >>> read_answer(r"<think>Spleen?</think> \boxed{\text{liver}}"), read_answer("The answer is not liver")
-        ('liver', 'not liver')
+    >>> [read_answer(reply) for reply in ("Liver.", "It lies low. The answer is: the liver. It is large.", "")]
+    ['Liver.', 'the liver.', None]
+    >>> read_answer("答案：是的"), read_answer("答案是肝脏")
+    ('是的', '肝脏')
+    >>> read_answer(r"<think>Spleen?</think> \boxed{\text{liver}}"), read_answer("The answer is not liver")
+    ('liver', 'not liver')
     """
     text = after_thoughts(plain_characters(reply))
     marked = {normalised(each): each for each in marked_answers(text)}
@@ -72,9 +71,8 @@ def read_answer(reply: str) -> str | None:
 def without_introduction(answer: str) -> str:
     """Returns an answer without the words "it is", "this is", "there are" or the like at its beginning.
 
-    Example:
-        >>> [without_introduction(answer) for answer in ("It's the liver.", "There is no mass", "It is")]
-        ['the liver.', 'no mass', 'It is']
+    >>> [without_introduction(answer) for answer in ("It's the liver.", "There is no mass", "It is")]
+    ['the liver.', 'no mass', 'It is']
     """
     return _INTRODUCED.sub("", answer, count=1) if _INTRODUCED.match(answer) else answer
 
@@ -163,12 +161,11 @@ def is_yes_no(question: Question) -> bool:
 def parse_yes_no(reply: str, question: Question) -> str | None:
     """Returns the option, yes or no in its own spelling, that a reply states; None if it states neither or both.
 
-    Example:
-        >>> asked = Question("q", "m", "Is there a nodule?", ("Yes", "No"), "No", "yes_no", "p")
-        >>> [parse_yes_no(reply, asked) for reply in ("Yes, there is.", "B", "No evidence of a nodule.", "(A) yes")]
-        ['Yes', 'No', 'No', 'Yes']
-        >>> [parse_yes_no(reply, asked) for reply in ("A nodule", "yes and no", "A. No", "I do not know", "")]
-        [None, None, None, None, None]
+    >>> asked = Question("q", "m", "Is there a nodule?", ("Yes", "No"), "No", "yes_no", "p")
+    >>> [parse_yes_no(reply, asked) for reply in ("Yes, there is.", "B", "No evidence of a nodule.", "(A) yes")]
+    ['Yes', 'No', 'No', 'Yes']
+    >>> [parse_yes_no(reply, asked) for reply in ("A nodule", "yes and no", "A. No", "I do not know", "")]
+    [None, None, None, None, None]
     """
     words, letter = _said(reply, question), _letter(reply, question)
     if words is not None and letter is not None and words != letter:
@@ -326,10 +323,9 @@ def parse_closed(reply: str, question: Question) -> str | None:
     Options that are not yes and no are read by `parse_choice`. Where its rules find none, the reply chooses the one
     option that it equals after normalisation: "2" is the option "two", and "It's a cyst" is the option "cyst".
 
-    Example:
-        >>> asked = Question("q", "m", "How many?", ("one", "two", "a few"), "two", "choice", "p")
-        >>> [parse_closed(reply, asked) for reply in ("The answer is 2.", "B", "few", "not two", "3")]
-        ['two', 'two', 'a few', None, None]
+    >>> asked = Question("q", "m", "How many?", ("one", "two", "a few"), "two", "choice", "p")
+    >>> [parse_closed(reply, asked) for reply in ("The answer is 2.", "B", "few", "not two", "3")]
+    ['two', 'two', 'a few', None, None]
     """
     if is_yes_no(question):
         return parse_yes_no(reply, question)

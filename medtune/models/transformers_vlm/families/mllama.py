@@ -15,15 +15,10 @@ from medtune.models.transformers_vlm.family import Family, Pixels, Step, Wiring,
 
 
 class TileStates(NamedTuple):
-    """The states of images that cross-attention layers attend to.
+    """The states of images that cross-attention layers attend to."""
 
-    Attributes:
-        states_MTPE: Projected features of every tile, padding tiles included.
-        is_tile_MT: bool, True where a tile is part of the image, False at padding tiles.
-    """
-
-    states_MTPE: Tensor
-    is_tile_MT: Tensor
+    states_MTPE: Tensor  # Projected features of every tile, padding tiles included.
+    is_tile_MT: Tensor  # bool, True where a tile is part of the image, False at padding tiles.
 
 
 def family() -> Family:

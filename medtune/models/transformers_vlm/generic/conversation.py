@@ -28,26 +28,17 @@ _SPANS = re.compile(r"{%-?\s*generation\b")
 
 
 class Medium(NamedTuple):
-    """An image or a video, as a processor is given it.
+    """An image or a video, as a processor is given it."""
 
-    Attributes:
-        part: The part of the user's turn.
-        settings: The arguments that the processor is called with.
-    """
-
-    part: Mapping[str, Any]
-    settings: Mapping[str, Any]
+    part: Mapping[str, Any]  # The part of the user's turn.
+    settings: Mapping[str, Any]  # The arguments that the processor is called with.
 
 
 class Asked(NamedTuple):
-    """The texts and the media of a conversation.
+    """The texts and the media of a conversation."""
 
-    Attributes:
-        prompt: The text of the last user's turn; it and those of the earlier turns may mark the places of the media.
-        answer: The text of the assistant's turn; None where the conversation ends with the prompt for generation.
-    """
-
-    prompt: str
+    prompt: str  # The text of the last user's turn; it and those of the earlier turns may mark the places of the media.
+    # The text of the assistant's turn; None where the conversation ends with the prompt for generation.
     answer: str | None
     media: tuple[Medium, ...] = ()
     turns: tuple[Turn, ...] = ()

@@ -24,25 +24,20 @@ _IMAGE_TOKENS, _VIDEO_TOKENS = ("image_token_id", "image_token_index"), ("video_
 
 
 class Outputs(NamedTuple):
-    """The outputs of a checkpoint's processor for a conversation with an image, by their kind.
+    """The outputs of a checkpoint's processor for a conversation with an image, by their kind."""
 
-    Attributes:
-        image: Names of the outputs that belong to an image, whatever the text.
-        video: Names of the outputs that belong to a video; None where the processor or its template takes no videos.
-        by_token: For each output that says something of every token, besides the ids and the mask: its value for the
-            token ids that were seen; it is 0 for all others.
-        visual_ids: The token ids that stand for parts of an image.
-        joins: For each output of an image, the axis along which the outputs of several images of a conversation are
-            joined; None where the processor does not join them so, and images are shown alone.
-        axes: For each output that belongs to a medium, the axis along which the rows of a batch are joined. An output
-            for which none was found is left out, and rows with it are read one by one.
-    """
-
-    image: tuple[str, ...]
+    image: tuple[str, ...]  # Names of the outputs that belong to an image, whatever the text.
+    # Names of the outputs that belong to a video; None where the processor or its template takes no videos.
     video: tuple[str, ...] | None
+    # For each output that says something of every token, besides the ids and the mask: its value for the token ids that
+    # were seen; it is 0 for all others.
     by_token: dict[str, dict[int, int]]
-    visual_ids: frozenset[int]
+    visual_ids: frozenset[int]  # The token ids that stand for parts of an image.
+    # For each output of an image, the axis along which the outputs of several images of a conversation are joined; None
+    # where the processor does not join them so, and images are shown alone.
     joins: dict[str, int] | None
+    # For each output that belongs to a medium, the axis along which the rows of a batch are joined. An output for which
+    # none was found is left out, and rows with it are read one by one.
     axes: dict[str, int]
 
 
@@ -160,20 +155,14 @@ def _ids(holder: Any, *names: str) -> frozenset[int]:
 
 @dataclass(frozen=True, slots=True)
 class GenericTransform(PicturesOrVideo):
-    """Prepares media with the checkpoint's own processor.
+    """Prepares media with the checkpoint's own processor."""
 
-    Attributes:
-        conversations: Runs the checkpoint's processor.
-        image: Names of the processor's outputs that belong to an image.
-        video: Names of the processor's outputs that belong to a video; None where the model takes no videos.
-        frames: The rule that chooses the frames of a video; None where the model takes no videos.
-        volumes: Turns a volume into pictures, which are shown like the frames of a video; None refuses volumes.
-    """
-
-    conversations: Conversations
-    image: tuple[str, ...]
+    conversations: Conversations  # Runs the checkpoint's processor.
+    image: tuple[str, ...]  # Names of the processor's outputs that belong to an image.
+    # Names of the processor's outputs that belong to a video; None where the model takes no videos.
     video: tuple[str, ...] | None = None
-    frames: Sampling | None = None
+    frames: Sampling | None = None  # The rule that chooses the frames of a video; None where the model takes no videos.
+    # Turns a volume into pictures, which are shown like the frames of a video; None refuses volumes.
     volumes: AxialPictures | None = None
 
     def __call__(self, media: Media) -> Pixels:

@@ -38,23 +38,15 @@ CHATML = partial(turns, "<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A folder in its authors' own layout.
+    """A folder in its authors' own layout."""
 
-    Attributes:
-        config: The configuration of transformers' own class.
-        processor: Puts the processor together around the folder's tokenizer.
-        key_map: The rules that name its tensors.
-        words: Where prompts and tower come from, for weights.json.
-        parted: Cuts tensors that hold several weights in an order of their own.
-        tower: The folder or hub id of a tower, whose tensors are read where the checkpoint holds none.
-    """
-
-    config: PreTrainedConfig
-    processor: Callable[[], Any]
-    key_map: KeyMap
-    words: Mapping[str, str] = field(default_factory=dict)
+    config: PreTrainedConfig  # The configuration of transformers' own class.
+    processor: Callable[[], Any]  # Puts the processor together around the folder's tokenizer.
+    key_map: KeyMap  # The rules that name its tensors.
+    words: Mapping[str, str] = field(default_factory=dict)  # Where prompts and tower come from, for weights.json.
+    # Cuts tensors that hold several weights in an order of their own.
     parted: Callable[[Deferred], Deferred] = lambda tensors: tensors
-    tower: str | None = None
+    tower: str | None = None  # The folder or hub id of a tower, whose tensors are read where the checkpoint holds none.
 
 
 def refuse(folder: Path, key: str, found: object, hint: str) -> ValueError:

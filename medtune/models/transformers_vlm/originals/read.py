@@ -32,11 +32,7 @@ _HEAD = "lm_head.weight"
 
 
 def original_in(folder: Path) -> Original | None:
-    """Returns the description of a folder in its authors' own layout; None for any other folder.
-
-    Raises:
-        ValueError: The layout is one of these, but has settings that transformers' class does not know.
-    """
+    """Returns the description of a folder in its authors' own layout; None for any other folder."""
     path = folder / "config.json"
     if not path.is_file():
         return None

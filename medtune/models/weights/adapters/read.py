@@ -54,11 +54,7 @@ _BEHIND = re.compile(r"\.(lora_(A|B|embedding_A|embedding_B|magnitude_vector)|we
 
 
 def present_name(whole: PreTrainedModel, name: str) -> str:
-    """Returns the name that a tensor of an adapter has today; a name that fits no layer stays as it is.
-
-    Args:
-        whole: The model of transformers that the adapter belongs to.
-    """
+    """Returns the name that a tensor of an adapter has today; a name that fits no layer stays as it is."""
     plain = name.replace(".modules_to_save.", ".") if ".modules_to_save." in name else name
     local = plain.removeprefix(PREFIX)
     for candidate in _candidates(local):
@@ -114,12 +110,7 @@ def merge_adapter(assembled: Assembled, where: str, *, base: str) -> Assembled:
     """Merges an adapter into the model's weights, in place, and returns the model with its origin written down.
 
     Args:
-        assembled: The model with its pretrained weights, without adapters.
-        where: Local folder or hub id of the adapter.
         base: Hub id or folder of the pretrained weights, with which the adapter's own record is compared.
-
-    Raises:
-        AssetError: The adapter is neither here nor given by the hub.
     """
     folder = adapter_folder(where)
     config = _read_config(folder)
@@ -164,22 +155,14 @@ def _of_adapter(tensors: Mapping[str, Tensor], whole: PreTrainedModel, folder: P
 
 
 def check_adapter(where: str) -> None:
-    """Refuses an adapter of a kind that is not taken, before anything large is read.
-
-    Raises:
-        AssetError: The adapter is neither here nor given by the hub.
-    """
+    """Refuses an adapter of a kind that is not taken, before anything large is read."""
     folder = adapter_folder(where)
     _read_config(folder)
     _weights_file(folder)
 
 
 def adapter_folder(where: str) -> Path:
-    """Returns the local folder of an adapter, which the hub is asked for if there is no such folder.
-
-    Raises:
-        AssetError: The adapter is neither here nor given by the hub.
-    """
+    """Returns the local folder of an adapter, which the hub is asked for if there is no such folder."""
     folder = Path(where)
     if not folder.is_dir():
         try:

@@ -57,34 +57,22 @@ class NoPeftFolderError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The model that an adapter belongs to.
+    """The model that an adapter belongs to."""
 
-    Attributes:
-        name: Hub id or folder of the pretrained weights, or the name of a model that medtune builds itself.
-        revision: Branch, tag or commit on the hub; None for the newest.
-        adapter: Adapter that was merged into these weights before the training; None for none.
-        is_plain: Whether plain transformers reads the folder; False where it is in its authors' own layout.
-    """
-
-    name: str
-    revision: str | None = None
-    adapter: str | None = None
-    is_plain: bool = True
+    name: str  # Hub id or folder of the pretrained weights, or the name of a model that medtune builds itself.
+    revision: str | None = None  # Branch, tag or commit on the hub; None for the newest.
+    adapter: str | None = None  # Adapter that was merged into these weights before the training; None for none.
+    is_plain: bool = True  # Whether plain transformers reads the folder; False where it is in its authors' own layout.
 
 
 @dataclass(frozen=True, slots=True)
 class PeftAdapter:
-    """What was trained, as PEFT has it.
+    """What was trained, as PEFT has it."""
 
-    Attributes:
-        config: The ranks, scales and layers of the adapters, and the modules that were trained in full.
-        tensors: The trained weights under PEFT's names.
-        outside: Weights of the tower and the projector, under medtune's names, where only the language model is a
-            model of transformers.
-    """
-
-    config: LoraConfig
-    tensors: dict[str, Tensor]
+    config: LoraConfig  # The ranks, scales and layers of the adapters, and the modules that were trained in full.
+    tensors: dict[str, Tensor]  # The trained weights under PEFT's names.
+    # Weights of the tower and the projector, under medtune's names, where only the language model is a model of
+    # transformers.
     outside: dict[str, Tensor]
 
 
@@ -102,11 +90,8 @@ def write_adapter(
     Where PEFT's format cannot express what was trained, the folder holds only a README that says why.
 
     Args:
-        folder: The folder; what was in it is replaced.
         model: The model with its adapters. Only its structure is read, not its weights.
         trained: The trained weights by their names in the model, whole.
-        about: Facts about the run, which `read_about_adapter` returns.
-        starts: The beginnings of PiSSA adapters.
     """
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -347,9 +332,6 @@ def merged_layer(layer: BaseTunerLayer, dtype: torch.dtype | None = None) -> nn.
     The sum is computed in float32 and rounded once to the type of the weights. In 16 bits the product of the adapter's
     two matrices would be rounded as well. A layer in 4 bits becomes a plain one, with the weights in float32 that its
     codes stand for and the adapter merged into them; what it adapts stays as it is.
-
-    Args:
-        dtype: The type of the merged weights; None keeps that of the layer's own weights.
     """
     adapted: Any = layer if not is_quantized(layer.get_base_layer().weight) else _over_plain(layer)
     base: nn.Module = adapted.get_base_layer()

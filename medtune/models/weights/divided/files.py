@@ -36,7 +36,6 @@ def write_pieces(folder: Path, pieces: Mapping[str, Piece]) -> None:
     """Writes the pieces of all ranks into a folder; every rank has to call it.
 
     Args:
-        folder: The folder, empty or not there yet.
         pieces: The pieces that this rank holds. Of a tensor that every rank holds whole, each writes a part.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -67,11 +66,7 @@ def read_pieces(folder: Path, pieces: Mapping[str, Piece]) -> None:
 
 
 def read_range(folder: Path, name: str, first: int = 0, count: int | None = None) -> Tensor:
-    """Returns some of the flattened values of a tensor, in the type in which they were saved.
-
-    Args:
-        count: The number of values; None reads to the end.
-    """
+    """Returns some of the flattened values of a tensor, in the type in which they were saved."""
     found = _listed(folder).state_dict_metadata.get(name)
     if not isinstance(found, TensorStorageMetadata):
         raise ValueError(f"{folder}: no tensor {name} is there")

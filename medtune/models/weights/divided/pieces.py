@@ -19,15 +19,10 @@ from torch.distributed.tensor._utils import compute_local_shape_and_global_offse
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A range of a tensor's flattened values.
+    """A range of a tensor's flattened values."""
 
-    Attributes:
-        values_N: The values, of one dimension; a view of the memory in which the rank holds them.
-        first: The place of the first value in the whole tensor.
-    """
-
-    values_N: Tensor
-    first: int
+    values_N: Tensor  # The values, of one dimension; a view of the memory in which the rank holds them.
+    first: int  # The place of the first value in the whole tensor.
     whole: int
     everywhere: bool = False
 

@@ -63,9 +63,6 @@ def write_trained_folder(
 
     Args:
         path: The folder; what is there is replaced when the new one is whole.
-        model: The model, divided among the ranks or not.
-        about: Facts about the checkpoint, which `read_about` returns.
-        starts: The beginnings of PiSSA adapters, the same on all ranks.
     """
     learnt = [(name, p) for name, p in model.named_parameters() if name in names]
     begun = {f"{START}{name}": tensor.detach().contiguous() for name, tensor in starts.items()}

@@ -33,15 +33,10 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The tensors of a checkpoint in its files.
+    """The tensors of a checkpoint in its files."""
 
-    Attributes:
-        outline: The tensors by name without values, on the meta device: their types and shapes.
-        tensors: The same tensors, each read from its file when it is called.
-    """
-
-    outline: dict[str, Tensor]
-    tensors: Deferred
+    outline: dict[str, Tensor]  # The tensors by name without values, on the meta device: their types and shapes.
+    tensors: Deferred  # The same tensors, each read from its file when it is called.
 
 
 def at_hand(tensors: Mapping[str, Tensor]) -> Deferred:
@@ -113,35 +108,25 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule for the tensors whose names match a pattern.
+    """A rule for the tensors whose names match a pattern."""
 
-    Attributes:
-        pattern: Regular expression that the whole name has to match.
-        targets: Names of the weights here, as templates for `re.Match.expand`. With several targets, the tensor is cut
-            along its first axis into equal parts, one for each.
-        part: Place of this tensor where the tensors of several rules are joined along the first axis into one target.
-    """
-
-    pattern: str
+    pattern: str  # Regular expression that the whole name has to match.
+    # Names of the weights here, as templates for `re.Match.expand`. With several targets, the tensor is cut along its
+    # first axis into equal parts, one for each.
     targets: tuple[str, ...]
+    # Place of this tensor where the tensors of several rules are joined along the first axis into one target.
     part: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class KeyMap:
-    """The rules by which one kind of published file is read.
+    """The rules by which one kind of published file is read."""
 
-    Attributes:
-        checkpoint: Name of the file in words, for messages.
-        rules: The rules; the first that matches a name is applied.
-        left_out: Patterns of the names that the file may hold and that are not loaded.
-        zeros: Patterns of the names of tensors that are not loaded because they hold only zeros; other values in them
-            are an error.
-    """
-
-    checkpoint: str
-    rules: tuple[Rule, ...]
-    left_out: tuple[str, ...] = ()
+    checkpoint: str  # Name of the file in words, for messages.
+    rules: tuple[Rule, ...]  # The rules; the first that matches a name is applied.
+    left_out: tuple[str, ...] = ()  # Patterns of the names that the file may hold and that are not loaded.
+    # Patterns of the names of tensors that are not loaded because they hold only zeros; other values in them are an
+    # error.
     zeros: tuple[str, ...] = ()
 
 
@@ -151,11 +136,7 @@ def rename(prefix: str, target: str) -> Rule:
 
 
 def translate(tensors: Deferred, key_map: KeyMap, *, where: str) -> dict[str, Callable[[], Tensor]]:
-    """Returns the tensors under medtune's names, cut and joined by the rules when they are asked for.
-
-    Args:
-        where: The file, for messages.
-    """
+    """Returns the tensors under medtune's names, cut and joined by the rules when they are asked for."""
     parts: dict[str, dict[int, Callable[[], Tensor]]] = {}
     unknown = []
     for name, read in tensors.items():
@@ -196,7 +177,6 @@ def check_published(module: nn.Module, outline: Mapping[str, Tensor], key_map: K
     Args:
         module: The module, which may be on the meta device.
         outline: The tensors under their published names, which may be on the meta device.
-        where: The file, for messages.
     """
     for _ in _fitting(module, at_hand(outline), key_map, where=where):
         pass
@@ -217,7 +197,6 @@ def load_published(
     (`models.sharding.unread`), the module takes over the tensors of the file, to be converted when they are read.
 
     Args:
-        where: The file, for messages.
         dtypes: Type of the floating-point numbers in each of the module's children that is named; the others keep the
             type of the file. None names no child.
     """

@@ -18,15 +18,10 @@ OWN = (sys.executable, "-m", "medtune.models.weights.proof.own_reader")
 
 
 class Apart(NamedTuple):
-    """How far log-probabilities of the same answers lie apart, in natural logarithms, over all tokens.
+    """How far log-probabilities of the same answers lie apart, in natural logarithms, over all tokens."""
 
-    Attributes:
-        mean: The mean difference.
-        largest: The largest difference.
-    """
-
-    mean: float
-    largest: float
+    mean: float  # The mean difference.
+    largest: float  # The largest difference.
 
 
 TOLERANCES = {"float32": Apart(1e-4, 1e-3), "bfloat16": Apart(0.1, 0.5), "float16": Apart(0.02, 0.1)}
@@ -47,28 +42,22 @@ class ProofError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The result of a proof.
-
-    Attributes:
-        origin: Where the samples come from, in words.
-        reader: The program that read the export, with versions.
-        difference: How far the export lies from the trained model.
-        training_moved: How far training has moved the same answers. Where this is hardly more than the tolerance, the
-            proof could not tell the trained model from the untrained one.
-        four_bits_gap: How far the model with its language part in 4 bits, which was trained and evaluated, lies from
-            the one that is exported, which rests on the 16-bit weights; None where nothing was in 4 bits.
-        tensors: How the tensors of the merged model's files were found equal to those in memory, in words; None where
-            they were not compared.
-    """
+    """The result of a proof."""
 
     samples: int
-    origin: str
-    reader: str
+    origin: str  # Where the samples come from, in words.
+    reader: str  # The program that read the export, with versions.
     dtype: str
-    difference: Apart
+    difference: Apart  # How far the export lies from the trained model.
     tolerance: Apart
+    # How far training has moved the same answers. Where this is hardly more than the tolerance, the proof could not
+    # tell the trained model from the untrained one.
     training_moved: Apart
+    # How far the model with its language part in 4 bits, which was trained and evaluated, lies from the one that is
+    # exported, which rests on the 16-bit weights; None where nothing was in 4 bits.
     four_bits_gap: Apart | None
+    # How the tensors of the merged model's files were found equal to those in memory, in words; None where they were
+    # not compared.
     tensors: str | None = None
 
     @property
@@ -118,9 +107,8 @@ class Proof:
 def apart(left: Sequence[Sequence[float]], right: Sequence[Sequence[float]]) -> Apart:
     """Returns how far two models' log-probabilities lie apart.
 
-    Example:
-        >>> apart([[-1.0, -2.0]], [[-1.5, -2.0]])
-        Apart(mean=0.25, largest=0.5)
+    >>> apart([[-1.0, -2.0]], [[-1.5, -2.0]])
+    Apart(mean=0.25, largest=0.5)
     """
     differences = np.abs(np.concatenate(list(map(np.asarray, left))) - np.concatenate(list(map(np.asarray, right))))
     # A value that is not a number must not pass for a small difference.
@@ -130,26 +118,14 @@ def apart(left: Sequence[Sequence[float]], right: Sequence[Sequence[float]]) -> 
 
 
 class Told(NamedTuple):
-    """What a fresh process said about the samples.
+    """What a fresh process said about the samples."""
 
-    Attributes:
-        reader: The program, with versions.
-        logprobs: The log-probability of each token of each answer.
-    """
-
-    reader: str
-    logprobs: list[list[float]]
+    reader: str  # The program, with versions.
+    logprobs: list[list[float]]  # The log-probability of each token of each answer.
 
 
 def told_by(reader: Sequence[str], task: Mapping[str, Any], scratch: Path) -> Told:
-    """Returns what a fresh process says after it has read an export.
-
-    Args:
-        reader: The command, `PLAIN` or `OWN`.
-
-    Raises:
-        ProofError: The process failed, or its tokens are not those of medtune.
-    """
+    """Returns what a fresh process says after it has read an export."""
     asked, answered = scratch / "task.json", scratch / "result.json"
     asked.write_text(json.dumps(task), "utf-8")
     done = subprocess.run([*reader, str(asked), str(answered)], capture_output=True, text=True, check=False)
@@ -163,11 +139,7 @@ def told_by(reader: Sequence[str], task: Mapping[str, Any], scratch: Path) -> To
 
 
 def refuse_beyond(proof: Proof) -> None:
-    """Refuses an export that differs from the trained model by more than the tolerance.
-
-    Raises:
-        ProofError: It does; the message has the figures.
-    """
+    """Refuses an export that differs from the trained model by more than the tolerance."""
     if proof.difference.mean > proof.tolerance.mean or proof.difference.largest > proof.tolerance.largest:
         raise ProofError(
             f"the export is not the trained model: read by {proof.reader}, log-probabilities of answers differ by "

@@ -27,16 +27,11 @@ SYNTHETIC = "random media and made-up questions, drawn from a seed"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One question of a proof.
-
-    Attributes:
-        text: The text of the user's turn.
-        answer: The answer whose log-probability is compared.
-    """
+    """One question of a proof."""
 
     media: Media
-    text: str
-    answer: str
+    text: str  # The text of the user's turn.
+    answer: str  # The answer whose log-probability is compared.
 
 
 def synthetic_samples(transform: Transform, *, count: int, seed: int) -> list[Sample]:

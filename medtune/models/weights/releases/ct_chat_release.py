@@ -119,17 +119,13 @@ _HALVES = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
 
 
 class _Found(NamedTuple):
-    """The opened files of a release.
-
-    Attributes:
-        rows: The tensors of the embeddings that lie beside the projector, by their names in the language model.
-    """
+    """The opened files of a release."""
 
     tower: Path
     tower_map: KeyMap
     stored_tower: Stored
     projector: Stored
-    rows: Stored
+    rows: Stored  # The tensors of the embeddings that lie beside the projector, by their names in the language model.
     has_adapter: bool
 
 
@@ -138,12 +134,6 @@ def assemble_ct_chat(parts: VolumeParts, loading: Loading) -> Assembled:
 
     The language model gets the type `model.dtype`. The tower, whose output is the nearest code of a codebook, and the
     projector stay in float32.
-
-    Args:
-        parts: The tower, the projector and the preparation; the language model is the folder's.
-
-    Raises:
-        AssetError: The recipe names no folder.
     """
     folder = release_folder(loading.weights, "CT-CHAT")
     words = system_prompt_of(folder, loading.system_prompt)
@@ -184,11 +174,7 @@ def assemble_ct_chat(parts: VolumeParts, loading: Loading) -> Assembled:
 
 
 def read_ct_chat_tower(parts: VolumeParts, loading: Loading) -> nn.Module:
-    """Returns the tower of CT-CHAT with the weights in a local folder; nothing else in the folder is read.
-
-    Raises:
-        AssetError: The recipe names no folder.
-    """
+    """Returns the tower of CT-CHAT with the weights in a local folder; nothing else in the folder is read."""
     path, key_map = _tower_file(release_folder(loading.weights, "CT-CHAT"))
     with torch.device("meta"):
         planned = nn.ModuleDict({"vision": parts.vision()})

@@ -29,12 +29,7 @@ def release_folder(
 
     Args:
         where: Local folder or hub id; None where the user named no folder and the hub has none.
-        what: Name of the checkpoint in words, for messages.
         patterns: Names of the files that are downloaded; None downloads all. A local folder is returned as it is.
-        revision: Branch, tag or commit of the repository; None takes its main branch.
-
-    Raises:
-        AssetError: There is no such folder, and the hub cannot be reached or has no such repository.
     """
     if where is None:
         raise AssetError(f"{what} is not on the hub in a form that can be read; give the local folder that holds it")
@@ -42,12 +37,7 @@ def release_folder(
 
 
 def weight_files(folder: Path, patterns: Sequence[str], what: str) -> list[Path]:
-    """Returns the files of a checkpoint: those that its index names, or those of the first pattern that fits any.
-
-    Args:
-        patterns: Patterns for their names, the most wanted first.
-        what: Name of the checkpoint in words, for messages.
-    """
+    """Returns the files of a checkpoint: those that its index names, or those of the first pattern that fits any."""
     index = folder / INDEX
     if index.is_file():
         named = read_json(index).get("weight_map")
@@ -80,15 +70,10 @@ _CODE = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 class Words(NamedTuple):
-    """Words that a model is shown beside a question.
+    """Words that a model is shown beside a question."""
 
-    Attributes:
-        text: The words; empty where there are none.
-        origin: Where they come from, for reports.
-    """
-
-    text: str
-    origin: str
+    text: str  # The words; empty where there are none.
+    origin: str  # Where they come from, for reports.
 
     @property
     def described(self) -> str:

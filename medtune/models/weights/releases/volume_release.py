@@ -49,23 +49,17 @@ _SIZES = (
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The files that a release's folder holds, and how they are read.
+    """The files that a release's folder holds, and how they are read."""
 
-    Attributes:
-        files: Patterns for the names of the checkpoint's files, the most wanted first; those of the first pattern that
-            fits any file are read.
-        key_map: The rules that translate the names of the tensors.
-        embeddings: Published name of the input embeddings, whose number of rows is the size of the vocabulary.
-        adjust: A change to the tensors before they are renamed.
-        tokenizer: Folders inside the release in which the tokenizer may lie, beside the release's folder itself.
-        tokenizer_hub: Hub id of the repository that has the tokenizer, where the release itself has none.
-    """
-
+    # Patterns for the names of the checkpoint's files, the most wanted first; those of the first pattern that fits any
+    # file are read.
     files: tuple[str, ...]
-    key_map: KeyMap
-    embeddings: str
-    adjust: Callable[[Deferred], Deferred] = dict
+    key_map: KeyMap  # The rules that translate the names of the tensors.
+    embeddings: str  # Published name of the input embeddings, whose number of rows is the size of the vocabulary.
+    adjust: Callable[[Deferred], Deferred] = dict  # A change to the tensors before they are renamed.
+    # Folders inside the release in which the tokenizer may lie, beside the release's folder itself.
     tokenizer: tuple[str, ...] = ()
+    # Hub id of the repository that has the tokenizer, where the release itself has none.
     tokenizer_hub: str | None = None
 
 
@@ -75,7 +69,6 @@ def release_entry(
     """Returns the zoo entry of a release.
 
     Args:
-        variants: The parts at full size, by the name of the preparation; the first is the default.
         hub: Hub id of the repository; None where the hub has none in a form that can be read.
     """
 
@@ -117,9 +110,6 @@ def assemble_release(parts: VolumeParts, release: Release, where: str | None, lo
 
     Args:
         where: Local folder or hub id; None where the user named no folder and the hub has none.
-
-    Raises:
-        AssetError: There is no such folder, and the hub did not give it.
     """
     what = release.key_map.checkpoint
     small = (*SMALL, *(f"{name}/*" for name in release.tokenizer))

@@ -33,15 +33,10 @@ CaseCell = str | bool | float | PIL.Image.Image | None
 
 
 class Said(NamedTuple):
-    """The model's answers to one question under the condition "image" in the first pass, by reading.
+    """The model's answers to one question under the condition "image" in the first pass, by reading."""
 
-    Attributes:
-        likelihood: The likelihoods of the options; None if this reading was not asked.
-        generation: The generated reply; None if this reading was not asked.
-    """
-
-    likelihood: Prediction | None
-    generation: Prediction | None
+    likelihood: Prediction | None  # The likelihoods of the options; None if this reading was not asked.
+    generation: Prediction | None  # The generated reply; None if this reading was not asked.
 
 
 UNASKED = Said(None, None)
@@ -50,14 +45,7 @@ UNASKED = Said(None, None)
 def case_rows(
     rows: Sequence[ParsedReply], media: Mapping[str, tuple[MediaRef, ...]], *, predictions: Path, images: bool
 ) -> list[list[CaseCell]]:
-    """Returns one row for each shown question, with the reply of the first pass, in the order of `COLUMNS`.
-
-    Args:
-        rows: The scored replies of a phase.
-        media: The media items that are shown together, by media id.
-        predictions: The path of the phase's predictions.jsonl.
-        images: Whether images and free texts may be shown.
-    """
+    """Returns one row for each shown question, with the reply of the first pass, in the order of `COLUMNS`."""
     said = _said(predictions)
     return [
         _row(row, media[row.question.media_id], said.get(row.question.id, UNASKED), images=images)
@@ -133,24 +121,18 @@ BAND = ("", "_ci95_low", "_ci95_high")
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """How W&B shows one metric.
+    """How W&B shows one metric."""
 
-    Attributes:
-        summary: Which of its points the table of runs shows, for instance "min,last" or "max,last"; None shows only the
-            last.
-        hidden: Whether the metric has no panel of its own.
-    """
-
+    # Which of its points the table of runs shows, for instance "min,last" or "max,last"; None shows only the last.
     summary: str | None
-    hidden: bool
+    hidden: bool  # Whether the metric has no panel of its own.
 
 
 def panel_name(name: str) -> str:
     """Returns the W&B name of a metric of metrics.csv.
 
-    Example:
-        >>> panel_name("final/task=diagnosis/accuracy_n"), panel_name("final/accuracy"), panel_name("train/loss")
-        ('task=diagnosis/final/accuracy_n', 'final/accuracy', 'train/loss')
+    >>> panel_name("final/task=diagnosis/accuracy_n"), panel_name("final/accuracy"), panel_name("train/loss")
+    ('task=diagnosis/final/accuracy_n', 'final/accuracy', 'train/loss')
     """
     phase, _, rest = name.partition("/")
     if phase not in PHASES or "=" not in rest:
@@ -239,12 +221,7 @@ Panel = tuple[str, str, list[str]]
 
 
 def workspace_script(benchmark: Benchmark, levels: Sequence[str], *, group: str, project: str) -> str:
-    """Returns the text of the script.
-
-    Args:
-        levels: "overall" and the tasks, as "task=NAME".
-        group: The name of the recipe; all runs of a recipe share it.
-    """
+    """Returns the text of the script."""
     sections = [(level, _level_panels(level, benchmark)) for level in levels]
     sections.append(("cases", [("table", "", [f"{stage}/cases"]) for stage in ("final", "zero_shot")]))
     sections.append(("training", _training_panels()))

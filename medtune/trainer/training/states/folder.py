@@ -159,14 +159,10 @@ _MODEL, _OPTIMIZER, _CALLBACK = "model.", "optimizer.", "callback."
 
 @dataclass(frozen=True)
 class SavedFacts:
-    """The facts about a run that are written into its states, for whoever reads one.
+    """The facts about a run that are written into its states, for whoever reads one."""
 
-    Attributes:
-        first_step: The steps of the run before the stage that is trained.
-        made_with: The strategy, the numbers of nodes and devices, and the hashes of the data and the recipe.
-    """
-
-    first_step: int
+    first_step: int  # The steps of the run before the stage that is trained.
+    # The strategy, the numbers of nodes and devices, and the hashes of the data and the recipe.
     made_with: Mapping[str, str | int]
 
 

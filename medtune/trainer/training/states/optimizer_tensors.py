@@ -21,35 +21,23 @@ from medtune.models.weights.divided.pieces import Piece, by_name, local_part, pi
 
 @dataclass(frozen=True, slots=True)
 class Partitioned:
-    """The part of a parameter that this rank holds in a flat group.
-
-    Attributes:
-        begin: The place of the part's first value in the rank's flat tensors.
-        count: The number of its values there, with ZeRO-3's padding.
-        first: The place of its first value in the flattened parameter; None for the equal shares of ZeRO-3.
-    """
+    """The part of a parameter that this rank holds in a flat group."""
 
     name: str
-    begin: int
-    count: int
-    first: int | None
+    begin: int  # The place of the part's first value in the rank's flat tensors.
+    count: int  # The number of its values there, with ZeRO-3's padding.
+    first: int | None  # The place of its first value in the flattened parameter; None for the equal shares of ZeRO-3.
     whole: int
 
 
 @dataclass(frozen=True, slots=True)
 class ZeroGroup:
-    """Parameters whose float32 weights and moments lie in flat tensors of one order.
+    """Parameters whose float32 weights and moments lie in flat tensors of one order."""
 
-    Attributes:
-        names: The names of all parameters of the group, the same on every rank.
-        weights_N: The rank's float32 weights, flat.
-        optimizer: The optimizer that updates the flat weights.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # The names of all parameters of the group, the same on every rank.
     parts: tuple[Partitioned, ...]
-    weights_N: Tensor
-    optimizer: torch.optim.Optimizer
+    weights_N: Tensor  # The rank's float32 weights, flat.
+    optimizer: torch.optim.Optimizer  # The optimizer that updates the flat weights.
 
     @property
     def state(self) -> Mapping[str, Any]:
@@ -125,12 +113,7 @@ Named = Mapping[str, nn.Parameter]
 
 
 def optimizer_tensors(trainer: pl.Trainer, learning: Named) -> "OptimizerTensors":
-    """Returns the tensors of a trainer's optimizer.
-
-    Args:
-        trainer: The trainer, whose strategy is set up.
-        learning: The parameters that learn, by name.
-    """
+    """Returns the tensors of a trainer's optimizer."""
     if isinstance(trainer.strategy, DeepSpeedStrategy):
         engine: Any = trainer.strategy.model
         return _Zero(zero_groups(engine, learning))

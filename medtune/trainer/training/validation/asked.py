@@ -20,30 +20,21 @@ CLOSED = ("choice", "yes_no")
 
 
 class TaskClasses(NamedTuple):
-    """A task whose questions choose among the same answers.
+    """A task whose questions choose among the same answers."""
 
-    Attributes:
-        level: The beginning of the names of its metrics, e.g. "task=plane/".
-    """
-
-    level: str
+    level: str  # The beginning of the names of its metrics, e.g. "task=plane/".
     classes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Everything that is known about a validation or a test before a question is answered, the same on all ranks.
-
-    Attributes:
-        visits: The requests that are made about each media group.
-        parser: The parser whose answers are counted.
-    """
+    """Everything that is known about a validation or a test before a question is answered, the same on all ranks."""
 
     benchmark: Benchmark
     groups: Sequence[MediaGroup]
-    visits: Sequence[Visit]
+    visits: Sequence[Visit]  # The requests that are made about each media group.
     readings: Sequence[Reading]
-    parser: str
+    parser: str  # The parser whose answers are counted.
 
     @property
     def questions(self) -> list[Question]:
@@ -86,12 +77,7 @@ def asked(
     parser: str,
     seed: int,
 ) -> Asked:
-    """Returns the plan of a validation: every question of the groups, shown with its media.
-
-    Args:
-        groups: The media groups whose questions are asked, at least one.
-        parser: The parser whose answers are counted.
-    """
+    """Returns the plan of a validation: every question of the groups, shown with its media."""
     plan = plan_visits(
         groups, benchmark, answer_format=answer_format, readings=readings, conditions=("image",), seed=seed
     )

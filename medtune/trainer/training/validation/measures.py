@@ -113,19 +113,13 @@ class AnswerMeasures:
 
 
 class _Closed(NamedTuple):
-    """An answer to a closed question.
-
-    Attributes:
-        true: The label of the right answer.
-        said: The label of the answer that was read from the reply.
-        shares: The probability of each option; empty without a likelihood reading.
-    """
+    """An answer to a closed question."""
 
     task: str
     answer: str
-    true: int
-    said: int
-    shares: Mapping[str, float]
+    true: int  # The label of the right answer.
+    said: int  # The label of the answer that was read from the reply.
+    shares: Mapping[str, float]  # The probability of each option; empty without a likelihood reading.
 
 
 class _ClosedAnswers:
@@ -193,11 +187,10 @@ class MacroF1(Metric):
     It counts in one vector for each of the three sums. `torchmetrics.classification.MulticlassF1Score` has the same
     value and needs a square matrix of the labels, of which a set with open options has thousands.
 
-    Example:
-        >>> f1 = MacroF1(4)
-        >>> f1.update(torch.tensor([2, 2]), torch.tensor([2, 3]))
-        >>> round(float(f1.compute()), 4)
-        0.3333
+    >>> f1 = MacroF1(4)
+    >>> f1.update(torch.tensor([2, 2]), torch.tensor([2, 3]))
+    >>> round(float(f1.compute()), 4)
+    0.3333
     """
 
     full_state_update = False

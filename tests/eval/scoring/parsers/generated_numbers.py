@@ -56,32 +56,20 @@ NOT_YES_NO: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class GeneratedNumber:
-    """A generated reply to a question for a number.
+    """A generated reply to a question for a number."""
 
-    Attributes:
-        text: The reply.
-        meant: The number that the reply means; None if it means no single number.
-        kind: The kind of the reply, a key of `MEANT` or of `NOT_MEANT`.
-    """
-
-    text: str
-    meant: float | None
-    kind: str
+    text: str  # The reply.
+    meant: float | None  # The number that the reply means; None if it means no single number.
+    kind: str  # The kind of the reply, a key of `MEANT` or of `NOT_MEANT`.
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratedYesNo:
-    """A generated reply to a question for yes or no.
+    """A generated reply to a question for yes or no."""
 
-    Attributes:
-        text: The reply.
-        meant: "yes", "no", or None if the reply means neither or both.
-        kind: The kind of the reply, a key of `YES_NO` or of `NOT_YES_NO`.
-    """
-
-    text: str
-    meant: str | None
-    kind: str
+    text: str  # The reply.
+    meant: str | None  # "yes", "no", or None if the reply means neither or both.
+    kind: str  # The kind of the reply, a key of `YES_NO` or of `NOT_YES_NO`.
 
 
 def number_replies(seed: int, count: int, unit: str) -> list[GeneratedNumber]:

@@ -238,29 +238,18 @@ _REJECTING = (
 
 @dataclass(frozen=True, slots=True)
 class GeneratedReply:
-    """A generated reply.
+    """A generated reply."""
 
-    Attributes:
-        text: The reply.
-        meant: The index of the option that the reply means, from 0; None if it means no single option.
-        kind: The kind of the reply, a key of `MEANT` or of `NOT_MEANT`.
-    """
-
-    text: str
-    meant: int | None
-    kind: str
+    text: str  # The reply.
+    meant: int | None  # The index of the option that the reply means, from 0; None if it means no single option.
+    kind: str  # The kind of the reply, a key of `MEANT` or of `NOT_MEANT`.
 
 
 def replies(seed: int, count: int, options: Sequence[str]) -> list[GeneratedReply]:
     """Returns `count` replies to a question with these options, the same for the same seed on every machine.
 
     Args:
-        seed: The seed.
-        count: The number of replies; two of three mean an option.
         options: Three or more options, which differ in their words and of which none contains another.
-
-    Raises:
-        ValueError: There are fewer than three options.
     """
     if len(options) < 3:
         raise ValueError(f"wanted three options or more, got {len(options)}")

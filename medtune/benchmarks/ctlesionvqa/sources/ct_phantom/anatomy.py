@@ -44,17 +44,12 @@ _LOOPS = 14
 
 @dataclass(frozen=True)
 class Build:
-    """What differs from a usual patient, for questions about enlarged or fatty organs; the default differs in nothing.
-
-    Attributes:
-        sizes: The factors on the lengths of organs.
-        hu: What is added to the brightness of organs, in HU.
-        vessels: Whether the vessels around the pancreas are drawn, and have masks as stomach and great vessels have.
-    """
+    """What differs from a usual patient, for questions about enlarged or fatty organs; nothing by default."""
 
     phase: Phase | None = None
-    sizes: Mapping[str, float] = field(default_factory=dict)
-    hu: Mapping[str, float] = field(default_factory=dict)
+    sizes: Mapping[str, float] = field(default_factory=dict)  # The factors on the lengths of organs.
+    hu: Mapping[str, float] = field(default_factory=dict)  # What is added to the brightness of organs, in HU.
+    # Whether the vessels around the pancreas are drawn, and have masks as stomach and great vessels have.
     vessels: bool = False
 
 
@@ -63,26 +58,19 @@ USUAL = Build()
 
 @dataclass(frozen=True)
 class Patient:
-    """A simulated patient, and the scanner and contrast phase of the scan.
+    """A simulated patient, and the scanner and contrast phase of the scan."""
 
-    Attributes:
-        sex: "M" or "F".
-        organs: Each organ on the grid, by name.
-        thirds: The thirds of pancreas and colon on the grid, by organ and third.
-        hu: The brightness of each organ in HU.
-        surroundings: The structures around the organs with their names ("" for those without a mask) and their
-            brightness in HU, in the order of drawing.
-        body_radii_mm: The half axes of the body's axial outline, from side to side and from front to back.
-    """
-
-    sex: str
+    sex: str  # "M" or "F".
     age_years: int
     maker: str
     phase: Phase
-    organs: Mapping[str, Depth]
-    thirds: Mapping[str, Mapping[str, Depth]]
-    hu: Mapping[str, float]
+    organs: Mapping[str, Depth]  # Each organ on the grid, by name.
+    thirds: Mapping[str, Mapping[str, Depth]]  # The thirds of pancreas and colon on the grid, by organ and third.
+    hu: Mapping[str, float]  # The brightness of each organ in HU.
+    # The structures around the organs with their names ("" for those without a mask) and their brightness in HU, in the
+    # order of drawing.
     surroundings: tuple[tuple[str, Solid, float], ...]
+    # The half axes of the body's axial outline, from side to side and from front to back.
     body_radii_mm: tuple[float, float]
 
     @cached_property

@@ -55,23 +55,17 @@ _UPWARDS = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The lesions of one organ, as drawn.
+    """The lesions of one organ, as drawn."""
 
-    Attributes:
-        place: The part of the organ that holds the largest lesion.
-        is_bright: Whether the lesions are brighter than the organ. In kidney and pancreas bright lesions are tumours
-            and dark ones are cysts.
-        diameter_mm: The diameter of the largest lesion.
-        contrast_hu: The absolute difference in brightness from the organ, in HU.
-        clear: Of a cohort that asks every subtype: lesions stay apart and within their part of the organ, those of the
-            liver have kinds and those of the pancreas cells, and further ones may be similar in size and place.
-    """
-
-    place: str
+    place: str  # The part of the organ that holds the largest lesion.
+    # Whether the lesions are brighter than the organ. In kidney and pancreas bright lesions are tumours and dark ones
+    # are cysts.
     is_bright: bool
-    diameter_mm: float
-    contrast_hu: float
+    diameter_mm: float  # The diameter of the largest lesion.
+    contrast_hu: float  # The absolute difference in brightness from the organ, in HU.
     number: int
+    # Of a cohort that asks every subtype: lesions stay apart and within their part of the organ, those of the liver
+    # have kinds and those of the pancreas cells, and further ones may be similar in size and place.
     clear: bool = False
 
 
@@ -80,18 +74,13 @@ Findings = Mapping[Site, Finding | None]
 
 @dataclass(frozen=True)
 class Lesion:
-    """One lesion in the grid.
-
-    Attributes:
-        hu: The brightness of the lesion in HU.
-        contrast_hu: The absolute difference in brightness from the organ, in HU.
-    """
+    """One lesion in the grid."""
 
     site: Site
     place: str
     solid: Ball
-    hu: float
-    contrast_hu: float
+    hu: float  # The brightness of the lesion in HU.
+    contrast_hu: float  # The absolute difference in brightness from the organ, in HU.
     is_bright: bool
     clear: bool = False
 
@@ -126,11 +115,7 @@ class Lesion:
 
 
 def draw_findings(num_patients: int, rng: np.random.Generator, *, clear: bool = False) -> list[Findings]:
-    """Returns the findings of all patients; each organ is ill in half of them.
-
-    Args:
-        clear: Draws more lesions, which are large and bright or dark enough to be measured.
-    """
+    """Returns the findings of all patients; each organ is ill in half of them. Clear ones can be measured."""
     drawn = {site: _of_site(site, num_patients, rng, clear) for site in SITES}
     return [{site: drawn[site][patient] for site in SITES} for patient in range(num_patients)]
 

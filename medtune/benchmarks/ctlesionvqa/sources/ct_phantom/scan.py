@@ -24,15 +24,10 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """One simulated CT.
+    """One simulated CT."""
 
-    Attributes:
-        hu_IJK: The voxels in Hounsfield units.
-        masks: The masks by AbdomenAtlas's names; there is no entry for an absent structure.
-    """
-
-    hu_IJK: NDArray[np.int16]
-    masks: Mapping[str, Mask]
+    hu_IJK: NDArray[np.int16]  # The voxels in Hounsfield units.
+    masks: Mapping[str, Mask]  # The masks by AbdomenAtlas's names; there is no entry for an absent structure.
 
 
 def scan(patient: Patient, lesions: Sequence[Lesion], rng: np.random.Generator) -> Scan:

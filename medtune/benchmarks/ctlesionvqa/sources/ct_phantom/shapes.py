@@ -22,14 +22,10 @@ _FINE_MM = ((np.arange(_FINE, dtype=np.float32) + 0.5) / _FINE - 0.5) * SPACING_
 
 
 class Ball(NamedTuple):
-    """An ellipsoid.
-
-    Attributes:
-        radii_mm: Its half axes along the three axes of the grid.
-    """
+    """An ellipsoid."""
 
     centre: Point
-    radii_mm: Point
+    radii_mm: Point  # Its half axes along the three axes of the grid.
 
 
 class Tube(NamedTuple):
@@ -46,16 +42,12 @@ Block = tuple[slice, slice, slice]
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """A solid on the voxel grid.
+    """A solid on the voxel grid."""
 
-    Attributes:
-        block: The part of the grid that contains the whole solid.
-        depth_IJK: The depth of each voxel of the block below the solid's surface, in mm; negative outside the solid.
-        share_IJK: The share of each voxel that the solid fills, 0 to 1; None if it was not counted on a finer grid.
-    """
-
-    block: Block
+    block: Block  # The part of the grid that contains the whole solid.
+    # The depth of each voxel of the block below the solid's surface, in mm; negative outside the solid.
     depth_IJK: Floats
+    # The share of each voxel that the solid fills, 0 to 1; None if it was not counted on a finer grid.
     share_IJK: Floats | None = None
 
     def filled(self) -> Floats:
@@ -69,13 +61,11 @@ class Depth:
         return share
 
     def whole(self) -> Floats:
-        """Returns the depth of each voxel of the whole grid."""
         depth_IJK = np.full(SIZE, _OUTSIDE_MM, np.float32)
         depth_IJK[self.block] = self.depth_IJK
         return depth_IJK
 
     def on(self, block: Block) -> Floats:
-        """Returns the depth of each voxel of another block."""
         return self.whole()[block]
 
 

@@ -67,13 +67,10 @@ _ORGANS = {"pancreatic": "pancreas", "hepatic": "liver", "renal": "kidney"}
 
 @dataclass(slots=True)
 class LesionSizes:
-    """The size and contrast of the largest lesion of each organ.
-
-    Attributes:
-        differences_hu: The difference in HU between lesion and organ, by scan and organ.
-    """
+    """The size and contrast of the largest lesion of each organ."""
 
     diameters_cm: dict[tuple[str, str], float] = field(default_factory=dict)
+    # The difference in HU between lesion and organ, by scan and organ.
     differences_hu: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def add_answer(self, scan: str, organ: str, subtype: str, answer: str) -> None:
@@ -187,32 +184,24 @@ class _Reader:
     """Collects the questions, media and rejects while the tables are read.
 
     To save memory, equal facets, printed cells and lists of options are stored once and shared by questions.
-
-    Attributes:
-        needs_media: Whether a question whose scan is not in the folder is rejected.
-        cases: The files of each scan, by the scan's name.
-        pictures: The released clip or slice of each scan, by the scan's name; shown only if the scan is missing.
-        sizes: The sizes of the largest lesions.
-        qids: The number of rows with each qid, which version 2 gives its rows.
-        media: The scans that questions ask about, by media id.
-        rejects: The rows that could not be used.
-        missing: The scans that are not in the folder, by name.
-        facets: Each combination of facets; 800,000 questions have a few ten thousand combinations.
-        printed: Each combination of the cells that official prompts print.
     """
 
     root: Path
-    needs_media: bool
-    cases: Mapping[str, Case]
+    needs_media: bool  # Whether a question whose scan is not in the folder is rejected.
+    cases: Mapping[str, Case]  # The files of each scan, by the scan's name.
+    # The released clip or slice of each scan, by the scan's name; shown only if the scan is missing.
     pictures: Mapping[str, MediaRef]
-    sizes: LesionSizes
+    sizes: LesionSizes  # The sizes of the largest lesions.
     scans: Scans
-    qids: Counter[str]
+    qids: Counter[str]  # The number of rows with each qid, which version 2 gives its rows.
     questions: list[Question] = field(default_factory=list)
+    # The scans that questions ask about, by media id.
     media: dict[str, tuple[MediaRef, ...]] = field(default_factory=dict)
-    rejects: list[Reject] = field(default_factory=list)
-    missing: dict[str, Missing] = field(default_factory=dict)
+    rejects: list[Reject] = field(default_factory=list)  # The rows that could not be used.
+    missing: dict[str, Missing] = field(default_factory=dict)  # The scans that are not in the folder, by name.
+    # Each combination of facets; 800,000 questions have a few ten thousand combinations.
     facets: dict[tuple[tuple[str, str], ...], dict[str, str]] = field(default_factory=dict)
+    # Each combination of the cells that official prompts print.
     printed: dict[tuple[tuple[str, str], ...], dict[str, str]] = field(default_factory=dict)
     options: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
     unknown: Counter[str] = field(default_factory=Counter)

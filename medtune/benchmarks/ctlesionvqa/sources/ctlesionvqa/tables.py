@@ -50,19 +50,12 @@ _KEPT = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a table.
+    """One row of a table."""
 
-    Attributes:
-        file: The table's path relative to the folder.
-        line: The number of the row in its file, from 1.
-        values: The cells by our names of the columns, as `text` writes them.
-        untouched: The same cells unchanged, as the file has them.
-    """
-
-    file: str
-    line: int
-    values: Mapping[str, str]
-    untouched: Mapping[str, object]
+    file: str  # The table's path relative to the folder.
+    line: int  # The number of the row in its file, from 1.
+    values: Mapping[str, str]  # The cells by our names of the columns, as `text` writes them.
+    untouched: Mapping[str, object]  # The same cells unchanged, as the file has them.
 
     def get(self, name: str) -> str:
         """Returns the text of a column; "" if the column is missing or the cell is empty."""
@@ -102,9 +95,8 @@ def copied_row(cells: Mapping[str, str]) -> Row:
 def text(value: object) -> str:
     """Returns a cell as text: "" for an empty cell, and whole numbers without ".0".
 
-    Example:
-        >>> [text(value) for value in (" Yes ", None, float("nan"), 61.0, 12.5, True, "nan")]
-        ['Yes', '', '', '61', '12.5', 'True', '']
+    >>> [text(value) for value in (" Yes ", None, float("nan"), 61.0, 12.5, True, "nan")]
+    ['Yes', '', '', '61', '12.5', 'True', '']
     """
     if isinstance(value, float):
         return f"{value:.12g}" if math.isfinite(value) else ""
@@ -175,16 +167,11 @@ _CORRECT = re.compile(r"\(?([A-Z])[.):]\s")
 
 
 class Measured(NamedTuple):
-    """A number with its unit.
-
-    Attributes:
-        text: The number as a plain text without thousands separators.
-        unit: The unit as it is written; None if there is none.
-    """
+    """A number with its unit."""
 
     value: float
-    text: str
-    unit: str | None
+    text: str  # The number as a plain text without thousands separators.
+    unit: str | None  # The unit as it is written; None if there is none.
 
 
 class Choice(NamedTuple):
@@ -198,9 +185,8 @@ class Choice(NamedTuple):
 def number_and_unit(answer: str) -> Measured | None:
     """Returns the only number of an answer, or None if there is none or more than one.
 
-    Example:
-        >>> [number_and_unit(answer) for answer in ("1,293.7 cm^3", "Slice 174", "-32.4")]
-        [Measured(value=1293.7, text='1293.7', unit='cm^3'), Measured(value=174.0, text='174', unit=None), \
+    >>> [number_and_unit(answer) for answer in ("1,293.7 cm^3", "Slice 174", "-32.4")]
+    [Measured(value=1293.7, text='1293.7', unit='cm^3'), Measured(value=174.0, text='174', unit=None), \
 Measured(value=-32.4, text='-32.4', unit=None)]
         >>> [number_and_unit(answer) for answer in ("none", "2 or 3", "1.2.3")]
         [None, None, None]

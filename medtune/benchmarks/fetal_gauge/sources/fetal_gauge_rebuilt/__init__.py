@@ -75,9 +75,8 @@ VIEWS: Mapping[str, str | None] = {"optimal": "complete", "suboptimal": "incompl
 def offered_planes(set_name: str, answer: str) -> tuple[str, ...]:
     """Returns the terms that may be options of a question with this answer, the answer included.
 
-    Example:
-        >>> "trans-thalamic plane" in offered_planes("fetal_planes_db", "fetal brain plane")
-        False
+    >>> "trans-thalamic plane" in offered_planes("fetal_planes_db", "fetal brain plane")
+    False
     """
     terms = CLINICAL_PLANES if set_name == "fetal_planes_db" else PHANTOM_PLANES
     if answer == BRAIN:

@@ -58,17 +58,11 @@ Label = TypeVar("Label")
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The labels of one patient's frames, in the order of the frames.
+    """The labels of one patient's frames, in the order of the frames."""
 
-    Attributes:
-        planes: For each frame of a plane, the plane and whether its landmarks are complete.
-        orientations: For each frame of the whole fetus, how the fetus lies.
-        findings: For each frame of tissue, the diagnosis and the echo pattern.
-    """
-
-    planes: Sequence[tuple[Plane, bool]]
-    orientations: Sequence[Orientation]
-    findings: Sequence[MassFinding]
+    planes: Sequence[tuple[Plane, bool]]  # For each frame of a plane, the plane and whether its landmarks are complete.
+    orientations: Sequence[Orientation]  # For each frame of the whole fetus, how the fetus lies.
+    findings: Sequence[MassFinding]  # For each frame of tissue, the diagnosis and the echo pattern.
 
 
 def source() -> Source:

@@ -69,15 +69,10 @@ _ENOUGH = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The places of the structures in one image.
+    """The places of the structures in one image."""
 
-    Attributes:
-        masks_HW: The mask of each named structure within the scanned field, parts in shadow included.
-        whole: The share of each named structure that lies within the scanned field, 0 to 1.
-    """
-
-    masks_HW: Mapping[str, Mask]
-    whole: Mapping[str, float]
+    masks_HW: Mapping[str, Mask]  # The mask of each named structure within the scanned field, parts in shadow included.
+    whole: Mapping[str, float]  # The share of each named structure that lies within the scanned field, 0 to 1.
 
 
 Scene = tuple[Structure, ...]
@@ -85,7 +80,6 @@ Scene = tuple[Structure, ...]
 
 
 def draw_patient(rng: np.random.Generator) -> Patient:
-    """Returns a random patient on a random scanner."""
     return Patient(draw_device(rng), size=float(rng.uniform(0.74, 0.98)), wall_mm=float(rng.uniform(6, 14)))
 
 
@@ -123,11 +117,7 @@ def diagnosis_scene(patient: Patient, finding: MassFinding, *, rng: np.random.Ge
 
 
 def places(scene: Scene, grid: Pixels) -> Places:
-    """Returns where the named structures of a scene lie in an image; nothing is simulated.
-
-    Args:
-        grid: The pixels of the patient's scanner.
-    """
+    """Returns where the named structures of a scene lie in an image; nothing is simulated."""
     shapes = {part.name: part.shape(grid.x_mm_HW, grid.z_mm_HW) for part in scene if part.name is not None}
     masks_HW = {name: mask_HW & grid.seen_HW for name, mask_HW in shapes.items()}
     whole = {name: float(masks_HW[name].sum() / max(mask_HW.sum(), 1)) for name, mask_HW in shapes.items()}
@@ -135,11 +125,7 @@ def places(scene: Scene, grid: Pixels) -> Places:
 
 
 def simulate_frame(patient: Patient, scene: Scene, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Returns the grey values (H, W) that a scanner shows of a scene.
-
-    Args:
-        rng: The generator that has drawn the scene, which now draws its texture and noise.
-    """
+    """Returns the grey values (H, W) that a scanner shows of a scene, which the same `rng` has drawn."""
     lines, grid = beams(patient.device), pixels(patient.device)
     slow_DL = slow_field(lines.x_mm_DL.shape, rng)
     maps = paint(scene, background=BACKGROUND, x_mm_DL=lines.x_mm_DL, z_mm_DL=lines.z_mm_DL, slow_DL=slow_DL)
@@ -263,12 +249,7 @@ class Balance:
         self._distracting: Counter[str] = Counter()
 
     def structures(self, shown: Places, *, wanted: int, rng: np.random.Generator) -> list[str]:
-        """Returns the structures of a frame to draw boxes around: those that had the fewest boxes so far.
-
-        Args:
-            wanted: The largest number of structures to return.
-            rng: The source of random numbers, which decides between structures with equally many boxes.
-        """
+        """Returns at most `wanted` structures of a frame to draw boxes around: those that had the fewest so far."""
         whole = [name for name in STRUCTURES if shown.whole.get(name, 0.0) >= MIN_WHOLE]
         order = rng.permutation(len(whole))
         chosen = sorted((whole[i] for i in order), key=lambda name: self._boxed[name])[:wanted]

@@ -271,8 +271,7 @@ def mass(pose: Pose, *, size: float, finding: MassFinding, rng: np.random.Genera
     echoes behind it. A malignant mass has an irregular spiculated margin, uneven echoes and a bright rim, and casts a
     shadow.
 
-    Source:
-        ACR BI-RADS Atlas, 5th ed. (2013), ultrasound lexicon: shape, margin, echo pattern, posterior features.
+    Source: ACR BI-RADS Atlas, 5th ed. (2013), ultrasound lexicon: shape, margin, echo pattern, posterior features.
     """
     if finding.diagnosis == "normal":
         return ()

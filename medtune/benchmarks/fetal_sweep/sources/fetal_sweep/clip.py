@@ -72,16 +72,11 @@ Inside = Callable[[Millimetres, Millimetres, float], Mask]
 
 
 class Solid(NamedTuple):
-    """A solid in the body.
-
-    Attributes:
-        low_mm: The smallest height at which a plane meets the solid.
-        high_mm: The largest height at which a plane meets the solid.
-    """
+    """A solid in the body."""
 
     inside: Inside
-    low_mm: float
-    high_mm: float
+    low_mm: float  # The smallest height at which a plane meets the solid.
+    high_mm: float  # The largest height at which a plane meets the solid.
 
 
 class Point(NamedTuple):
@@ -100,15 +95,10 @@ class Organ(NamedTuple):
 
 
 class Plane(NamedTuple):
-    """A cut across the body.
+    """A cut across the body."""
 
-    Attributes:
-        pose: The point at which the body's axis meets the scan plane, and the direction of the body in it.
-        w_mm: The height of the cut along the body.
-    """
-
-    pose: Pose
-    w_mm: float
+    pose: Pose  # The point at which the body's axis meets the scan plane, and the direction of the body in it.
+    w_mm: float  # The height of the cut along the body.
 
 
 def ellipsoid(centre: Point, half_mm: Point) -> Solid:
@@ -161,11 +151,7 @@ PARTS: tuple[Part, ...] = ("head", "chest", "abdomen", "legs")
 
 
 def body(size: float, rng: np.random.Generator) -> tuple[Organ, ...]:
-    """Returns the organs of a fetus, whose tissues are made a little brighter or darker at random.
-
-    Args:
-        size: Size of the fetus relative to a fetus of about 27 weeks, whose size is 1.
-    """
+    """Returns the organs of a fetus (size 1: about 27 weeks), with tissues a little brighter or darker at random."""
     return (*_scaled_head(size, rng), *_trunk(size, rng), *_legs(size, rng))
 
 
@@ -234,19 +220,14 @@ Values = TypeVar("Values", NDArray[np.float32], NDArray[np.complex64])
 
 
 class Truth(NamedTuple):
-    """The true answers to the questions about one sweep.
-
-    Attributes:
-        placenta: The side of the womb on which the placenta lies.
-    """
+    """The true answers to the questions about one sweep."""
 
     first: Part
     last: Part
-    placenta: Side
+    placenta: Side  # The side of the womb on which the placenta lies.
 
 
 def draw_patient(rng: np.random.Generator) -> Patient:
-    """Returns a random patient on a random scanner."""
     return Patient(draw_device(rng), size=float(rng.uniform(0.74, 0.94)), wall_mm=float(rng.uniform(6, 12)))
 
 

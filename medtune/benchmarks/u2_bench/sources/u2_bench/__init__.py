@@ -62,14 +62,7 @@ _ASKED: Mapping[tuple[str, str], str] = {
 
 
 def question_text(task: str, dataset: str, *, structure: str | None, anatomy: str | None) -> str:
-    """Returns the text of a question.
-
-    Args:
-        task: The task, for example "DD".
-        dataset: The id of the data set.
-        structure: The structure that is to be located; None if the table names none.
-        anatomy: The organ that the image shows; None if the table names none.
-    """
+    """Returns the text of a question; structure and anatomy (the organ shown) are None where the table names none."""
     if (task, dataset) in _ASKED:
         return _ASKED[task, dataset]
     of_organ = f" of the {anatomy}" if anatomy else ""
@@ -118,21 +111,13 @@ def source() -> Source:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One row of a table, without its image and masks.
+    """One row of a table, without its image and masks."""
 
-    Attributes:
-        file: The table's path relative to the folder.
-        line: The number of the row's last line in the file.
-        task: The task, for example "DD".
-        dataset: The id of the data set.
-        cells: The cells by the table's own column names, in small letters.
-    """
-
-    file: str
-    line: int
-    task: str
-    dataset: str
-    cells: Mapping[str, str]
+    file: str  # The table's path relative to the folder.
+    line: int  # The number of the row's last line in the file.
+    task: str  # The task, for example "DD".
+    dataset: str  # The id of the data set.
+    cells: Mapping[str, str]  # The cells by the table's own column names, in small letters.
 
     def column(self, name: str) -> str | None:
         there = [spelling for spelling in COLUMNS[name] if spelling in self.cells]

@@ -28,16 +28,11 @@ _LETTER = re.compile(r"^\s*\(?[A-Z][.):]\s+")
 
 
 class StructurePlace(NamedTuple):
-    """The place of a structure in the image.
+    """The place of a structure in the image."""
 
-    Attributes:
-        structure: The structure's name; None if the cell does not state it.
-        position: The one of nine parts of the image in which the structure lies, or "not visible".
-        share: The share of the image's area that the structure's box fills, 0 to 1; None if there is no box.
-    """
-
-    structure: str | None
-    position: str
+    structure: str | None  # The structure's name; None if the cell does not state it.
+    position: str  # The one of nine parts of the image in which the structure lies, or "not visible".
+    # The share of the image's area that the structure's box fills, 0 to 1; None if there is no box.
     share: float | None = None
 
 
@@ -59,9 +54,8 @@ def is_nothing(cell: str) -> bool:
 def printed(cell: str) -> str:
     """Returns a cell as the evaluation kit prints it into its prompts: unchanged, or "nan" for an empty cell.
 
-    Example:
-        >>> printed("Fetal_Head "), printed(""), printed("NULL")
-        ('Fetal_Head ', 'nan', 'nan')
+    >>> printed("Fetal_Head "), printed(""), printed("NULL")
+    ('Fetal_Head ', 'nan', 'nan')
     """
     return "nan" if cell in _PANDAS_EMPTY else cell
 
@@ -71,9 +65,8 @@ def printed_keypoint(cell: str) -> str | None:
 
     The kit reads only JSON. If the cell holds a list of dicts, on which the kit fails, the first dict counts here.
 
-    Example:
-        >>> [printed_keypoint(cell) for cell in ('{"mv_inner": [0.1, 0.2]}', "{'mv_inner': [0.1, 0.2]}", "")]
-        ['mv_inner', None, None]
+    >>> [printed_keypoint(cell) for cell in ('{"mv_inner": [0.1, 0.2]}', "{'mv_inner': [0.1, 0.2]}", "")]
+    ['mv_inner', None, None]
     """
     try:
         found = json.loads(cell)
@@ -86,9 +79,8 @@ def printed_keypoint(cell: str) -> str | None:
 def label(cell: str) -> str:
     """Returns a class label without the brackets, quotes or dict around it, and a whole number without ".0".
 
-    Example:
-        >>> [label(cell) for cell in ("['benign']", '{"Anatomy": "Breast"}', "1.0", " None ", "4A")]
-        ['benign', 'Breast', '1', 'None', '4A']
+    >>> [label(cell) for cell in ("['benign']", '{"Anatomy": "Breast"}', "1.0", " None ", "4A")]
+    ['benign', 'Breast', '1', 'None', '4A']
     """
     found = unpacked(cell.strip())
     while isinstance(found, list | tuple | dict) and found:
@@ -104,9 +96,8 @@ def options(cell: str) -> tuple[str, ...]:
 
     The cell may hold a list, a dict by letter, or a text in which the options are separated by ";", "|" or commas.
 
-    Example:
-        >>> options("['benign', 'malignant']"), options("A. benign; B. malignant"), options("2CH, 4CH"), options("nan")
-        (('benign', 'malignant'), ('benign', 'malignant'), ('2CH', '4CH'), ())
+    >>> options("['benign', 'malignant']"), options("A. benign; B. malignant"), options("2CH, 4CH"), options("nan")
+    (('benign', 'malignant'), ('benign', 'malignant'), ('2CH', '4CH'), ())
     """
     if is_nothing(cell):
         return ()
@@ -193,9 +184,8 @@ def facets(cell: str) -> dict[str, str]:
 
     Their names and levels are those of CTLesionVQA.
 
-    Example:
-        >>> facets('{"gender": "female", "age": "061Y"}'), facets("{'gestational_age': 20}")
-        ({'sex': 'F', 'age': '60-69'}, {})
+    >>> facets('{"gender": "female", "age": "061Y"}'), facets("{'gestational_age': 20}")
+    ({'sex': 'F', 'age': '60-69'}, {})
     """
     held = unpacked(cell)
     first = held[0] if isinstance(held, list | tuple) and held else held

@@ -21,16 +21,12 @@ _ENCODED_SCAN = f"ct{stored_volume.ENCODING_SUFFIX}"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One CT scan with its files.
-
-    Attributes:
-        masks: The mask file of each organ or lesion, by name, e.g. "liver", "liver_lesion".
-        encoding: The file with the scan's encoding by CT-CHAT's tower; None where there is no such file.
-    """
+    """One CT scan with its files."""
 
     name: str
     scan: Path
-    masks: Mapping[str, Path]
+    masks: Mapping[str, Path]  # The mask file of each organ or lesion, by name, e.g. "liver", "liver_lesion".
+    # The file with the scan's encoding by CT-CHAT's tower; None where there is no such file.
     encoding: Path | None = None
 
 

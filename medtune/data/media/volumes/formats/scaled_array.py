@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medtune.data.catalog import nearest
+from medtune.data.json_file import json_file
 from medtune.data.media.volumes.geometry import compact_hu
 from medtune.data.types import Volume
 
@@ -39,17 +40,11 @@ _ROUNDING = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The meaning of the values and axes of volume arrays.
+    """The meaning of the values and axes of volume arrays."""
 
-    Attributes:
-        hu_window: The Hounsfield units of the values 0 and 1.
-        spacing_mm: The size of a voxel along D, H and W.
-        orientation: The directions in which W, H and D grow, as in `Volume`.
-    """
-
-    hu_window: tuple[float, float]
-    spacing_mm: tuple[float, float, float]
-    orientation: str = "LPS"
+    hu_window: tuple[float, float]  # The Hounsfield units of the values 0 and 1.
+    spacing_mm: tuple[float, float, float]  # The size of a voxel along D, H and W.
+    orientation: str = "LPS"  # The directions in which W, H and D grow, as in `Volume`.
 
 
 def read_meaning(folder: Path) -> Meaning:
@@ -61,12 +56,7 @@ def read_meaning(folder: Path) -> Meaning:
             f"{_WHY['spacing_mm']}. The arrays state neither. Write it, e.g. {_EXAMPLE}, with what 0 and 1 were and "
             "the size of a voxel along slices, rows and columns, in mm"
         )
-    try:
-        said = json.loads(file.read_text("utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{file}: broken JSON ({error}); wanted an object like {_EXAMPLE}") from None
-    if not isinstance(said, dict):
-        raise ValueError(f"{file}: wanted an object like {_EXAMPLE}")
+    said = json_file(file, dict, f"an object like {_EXAMPLE}", todo="Correct it.")
     for name in said:
         if name not in _FIELDS:
             raise ValueError(

@@ -37,7 +37,6 @@ def write_volume(path: Path, volume: Volume) -> None:
 
 
 def read_stored_volume(path: Path) -> Volume:
-    """Returns a volume that `write_volume` wrote."""
     values, about = read_values(path)
     grid = _grid(values.shape, about, path)
     return Volume(values, grid.spacing_mm, grid.orientation)  # type: ignore[arg-type]

@@ -30,19 +30,16 @@ class CTChatTransform:
     A cache keeps the part of the scan that is seen: as int16 in HU on the scan's own grid where the scan's voxels are
     larger than the model's, which takes less than half the bytes of the resampled values and is resampled at each
     reading; and else these values, without the border of air around them.
-
-    Attributes:
-        spacing_mm: The spacing in plane, in plane, and along k. The scan's spacing along i is used for j as well.
-        size: The number of voxels H, W, T; the volume is cut or padded with -1 around the centre.
-        clip_first: Whether values are cut off at +-1000 HU before they are resampled (encoding) or after (CT-CLIP's
-            training).
     """
 
     version: ClassVar[int] = 2
     kept_as: ClassVar[str] = "the part that is seen, resampled as float32, or as int16 where a scan's voxels are larger"
     organs: ClassVar[tuple[str, ...]] = ()
+    # The spacing in plane, in plane, and along k. The scan's spacing along i is used for j as well.
     spacing_mm: tuple[float, float, float] = (0.75, 0.75, 1.5)
+    # The number of voxels H, W, T; the volume is cut or padded with -1 around the centre.
     size: tuple[int, int, int] = (480, 480, 240)
+    # Whether values are cut off at +-1000 HU before they are resampled (encoding) or after (CT-CLIP's training).
     clip_first: bool = True
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
@@ -106,15 +103,10 @@ class CTChatTransform:
 
 
 class _View(NamedTuple):
-    """What is seen of a scan.
+    """What is seen of a scan."""
 
-    Attributes:
-        voxels: Those of its voxels that are needed, along k, j, i.
-        at: Where they are read, along k, j, i.
-    """
-
-    voxels: tuple[slice, slice, slice]
-    at: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+    voxels: tuple[slice, slice, slice]  # Those of its voxels that are needed, along k, j, i.
+    at: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]  # Where they are read, along k, j, i.
 
     @property
     def resampled_bytes(self) -> int:

@@ -25,18 +25,14 @@ _SLICES = 16
 
 @dataclass(frozen=True, slots=True)
 class M3DTransform:
-    """Transforms a volume to (1, D, H, W) in [0, 1]: D is k, H is j, W is i; spacing and orientation are not used.
-
-    Attributes:
-        window_hu: The lowest and highest value of the 8-bit slices; None scales the scan's own range.
-        size: The number of voxels D, H, W.
-    """
+    """Transforms a volume to (1, D, H, W) in [0, 1]: D is k, H is j, W is i; spacing and orientation are not used."""
 
     version: ClassVar[int] = 2
     kept_as: ClassVar[str] = "on the model's grid as float32"
     organs: ClassVar[tuple[str, ...]] = ()
+    # The lowest and highest value of the 8-bit slices; None scales the scan's own range.
     window_hu: tuple[int, int] | None = (-160, 240)
-    size: tuple[int, int, int] = (32, 256, 256)
+    size: tuple[int, int, int] = (32, 256, 256)  # The number of voxels D, H, W.
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
         return self.finish(self.keep(volume))

@@ -19,18 +19,14 @@ from medtune.data.types import Volume
 
 @dataclass(frozen=True, slots=True)
 class MerlinTransform:
-    """Transforms a volume to (1, R, A, S) in [0, 1], with axes to the right, to the front and to the head.
-
-    Attributes:
-        window_hu: The Hounsfield units that become 0 and 1; values outside are cut off.
-        size: The number of voxels; the volume is cut or padded with 0 around the centre.
-    """
+    """Transforms a volume to (1, R, A, S) in [0, 1], with axes to the right, to the front and to the head."""
 
     version: ClassVar[int] = 2
     kept_as: ClassVar[str] = "resampled as float32, without the border"
     organs: ClassVar[tuple[str, ...]] = ()
     spacing_mm: tuple[float, float, float] = (1.5, 1.5, 3.0)
-    window_hu: tuple[int, int] = (-1000, 1000)
+    window_hu: tuple[int, int] = (-1000, 1000)  # The Hounsfield units that become 0 and 1; values outside are cut off.
+    # The number of voxels; the volume is cut or padded with 0 around the centre.
     size: tuple[int, int, int] = (224, 224, 160)
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:

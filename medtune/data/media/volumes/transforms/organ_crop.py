@@ -63,14 +63,11 @@ def box_around(
 
 @dataclass(frozen=True, slots=True)
 class CroppedTransform:
-    """Crops a volume around its target, or around some organs in one box, and then applies another transform.
-
-    Attributes:
-        organs: The names of the masks for volumes without a target; masks that a scan lacks are ignored.
-    """
+    """Crops a volume around its target, or around some organs in one box, and then applies another transform."""
 
     version: ClassVar[int] = 2
     then: VolumeTransform
+    # The names of the masks for volumes without a target; masks that a scan lacks are ignored.
     organs: tuple[str, ...] = TARGETS
     margin_mm: float = MARGIN_MM
 
@@ -88,7 +85,6 @@ class CroppedTransform:
 
     @property
     def kept_as(self) -> str:
-        """What is kept, in words."""
         return f"crops, each {self.then.kept_as}"
 
     def finish(self, kept: Kept) -> NDArray[np.float32]:
@@ -109,24 +105,19 @@ class PocketTransform:
 
     The volume's target is shown, or `organs` if it has none. For a scan without their masks all soft tissue is shown,
     with a warning.
-
-    Attributes:
-        organs: The names of the masks for volumes without a target.
-        spacing_mm: The spacing of the grid on which tissue is compared, the same along all axes.
-        tissue_hu: The lowest and highest value of soft tissue.
-        fine: The number of voxels along each axis that are averaged against noise; a border of half as many voxels is
-            left out of each organ.
-        threshold_hu: The lowest difference that counts after averaging.
-        cells: The number of cells of the box along each axis. A cell's value is log(1 + root of its excess in HU cm^3).
     """
 
     version: ClassVar[int] = 3
     kept_as: ClassVar[str] = "on the model's grid as float32"
+    # The names of the masks for volumes without a target.
     organs: tuple[str, ...] = ("colon", "kidney_left", "kidney_right", "liver", "pancreas")
-    spacing_mm: float = 4.0
-    tissue_hu: tuple[int, int] = (-60, 320)
+    spacing_mm: float = 4.0  # The spacing of the grid on which tissue is compared, the same along all axes.
+    tissue_hu: tuple[int, int] = (-60, 320)  # The lowest and highest value of soft tissue.
+    # The number of voxels along each axis that are averaged against noise; a border of half as many voxels is left out
+    # of each organ.
     fine: int = 3
-    threshold_hu: float = 8.0
+    threshold_hu: float = 8.0  # The lowest difference that counts after averaging.
+    # The number of cells of the box along each axis. A cell's value is log(1 + root of its excess in HU cm^3).
     cells: int = 4
 
     @property

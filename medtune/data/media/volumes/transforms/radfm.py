@@ -29,18 +29,15 @@ class RadFMTransform:
     """Transforms a volume to (3, H, W, D) in [0, 1]; spacing and orientation are not used, and there is no window.
 
     A cache keeps one of the three equal channels as int16: a sixth of the bytes.
-
-    Attributes:
-        axes: With `hwd` H is j, W is i and D is k. The other two repeat what the published readers do to a NIfTI file.
-        in_plane: The height and width; 256 for one scan at a time, 512 in a larger batch and for images.
-        depth: The number of slices; None takes the multiple of 4 from 4 to 64 that is nearest to the scan's own number.
     """
 
     version: ClassVar[int] = 2
     kept_as: ClassVar[str] = "one of three equal channels, as int16"
     organs: ClassVar[tuple[str, ...]] = ()
+    # With `hwd` H is j, W is i and D is k. The other two repeat what the published readers do to a NIfTI file.
     axes: Axes = "hwd"
-    in_plane: int = 256
+    in_plane: int = 256  # The height and width; 256 for one scan at a time, 512 in a larger batch and for images.
+    # The number of slices; None takes the multiple of 4 from 4 to 64 that is nearest to the scan's own number.
     depth: int | None = None
 
     def __call__(self, volume: Volume) -> NDArray[np.float32]:
@@ -85,9 +82,8 @@ PUBLIC = RadFMTransform()
 def nearest_depth(depth: int) -> int:
     """Returns the multiple of 4 from 4 to 64 that is nearest to a volume's depth; the smaller of two.
 
-    Example:
-        >>> nearest_depth(10), nearest_depth(30), nearest_depth(1), nearest_depth(300)
-        (8, 28, 4, 64)
+    >>> nearest_depth(10), nearest_depth(30), nearest_depth(1), nearest_depth(300)
+    (8, 28, 4, 64)
     """
     return min(DEPTHS, key=lambda candidate: (abs(candidate - depth), candidate))
 

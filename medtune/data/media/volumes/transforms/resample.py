@@ -31,9 +31,7 @@ def linear_at(
     in memory. Neither the volume nor the result is ever in memory as float64.
 
     Args:
-        values: The volume, with three axes; a view will do.
         at: Where to read along each axis, in voxels, rising.
-        out: Receives the values; its shape is that of `at`.
         before: A function of each voxel that is applied before values are mixed.
     """
     planes, rows, columns = (_between(where, length) for where, length in zip(at, values.shape, strict=True))
@@ -77,9 +75,8 @@ def half_voxels(length: int, size: int) -> NDArray[np.float64]:
 
     Source: torch.nn.functional.interpolate, align_corners=False.
 
-    Example:
-        >>> half_voxels(4, 2).tolist()
-        [0.5, 2.5]
+    >>> half_voxels(4, 2).tolist()
+    [0.5, 2.5]
     """
     return np.asarray((np.arange(size) + 0.5) * (length / size) - 0.5, dtype=np.float64)
 
@@ -111,9 +108,8 @@ def centre(have: int, want: int) -> slice:
 def padded(shape: tuple[int, int, int], size: tuple[int, int, int]) -> tuple[slice, slice, slice]:
     """Returns where a volume of `shape`, not larger than `size`, lies in its middle; an odd voxel is added at the end.
 
-    Example:
-        >>> padded((3, 4, 5), (6, 4, 5))[0]
-        slice(1, 4, None)
+    >>> padded((3, 4, 5), (6, 4, 5))[0]
+    slice(1, 4, None)
     """
     i, j, k = (centre(want, have) for have, want in zip(shape, size, strict=True))
     return i, j, k

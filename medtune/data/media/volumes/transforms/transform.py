@@ -15,14 +15,10 @@ from medtune.data.types import Volume
 
 
 class Kept(NamedTuple):
-    """What a cache keeps of a transformed volume: the dear part of the work, in few bytes.
-
-    Attributes:
-        about: What else is needed to finish it, as text.
-    """
+    """What a cache keeps of a transformed volume: the dear part of the work, in few bytes."""
 
     values: NDArray[np.generic]
-    about: Mapping[str, str] = MappingProxyType({})
+    about: Mapping[str, str] = MappingProxyType({})  # What else is needed to finish it, as text.
 
 
 class VolumeTransform(Protocol):
@@ -30,12 +26,9 @@ class VolumeTransform(Protocol):
 
     The work is done in two steps, so that a cache can lie between them: a transformed volume is `finish(keep(volume))`,
     to the bit, whether what was kept has been on disk or not.
-
-    Attributes:
-        version: A number that is raised when the same settings could give or keep other values.
     """
 
-    version: ClassVar[int]
+    version: ClassVar[int]  # A number that is raised when the same settings could give or keep other values.
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
@@ -44,9 +37,7 @@ class VolumeTransform(Protocol):
         ...
 
     @property
-    def kept_as(self) -> str:
-        """What is kept, in words."""
-        ...
+    def kept_as(self) -> str: ...
 
     def keep(self, volume: Volume) -> Kept:
         """Returns the smallest array from which `finish` makes the transformed volume without dear work."""

@@ -90,13 +90,8 @@ AutoModelForImageTextToText.register(LlavaVideoConfig, LlavaVideoForConditionalG
 def newline_grid(tokens_BND: Tensor, newline_D: Tensor, *, side: int) -> Tensor:
     """Returns the frames' tokens with a line break behind each row of patches, (B, N / side * (side + 1), D).
 
-    Args:
-        tokens_BND: The tokens of all frames, row by row.
-        newline_D: Embedding of the line break.
-
-    Example:
-        >>> newline_grid(torch.arange(4.0).reshape(1, 4, 1), torch.tensor([9.0]), side=2).flatten().tolist()
-        [0.0, 1.0, 9.0, 2.0, 3.0, 9.0]
+    >>> newline_grid(torch.arange(4.0).reshape(1, 4, 1), torch.tensor([9.0]), side=2).flatten().tolist()
+    [0.0, 1.0, 9.0, 2.0, 3.0, 9.0]
     """
     rows_BRWD = rearrange(tokens_BND, "b (r w) d -> b r w d", w=side)
     breaks_BR1D = newline_D.to(rows_BRWD).expand(*rows_BRWD.shape[:2], 1, -1)

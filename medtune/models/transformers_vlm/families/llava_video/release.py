@@ -59,15 +59,7 @@ _SIZES = (
 
 
 def assemble_llava_video(where: str, loading: Loading, *, vision: Mapping[str, Any] = SO400M) -> Assembled:
-    """Returns the model of a hub repository or a local folder: a release, or a folder that `medtune export` wrote.
-
-    Args:
-        where: Hub id or local folder.
-        vision: Sizes of the tower, as fields of a SigLIP configuration.
-
-    Raises:
-        AssetError: There is no such folder, and the hub did not give it.
-    """
+    """Returns the model of a hub repository or a local folder: a release, or a folder that `medtune export` wrote."""
     folder = release_folder(where, KEY_MAP.checkpoint, SMALL, revision=loading.revision)
     said = _read_config(folder)
     sentence = time_sentence_of(folder, loading.time_sentence, own=TIME_SENTENCE)
@@ -97,12 +89,7 @@ def published_tensors(folder: Path) -> dict[str, Tensor]:
 
 
 def published_config(said: Mapping[str, Any], *, vision: Mapping[str, Any], where: str) -> LlavaVideoConfig:
-    """Returns the configuration that the settings of a released config.json describe.
-
-    Args:
-        vision: Sizes of the tower, as fields of a SigLIP configuration.
-        where: The folder, for messages.
-    """
+    """Returns the configuration that the settings of a released config.json describe."""
     absent = [name for name in (*_LAID_OUT, *_SIZES[:7], "mm_vision_tower", "rope_theta") if name not in said]
     if absent:
         raise ValueError(f"{where}: config.json is not that of {KEY_MAP.checkpoint}; it has no {', '.join(absent)}")
