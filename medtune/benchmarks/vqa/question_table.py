@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.conversation import PlaceAnswerError, cell_text
 from medtune.benchmarks.vqa.kinds import is_label_column, of_one_kind
+from medtune.benchmarks.vqa.label_questions import asked_of_labels
 from medtune.benchmarks.vqa.row_questions import QUESTION, Asked, RowReader
 from medtune.data.catalog import nearest
 from medtune.data.raw.csv_header import broken_byte
@@ -157,8 +158,10 @@ def question_table(
         shown = found.continued.get(question.media_id, question.media_id)
         patient, _ = found.owner.get(shown, (shown, None))
         found.questions[number] = replace(question, facets=own, patient_id=question.patient_id or patient)
+    found.questions, labels_said = asked_of_labels(found.questions, options)
     ignored = [name for name in names if name not in kept]
     said = (
+        *labels_said,
         *kinds,
         *repeated,
         *(f"rows left out, {why}: {count}" for why, count in sorted(found.left_out.items())),

@@ -134,6 +134,8 @@ class TableOptions:
             takes the column.
         keep: Which of the rows that ask the same of the same media stay: "first", or "all"; None keeps the first, and
             none where their answers differ.
+        ask_labels: Whether a row's labels are asked about in one question, or each in a yes-or-no question.
+        uncertain: What a label that nobody knows counts as; None leaves it out.
         unanswered: Whether the rows are questions without answers, to be predicted; answers that are there stay unread.
         splits: The split that a name of the data stands for: "train", "val", "test", or "none" to leave its rows out.
         limit: The number of patients of each split after which a data set of the hub is read no further; None reads
@@ -149,6 +151,8 @@ class TableOptions:
     index_from: int | None = None
     patient: re.Pattern[str] | None = None
     keep: Literal["first", "all"] | None = None
+    ask_labels: Literal["one", "each"] = "each"
+    uncertain: Literal["yes", "no"] | None = None
     unanswered: bool = False
     splits: Mapping[str, str] = field(default_factory=dict)
     limit: int | None = None
