@@ -12,8 +12,9 @@ The primary metric is the first one that is about any question of the split:
 
 1. `closed_accuracy`, where there are questions with options or with yes and no;
 2. `macro_f1` of labels, where there are questions about several labels a picture, in one question or one by one;
-3. `exact_match`, where most true answers are short;
-4. `rouge_l`, where they are longer texts.
+3. `within_tolerance`, where there are numbers with a stated tolerance;
+4. `exact_match`, where most true answers are short;
+5. `rouge_l`, where they are longer texts.
 
 Closed and open questions are never mixed in one number.
 """
@@ -37,6 +38,7 @@ from medtune.eval.metrics.closed_accuracy import metric as closed_accuracy
 from medtune.eval.metrics.exact_match import metric as exact_match
 from medtune.eval.metrics.exact_match import verbatim
 from medtune.eval.metrics.label_sets import LABEL, LABELS, SET, is_about_labels, label_table
+from medtune.eval.metrics.number_errors import TOLERANCE, is_measured, number_tables, within_tolerance
 from medtune.eval.metrics.open_recall import metric as open_recall
 from medtune.eval.metrics.rouge_l import mean_rouge_l
 from medtune.eval.metrics.token_f1 import metric as token_f1
@@ -58,6 +60,7 @@ def metrics() -> Mapping[str, Metric]:
         "macro_f1": label_sets.macro_f1(),
         "micro_f1": label_sets.micro_f1(),
         "exact_set": label_sets.exact_set(),
+        "within_tolerance": within_tolerance(),
         "exact_match": replace(exact_match(), is_defined_on=_are_mostly_short),
         "rouge_l": mean_rouge_l(form=normalised).only(_is_text_of(1)),
         "token_f1": token_f1(),
@@ -145,7 +148,9 @@ def tables(evidence: Evidence) -> Sequence[Table]:
     )
     by_kind = verdict_table(evidence, judge_task(), by="kind", level=_kind, title="Free answers, by a judge")
     about = [row for row in rows if is_about_labels(row.question)]
-    return [table, *([label_table(about)] if about else []), *by_kind]
+    numbers = [row for row in rows if is_measured(row.question)]
+    labels = [label_table(about)] if about else []
+    return [table, *labels, *(number_tables(numbers) if numbers else []), *by_kind]
 
 
 def _row(name: str, rows: Sequence[ParsedReply], model: BertModel | None) -> tuple[Cell, ...]:
@@ -220,7 +225,10 @@ def render(question: Question, answer_format: AnswerFormat) -> Prompt:
 _EXAMPLES = (
     example(1, "Which plane of the fetus is this?", "thorax", "abdomen", "thorax", "femur", task="choice"),
     example(2, "Is a nodule visible?", "no", "yes", "no", task="yes_no"),
-    example(3, "How long is the femur?", "41.5", kind="number", unit="mm", task="number"),
+    replace(
+        example(3, "How long is the femur?", "41.5", kind="number", unit="mm", task="number"),
+        printed={TOLERANCE: "10%"},
+    ),
     example(4, "Where does the catheter end?", "The right atrium of the heart", task="text"),
     replace(
         example(6, "Which findings are there?", "cyst; shadow", kind="set", task="labels"),

@@ -214,9 +214,8 @@ def _boxes(written: object, place: Place) -> tuple[Box, ...]:
 IMAGE, VIDEO, VOLUME = "image", "video", "volume"
 QUESTION, ANSWER, OPTIONS, LETTERS, ANSWER_TYPE = "question", "answer", "options", "letters", "answer_type"
 TASK, PATIENT, SPLIT, ID, UNIT, SYSTEM, TURNS = "task", "patient", "split", "id", "unit", "system", "turns"
-START, END, BOX, MASKS, LABELS = "start", "end", "box", "masks", "labels"
+START, END, BOX, MASKS, LABELS, TOLERANCE = "start", "end", "box", "masks", "labels", "tolerance"
 MEDIA = (IMAGE, VIDEO, VOLUME)
-
 _USUAL: Mapping[str, tuple[str, ...]] = {
     IMAGE: (
         *("image", "images", "img", "image_path", "img_path", "image_file", "image_name", "img_name", "image_url"),
@@ -233,6 +232,7 @@ _USUAL: Mapping[str, tuple[str, ...]] = {
     SPLIT: ("split", "data_split", "partition"),
     ID: ("id", "qid", "question_id"),
     UNIT: ("unit", "units"),
+    TOLERANCE: ("tolerance",),
     SYSTEM: ("system", "system_prompt"),
     TURNS: ("messages", "conversations", "conversation", "turns", "dialog", "dialogue"),
     START: ("start", "start_s", "start_second", "start_seconds", "start_time"),

@@ -29,6 +29,7 @@ from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.lettered_options import choice_question
 from medtune.data.raw.row_errors import NOTHING_SAID, Place, TableOptions
 from medtune.data.types import MediaKind, MediaRef, Question, Split
+from medtune.eval.metrics.number_errors import TOLERANCE, read_tolerance
 
 KINDS: Mapping[str, MediaKind] = {"image": "image", "video": "video", "volume": "volume"}
 _WHOLE = re.compile(r"^(\d+)\.0$")
@@ -97,6 +98,7 @@ class RowReader:
             answer_kind="text",
             patient_id=patient,
             facets=self._task(row),
+            printed=self._tolerance(row),
             split=split_named(stated, {}) if stated else None,
         )
         for number, turn in enumerate(turns, start=1):
@@ -164,6 +166,14 @@ class RowReader:
     def lists_options(self) -> bool:
         """Whether the rows have options, of their own or for all, that no one made of the answers."""
         return bool(self.said.options or self.columns.found.get(roles.LETTERS) or self.columns.of(roles.OPTIONS))
+
+    def _tolerance(self, row: Row) -> dict[str, str]:
+        own, unit = self._text(row, roles.TOLERANCE), self._text(row, roles.UNIT) or None
+        found = read_tolerance(own or self.said.tolerance, unit)
+        if found is None and own and not self.said.unanswered:
+            reason = "wanted a tolerance of 0 or more, with the answer's unit, or in % of the true number."
+            raise row.place.error(reason, field=self.columns.of(roles.TOLERANCE), cell=own)
+        return {} if found is None else {TOLERANCE: found}
 
     def _label_columns(self, row: Row, *, is_last: bool) -> tuple[str, ...]:
         """Returns the columns of a row's labels; none where its answer is something else."""

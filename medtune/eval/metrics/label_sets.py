@@ -160,7 +160,7 @@ def label_table(rows: Sequence[ParsedReply]) -> Table:
 
 
 def _share(name: str) -> tuple[str, str, str]:
-    return name, f"{name}, low", f"{name}, high"
+    return name, f"{name} low", f"{name} high"
 
 
 def _of_label(cells: Sequence[tuple[str, LabelCell, bool]]) -> tuple[Cell, ...]:

@@ -87,8 +87,14 @@ def add_run_folder(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_label_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments for a table with several labels in each row."""
+def add_answer_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments about a table's measured numbers, and about several labels in each row."""
+    parser.add_argument(
+        "--tolerance",
+        metavar="ERROR",
+        help="The largest error of a number that counts as right: 2, '2 mm' or 10%% of the true number (default: the "
+        "column tolerance, else none).",
+    )
     parser.add_argument(
         "--labels",
         nargs="+",

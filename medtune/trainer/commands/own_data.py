@@ -18,7 +18,7 @@ from medtune.data.prepared.work.take import read_source
 from medtune.data.raw.hub_rows import HubId, parsed_hub_id
 from medtune.data.raw.row_errors import TableOptions
 from medtune.data.raw.source import Source, SourceTable
-from medtune.trainer.commands.arguments import Commands, add_label_arguments, add_overrides, share
+from medtune.trainer.commands.arguments import Commands, add_answer_arguments, add_overrides, share
 from medtune.trainer.experiment.own_source import source_for
 from medtune.trainer.launch.stop import stop_signals
 from medtune.trainer.recipe.first_recipe import DataFacts, facts_of_prepared, facts_of_table, first_recipe
@@ -67,7 +67,7 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="VALUE=TEXT",
         help="Other words for answers or labels of the table: 0=no 1=yes (default: the table's).",
     )
-    add_label_arguments(parser)
+    add_answer_arguments(parser)
     parser.add_argument(
         "--index-from",
         type=int,
@@ -118,6 +118,7 @@ def chosen_source(options: argparse.Namespace) -> Source:
         media_folder=options.images,
         columns={**dict(options.columns), **({"labels": ",".join(options.labels)} if options.labels else {})},
         ask_labels=options.ask_labels,
+        tolerance=options.tolerance or "",
         uncertain=None if options.uncertain == "leave-out" else options.uncertain,
         facets=None if options.facets is None else tuple(options.facets),
         question=options.question,
@@ -217,6 +218,8 @@ def _settings(options: argparse.Namespace) -> list[str]:
             said += [f"--{name.replace('_', '-')}", getattr(value, "pattern", str(value))]
     if options.options:
         said += ["--options", *options.options]
+    if options.tolerance:
+        said += ["--tolerance", options.tolerance]
     if options.labels:
         said += ["--labels", *options.labels, "--ask-labels", options.ask_labels, "--uncertain", options.uncertain]
     for name in ("answers", "columns", "splits"):
