@@ -1,6 +1,8 @@
 """Tests measured numbers: tolerances of tables, errors, agreement with the truth, and their figure."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ from medtune.data.raw.row_errors import TableOptions
 from medtune.data.types import Question
 from medtune.eval.metrics.number_errors import TOLERANCE, number_tables, within_tolerance
 from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.report.answer_charts import agreement_charts
+from medtune.eval.report.run_data import RunData
 from tests.benchmarks.vqa.own_data import read_text
 
 VQA = find_benchmark("vqa")
@@ -75,6 +79,12 @@ def test_errors_and_agreement_are_those_of_numpy(shift: float) -> None:
     for value, low, high in (row[4:7], row[7:10], limits[3:6], limits[6:9], limits[9:12]):
         assert float(low or 0) < float(value or 0) < float(high or 0)
     assert len(agreement.agreements[0].pairs) == 30
+    run = SimpleNamespace(last=SimpleNamespace(tables=(errors, agreement)))
+    (chart,) = agreement_charts(cast("RunData", run))
+    assert len(chart.dots) == 30
+    assert all(0 <= place <= 100 for x, y, _ in chart.dots for place in (x, y))
+    upper, lower = chart.lines[2].at, chart.lines[1].at
+    assert upper <= chart.lines[0].at <= lower
 
 
 def test_a_relative_tolerance_and_replies_that_are_no_numbers() -> None:

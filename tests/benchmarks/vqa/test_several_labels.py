@@ -17,7 +17,8 @@ from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.metrics.label_sets import LABEL, LABELS, SET, joined_labels, label_table
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.score import score_phase
-from tests.benchmarks.vqa.own_data import read_text
+from medtune.trainer.experiment.predict import Known, read_questions
+from tests.benchmarks.vqa.own_data import pictures, read_text
 
 VQA = find_benchmark("vqa")
 NAMES = ("cyst", "mass", "no finding", "shadow")
@@ -186,3 +187,14 @@ def test_labels_have_scores_with_intervals_by_patient() -> None:
         assert isinstance(low, float)
         assert isinstance(high, float)
         assert low < share < high
+
+
+def test_a_new_picture_is_asked_about_every_label_of_the_model_s_own_data(tmp_path: Path) -> None:
+    known = {
+        q.text: replace(q, answer="yes") for q in read_text(tmp_path, ONE_HOT, _said("cyst,shadow", "each")).questions
+    }
+    new = pictures(tmp_path / "new", 2)
+    (tmp_path / "scratch").mkdir()
+    asked = read_questions(tmp_path / "new", TableOptions(), Known([*known], [*known.values()]), tmp_path / "scratch")
+    assert len(asked.questions) == len({question.id for question in asked.questions}) == 2 * len(new)
+    assert {question.printed[LABEL] for question in asked.questions} == {"cyst", "shadow"}
