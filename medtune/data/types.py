@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-AnswerKind = Literal["choice", "yes_no", "number", "text", "rubric"]
+AnswerKind = Literal["choice", "yes_no", "number", "text", "rubric", "set"]
 Split = Literal["train", "val", "test"]
 Provenance = Literal["released", "reconstruction", "synthetic"]
 Reading = Literal["likelihood", "generation"]

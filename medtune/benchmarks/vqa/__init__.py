@@ -11,8 +11,10 @@ The metrics of anybody's own questions; which of them are there, and which is pr
 The primary metric is the first one that is about any question of the split:
 
 1. `closed_accuracy`, where there are questions with options or with yes and no;
-2. `exact_match`, where most true answers are short;
-3. `rouge_l`, where they are longer texts.
+2. `macro_f1` of labels, where there are questions about several labels a picture, in one question or one by one;
+3. `within_tolerance`, where there are numbers with a stated tolerance;
+4. `exact_match`, where most true answers are short;
+5. `rouge_l`, where they are longer texts.
 
 Closed and open questions are never mixed in one number.
 """
@@ -22,18 +24,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from medtune.benchmarks import example
-from medtune.benchmarks.vqa.conversation import judge_task
+from medtune.benchmarks.vqa.conversation import is_free_text, judge_task
+from medtune.benchmarks.vqa.label_questions import read_set, render_labels
 from medtune.data.languages import LANGUAGES
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import MAX_LEVELS, Benchmark, Evidence
 from medtune.eval.judge.verdicts import verdict_table
 from medtune.eval.metric import Metric
+from medtune.eval.metrics import label_sets
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.bleu4 import corpus_bleu
 from medtune.eval.metrics.closed_accuracy import metric as closed_accuracy
 from medtune.eval.metrics.exact_match import metric as exact_match
 from medtune.eval.metrics.exact_match import verbatim
+from medtune.eval.metrics.label_sets import LABEL, LABELS, SET, is_about_labels, label_table
+from medtune.eval.metrics.number_errors import TOLERANCE, is_measured, number_tables, within_tolerance
 from medtune.eval.metrics.open_recall import metric as open_recall
 from medtune.eval.metrics.rouge_l import mean_rouge_l
 from medtune.eval.metrics.token_f1 import metric as token_f1
@@ -49,7 +55,13 @@ from medtune.eval.scoring.tables import Cell, Table
 def metrics() -> Mapping[str, Metric]:
     """Returns the metrics by name; all of open answers but `verbatim_match` are of texts after normalisation."""
     return {
-        "closed_accuracy": closed_accuracy(),
+        "closed_accuracy": closed_accuracy().only(
+            lambda question: bool(question.options) and not is_about_labels(question)
+        ),
+        "macro_f1": label_sets.macro_f1(),
+        "micro_f1": label_sets.micro_f1(),
+        "exact_set": label_sets.exact_set(),
+        "within_tolerance": within_tolerance(),
         "exact_match": replace(exact_match(), is_defined_on=_are_mostly_short),
         "rouge_l": mean_rouge_l(form=normalised).only(_is_text_of(1)),
         "token_f1": token_f1(),
@@ -80,6 +92,8 @@ def parse(reply: str, question: Question) -> str | None:
         return parse_closed(reply, question)
     if question.answer_kind == "number":
         return _number(reply, question)
+    if question.answer_kind == "set":
+        return read_set(reply, question)
     answer = read_answer(reply)
     return question.answer if answer is not None and is_answer(answer, question.answer) else answer
 
@@ -93,6 +107,8 @@ def parse_verbatim(reply: str, question: Question) -> str | None:
         ['no', 'no', None, None]
     """
     said = reply.strip()
+    if question.answer_kind == "set":
+        return said if read_set(said, question) == said else None
     return parse_choice_strict(said, question) if question.options else said or None
 
 
@@ -106,10 +122,12 @@ def _number(reply: str, question: Question) -> str | None:
 
 KINDS: Mapping[str, Callable[[Question], bool]] = {
     "closed: options": lambda question: bool(question.options) and question.answer_kind != "yes_no",
-    "closed: yes or no": lambda question: bool(question.options) and question.answer_kind == "yes_no",
+    "closed: yes or no": lambda question: question.answer_kind == "yes_no" and not is_about_labels(question),
+    "labels: yes or no each": lambda question: LABEL in question.printed,
+    "labels: all in one": lambda question: LABELS in question.printed,
     "open: number": lambda question: not question.options and question.answer_kind == "number",
-    "open: short answer": lambda question: _is_text(question) and is_short(question),
-    "open: longer text": lambda question: _is_text(question) and not is_short(question),
+    "open: short answer": lambda question: is_free_text(question) and is_short(question),
+    "open: longer text": lambda question: is_free_text(question) and not is_short(question),
 }
 _COLUMNS = ("kind", "questions", "unreadable", "accuracy", "exact match", "token F1", "ROUGE-L", "BERTScore F1")
 
@@ -130,20 +148,23 @@ def tables(evidence: Evidence) -> Sequence[Table]:
         tuple(notes),
     )
     by_kind = verdict_table(evidence, judge_task(), by="kind", level=_kind, title="Free answers, by a judge")
-    return [table, *by_kind]
+    about = [row for row in rows if is_about_labels(row.question)]
+    numbers = [row for row in rows if is_measured(row.question)]
+    labels = [label_table(about)] if about else []
+    return [table, *labels, *(number_tables(numbers) if numbers else []), *by_kind]
 
 
 def _row(name: str, rows: Sequence[ParsedReply], model: BertModel | None) -> tuple[Cell, ...]:
     unreadable = sum(row.prediction is not None and row.parsed is None for row in rows)
     bert = () if model is None else (_bert_f1(rows, model),)
-    if rows[0].question.options:
+    if rows[0].question.options or is_about_labels(rows[0].question):
         return (name, len(rows), unreadable, accuracy().value(rows), None, None, None, *(None for _ in bert))
-    rouge = mean_rouge_l(form=normalised).value(rows) if _is_text(rows[0].question) else None
+    rouge = mean_rouge_l(form=normalised).value(rows) if is_free_text(rows[0].question) else None
     return (name, len(rows), unreadable, None, exact_match().value(rows), token_f1().value(rows), rouge, *bert)
 
 
 def _bert_f1(rows: Sequence[ParsedReply], model: BertModel) -> float | None:
-    if not _is_text(rows[0].question):
+    if not is_free_text(rows[0].question):
         return None
     found = bert_scores([row.parsed or "" for row in rows], [row.question.answer for row in rows], model)
     return sum(each.f1 for each in found) / len(found)
@@ -151,10 +172,6 @@ def _bert_f1(rows: Sequence[ParsedReply], model: BertModel) -> float | None:
 
 def _kind(question: Question) -> str:
     return next(name for name, is_kind in KINDS.items() if is_kind(question))
-
-
-def _is_text(question: Question) -> bool:
-    return not question.options and question.answer_kind != "number"
 
 
 def _too_many_levels(questions: Sequence[Question]) -> list[str]:
@@ -198,6 +215,8 @@ def render(question: Question, answer_format: AnswerFormat) -> Prompt:
     """
     if question.options:
         return render_choice(question, answer_format)
+    if question.answer_kind == "set":
+        return render_labels(question)
     text = question.text
     if question.answer_kind == "number":
         said = LANGUAGES[question.language]
@@ -208,7 +227,18 @@ def render(question: Question, answer_format: AnswerFormat) -> Prompt:
 _EXAMPLES = (
     example(1, "Which plane of the fetus is this?", "thorax", "abdomen", "thorax", "femur", task="choice"),
     example(2, "Is a nodule visible?", "no", "yes", "no", task="yes_no"),
-    example(3, "How long is the femur?", "41.5", kind="number", unit="mm", task="number"),
+    replace(
+        example(3, "How long is the femur?", "41.5", kind="number", unit="mm", task="number"),
+        printed={TOLERANCE: "10%"},
+    ),
     example(4, "Where does the catheter end?", "The right atrium of the heart", task="text"),
+    replace(
+        example(6, "Which findings are there?", "cyst; shadow", kind="set", task="labels"),
+        printed={LABELS: "cyst\nmass\nshadow"},
+    ),
+    replace(
+        example(7, "Is there a cyst?", "yes", "yes", "no", kind="yes_no", task="labels"),
+        printed={LABEL: "cyst", SET: "Is there a {label}?"},
+    ),
     example(5, "Describe the image.", "A transverse view of the liver without a focal lesion. No fluid.", task="text"),
 )

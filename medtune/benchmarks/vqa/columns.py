@@ -214,9 +214,8 @@ def _boxes(written: object, place: Place) -> tuple[Box, ...]:
 IMAGE, VIDEO, VOLUME = "image", "video", "volume"
 QUESTION, ANSWER, OPTIONS, LETTERS, ANSWER_TYPE = "question", "answer", "options", "letters", "answer_type"
 TASK, PATIENT, SPLIT, ID, UNIT, SYSTEM, TURNS = "task", "patient", "split", "id", "unit", "system", "turns"
-START, END, BOX, MASKS = "start", "end", "box", "masks"
+START, END, BOX, MASKS, LABELS, TOLERANCE = "start", "end", "box", "masks", "labels", "tolerance"
 MEDIA = (IMAGE, VIDEO, VOLUME)
-
 _USUAL: Mapping[str, tuple[str, ...]] = {
     IMAGE: (
         *("image", "images", "img", "image_path", "img_path", "image_file", "image_name", "img_name", "image_url"),
@@ -233,6 +232,7 @@ _USUAL: Mapping[str, tuple[str, ...]] = {
     SPLIT: ("split", "data_split", "partition"),
     ID: ("id", "qid", "question_id"),
     UNIT: ("unit", "units"),
+    TOLERANCE: ("tolerance",),
     SYSTEM: ("system", "system_prompt"),
     TURNS: ("messages", "conversations", "conversation", "turns", "dialog", "dialogue"),
     START: ("start", "start_s", "start_second", "start_seconds", "start_time"),
@@ -249,8 +249,8 @@ _ANSWERS_ELSE = (
 """Names of a column with the answer that count only where no column has a usual name."""
 _LETTER = re.compile(r"(?:option|choice|op)?_?([a-j])")
 _NUMBERED_IMAGE = re.compile(r"(?:image|img)_?\d+")
-_MANY = (*MEDIA, LETTERS)
-ROLES = (*_USUAL, LETTERS)
+_MANY = (*MEDIA, LETTERS, LABELS)
+ROLES = (*_USUAL, LETTERS, LABELS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +300,7 @@ def columns_of(names: Sequence[str], said: Mapping[str, str], *, where: str) -> 
             raise ValueError(_ambiguous(where, role, of_role))
         found[role] = of_role
     elses = tuple(name for name in free if plain(name) in _ANSWERS_ELSE)
-    if not {ANSWER, TURNS} & {*found} and elses:
+    if not {ANSWER, TURNS, LABELS} & {*found} and elses:
         found[ANSWER] = elses
         if len(elses) > 1:
             raise ValueError(_ambiguous(where, ANSWER, elses))

@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.conversation import PlaceAnswerError, cell_text
 from medtune.benchmarks.vqa.kinds import is_label_column, of_one_kind
+from medtune.benchmarks.vqa.label_questions import asked_of_labels
 from medtune.benchmarks.vqa.row_questions import QUESTION, Asked, RowReader
 from medtune.data.catalog import nearest
 from medtune.data.languages import languages_of, said_of_languages
@@ -25,6 +26,7 @@ from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.row_errors import Place, Reject, RowError, TableOptions
 from medtune.data.raw.source import SourceTable, missing_media
 from medtune.data.types import MediaRef, Question, Split
+from medtune.eval.metrics.number_errors import TOLERANCE, is_measured
 
 MOST_LEVELS = 20
 LONGEST_LEVEL = 60
@@ -169,9 +171,16 @@ def question_table(
         # Another row may say whose an image is; where none does, the image stands for its patient.
         shown = found.continued.get(question.media_id, question.media_id)
         patient, _ = found.owner.get(shown, (shown, None))
-        found.questions[number] = replace(question, facets=own, patient_id=question.patient_id or patient)
+        # What a number may be off by is of no question that turned out to have another kind of answer.
+        printed = {} if TOLERANCE in question.printed and not is_measured(question) else question.printed
+        whose = question.patient_id or patient
+        found.questions[number] = replace(question, facets=own, patient_id=whose, printed=printed)
+    found.questions, labels_said = asked_of_labels(found.questions, options)
     ignored = [name for name in names if name not in kept]
+    if options.tolerance and not any(TOLERANCE in question.printed for question in found.questions):
+        raise ValueError(f"--tolerance {options.tolerance}: it fits no number of the table; write 2, '2 mm' or '10 %'.")
     said = (
+        *labels_said,
         *kinds,
         *(said_of_languages(codes) if options.language is None else []),
         *repeated,

@@ -23,11 +23,13 @@ from medtune.benchmarks.vqa.conversation import (
     states_kind,
     unanswered,
 )
+from medtune.benchmarks.vqa.label_questions import is_of_labels, read_labels
 from medtune.data.raw.folder import LEFT_OUT, split_named
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.lettered_options import choice_question
 from medtune.data.raw.row_errors import NOTHING_SAID, Place, TableOptions
 from medtune.data.types import MediaKind, MediaRef, Question, Split
+from medtune.eval.metrics.number_errors import TOLERANCE, read_tolerance
 
 KINDS: Mapping[str, MediaKind] = {"image": "image", "video": "video", "volume": "volume"}
 _WHOLE = re.compile(r"^(\d+)\.0$")
@@ -96,6 +98,7 @@ class RowReader:
             answer_kind="text",
             patient_id=patient,
             facets=self._task(row),
+            printed=self._tolerance(row),
             split=split_named(stated, {}) if stated else None,
         )
         for number, turn in enumerate(turns, start=1):
@@ -109,6 +112,7 @@ class RowReader:
                 and not self.said.unanswered
                 and answered.text == turn.text
                 and not self._states_kind(row, turn.is_last)
+                and answered.answer_kind != "set"
             )
             yield Asked(answered, turn.media, row.place, turn.answer if is_free else None)
 
@@ -135,6 +139,8 @@ class RowReader:
         return patient
 
     def _answered(self, row: Row, question: Question, answer: str, *, is_last: bool) -> Question:
+        if columns := self._label_columns(row, is_last=is_last):
+            return read_labels(row, question, columns, self._options(row), self.said)
         if self.classes and not self.said.unanswered:
             return self._of_classes(row, question, answer)
         found = (unanswered if self.said.unanswered else answered)(
@@ -160,6 +166,21 @@ class RowReader:
     def lists_options(self) -> bool:
         """Whether the rows have options, of their own or for all, that no one made of the answers."""
         return bool(self.said.options or self.columns.found.get(roles.LETTERS) or self.columns.of(roles.OPTIONS))
+
+    def _tolerance(self, row: Row) -> dict[str, str]:
+        own, unit = self._text(row, roles.TOLERANCE), self._text(row, roles.UNIT) or None
+        found = read_tolerance(own or self.said.tolerance, unit)
+        if found is None and own and not self.said.unanswered:
+            reason = "wanted a tolerance of 0 or more, with the answer's unit, or in % of the true number."
+            raise row.place.error(reason, field=self.columns.of(roles.TOLERANCE), cell=own)
+        return {} if found is None else {TOLERANCE: found}
+
+    def _label_columns(self, row: Row, *, is_last: bool) -> tuple[str, ...]:
+        """Returns the columns of a row's labels; none where its answer is something else."""
+        if self.said.unanswered or not is_last:
+            return ()
+        columns = self.columns.found.get(roles.LABELS, ())
+        return columns or ((self._name(roles.ANSWER),) if is_of_labels(self._text(row, roles.ANSWER_TYPE)) else ())
 
     def _states_kind(self, row: Row, is_last: bool) -> bool:
         return is_last and (bool(self._options(row)) or states_kind(self._text(row, roles.ANSWER_TYPE)))
@@ -197,7 +218,7 @@ class RowReader:
         return [*before, Said(USER, text), Said(ASSISTANT, self._answer(row))]
 
     def _answer(self, row: Row) -> str:
-        if self.said.unanswered:
+        if self.said.unanswered or self._label_columns(row, is_last=True):
             return NOT_KNOWN
         answer = self.said.renamed(self._stated_answer(row))
         options = self._options(row) if self.said.index_from is not None else ()
@@ -216,7 +237,9 @@ class RowReader:
             texts = list(dict.fromkeys(filter(None, (self._simple(row, each, column) for each in value))))
             if len(texts) != 1:
                 raise row.place.error(
-                    f"wanted one answer, the list has {len(texts)} different ones. Choose one.", field=column
+                    f"wanted one answer, the list has {len(texts)} different ones. Choose one, or ask for "
+                    f"all of them with --labels {column}.",
+                    field=column,
                 )
             return texts[0]
         text = self._simple(row, value, column)

@@ -52,8 +52,9 @@ def repeated_texts(questions: Sequence[Question]) -> int:
         >>> repeated_texts([question("train", "Clear lungs."), question("test", "Clear lungs."), question("test", "?")])
         1
     """
-    learnt = {question.answer for question in questions if question.split == "train" and not question.options}
-    return sum(q.split == "test" and not q.options and q.answer in learnt for q in questions)
+    free = [question for question in questions if not question.options and question.answer_kind != "set"]
+    learnt = {question.answer for question in free if question.split == "train"}
+    return sum(question.split == "test" and question.answer in learnt for question in free)
 
 
 def _leak(questions: Sequence[Question], names: Sequence[tuple[str, ...]]) -> Leak | None:

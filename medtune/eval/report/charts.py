@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from medtune.data.types import Interval
 from medtune.eval.report.run_data import CurvePoint, RunData
 from medtune.eval.report.table import phase_title, plain, span, spoken
-from medtune.eval.results.phase_schema import Reliability
 
 MAX_POINTS = 400
 MAX_LABEL = 36
@@ -124,38 +123,6 @@ class LineChart:
 
 
 @dataclass(frozen=True, slots=True)
-class ReliabilityBar:
-    """A bin of a reliability chart; all positions are in percent.
-
-    Attributes:
-        x: Left end of the bin.
-        top: Distance of the bar's end from the top, which stands for the share of right answers.
-    """
-
-    x: float
-    width: float
-    top: float
-    confidence: float
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReliabilityChart:
-    """A chart of the share of right answers over confidence, for one phase.
-
-    Attributes:
-        desc: The chart in words, for readers who cannot see it.
-        ece: Expected calibration error as text.
-    """
-
-    id: str
-    title: str
-    desc: str
-    ece: str
-    bars: tuple[ReliabilityBar, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Measure:
     """A value that a bar shows.
 
@@ -186,8 +153,8 @@ def bar_chart(id_: str, title: str, rows: Sequence[tuple[str, Sequence[Measure],
     """Returns a chart of bars from rows of (label, measures, random baseline)."""
     values = [measure.value for _, measures, _ in rows for measure in measures if measure.value is not None]
     ends = [end for _, measures, _ in rows for measure in measures for end in measure.ci95 or ()]
-    low, high, ticks = _axis([*values, *ends, *(random for *_, random in rows if random is not None)])
-    place = _scale(low, high)
+    low, high, ticks = axis([*values, *ends, *(random for *_, random in rows if random is not None)])
+    place = Scale(low, high)
     drawn: list[BarRow] = []
     y = 0
     for label, measures, random in rows:
@@ -228,8 +195,8 @@ def loss_chart(run: RunData) -> LineChart | None:
         return None
     window = max(1, len(points) // 20)
     means = _running_mean(points, window)
-    low, high, ticks = _axis([point.value for point in points], share=False)
-    across, down = _steps(points), _scale(high, low)
+    low, high, ticks = axis([point.value for point in points], share=False)
+    across, down = _steps(points), Scale(high, low)
     series = [Series("raw" if window > 1 else "mean", _line(_thinned(points), across, down), "", ())]
     series += [Series("mean", _line(_thinned(means), across, down), "", ())] if window > 1 else []
     smooth = f" The thick line is the mean of the last {window} steps." if window > 1 else ""
@@ -253,8 +220,8 @@ def validation_chart(run: RunData) -> LineChart | None:
         return None
     guess = run.last.overall.baselines.get("random")
     ends = [end for point in points for end in point.ci95 or ()]
-    low, high, ticks = _axis([*(point.value for point in points), *ends, *([] if guess is None else [guess])])
-    across, down = _steps((CurvePoint(0, 0.0), *points)), _scale(high, low)
+    low, high, ticks = axis([*(point.value for point in points), *ends, *([] if guess is None else [guess])])
+    across, down = _steps((CurvePoint(0, 0.0), *points)), Scale(high, low)
     bounded = [(across(point.step), point.ci95) for point in points if point.ci95]
     upper = [f"{x:.2f},{down(pair[1]):.2f}" for x, pair in bounded]
     lower = [f"{x:.2f},{down(pair[0]):.2f}" for x, pair in reversed(bounded)]
@@ -272,35 +239,7 @@ def validation_chart(run: RunData) -> LineChart | None:
     )
 
 
-def reliability_charts(run: RunData) -> list[ReliabilityChart]:
-    """Returns a reliability chart for each phase that has a calibration."""
-    return [
-        _reliability(name, phase.calibration) for name, phase in run.phases.items() if phase.calibration is not None
-    ]
-
-
-def _reliability(name: str, calibration: Reliability) -> ReliabilityChart:
-    bars = [
-        ReliabilityBar(
-            x=100 * one.low,
-            width=100 * (one.high - one.low),
-            top=100 * (1 - one.accuracy),
-            confidence=100 * one.confidence,
-            title=f"confidence {plain(one.confidence, 2)}, right {plain(one.accuracy, 2)}, {one.n:,} answers",
-        )
-        for one in calibration.bins
-        if one.n and one.accuracy is not None and one.confidence is not None
-    ]
-    return ReliabilityChart(
-        id=f"reliability-{name}",
-        title=phase_title(name).capitalize(),
-        desc="; ".join(bar.title for bar in bars),
-        ece=plain(calibration.ece),
-        bars=tuple(bars),
-    )
-
-
-def _bar(measure: Measure, y: int, place: _Scale) -> Bar:
+def _bar(measure: Measure, y: int, place: Scale) -> Bar:
     value = measure.value or 0.0
     zero = place(0.0)
     reach = f", 95 % interval {span(measure.ci95, 2)}" if measure.ci95 else ""
@@ -316,7 +255,9 @@ def _bar(measure: Measure, y: int, place: _Scale) -> Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scale:
+class Scale:
+    """The place of a value between two ends, in percent."""
+
     start: float
     end: float
 
@@ -325,11 +266,8 @@ class _Scale:
         return round(100 * min(max(share, 0.0), 1.0), 3)
 
 
-def _scale(start: float, end: float) -> _Scale:
-    return _Scale(start, end)
-
-
-def _axis(values: Sequence[float], *, share: bool = True) -> tuple[float, float, list[float]]:
+def axis(values: Sequence[float], *, share: bool = True) -> tuple[float, float, list[float]]:
+    """Returns the ends of an axis for some values and 0, and the values of its ticks."""
     low, high = min([0.0, *values]), max([0.0, *values])
     if share and low >= 0 and high <= 1:
         return 0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0]
@@ -340,18 +278,18 @@ def _axis(values: Sequence[float], *, share: bool = True) -> tuple[float, float,
     return first * step, last * step, [round(number * step, 10) for number in range(first, last + 1)]
 
 
-def _steps(points: Sequence[CurvePoint]) -> _Scale:
+def _steps(points: Sequence[CurvePoint]) -> Scale:
     first, last = points[0].step, max(point.step for point in points)
-    return _scale(first, last if last > first else first + 1)
+    return Scale(first, last if last > first else first + 1)
 
 
-def _step_ticks(points: Sequence[CurvePoint], across: _Scale) -> tuple[Tick, ...]:
+def _step_ticks(points: Sequence[CurvePoint], across: Scale) -> tuple[Tick, ...]:
     first, last = points[0].step, max(point.step for point in points)
     wanted = sorted({round(first + share * (last - first)) for share in (0, 0.25, 0.5, 0.75, 1)})
     return tuple(Tick(across(step), f"{step:,}") for step in wanted)
 
 
-def _line(points: Sequence[CurvePoint], across: _Scale, down: _Scale) -> str:
+def _line(points: Sequence[CurvePoint], across: Scale, down: Scale) -> str:
     return " ".join(f"{across(point.step):.2f},{down(point.value):.2f}" for point in points)
 
 

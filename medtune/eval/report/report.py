@@ -5,17 +5,10 @@ from dataclasses import dataclass
 
 from medtune.eval.data_label import UNKNOWN
 from medtune.eval.published_numbers import Paper, PaperOf
+from medtune.eval.report.answer_charts import AgreementChart, ReliabilityChart, agreement_charts, reliability_charts
 from medtune.eval.report.answer_classes import AnswerClasses, answer_classes
 from medtune.eval.report.audit import audit_table, collapse_table
-from medtune.eval.report.charts import (
-    BarChart,
-    LineChart,
-    ReliabilityChart,
-    facet_chart,
-    loss_chart,
-    reliability_charts,
-    validation_chart,
-)
+from medtune.eval.report.charts import BarChart, LineChart, facet_chart, loss_chart, validation_chart
 from medtune.eval.report.gallery import Gallery, gallery
 from medtune.eval.report.headline import Headline, headline
 from medtune.eval.report.result_tables import (
@@ -76,6 +69,7 @@ class Report:
         curves: The charts of loss and validation, as far as they were logged.
         collapse: The most frequent answer of each subtype; None without an audit.
         metrics: Every metric of every parser under every condition.
+        agreements: Bland and Altman's figure of each kind of measured number.
         reliability: One reliability chart for each phase that has a calibration.
         reproduction: The facts with which the run can be reproduced.
     """
@@ -91,6 +85,7 @@ class Report:
     audit: ReportTable
     collapse: ReportTable | None
     metrics: ReportTable
+    agreements: tuple[AgreementChart, ...]
     reliability: tuple[ReliabilityChart, ...]
     calibration: ReportTable
     gallery: Gallery
@@ -114,6 +109,7 @@ def run_report(run: RunData, paper_of: PaperOf) -> Report:
         audit=audit_table(run),
         collapse=collapse_table(run),
         metrics=metrics_table(run),
+        agreements=tuple(agreement_charts(run)),
         reliability=tuple(reliability_charts(run)),
         calibration=calibration_table(run),
         gallery=shown,

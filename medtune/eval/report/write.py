@@ -53,6 +53,10 @@ def _run_lines(report: Report) -> Iterator[str]:
     if report.curves:
         yield from ("## Training", "", *(f"- {escaped(curve.title)}: {escaped(curve.desc)}" for curve in report.curves))
         yield ""
+    if report.agreements:
+        yield from ("## Measurements", "")
+        yield from (f"- {escaped(chart.title)}: {escaped(chart.desc)}" for chart in report.agreements)
+        yield ""
     if report.reliability:
         yield from ("## Calibration", "", *table_lines(report.calibration))
     yield from _paper_lines(report)
@@ -118,6 +122,7 @@ def run_html(report: Report) -> str:
         "classes": "By answer" if report.classes or report.answers else "",
         "audit": "Audit",
         "training": "Training" if report.curves else "",
+        "agreement": "Measurements" if report.agreements else "",
         "calibration": "Calibration" if report.reliability else "",
         "answers": "Answers",
         "published": "Published",

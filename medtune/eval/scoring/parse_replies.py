@@ -288,7 +288,7 @@ def is_closed(question: Question) -> bool:
 
 def is_open(question: Question) -> bool:
     """Returns whether a question is answered in free words or with a number, and compared with one true answer."""
-    return not question.options and question.answer_kind != "rubric"
+    return not question.options and question.answer_kind not in ("rubric", "set")
 
 
 def num_words(question: Question) -> int:

@@ -9,6 +9,25 @@ RANK = "rank"
 
 
 @dataclass(frozen=True, slots=True)
+class Agreement:
+    """True numbers with the answers, which the report draws as Bland and Altman's figure.
+
+    Attributes:
+        pairs: A truth and its answer each, a part of them where there are many.
+        bias: The mean of answer - truth.
+        low: The lower limit of agreement.
+        high: The upper limit of agreement.
+    """
+
+    title: str
+    unit: str
+    pairs: tuple[tuple[float, float], ...]
+    bias: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """A table of results.
 
@@ -18,6 +37,7 @@ class Table:
         rows: The rows, with one cell per column; None if there is no value.
         notes: Sentences below the table, for instance about contradictions in the paper.
         digits: Number of decimals.
+        agreements: What the report draws beside the table.
     """
 
     title: str
@@ -25,6 +45,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
     digits: int = 3
+    agreements: tuple[Agreement, ...] = ()
 
 
 def table_text(table: Table) -> str:

@@ -83,3 +83,33 @@ def add_run_folder(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="Uses about N questions of each split, drawn as whole media groups (default: all questions).",
     )
+
+
+def add_answer_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments about a table's measured numbers, and about several labels in each row."""
+    parser.add_argument(
+        "--tolerance",
+        metavar="ERROR",
+        help="The largest error of a number that counts as right: 2, '2 mm' or 10%% of the true number (default: the "
+        "column tolerance, else none).",
+    )
+    parser.add_argument(
+        "--labels",
+        nargs="+",
+        metavar="COLUMN",
+        help="The columns of several labels a row, which hold 1, 0 and -1, or the one column with lists of labels "
+        "(default: a row has one answer).",
+    )
+    parser.add_argument(
+        "--ask-labels",
+        choices=("each", "one"),
+        default="each",
+        help="Asks one yes-or-no question for each label, or one question for all of a row's labels, which only "
+        "generation can answer (default: %(default)s).",
+    )
+    parser.add_argument(
+        "--uncertain",
+        choices=("leave-out", "yes", "no"),
+        default="leave-out",
+        help="What a label of -1 counts as (default: %(default)s).",
+    )

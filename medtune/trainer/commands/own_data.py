@@ -19,7 +19,7 @@ from medtune.data.prepared.work.take import read_source
 from medtune.data.raw.hub_rows import HubId, parsed_hub_id
 from medtune.data.raw.row_errors import TableOptions
 from medtune.data.raw.source import Source, SourceTable
-from medtune.trainer.commands.arguments import Commands, add_overrides, share
+from medtune.trainer.commands.arguments import Commands, add_answer_arguments, add_overrides, share
 from medtune.trainer.experiment.own_source import source_for
 from medtune.trainer.launch.stop import stop_signals
 from medtune.trainer.recipe.first_recipe import DataFacts, facts_of_prepared, facts_of_table, first_recipe
@@ -68,6 +68,7 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="VALUE=TEXT",
         help="Other words for answers or labels of the table: 0=no 1=yes (default: the table's).",
     )
+    add_answer_arguments(parser)
     parser.add_argument(
         "--index-from",
         type=int,
@@ -121,7 +122,10 @@ def chosen_source(options: argparse.Namespace) -> Source:
     """Returns the source that the user names, or that recognises his files, with what he says of his table."""
     said = TableOptions(
         media_folder=options.images,
-        columns=dict(options.columns),
+        columns={**dict(options.columns), **({"labels": ",".join(options.labels)} if options.labels else {})},
+        ask_labels=options.ask_labels,
+        tolerance=options.tolerance or "",
+        uncertain=None if options.uncertain == "leave-out" else options.uncertain,
         facets=None if options.facets is None else tuple(options.facets),
         question=options.question,
         options=tuple(options.options or ()),
@@ -145,7 +149,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
-    if not equals or not name:
+    if not equals:
         raise argparse.ArgumentTypeError(f"{text!r}: wanted NAME=VALUE")
     return name, value
 
@@ -221,6 +225,10 @@ def _settings(options: argparse.Namespace) -> list[str]:
             said += [f"--{name.replace('_', '-')}", getattr(value, "pattern", str(value))]
     if options.options:
         said += ["--options", *options.options]
+    if options.tolerance:
+        said += ["--tolerance", options.tolerance]
+    if options.labels:
+        said += ["--labels", *options.labels, "--ask-labels", options.ask_labels, "--uncertain", options.uncertain]
     for name in ("answers", "columns", "splits"):
         if pairs := getattr(options, name):
             said += [f"--{name}", *(f"{key}={value}" for key, value in pairs)]

@@ -21,6 +21,7 @@ from medtune.data.prepared.work.take import read_source
 from medtune.data.raw.hub_rows import HubId, parsed_hub_id
 from medtune.data.raw.row_errors import TableOptions
 from medtune.data.types import SPLITS, MediaGroup, Prediction, Question
+from medtune.eval.metrics.label_sets import LABEL, SET
 from medtune.eval.scoring.parse_replies import parse
 from medtune.eval.statistics.calibration import option_probabilities
 from medtune.trainer.experiment.evaluate import LoadedModel, answer_groups
@@ -107,11 +108,17 @@ def read_questions(
     failed = {f"{each.file}, {each.row}": str(each) for each in table.rejects}
     by_text = {_plain(question.text): question for question in known.questions}
     groups: dict[str, list[Question]] = {}
+    order: dict[str, int] = {}
     for question in table.questions:
         own = by_text.get(_plain(question.text))
+        asked_here = [question if own is None else _as_known(question, own)]
         if said.question is None and any(note.startswith("asked of every row:") for note in table.notes):
-            own = _only_one(known)
-        groups.setdefault(question.media_id, []).append(question if own is None else _as_known(question, own))
+            asked_here = [_as_known(question, each) for each in _asked_of_rows(known)]
+            if len(asked_here) > 1:
+                asked_here = [replace(each, id=f"{each.id}, {each.printed[LABEL]}") for each in asked_here]
+        groups.setdefault(question.media_id, []).extend(asked_here)
+        for each in asked_here:
+            order[each.id] = len(order)
     asked, notes = [], _notes(table.notes, [q for questions in groups.values() for q in questions], known)
     for media_id, questions in groups.items():
         media = table.media[media_id]
@@ -123,7 +130,6 @@ def read_questions(
         except (ValueError, FileNotFoundError) as error:
             failed |= {question.id: str(error) for question in questions}
     own_folder = [root if root.is_dir() else root.parent] if isinstance(root, Path) else []
-    order = {question.id: place for place, question in enumerate(table.questions)}
     return Asked(asked, failed, notes, order, [*said.media_folders, *own_folder])
 
 
@@ -141,9 +147,11 @@ def _notes(notes: Sequence[str], questions: Sequence[Question], known: Known) ->
     return said
 
 
-def _only_one(known: Known) -> Question:
-    if len(known.texts) == len(known.questions) == 1:
-        return known.questions[0]
+def _asked_of_rows(known: Known) -> Sequence[Question]:
+    """Returns the only question of the model's own data, or those about the labels of one set."""
+    sets = {question.printed.get(SET, question.text) for question in known.questions}
+    if len(known.texts) == len(known.questions) and len(sets) == 1:
+        return known.questions
     listed, number = "; ".join(map(repr, known.texts[:_MOST_NAMED])), len(known.texts)
     there = f"The model's own data ask {number} different ones: {listed}" if number else "Its own data are not here"
     raise ValueError(f'the rows have no question, and which one is meant is not known. {there}. Give --question "..."')

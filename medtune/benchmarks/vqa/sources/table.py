@@ -15,6 +15,7 @@ from pathlib import Path
 from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.columns import Columns, MediaReader, columns_of, require
 from medtune.benchmarks.vqa.conversation import YES_NO
+from medtune.benchmarks.vqa.label_questions import QUESTION as LABELS_QUESTION
 from medtune.benchmarks.vqa.question_table import JSON_SUFFIXES, ReadSet, json_rows, question_table
 from medtune.benchmarks.vqa.row_questions import QUESTION, RowReader
 from medtune.data.raw.folder import file_stem, splits_of_files
@@ -118,6 +119,8 @@ def mapped(names: tuple[str, ...], options: TableOptions, *, where: str) -> Colu
             if found.of(roles.QUESTION) is None:
                 require(found, roles.IMAGE, names, where=where, instead=" (or video=NAME, volume=NAME)")
             return found
+        if roles.LABELS in found.found:
+            return found
         if options.question is None and not (found.of(roles.ANSWER) and any(map(found.of, roles.MEDIA))):
             require(found, roles.QUESTION, names, where=where, instead=', or ask one of all rows: --question "..."')
         require(found, roles.ANSWER, names, where=where)
@@ -132,7 +135,7 @@ def mapped(names: tuple[str, ...], options: TableOptions, *, where: str) -> Colu
 def label_reader(reader: RowReader, classes: Mapping[str, tuple[str, ...]]) -> RowReader:
     """Returns the reader with the question that is asked of labels without one, and with the classes of `datasets`."""
     if not reader.question and not reader.columns.of(roles.QUESTION) and not reader.columns.of(roles.TURNS):
-        reader = replace(reader, question=QUESTION)
+        reader = replace(reader, question=LABELS_QUESTION if roles.LABELS in reader.columns.found else QUESTION)
     if reader.said.options:
         return reader
     named = listed_classes(reader.columns, classes)

@@ -1,0 +1,274 @@
+"""Several labels a picture: reads them from lists and from columns of 0 and 1, and asks for all at once or one by one.
+
+A cell of a label's own column holds 1, yes or x where the label is there, 0 or no where it is not, and -1 where nobody
+knows, as in CheXpert; an empty one says that it is not mentioned, which counts as no.
+
+Source: Irvin et al. 2019, CheXpert (https://arxiv.org/abs/1901.07031), sections 2 and 3.1: -1 is uncertain and an empty
+cell not mentioned; uncertain labels are left out ("U-Ignore"), or taken as 0 ("U-Zeroes") or as 1 ("U-Ones").
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+
+from medtune.benchmarks.vqa.conversation import SEPARATORS, YES_NO, cell_text
+from medtune.data.raw.hub_rows import Row
+from medtune.data.raw.row_errors import TableOptions
+from medtune.data.types import Prompt, Question
+from medtune.eval.metrics.label_sets import BETWEEN, LABEL, LABELS, NOTHING, SET, joined_labels, labels_of
+from medtune.eval.scoring.parsers.yes_no_parser import read_answer
+
+QUESTION = "Which of these findings does the picture show?"
+"""The question about several labels where rows have none of their own."""
+EACH = "Does the picture show this finding: {label}?"
+"""The same about a single label."""
+_UNSURE, _EMPTY = "unsure", "empty"
+"""What `Question.printed` holds until the questions are made: labels that nobody knows, the number of empty cells."""
+_WORDS = {
+    **dict.fromkeys(("1", "yes", "true", "x", "+", "ja", "oui", "si", "sí", "sì", "sim", "да", "是", "有"), True),
+    **dict.fromkeys(("0", "no", "false", "-", "nein", "non", "nee", "não", "нет", "否", "无"), False),
+    **dict.fromkeys(("-1", "?", "u", "uncertain"), None),
+}
+_OF_LABELS = ("set", "labels", "multi_label", "multilabel", "multiple_labels", "multi_select")
+_NOTHING = (NOTHING, "no finding", "nothing", "[]", "keine", "keiner", "keines", "aucun", "aucune", "ninguno", "无")
+
+
+def is_of_labels(declared: str) -> bool:
+    """Returns whether a row's words about its kind of answer say that there are several labels."""
+    return declared.casefold().replace(" ", "_").replace("-", "_") in _OF_LABELS
+
+
+def read_labels(
+    row: Row, question: Question, columns: Sequence[str], options: Sequence[str], said: TableOptions
+) -> Question:
+    """Returns a row's question with its labels as the answer, for `asked_of_labels`.
+
+    Args:
+        columns: The columns of the labels, or the one with lists of them.
+        options: All labels, where the row or the user states them.
+    """
+    printed: dict[str, str] = {}
+    if len(columns) == 1:
+        found = _listed(row, columns[0], options, said)
+        printed[LABELS] = "\n".join(options)
+    else:
+        names, found, unsure, empty = [_named(row, name, said) for name in columns], list[str](), list[str](), 0
+        for name, label in zip(columns, names, strict=True):
+            value = _cell(row.values.get(name), said)
+            if value and value not in _WORDS:
+                raise row.place.error(
+                    "wanted 1 or 0 (yes or no), -1 for uncertain, or nothing.", field=name, cell=value
+                )
+            is_there = _WORDS[value] if value else False
+            empty += not value
+            unsure += [label] if is_there is None else []
+            found += [label] if is_there else []
+        printed = {LABELS: "\n".join(names), _UNSURE: "\n".join(unsure), _EMPTY: str(empty)}
+    facets = question.facets or {"task": "labels"}
+    return replace(question, answer=joined_labels(found), answer_kind="set", printed=printed, facets=facets)
+
+
+def _cell(value: object, said: TableOptions) -> str:
+    text = cell_text(value)
+    number = re.sub(r"^([-+]?\d+)[.,]0+$", r"\1", text)
+    return said.renamed(number).casefold().rstrip(".")
+
+
+def _named(row: Row, name: str, said: TableOptions) -> str:
+    return _checked(row, said.renamed(name.strip()), name)
+
+
+def _checked(row: Row, label: str, field: str) -> str:
+    if not label or BETWEEN.strip() in label or "\n" in label:
+        raise row.place.error("a label is empty, or has ; or a line break in it. Give it another name.", field=field)
+    return label
+
+
+def _listed(row: Row, column: str, options: Sequence[str], said: TableOptions) -> list[str]:
+    value = row.values.get(column)
+    if isinstance(value, str) and value.strip().startswith("["):
+        with suppress(ValueError):
+            value = json.loads(value.replace("'", '"'))
+    if isinstance(value, list):
+        parts = [cell_text(each) for each in value]
+    else:
+        text = said.renamed(cell_text(value))
+        if not text:
+            raise row.place.error(
+                f"the labels are empty. Write {NOTHING!r} where no label is there, or remove the row; "
+                f"--answers ={NOTHING} reads every empty cell so.",
+                field=column,
+            )
+        known = {each.casefold() for each in options}
+        mark = next((mark for mark in SEPARATORS if mark in text), None) if text.casefold() not in known else None
+        parts = [text] if mark is None else [part.strip() for part in text.split(mark)]
+        parts = [] if text.casefold() in _NOTHING and text.casefold() not in known else parts
+    spelt = {each.casefold(): each for each in options}
+    found = [said.renamed(part) for part in parts if part]
+    if options and (unknown := [part for part in found if part.casefold() not in spelt]):
+        reason = (
+            f"{len(unknown)} of {len(found)} labels are none of the {len(options)} options. Correct them, or add them."
+        )
+        raise row.place.error(reason, field=column, cell="; ".join(unknown))
+    return list(dict.fromkeys(_checked(row, spelt.get(part.casefold(), part), column) for part in found))
+
+
+def asked_of_labels(questions: Sequence[Question], said: TableOptions) -> tuple[list[Question], list[str]]:
+    """Returns the questions as they are asked, one for each label or one for all, and notes that say how."""
+    own = [question for question in questions if question.answer_kind == "set"]
+    if not own:
+        return list(questions), []
+    listed = [question.answer.split(BETWEEN) for question in own if question.answer != NOTHING]
+    stated = [labels_of(question) for question in own if question.printed[LABELS]]
+    counts = Counter(label for labels in [*stated, *listed] for label in labels)
+    spelt: dict[str, str] = {}
+    for label in [*(label for labels in stated for label in labels), *(label for label, _ in counts.most_common())]:
+        spelt.setdefault(label.casefold(), label)
+    labels = list(spelt.values()) if stated else sorted(spelt.values(), key=str.casefold)
+    if len(labels) < 2:
+        raise ValueError(
+            f"the rows have {len(labels)} different labels, wanted two or more. Name the column of the lists or those "
+            "of the labels with --labels, or all labels with --options"
+        )
+    asked, left_out = list[Question](), 0
+    for question in questions:
+        if question.answer_kind != "set":
+            asked.append(question)
+            continue
+        there = {spelt[label.casefold()] for label in question.answer.split(BETWEEN) if label.casefold() in spelt}
+        unsure = {*question.printed.get(_UNSURE, "").split("\n")} & {*labels}
+        there |= unsure if said.uncertain == "yes" else set()
+        unknown = unsure if said.uncertain is None else set()
+        own_labels = labels_of(question) if question.printed[LABELS] else tuple(labels)
+        if said.ask_labels == "one":
+            left_out += bool(unknown)
+            asked += [] if unknown else [_at_once(question, own_labels, there)]
+        else:
+            left_out += len(unknown)
+            asked += [_alone(question, label, label in there) for label in own_labels if label not in unknown]
+    return asked, _notes(own, labels, left_out, said)
+
+
+def _at_once(question: Question, labels: Sequence[str], there: set[str]) -> Question:
+    answer = joined_labels([label for label in labels if label in there])
+    return replace(question, answer=answer, printed={LABELS: "\n".join(labels)})
+
+
+def _alone(question: Question, label: str, is_there: bool) -> Question:
+    asked = EACH if question.text == QUESTION else question.text
+    text = asked.replace("{label}", label) if "{label}" in asked else f"{asked}\n{label}?"
+    return replace(
+        question,
+        id=f"{question.id}, {label}",
+        text=text,
+        options=YES_NO,
+        answer=YES_NO[not is_there],
+        answer_kind="yes_no",
+        facets={**question.facets, LABEL: label},
+        printed={LABEL: label, SET: question.text},
+    )
+
+
+def _notes(own: Sequence[Question], labels: Sequence[str], left_out: int, said: TableOptions) -> list[str]:
+    other = "each asks one question for each label" if said.ask_labels == "one" else "one asks for all labels at once"
+    how = "one question for all labels" if said.ask_labels == "one" else "one yes-or-no question for each label"
+    notes = [f"labels: {len(labels)} ({', '.join(labels)[:200]}), {how} (--ask-labels {other})"]
+    without = sum(question.answer == NOTHING for question in own)
+    notes += [f"labels: {without:,} of {len(own):,} rows have none of them"] if without else []
+    empty = sum(int(question.printed.get(_EMPTY, 0)) for question in own)
+    unsure = sum(len(list(filter(None, question.printed.get(_UNSURE, "").split("\n")))) for question in own)
+    if empty:
+        notes.append(f"EMPTY CELLS: {empty:,} cells of labels are empty, which counts as no")
+    if unsure:
+        what = "rows" if said.ask_labels == "one" else "questions"
+        done = f"{left_out:,} {what} with them are left out" if said.uncertain is None else f"taken as {said.uncertain}"
+        notes.append(f"UNCERTAIN LABELS: {unsure:,} cells are -1: {done} (--uncertain yes, no or leave-out says which)")
+    return notes
+
+
+def render_labels(question: Question) -> Prompt:
+    r"""Returns the question with its labels, which are answered by those that are there, or by none.
+
+    Example:
+        >>> asked = Question("q", "m", "Which?", (), "cyst; shadow", "set", "p", printed={LABELS: "cyst\nshadow"})
+        >>> render_labels(asked).text
+        'Which?\n- cyst\n- shadow\nAnswer with all that apply, separated by semicolons, or with none.'
+    """
+    listed = [f"- {label}" for label in labels_of(question)]
+    how = f"Answer with all that apply, separated by semicolons, or with {NOTHING}."
+    return Prompt("\n".join([question.text, *listed, how]), choices=(), target=question.answer)
+
+
+_YES = "yes|present|true|visible|seen|ja|oui|si|sí|1"
+_NO = "no|not|absent|false|without|kein|keine|keinen|nicht|nein|non|sin|sans|0"
+_NONE = re.compile(
+    r"(?:none(?: of (?:these|them|the (?:above|labels|findings)))?|nothing|no (?:findings?|labels?)"
+    r"|no abnormalit(?:y|ies)|keine?[rs]?|aucune?|ninguno|nessuno|nenhum|无)"
+    r"(?: (?:is|are|apply|applies|visible|seen|present))*"
+)
+_FILLING = re.compile(
+    r"\b(?:and|und|et|y|e|the|a|an|there|is|are|shows?|picture|image|i|see|labels?|findings?|visible|seen|present|both|"
+    r"it|this|that|apply|which|as well|also|eine?n?|der|die|das|yes)\b"
+)
+
+
+def read_set(reply: str, question: Question) -> str | None:
+    r"""Returns the labels that a reply gives, as the answer is written; None where it says anything else, too.
+
+    Each label is named as it is listed, in any order and case; "no cyst" and "cyst: no" say that one is not there.
+
+    Example:
+        >>> asked = Question("q", "m", "Which?", (), "cyst", "set", "p", printed={LABELS: "cyst\nshadow"})
+        >>> [read_set(reply, asked) for reply in ("Shadow and cyst.", "none", "cyst: yes, shadow: no", "mass")]
+        ['cyst; shadow', 'none', 'cyst', None]
+    """
+    labels, answer = labels_of(question), read_answer(reply)
+    if answer is None:
+        return None
+    text = " ".join(re.sub(r"[*_`\"'\[\]{}()]", " ", answer).casefold().split())
+    found: dict[str, set[bool]] = {}
+
+    def note(match: re.Match[str]) -> str:
+        is_said = not (match["no"] or match["no_after"]) and (
+            match["value"] is None or re.fullmatch(_YES, match["value"]) is not None
+        )
+        found.setdefault(match["label"], set()).add(is_said)
+        return " "
+
+    plain = {" ".join(re.sub(r"[*_`\"'\[\]{}()]", " ", label).casefold().split()): label for label in labels}
+    names = tuple(sorted(plain, key=len, reverse=True))
+    if _unclear(names).search(text):
+        return None
+    rest = _pattern(names).sub(note, text)
+    rest = re.sub(r"(?:^|\s)(?:[-•]|\d+[.)])(?=\s)|[.,;:|/、；，&+!]|(?<!\w)-(?!\w)", " ", rest)
+    rest = " ".join(rest.split())
+    said = {plain[label] for label, values in found.items() if True in values}
+    if any(len(values) > 1 for values in found.values()) or (not found and not rest):
+        return None
+    if _NONE.fullmatch(rest) and not said:
+        return NOTHING
+    if _FILLING.sub(" ", rest).strip() or not found:
+        return None
+    return joined_labels([label for label in labels if label in said])
+
+
+@cache
+def _pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
+    named = "|".join(map(re.escape, labels))
+    return re.compile(
+        rf"(?:\b(?P<no>{_NO})\s+(?:a\s+|an\s+|any\s+|or\s+)?)?(?<!\w)(?P<label>{named})(?!\w)"
+        rf"(?:\s*[:=]\s*(?P<value>{_YES}|{_NO})\b|\s+(?:is|are)\s+(?P<no_after>not)\s+\w+)?"
+    )
+
+
+@cache
+def _unclear(labels: tuple[str, ...]) -> re.Pattern[str]:
+    """Returns the pattern of a "no" that may be about two labels, as in "no cyst and shadow"."""
+    named = "|".join(map(re.escape, labels))
+    return re.compile(
+        rf"\b(?:{_NO})\s+\w*\s*(?<!\w)(?:{named})(?:\s*,\s*|\s+)(?:(?:and|or|und|oder)\s+)?(?:{named})(?!\w)"
+    )
