@@ -33,7 +33,7 @@ from medtune.models.towers.timm_tower import PREFIX, find_encoder
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.causal_language import context_of, load_language
-from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
+from medtune.models.weights.loading_options import DEFAULT, OF_VOLUMES, Loading, refuse_loading
 from medtune.models.weights.releases.release_folder import release_folder
 
 
@@ -77,7 +77,7 @@ class OwnParts:
 
 _TAKES = ("revision", "dtype", "vision", "projector", "language")
 """Fields that all of these models take; a revision is that of `model.language`."""
-_OVER_PICTURES = ("video_frames", "volumes_as")
+_OVER_PICTURES = ("video_frames", *OF_VOLUMES)
 
 
 class _Eyes(NamedTuple):
