@@ -145,7 +145,8 @@ TWIN = ("model.name=nano_qwen3vl", "model.weights=null", "model.dtype=float32", 
 def test_a_model_of_pictures_is_asked_on_crops_around_the_organs_of_the_question(
     prepared_ct: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    own = ["--set", f"data.root={prepared_ct}", *QUICK, *TWIN, "model.video_frames=4", "eval.conditions=[image]", "train.micro_batch_size=1",
+    own = ["--set", f"data.root={prepared_ct}", *QUICK, *TWIN, "model.video_frames=4", "eval.conditions=[image]",
+           "train.micro_batch_size=1",
            "eval.max_new_tokens=2", "eval.every_steps=2", "eval.val_questions=2"]  # fmt: skip
     assert main(["validate", "qwen3vl_4b_ctlesionvqa_organ_lora", *own]) == 0
     said = capsys.readouterr().out
