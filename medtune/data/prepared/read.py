@@ -42,6 +42,7 @@ class Prepared:
             as its target. The organs are then part of the media id.
         crop_mm: The margin of the crop around its target to which each volume is read; None reads all of it.
         crop_organs: The target of all other volumes that are cropped.
+        blind: Whether questions come without their media, for models of text alone.
     """
 
     root: Path
@@ -53,6 +54,7 @@ class Prepared:
     by_organ: bool = False
     crop_mm: float | None = None
     crop_organs: tuple[str, ...] = TARGETS
+    blind: bool = False
 
     @property
     def data_hash(self) -> str:
@@ -133,7 +135,7 @@ class Prepared:
     def _refs(self, media_id: str) -> tuple[MediaRef, ...]:
         # Questions that show nothing have no row in the table of media.
         whole, _, asked = media_id.partition(_OF)
-        shown = self._media.get(whole, ())
+        shown = () if self.blind else self._media.get(whole, ())
         if not self.by_organ and self.crop_mm is None:
             return shown
         return tuple(self._aimed(ref, asked.split(_AND)) for ref in shown)

@@ -42,8 +42,8 @@ class Loading:
             slices in three windows), video is DeepTumorVQA's (up to 150 grey frames), and slice is one grey slice, the
             middle one; video_frames lowers the number. None leaves such a model without volumes.
         vision: Name of a tower, where a model is put together from parts (parts, pocket_ct): timm:ENCODER is any image
-            encoder of timm for images, clips (video_frames) and volumes (volumes_as), in parts alone; the others read
-            voxels. None takes the model's own.
+            encoder of timm for images, clips (video_frames) and volumes (volumes_as), and none is a blind run, which
+            shows the language model no media, both in parts alone; the others read voxels. None takes the model's own.
         projector: Name of a projector, where a model is put together from parts; None takes the model's own.
         language: Hub id or local folder of any causal language model of transformers, where a model is put together
             from parts; None takes the model's own.
@@ -85,6 +85,8 @@ class Loading:
 
 ASKED = "asked"
 """What `crop_organs` holds for the organs that a question is about."""
+BLIND = "none"
+"""The name in `vision` under which questions are asked without their media, of models of text alone."""
 CODES = "codes"
 """The variant that shows a model the code ids of its own tower. The tower has to be frozen, as it gets no gradient."""
 DEFAULT = Loading()

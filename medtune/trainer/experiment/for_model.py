@@ -10,7 +10,7 @@ from medtune.data.prepared.read import Prepared
 from medtune.data.types import MediaGroup
 from medtune.eval.benchmark import Benchmark
 from medtune.models.assemble import CheckpointEntry, ZooEntry, any_entry
-from medtune.models.weights.loading_options import ASKED
+from medtune.models.weights.loading_options import ASKED, BLIND
 from medtune.trainer.experiment.prepared_data import open_with_prompts
 from medtune.trainer.recipe.schema import ModelBlock
 
@@ -39,6 +39,8 @@ def as_seen(prepared: Prepared, model: ModelBlock) -> Prepared:
         ValueError: The recipe names organs to crop to, and volumes have no masks of them.
     """
     entry = any_entry(model.name)
+    if model.vision == BLIND:
+        return replace(prepared, blind=True)
     crops_itself = isinstance(entry, ZooEntry) and entry.by_organ
     asked = model.crop_organs == (ASKED,)
     prepared = replace(prepared, by_organ=asked or (crops_itself and model.crop_organs is None))

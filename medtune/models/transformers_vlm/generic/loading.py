@@ -42,8 +42,10 @@ _OTHERS = {
     "qwen3_omni_moe": f"It also speaks, and its thinker is a part of it; {_SERVE}",
 }
 """What to do with models that see but are not read here, by `model_type`."""
-_TEXT_ALONE = "A model of text alone can be the language model of parts and pocket_ct (model.language); to ask it "
-_TEXT_ALONE += f"without images, {_SERVE}"
+_TEXT_ALONE = (
+    "A model of text alone can be the language model of parts and pocket_ct (model.language); model.name=parts"
+)
+_TEXT_ALONE += " model.language=IT model.vision=none asks it blind, without images"
 
 
 def checkpoint_entry(where: str) -> ZooEntry:
