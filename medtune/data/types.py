@@ -62,8 +62,9 @@ class MediaRef:
         end_s: The second at which the shown part of a video ends; None for the video's end.
         region: The part of every frame of a video that is shown, in stored pixels; None for the whole frame.
         masks: Pairs of an organ and its mask file on the volume's grid, sorted by organ.
-        target: Those of `masks` that make up the organ which the questions are about, for models that look at that
-            organ alone; empty for models that see the whole volume.
+        target: Those of `masks` that make up the organs which the questions are about, for models that look at these
+            alone; empty for models that see the whole volume.
+        crop_mm: The margin around `target` to which the volume is cropped as it is read; None reads all of it.
         shuffled_by: The seed of another order for the frames of a video, whose times stay the same; None leaves the
             frames in their own order.
         encoding: A file with what CT-CHAT's tower computed from the whole volume, saved as in its release; None where
@@ -78,6 +79,7 @@ class MediaRef:
     region: Box | None = None
     masks: tuple[tuple[str, Path], ...] = ()
     target: tuple[str, ...] = ()
+    crop_mm: float | None = None
     shuffled_by: int | None = None
     encoding: Path | None = None
 

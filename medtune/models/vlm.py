@@ -7,6 +7,7 @@ B rows, L tokens, S media spans, T target tokens.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -77,7 +78,7 @@ class VisionLanguageModel(Model):
         return features_MND.flatten(1)
 
     def _at_the_tower(self, pixels_MCHW: Tensor) -> Tensor:
-        weight = next(self.vision.parameters())
+        weight = next(chain(self.vision.parameters(), self.language.parameters()))
         # Integers are code ids of a tower that ran before, which keep their type.
         moved_MCHW = placed(pixels_MCHW, weight.device)
         return moved_MCHW.to(weight.dtype) if pixels_MCHW.is_floating_point() else moved_MCHW

@@ -64,7 +64,6 @@ def wanted(recipe: Recipe) -> WantedVolumes | None:
     if reads is None:
         return None
     prepared, _ = open_for_model(recipe.data.root, recipe.data.benchmark, recipe.model)
-    check_organs(recipe, prepared)
     cache = VolumeCache(prepared.cache_folder)
     found: dict[str, MediaRef] = {}
     for ref in _refs(recipe, prepared):
@@ -73,16 +72,6 @@ def wanted(recipe: Recipe) -> WantedVolumes | None:
     for ref in found.values():
         scans.setdefault(ref.path, []).append(ref)
     return WantedVolumes(reads, cache, tuple(map(tuple, scans.values())))
-
-
-def check_organs(recipe: Recipe, prepared: Prepared) -> None:
-    """Checks that the prepared folder has masks of the organs that the recipe crops to."""
-    there = prepared.organs
-    if unknown := sorted(set(recipe.model.crop_organs or ()) - there):
-        raise ValueError(
-            f"model.crop_organs: {prepared.root} has no mask of {unknown[0]}; it has masks of: "
-            f"{', '.join(sorted(there)) or 'none at all'}"
-        )
 
 
 def _refs(recipe: Recipe, prepared: Prepared) -> Iterator[MediaRef]:

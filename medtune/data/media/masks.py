@@ -3,7 +3,8 @@
 Shapes: H height, W width; masks are bool, True where marked.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -141,6 +142,13 @@ def _third(twice_centre: int, length: int) -> int:
 
 
 _OPPOSITE = {"left": "right", "right": "left"}
+_ADJECTIVES = {
+    "kidney": "renal", "liver": "hepat", "spleen": "splen", "stomach": "gastr", "lung": "pulmon", "heart": "cardi",
+}  # fmt: skip
+_STEM = 5
+_SIDES = r"(?:left|right)(?:\W+(?:and|or|the|with|left|right))*"
+OF_CONSTRUCTION = "of construction: "
+"""The beginning of a mask's name that no model can ask for; a mask of lesions would give the answers away."""
 
 
 def masks_of(organ: str, masks: Iterable[str]) -> tuple[str, ...]:
@@ -153,6 +161,29 @@ def masks_of(organ: str, masks: Iterable[str]) -> tuple[str, ...]:
     """
     words = set(organ.lower().split())
     return tuple(mask for mask in masks if words and words <= set(mask.lower().split("_")))
+
+
+def named_masks(text: str, masks: Iterable[str]) -> tuple[str, ...]:
+    """Returns the masks of the organs that a text names, in their order; of a pair both, unless it names a side.
+
+    Example:
+        >>> named_masks("Is it right that the left renal cyst grew?", ["kidney_left", "kidney_right", "liver"])
+        ('kidney_left',)
+        >>> named_masks("Is the left kidney larger or the right kidney?", ["kidney_left", "kidney_right", "liver"])
+        ('kidney_left', 'kidney_right')
+    """
+    said = text.lower()
+    return tuple(mask for mask in masks if _is_named(mask.lower().split("_"), said))
+
+
+def _is_named(words: Sequence[str], said: str) -> bool:
+    stems = [{word[:_STEM], _ADJECTIVES.get(word, word[:_STEM])} for word in words if word not in _OPPOSITE]
+    organ = r"\s?".join(f"(?:{'|'.join(sorted(stem))})[a-z]*?" for stem in stems)
+    if not stems or re.search(rf"\b{organ}", said) is None:
+        return False
+    beside = re.findall(rf"\b({_SIDES})\W+{organ}|\b{organ}[a-z]*\W+(?:on the |of the )?({_SIDES})\b", said)
+    sides = {side for found in beside for side in re.findall("left|right", " ".join(found))}
+    return not sides or not set(words) & set(_OPPOSITE) or bool(sides & set(words))
 
 
 def other_side(mask: str) -> str:

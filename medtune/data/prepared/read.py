@@ -1,7 +1,7 @@
 """Opens a prepared folder and gives its questions and media groups."""
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -9,7 +9,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from medtune.data.media.masks import masks_of
+from medtune.data.media.masks import OF_CONSTRUCTION, masks_of, named_masks
+from medtune.data.media.volumes.transforms.organ_crop import TARGETS
 from medtune.data.prepared.lookalikes import Look, Lookalike, nearest_lookalikes
 from medtune.data.prepared.manifest import (
     AGAIN,
@@ -25,7 +26,7 @@ from medtune.data.prepared.tables import map_table, read_media, read_questions
 from medtune.data.types import SPLITS, MediaGroup, MediaKind, MediaRef, Question, Split
 
 # Media ids are hexadecimal.
-_OF = ":"
+_OF, _AND = ":", "+"
 _AT_ONCE = 10_000
 
 
@@ -37,8 +38,11 @@ class Prepared:
         manifest: The folder's description of itself.
         looks: The look of each media item that was compared with the others, by the name of its file.
         contents: The digest of what each media file shows once it is decoded, by the name of the file.
-        by_organ: Whether the questions about each organ of a volume form a group of their own, with that organ as its
-            target. The organ is then part of the media id.
+        by_organ: Whether the questions about the same organs of a volume form a group of their own, with these organs
+            as its target. The organs are then part of the media id.
+        crop_mm: The margin of the crop around its target to which each volume is read; None reads all of it.
+        crop_organs: The target of all other volumes that are cropped.
+        blind: Whether questions come without their media, for models of text alone.
     """
 
     root: Path
@@ -48,6 +52,9 @@ class Prepared:
     looks: Mapping[str, Look] = field(repr=False)
     contents: Mapping[str, str] = field(repr=False)
     by_organ: bool = False
+    crop_mm: float | None = None
+    crop_organs: tuple[str, ...] = TARGETS
+    blind: bool = False
 
     @property
     def data_hash(self) -> str:
@@ -67,7 +74,13 @@ class Prepared:
 
     @property
     def organs(self) -> frozenset[str]:
-        return frozenset(organ for items in self._media.values() for ref in items for organ, _ in ref.masks)
+        """The organs of which there are masks that a model may be shown."""
+        return frozenset(organ for items in self._media.values() for ref in items for organ in shown_masks(ref))
+
+    def without_masks(self, organs: Collection[str]) -> list[MediaRef]:
+        """Returns the volumes that have a mask of none of some organs."""
+        volumes = [ref for items in self._media.values() for ref in items if ref.kind == "volume"]
+        return [ref for ref in volumes if not set(shown_masks(ref)) & set(organs)]
 
     @property
     def cache_folder(self) -> Path:
@@ -115,18 +128,45 @@ class Prepared:
             )
 
     def _about_organ(self, question: Question) -> Question:
-        organ = question.facets.get("organ", "")
         shown = self._media.get(question.media_id, ())
-        has_mask = any(masks_of(organ, (name for name, _ in ref.masks)) for ref in shown)
-        return replace(question, media_id=f"{question.media_id}{_OF}{organ}") if has_mask else question
+        asked = asked_organs(question, sorted({organ for ref in shown for organ in shown_masks(ref)}))
+        return replace(question, media_id=f"{question.media_id}{_OF}{_AND.join(asked)}") if asked else question
 
     def _refs(self, media_id: str) -> tuple[MediaRef, ...]:
         # Questions that show nothing have no row in the table of media.
-        whole, _, organ = media_id.partition(_OF)
-        shown = self._media.get(whole, ())
-        if not self.by_organ:
+        whole, _, asked = media_id.partition(_OF)
+        shown = () if self.blind else self._media.get(whole, ())
+        if not self.by_organ and self.crop_mm is None:
             return shown
-        return tuple(replace(ref, target=masks_of(organ, (name for name, _ in ref.masks))) for ref in shown)
+        return tuple(self._aimed(ref, asked.split(_AND)) for ref in shown)
+
+    def _aimed(self, ref: MediaRef, asked: Collection[str]) -> MediaRef:
+        target = tuple(organ for organ in shown_masks(ref) if organ in asked)
+        if self.crop_mm is None or ref.kind != "volume":
+            return replace(ref, target=target)
+        others = tuple(organ for organ in shown_masks(ref) if organ in self.crop_organs)
+        return replace(ref, target=target or others, crop_mm=self.crop_mm)
+
+
+def shown_masks(ref: MediaRef) -> tuple[str, ...]:
+    """Returns the masks of a volume that a model may be shown: those of organs."""
+    return tuple(name for name, _ in ref.masks if not name.startswith(OF_CONSTRUCTION))
+
+
+def asked_organs(question: Question, masks: Sequence[str]) -> tuple[str, ...]:
+    """Returns the masks of the organs that a question is about; none where that would tell its answer.
+
+    It is about the organs that its words name. Where they name none, the facet "organ" says it, unless the answer may
+    be an organ: a row may say there which one is right.
+
+    Args:
+        masks: The masks of organs that there are.
+    """
+    if named := named_masks(question.text, masks):
+        return named
+    if question.answer_kind in ("text", "rubric") or named_masks(" ".join(question.options), masks):
+        return ()
+    return masks_of(question.facets.get("organ", ""), masks)
 
 
 def open_prepared(root: Path) -> Prepared:

@@ -66,11 +66,12 @@ Source: config.json, preprocessor_config.json and chat_template of the instruct 
 Qwen2.5-VL-*, Qwen3-VL-*, Qwen3.5-*, meta-llama/Llama-3.2-*-Vision-Instruct, google/gemma-3-*-it, zai-org/GLM-4.1V-9B,
 OpenGVLab/InternVL3-*-hf and llava-hf. The bases of Qwen2-VL, Qwen2.5-VL, Mllama, Gemma 3 and GLM-4V and the pixels of
 Qwen-VL, GLM-4V, Gemma 3, Pixtral and Idefics 3 are the defaults of transformers 5.23 too; those of Qwen3-VL and Qwen3.5
-stand in public copies of their config.json. The rest was written down from the vendors' files without a second look.
+stand in public copies of their config.json, as do those of Mistral Small 3.1 (1e9), InternVL2.5 with Qwen2 and with
+InternLM2 (1e6) and InternLM3 (5e7). The rest was written down from the vendors' files without a second look.
 """
 _OF_TOWER = {"clip_vision_model": CLIP, "siglip_vision_model": HALF, "pixtral": CLIP, "intern_vit": IMAGENET}
 _OF_TEXT = {"qwen2": (1e6,), "qwen3": (1e6,), "mistral": (1e6, 1e4, 1e9), "llama": (1e4, 5e5, 1e6, 5e7)}
-"""The bases of language models of which an architecture takes several; a llama may be Vicuna, Llama 3, InternLM2."""
+"""The bases of language models of which an architecture takes several; Vicuna, Llama 3, InternLM2 and 3 are llamas."""
 _CONTROL = re.compile(r"<\|[\w ]+\|>|<(?:start|end)_of_\w+>|\[/?INST\]")
 PLAIN = (
     "The heart is a muscle that pumps blood through the body. Blood carries oxygen from the lungs to all organs, and "

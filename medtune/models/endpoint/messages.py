@@ -179,7 +179,7 @@ def sent_shape(ref: MediaRef, endpoint: Endpoint) -> Shape | None:
     Only the header of the file is read. None stands for a volume that cannot be sent.
     """
     slices = _slices(endpoint)
-    return slices.frames(ref.path) if slices and ref.kind == "volume" else media_shape(ref, sampling(endpoint))
+    return slices.frames(ref) if slices and ref.kind == "volume" else media_shape(ref, sampling(endpoint))
 
 
 def _slices(endpoint: Endpoint) -> AxialPictures | None:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import PIL.Image
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from medtune.data.catalog import nearest
@@ -33,7 +34,7 @@ from medtune.models.towers.timm_tower import PREFIX, find_encoder
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.causal_language import context_of, load_language
-from medtune.models.weights.loading_options import DEFAULT, Loading, refuse_loading
+from medtune.models.weights.loading_options import BLIND, DEFAULT, OF_VOLUMES, Loading, refuse_loading
 from medtune.models.weights.releases.release_folder import release_folder
 
 
@@ -68,7 +69,10 @@ class OwnParts:
 
 _TAKES = ("revision", "dtype", "vision", "projector", "language")
 """Fields that all of these models take; a revision is that of `model.language`."""
-_OVER_PICTURES = ("video_frames", "volumes_as")
+_OVER_PICTURES = ("video_frames", *OF_VOLUMES)
+
+
+_UNSEEN = "nothing is shown: a blind run"
 
 
 class _Eyes(NamedTuple):
@@ -93,7 +97,7 @@ def parts_entry(name: str, title: str, own: OwnParts, *, twin: bool = False) -> 
         family = ChatML if loading.language is None else ChatTemplate
         lays_out = family(language.tokenizer, num_media_tokens=bridge.num_tokens)
         torch.manual_seed(seed)
-        untrained = f"random (seed {seed}); untrained at zero-shot"
+        untrained = f"random (seed {seed}); untrained at zero-shot" if bridge.num_tokens else _UNSEEN
         vision, seen = (eyes.tower.build(), untrained) if eyes.tower.load is None else eyes.tower.load()
         return Assembled(
             model=_model(vision, bridge, language.model),
@@ -136,6 +140,19 @@ def _over_voxels_takes(own: OwnParts) -> tuple[str, ...]:
     return () if own.crops_organs else ("variant",)
 
 
+def _blind(name: str, own: OwnParts, loading: Loading) -> tuple[_Eyes, Projector]:
+    if own.crops_organs or loading.projector is not None:
+        raise ValueError(f"model.vision {BLIND}: nothing is shown then; take model.name=parts and no model.projector")
+    refuse_loading(loading, takes=_TAKES, name=f"{name} with {BLIND}")
+    # A recipe's questions come without their media (`as_seen`); the made-up ones of an export's proof have some.
+    seen = PictureInput(_no_pixels, takes_videos=True, volumes=axial_pictures("slices", at_most=None))
+    return _Eyes(BLIND, Tower(nn.Identity, 0, (0, 0, 0)), seen), Projector(lambda _: nn.Identity(), 0)
+
+
+def _no_pixels(_: PIL.Image.Image) -> Tensor:
+    return torch.zeros(3, 1, 1)
+
+
 def _chosen(name: str, own: OwnParts, loading: Loading) -> tuple[_Eyes, Projector]:
     vision = loading.vision or own.vision
     if loading.language is None and loading.revision is not None:
@@ -143,6 +160,8 @@ def _chosen(name: str, own: OwnParts, loading: Loading) -> tuple[_Eyes, Projecto
             f"{name} does not take model.revision without model.language: it reads nothing else from the hub that has "
             "revisions"
         )
+    if vision == BLIND:
+        return _blind(name, own, loading)
     if vision.startswith(PREFIX):
         if own.crops_organs:
             raise ValueError(f"model.vision {vision}: {name} reads crops around organs; take model.name=parts for it")
@@ -192,6 +211,8 @@ def _config(where: str, revision: str | None) -> PreTrainedConfig:
 
 
 def _model(vision: nn.Module, bridge: Projector, language: PreTrainedModel) -> VisionLanguageModel:
+    if not bridge.num_tokens:
+        return VisionLanguageModel(vision, bridge.build(0), language)
     embeddings = read(language.get_input_embeddings().get_parameter("weight"))
     scale = 1.0 if embeddings.is_meta else float(embeddings.float().square().mean().sqrt())
     width = language.config.hidden_size

@@ -156,6 +156,8 @@ class SequenceBuilder:
 
     def media(self, num_tokens: int, *, item: int = 0) -> None:
         """Adds places for the visual tokens of a media item, by its number among those that are shown together."""
+        if not num_tokens:
+            return
         self._spans.append(Span(len(self._ids), len(self._ids) + num_tokens, item))
         self._ids += [self._placeholder] * num_tokens
 

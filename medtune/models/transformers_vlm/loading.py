@@ -22,7 +22,7 @@ from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.transformers_vlm.model import TransformersVlm
 from medtune.models.transformers_vlm.originals.read import original_in, original_tensors, read_original
 from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, commit_of, described, kept_folder
-from medtune.models.weights.loading_options import DEFAULT, Loading
+from medtune.models.weights.loading_options import DEFAULT, OF_VOLUMES, Loading
 from medtune.models.weights.tokenizer import refuse_own_code
 
 VIDEO_FRAMES = 16
@@ -71,7 +71,7 @@ def _own_config(loading: Loading, family: Family) -> PreTrainedConfig | None:
 def taken_fields(family: Family) -> tuple[str, ...]:
     """Returns the names of the recipe's fields (`Loading`) that the models of a family take."""
     images = ("image_max_pixels",) if family.any_size else ()
-    videos = () if family.video is None else ("video_frames", "video_frames_per_s", "volumes_as")
+    videos = () if family.video is None else ("video_frames", "video_frames_per_s", *OF_VOLUMES)
     limited = () if family.limit_videos is None else ("video_max_pixels",)
     return ("weights", "revision", "dtype", "thinking", *images, *videos, *limited)
 

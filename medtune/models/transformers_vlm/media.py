@@ -39,7 +39,7 @@ class PicturesOrVideo:
 
     def shape(self, ref: MediaRef) -> Shape | None:
         if self.volumes is not None and ref.kind == "volume":
-            return self.volumes.frames(ref.path)
+            return self.volumes.frames(ref)
         return media_shape(ref, self.frames)
 
     def stack(self, items: Sequence[Pixels]) -> Sequence[Pixels]:

@@ -9,7 +9,7 @@ from medtune.data.media.volumes.transforms.organ_crop import MARGIN_MM, TARGETS,
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.volumes.volume_parts import VolumeInput
-from medtune.models.weights.loading_options import DEFAULT, Loading
+from medtune.models.weights.loading_options import ASKED, DEFAULT, Loading
 
 
 def cropped(name: str) -> ZooEntry:
@@ -52,5 +52,6 @@ def _uncropped(loading: Loading) -> Loading:
 
 def _cropping(transform: VolumeInput, loading: Loading) -> VolumeInput:
     margin_mm = MARGIN_MM if loading.crop_margin_mm is None else loading.crop_margin_mm
-    crop = CroppedTransform(transform.prepare, tuple(loading.crop_organs or TARGETS), margin_mm)
+    named = TARGETS if loading.crop_organs in (None, (ASKED,)) else tuple(loading.crop_organs or ())
+    crop = CroppedTransform(transform.prepare, named, margin_mm)
     return replace(transform, prepare=crop)

@@ -42,13 +42,14 @@ class Loading:
             slices in three windows), video is DeepTumorVQA's (up to 150 grey frames), and slice is one grey slice, the
             middle one; video_frames lowers the number. None leaves such a model without volumes.
         vision: Name of a tower, where a model is put together from parts (parts, pocket_ct): timm:ENCODER is any image
-            encoder of timm for images, clips (video_frames) and volumes (volumes_as), in parts alone; the others read
-            voxels. None takes the model's own.
+            encoder of timm for images, clips (video_frames) and volumes (volumes_as), and none is a blind run, which
+            shows the language model no media, both in parts alone; the others read voxels. None takes the model's own.
         projector: Name of a projector, where a model is put together from parts; None takes the model's own.
         language: Hub id or local folder of any causal language model of transformers, where a model is put together
             from parts; None takes the model's own.
-        crop_organs: Organs around which the nn_ models crop their input; None is the organ that a question is about.
-        crop_margin_mm: Margin around these organs, in mm; None takes the model's own.
+        crop_organs: Organs around which a volume is cropped, by the names of their masks; [asked] is those that a
+            question is about. None shows slices of the whole scan (volumes_as); the nn_ models take asked.
+        crop_margin_mm: Margin around these organs, in mm; None is 20.
         system_prompt: Text of the system turn that opens every conversation of ct_chat; the empty text leaves the turn
             out. None takes the published text where the folder of the weights holds it (conversation.py), else no turn.
         thinking: Whether replies begin with a thought, where the chat template opens one or has a switch for it. off
@@ -82,9 +83,15 @@ class Loading:
     reader: Reader = "family"
 
 
+ASKED = "asked"
+"""What `crop_organs` holds for the organs that a question is about."""
+BLIND = "none"
+"""The name in `vision` under which questions are asked without their media, of models of text alone."""
 CODES = "codes"
 """The variant that shows a model the code ids of its own tower. The tower has to be frozen, as it gets no gradient."""
 DEFAULT = Loading()
+OF_VOLUMES = ("volumes_as", "crop_organs", "crop_margin_mm")
+"""The fields that a model of images and videos takes for volumes."""
 _NO_VIDEOS = "takes no videos"
 _WHY = {
     "model.image_max_pixels": "scales every image to its own size",

@@ -23,6 +23,7 @@ from medtune.models.weights.export import assemble_model, check_loading
 from medtune.models.weights.loading_options import CODES
 from medtune.trainer.commands.arguments import Commands, add_recipe, positive
 from medtune.trainer.doctor import open_candidate, proof_of
+from medtune.trainer.experiment.for_model import crop_said
 from medtune.trainer.experiment.load_model import load_checkpoint
 from medtune.trainer.experiment.open_data import OpenedData, cannot_divide, missing_data, missing_weights, open_data
 from medtune.trainer.hours.validate_hours import refuse_probe, show_hours, show_served
@@ -260,6 +261,8 @@ def _show_data(recipe: Recipe, *, training: bool) -> OpenedData:
     for line in (*prepared.manifest.lookalikes.lines(), *(each.lookalikes for each in data.training_sets)):
         if line:
             print(f"           look-alikes: {line}")
+    if recipe.model.crop_organs is not None:
+        print(f"sees       {crop_said(group for split in SPLITS for group in prepared.groups(split))}")
     print(f"scores     {_scored(data)}")
     if data.recipe.eval.judge is not None:
         print(f"judge      {_judged(data, data.recipe.eval.judge)}")

@@ -34,7 +34,6 @@ from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.open_data import cannot_divide
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.schema import ModelBlock, Recipe, Stage
-from medtune.trainer.volume_cache import check_organs
 
 FOUR_BITS = "; its linear layers held in 4 bits (NF4)"
 LORA_FACTS = ("alpha", "rslora", "dora", "init")
@@ -271,7 +270,6 @@ def _with_volume_cache(experiment: Experiment, assembled: Assembled) -> Assemble
     transform = assembled.transform
     if not isinstance(transform, VolumeInput):
         return assembled
-    check_organs(experiment.recipe, experiment.prepared)
     if not experiment.recipe.data.cache:
         return assembled
     folder = experiment.volume_cache or experiment.prepared.cache_folder

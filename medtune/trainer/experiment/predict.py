@@ -25,9 +25,11 @@ from medtune.eval.metrics.label_sets import LABEL, SET
 from medtune.eval.scoring.parse_replies import parse
 from medtune.eval.statistics.calibration import option_probabilities
 from medtune.trainer.experiment.evaluate import LoadedModel, answer_groups
+from medtune.trainer.experiment.for_model import as_seen
 from medtune.trainer.experiment.own_source import source_for
 from medtune.trainer.experiment.predictor import Abstention, Predictor, abstention, load_predictor, open_predictor
 from medtune.trainer.recipe.check import as_published, with_readings
+from medtune.trainer.recipe.schema import ModelBlock
 
 NOTICE = "For research only. Answers may be wrong in any way; they are neither a medical finding nor advice."
 UNFINISHED = ".unfinished"
@@ -89,7 +91,7 @@ def known_questions(prepared: Prepared | None) -> Known:
 
 
 def read_questions(
-    root: Path | HubId, said: TableOptions, known: Known, scratch: Path, *, source: str | None = None
+    root: Path | HubId, said: TableOptions, known: Known, scratch: Path, model: ModelBlock, source: str | None = None
 ) -> Asked:
     """Returns the questions of a table, a folder of images or a prepared folder, without their answers.
 
@@ -99,10 +101,13 @@ def read_questions(
     Args:
         known: What the model's own data ask.
         scratch: An empty folder.
+        model: The block `model` of the recipe.
     """
     if isinstance(root, Path) and (root / MANIFEST).is_file():
-        prepared = open_prepared(root)
+        prepared = as_seen(open_prepared(root), model)
         return Asked([group for split in SPLITS for group in prepared.groups(split)], {})
+    if model.crop_organs is not None:
+        raise ValueError(f"{root}: model.crop_organs needs masks of organs; name a prepared folder that has them")
     chosen = source_for(OWN_QUESTIONS, root, replace(said, unanswered=True), named=source)
     table = read_source(chosen, root, 0, scratch)
     failed = {f"{each.file}, {each.row}": str(each) for each in table.rejects}
@@ -299,7 +304,7 @@ def predict(
             usual, _ = Counter(question.language for question in known.questions).most_common(1)[0]
             said = replace(said, language=usual)
         root = parsed_hub_id(str(questions)) or Path(questions).expanduser()
-        asked = read_questions(root, said, known, scratch, source=source)
+        asked = read_questions(root, said, known, scratch, predictor.recipe.model, source)
         for note in asked.notes:
             predictor.say(f"note: {note}")
         if not asked.groups:

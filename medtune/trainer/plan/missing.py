@@ -22,14 +22,18 @@ from medtune.trainer.training.mixture import stage_mixture
 def change_that_fits(recipe: Recipe, entry: ZooEntry, devices: Devices, planner: Planner) -> str | None:
     """Returns the first change with which every phase fits, as `--set` takes it; None if no single one suffices.
 
-    A change of precision or batch comes before one that takes more time, and more devices come last.
+    A strategy comes with an optimizer that it can divide. A change of precision or batch comes before one that takes
+    more time, and more devices come last. What is offloaded is named with the memory that a machine then needs.
     """
     model = entry.skeleton(recipe.model)
     for said, changed, machine in _changes(recipe, devices):
         if not is_accepted(changed, entry, model):
             continue
-        if planner.least(changed, machine) <= machine.memory_gb * GB and planner.plan(changed, machine).fits(machine):
-            return said
+        if planner.least(changed, machine) > machine.memory_gb * GB:
+            continue
+        if (plan := planner.plan(changed, machine)).fits(machine):
+            host = f" (a machine then needs {sum(plan.host.values()) / GB:.0f} GB of its own memory)"
+            return said + host * changed.train.offloads
     return None
 
 
@@ -69,13 +73,15 @@ def _changes(recipe: Recipe, devices: Devices) -> Iterator[tuple[str, Recipe, De
     if recipe.model.language_bits is None:
         yield "model.language_bits=4", replace(recipe, model=replace(recipe.model, language_bits=4)), devices
     if train.world_size > 1:
-        yield from ((f"train.strategy={name}", _with(recipe, name), devices) for name in _strategies(recipe))
+        for name in _strategies(recipe):
+            changed = _with(recipe, name)
+            yield _said(recipe, changed), changed, devices
     for count in (2, 4, 8):
         if count > devices.count:
             more = replace(devices, count=count)
             for name in (train.strategy, *_strategies(recipe)):
-                said = f"train.devices={count}" + ("" if name == train.strategy else f" train.strategy={name}")
-                yield said, on_devices(_with(recipe, name), more), more
+                changed = _with(recipe, name)
+                yield f"train.devices={count} {_said(recipe, changed)}".rstrip(), on_devices(changed, more), more
 
 
 def _strategies(recipe: Recipe) -> tuple[StrategyName, ...]:
@@ -89,7 +95,17 @@ def _strategies(recipe: Recipe) -> tuple[StrategyName, ...]:
 
 
 def _with(recipe: Recipe, strategy: StrategyName) -> Recipe:
-    return replace(recipe, train=replace(recipe.train, strategy=strategy))
+    train = replace(recipe.train, strategy=strategy)
+    if train.optimizer == "adamw_8bit" and (strategy == "fsdp" or train.offloads):
+        # bitsandbytes cannot update such weights.
+        train = replace(train, optimizer="adamw")
+    return replace(recipe, train=train)
+
+
+def _said(recipe: Recipe, changed: Recipe) -> str:
+    fields = ("strategy", "optimizer")
+    pairs = ((name, getattr(recipe.train, name), getattr(changed.train, name)) for name in fields)
+    return " ".join(f"train.{name}={new}" for name, old, new in pairs if old != new)
 
 
 def missing_memory(plan: Plan, recipe: Recipe, entry: ZooEntry, devices: Devices, planner: Planner) -> str | None:

@@ -172,7 +172,7 @@ def part_table(rows: Sequence[PartRow]) -> str:
         mode = f"{row.mode}, 4 bit" if row.quantized else row.mode
         lines.append(
             f"{row.part:<12}{mode:<12}{rate:>9}{row.parameters:>14,}{row.trainable:>12,}"
-            f"{row.trainable / whole:>9.2%}{row.adapted_modules or '-':>14}"
+            f"{row.trainable / max(whole, 1):>9.2%}{row.adapted_modules or '-':>14}"
             f"{row.stored or '-':>11}{row.learns or '-':>11}"
         )
     return "\n".join(lines)

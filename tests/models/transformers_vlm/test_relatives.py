@@ -45,7 +45,8 @@ def internvl35() -> Nano:
     """InternVL3.5: the language model is Qwen3."""
     nano = build_internvl()
     config: Any = nano.config
-    text = text_config(nano.processor.tokenizer, model_type="qwen3", head_dim=16)
+    rope = {"rope_type": "default", "rope_theta": 1e6}
+    text = text_config(nano.processor.tokenizer, model_type="qwen3", head_dim=16, rope_parameters=rope)
     return Nano(type(config)(**{**config.to_dict(), "text_config": text}), nano.processor)
 
 

@@ -1,5 +1,6 @@
-"""Tests CTs that models of images and videos are shown as slices or as a video, or refuse."""
+"""Tests CTs that models of images and videos are shown as slices, whole or cropped to organs, or refuse."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,15 +8,19 @@ import numpy as np
 import pytest
 import torch
 
-from medtune.data.media.volumes.formats.nifti import write_nifti
+from medtune.data.media.masks import OF_CONSTRUCTION
+from medtune.data.media.volumes.formats.nifti import read_nifti_mask, write_nifti
 from medtune.data.media.volumes.geometry import affine_of
-from medtune.data.media.volumes.read import SLICES, VIDEO
+from medtune.data.media.volumes.read import SLICES, VIDEO, axial_pictures, load_volume, read_volume
+from medtune.data.prepared.read import asked_organs, open_prepared
 from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Request, Volume
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.media_reader import read_item
 from medtune.models.weights.export import assemble_model
 from medtune.models.weights.loading_options import Loading
+from medtune.trainer.experiment.for_model import as_seen
+from medtune.trainer.recipe.schema import ModelBlock
 from tests.models.twins import cpu_answerer, picture, row_each, twin
 
 QUESTION, ANSWER = "Is there a cyst?", "no"
@@ -124,3 +129,61 @@ def test_a_real_ct_is_asked_about(name: str, way: Any, shared_real: Path) -> Non
     by_reading = {each.key.reading: each for each in (read, said)}
     assert len(by_reading["likelihood"].option_logprobs or ()) == 2
     assert by_reading["generation"].text is not None
+
+
+MASKS = ("colon", "gall_bladder", "kidney_left", "kidney_right", "liver", "pancreas", "spleen")
+KIDNEYS = ("kidney_left", "kidney_right")
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "kind", "facet", "found"),
+    [
+        ("How many liver lesions are there?", (), "number", "liver", ("liver",)),
+        ("Is there hepatic steatosis?", ("yes", "no"), "yes_no", "liver", ("liver",)),
+        ("Which kidney is larger?", ("left", "right"), "choice", "left kidney", KIDNEYS),
+        ("What is the volume of the left kidney?", (), "number", "kidney", ("kidney_left",)),
+        ("Is it right that a kidney holds a lesion?", ("yes", "no"), "yes_no", "kidney", KIDNEYS),
+        ("Is the left or the right kidney larger?", ("left", "right"), "choice", "left kidney", KIDNEYS),
+        ("How many cysts has the kidney on the right?", (), "number", "kidney", ("kidney_right",)),
+        ("Compare the splenic with the pancreatic HU.", (), "number", "spleen", ("pancreas", "spleen")),
+        ("Is the gallbladder stretched?", ("yes", "no"), "yes_no", "", ("gall_bladder",)),
+        ("Which organ holds most lesions?", ("Liver", "Kidney"), "choice", "kidney", ()),
+        ("Which organ holds most lesions?", (), "text", "kidney", ()),
+        ("How large is the largest lesion?", (), "number", "kidney", KIDNEYS),
+        ("Has he been delivered?", ("yes", "no"), "yes_no", "", ()),
+    ],
+)
+def test_a_question_is_about_the_organs_that_it_names(
+    text: str, options: tuple[str, ...], kind: Any, facet: str, found: tuple[str, ...]
+) -> None:
+    for answer in options or ("kidney", "liver"):
+        question = Question("q", "m", text, options, answer, kind, "p", {"organ": facet})
+        assert asked_organs(question, MASKS) == found
+
+
+def test_a_crop_holds_the_organ_whatever_the_lesions_are_and_its_size_is_known_before(prepared_ct: Path) -> None:
+    cropped = replace(open_prepared(prepared_ct), by_organ=True, crop_mm=20.0)
+    shown = axial_pictures("video", at_most=6)
+    for group in cropped.groups("test"):
+        (ref,) = group.media
+        known, pictures = shown.frames(ref), shown(load_volume(ref))
+        assert (len(known.times_s), known.size.height, known.size.width) == pictures.frames_THWC.shape[:3]
+        organs = tuple(each for each in ref.masks if not each[0].startswith(OF_CONSTRUCTION))
+        assert len(organs) < len(ref.masks)
+        alone = shown(load_volume(replace(ref, masks=organs)))
+        assert (alone.frames_THWC == pictures.frames_THWC).all()
+        whole, volume = read_volume(ref.path), load_volume(ref)
+        mask = np.logical_or.reduce([read_nifti_mask(path, whole) for name, path in organs if name in ref.target])
+        assert volume.hu_IJK.size < whole.hu_IJK.size
+        outside = [np.ptp(found) * mm for found, mm in zip(np.nonzero(mask), whole.spacing_mm, strict=True)]
+        lengths = [length * mm for length, mm in zip(volume.hu_IJK.shape, volume.spacing_mm, strict=True)]
+        assert all(inner < length <= inner + 48 for inner, length in zip(outside, lengths, strict=True))
+
+
+def test_scans_without_masks_are_refused_with_what_to_do(prepared_ct: Path) -> None:
+    prepared = open_prepared(prepared_ct)
+    media = {key: tuple(replace(ref, masks=()) for ref in refs) for key, refs in list(prepared._media.items())[:1]}
+    fewer = replace(prepared, _media={**prepared._media, **media})
+    model = ModelBlock("nano_qwen3vl", volumes_as="video", crop_organs=("asked",))
+    with pytest.raises(ValueError, match=r"1 scans of .* have no mask of colon or .*Prepare the folder again"):
+        as_seen(fewer, model)

@@ -43,3 +43,19 @@ def test_scans_are_learnt_as_slices(prepared_ct: Path, tmp_path: Path, capsys: C
     assert main(["run", "nano_ct_lora", "--out", str(tmp_path / "run"), "--limit", "4", *settings]) == 0
     results = json_of(tmp_path / "run" / "results.json")
     assert results["model"] == "parts"
+
+
+@pytest.mark.slow
+def test_a_model_of_text_alone_learns_and_is_asked_blind(prepared_tiny: Path, tmp_path: Path, shown: Told) -> None:
+    language = write_language(tmp_path / "language", "qwen2")
+    settings = ["--set", f"data.root={prepared_tiny}", "model.name=parts", f"model.language={language}", *QUICK,
+                "model.vision=none"]  # fmt: skip
+    assert "nothing is shown: a blind run" in shown(main(["validate", "nano_busi_lora", *settings]))
+    run = tmp_path / "run"
+    assert main(["run", "nano_busi_lora", "--limit", "6", "--out", str(run), *settings]) == 0
+    final = json_of(run / "results.json")["phases"]["final"]
+    assert final["overall"]["n"] > 0
+    assert "blind" in (run / "weights.json").read_text("utf-8")
+    out = tmp_path / "export"
+    assert main(["export", str(run), "--out", str(out)]) == 0
+    assert json_of(out / "proof.json")["tells_trained_from_untrained"]

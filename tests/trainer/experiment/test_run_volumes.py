@@ -139,6 +139,39 @@ def test_a_model_of_images_and_videos_needs_to_be_told_how_to_show_a_scan(
     assert results["phases"]["zero_shot"]["overall"]["n"] >= 2
 
 
+TWIN = ("model.name=nano_qwen3vl", "model.weights=null", "model.dtype=float32", "train.precision=32-true")
+
+
+def test_a_model_of_pictures_is_asked_on_crops_around_the_organs_of_the_question(
+    prepared_ct: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    own = ["--set", f"data.root={prepared_ct}", *QUICK, *TWIN, "model.video_frames=4", "eval.conditions=[image]",
+           "train.micro_batch_size=1",
+           "eval.max_new_tokens=2", "eval.every_steps=2", "eval.val_questions=2"]  # fmt: skip
+    assert main(["validate", "qwen3vl_4b_ctlesionvqa_organ_lora", *own]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"sees +volumes are cropped to their organs and 20 mm around: .*kidney_left \+ kidney_right", said)
+    assert main(["run", "qwen3vl_4b_ctlesionvqa_organ_lora", "--out", str(tmp_path / "run"), "--limit", "4", *own]) == 0
+    assert json_of(tmp_path / "run" / "results.json")["phases"]["final"]["overall"]["n"] >= 4
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("model.crop_organs=[spline]", "has no mask of spline; it has masks of: colon, kidney_left"),
+        ("model.crop_organs=['of construction: liver_lesion']", "has no mask of of construction: liver_lesion"),
+        ("model.volumes_as=null", "model.crop_organs is set without model.volumes_as"),
+        ("model.crop_organs=null model.crop_margin_mm=5", "is set without model.crop_organs"),
+    ],
+)
+def test_crops_that_cannot_be_are_refused(setting: str, said: str, prepared_ct: Path, capsys: Capture) -> None:
+    own = ["--set", f"data.root={prepared_ct}", *TWIN]
+    settings = setting.split(" model") if " model" in setting else [setting]
+    settings = [settings[0], *(f"model{rest}" for rest in settings[1:])]
+    assert main(["validate", "qwen3vl_4b_ctlesionvqa_organ_lora", *own, *settings]) == 1
+    assert said in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_grid_makes_a_run_of_every_pair_and_a_table(
     prepared_ct: Path, tmp_path: Path, capsys: Capture, refused: Told, shown: Told

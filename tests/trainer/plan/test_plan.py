@@ -227,3 +227,16 @@ def test_the_probe_of_one_device_takes_an_even_share() -> None:
     stage = read_recipe("nano_busi_lora", [*BATCH, "train.micro_batch_tokens=800"]).stages[0]
     assert of_one_device(stage, world_size=3).batch_size == 6
     assert of_one_device(stage, world_size=3).micro_batch_tokens == 800
+
+
+def test_a_strategy_is_advised_with_an_optimizer_that_it_can_divide() -> None:
+    cards = _card(1e9, count=2)
+    settings = ("train.optimizer=adamw_8bit", "model.tuning.language.mode=full", "train.strategy=deepspeed_stage_3",
+                "train.precision=bf16-mixed", "train.micro_batch_size=1", "train.gradient_checkpointing=true",
+                "train.group_questions=1",
+                "eval.batch_tokens=200", "eval.batch_size=1", "eval.readings=[likelihood]")  # fmt: skip
+    before = _planned(cards, *settings)
+    least = _planned(cards, *settings, "train.strategy=deepspeed_stage_3_offload", "train.optimizer=adamw")
+    card = _card(least.plan.peak.total * 1.001, count=2)
+    said = change_that_fits(before.recipe, before.entry, card, before.planner) or ""
+    assert "train.optimizer=adamw" in said

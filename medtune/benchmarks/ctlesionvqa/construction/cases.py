@@ -13,6 +13,7 @@ from scipy import ndimage
 from medtune.benchmarks.ctlesionvqa.construction.facts import Facts
 from medtune.benchmarks.ctlesionvqa.construction.mask_names import MaskFile
 from medtune.benchmarks.ctlesionvqa.construction.measure import Mask, Region, measure, region, union
+from medtune.data.media.masks import OF_CONSTRUCTION
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES, nifti_affine, read_nifti_labels
 from medtune.data.media.volumes.geometry import turned, turned_spacing
 from medtune.data.media.volumes.read import read_volume
@@ -26,10 +27,6 @@ _SAME_MM = 0.01
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-STORED = "of construction: "
-"""The beginning of a stored mask's name that no model can ask for; a mask of lesions would give the answers away."""
-
-
 def stored_masks(masks: Masks, shown: Collection[str]) -> tuple[tuple[str, Path], ...]:
     """Returns masks as a `MediaRef` holds them, sorted by name.
 
@@ -41,7 +38,7 @@ def stored_masks(masks: Masks, shown: Collection[str]) -> tuple[tuple[str, Path]
         (
             name
             if name in shown and len(files) == 1 and file.label is None
-            else f"{STORED}{name} {file.label or ''}".rstrip(),
+            else f"{OF_CONSTRUCTION}{name} {file.label or ''}".rstrip(),
             file.path,
         )
         for name, files in masks.items()
@@ -54,7 +51,7 @@ def masks_of_media(ref: MediaRef) -> Masks:
     """Returns the mask files of a prepared scan by AbdomenAtlas's names: what `stored_masks` was given."""
     found: dict[str, list[MaskFile]] = {}
     for stored, path in ref.masks:
-        name, _, label = stored.removeprefix(STORED).partition(" ")
+        name, _, label = stored.removeprefix(OF_CONSTRUCTION).partition(" ")
         found.setdefault(name, []).append(MaskFile(path, int(label) if label else None))
     return found
 

@@ -24,6 +24,7 @@ from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES, nifti_grid,
 from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX, read_scaled_array
 from medtune.data.media.volumes.formats.stored_volume import STORED_SUFFIX, read_stored_grid, read_stored_volume
 from medtune.data.media.volumes.geometry import Grid, grid_of, reoriented
+from medtune.data.media.volumes.transforms.organ_crop import box_around
 from medtune.data.types import MediaRef, Video, Volume, VolumesAs
 
 
@@ -54,12 +55,47 @@ def volume_grid(path: Path) -> Grid:
 def load_volume(ref: MediaRef, organs: Collection[str] = ()) -> Volume:
     """Returns a volume with the masks of some organs; organs without a mask file are left out.
 
-    If the reference has a target, only the masks of the target are read.
+    If the reference has a target, only the masks of the target are read; if it has `crop_mm`, the volume is cropped.
     """
     volume = read_volume(ref.path)
+    if ref.crop_mm is not None:
+        return Volume(volume.hu_IJK[_box(ref, volume)].copy(), volume.spacing_mm, volume.orientation)
     asked = ref.target or organs
     masks = {organ: read_nifti_mask(path, volume) for organ, path in ref.masks if organ in asked}
     return replace(volume, masks_IJK=masks, target=ref.target)
+
+
+def seen_grid(ref: MediaRef) -> Grid:
+    """Returns the grid of what is seen of a volume: its own, or that of the crop."""
+    grid = volume_grid(ref.path)
+    if ref.crop_mm is None:
+        return grid
+    lengths = [len(range(*part.indices(length))) for part, length in zip(_box(ref, None), grid.shape, strict=True)]
+    return grid._replace(shape=(lengths[0], lengths[1], lengths[2]))
+
+
+Box = tuple[slice, slice, slice]
+_BOXES: dict[MediaRef, Box] = {}
+_MOST_BOXES = 100_000
+
+
+def _box(ref: MediaRef, volume: Volume | None) -> Box:
+    # Sequences are laid out before a volume is read, and more than once.
+    if ref not in _BOXES:
+        volume = read_volume(ref.path) if volume is None else volume
+        marked_IJK = np.zeros(volume.hu_IJK.shape, np.bool_)
+        for organ, path in ref.masks:
+            if organ in ref.target:
+                marked_IJK |= read_nifti_mask(path, volume)
+        if len(_BOXES) >= _MOST_BOXES:
+            _BOXES.clear()
+        everything = slice(None)
+        _BOXES[ref] = (
+            box_around(marked_IJK, volume.spacing_mm, margin_mm=ref.crop_mm or 0.0)
+            if marked_IJK.any()
+            else (everything, everything, everything)
+        )
+    return _BOXES[ref]
 
 
 class HuRange(NamedTuple):
@@ -94,9 +130,9 @@ class AxialPictures:
                 frame_HWC[..., channel] = _shown(hu_HW, window)
         return Video(frames_THWC, self._times_s(len(numbers)))
 
-    def frames(self, path: Path) -> Frames:
-        """Returns the size and times of the pictures of a volume file, from the file's header where it has one."""
-        grid = volume_grid(path)
+    def frames(self, ref: MediaRef) -> Frames:
+        """Returns the size and times of the pictures of a volume, from the file's header where it has one."""
+        grid = seen_grid(ref)
         width, height, count = (_length(grid, letters) for letters in ("LR", "PA", "SI"))
         return Frames(Size(width, height), self._times_s(len(self._numbers(count))))
 

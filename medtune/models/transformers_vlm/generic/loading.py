@@ -33,7 +33,7 @@ from medtune.models.transformers_vlm.loading import (
 )
 from medtune.models.transformers_vlm.originals.read import original_in, original_tensors
 from medtune.models.weights.hub import SMALL_FILES, WEIGHT_FILES, checkpoint_folder, commit_of, described, kept_folder
-from medtune.models.weights.loading_options import DEFAULT, Loading, set_fields
+from medtune.models.weights.loading_options import DEFAULT, OF_VOLUMES, Loading, set_fields
 
 _SERVE = "serve it and name it as model.endpoint"
 _OTHERS = {
@@ -42,8 +42,10 @@ _OTHERS = {
     "qwen3_omni_moe": f"It also speaks, and its thinker is a part of it; {_SERVE}",
 }
 """What to do with models that see but are not read here, by `model_type`."""
-_TEXT_ALONE = "A model of text alone can be the language model of parts and pocket_ct (model.language); to ask it "
-_TEXT_ALONE += f"without images, {_SERVE}"
+_TEXT_ALONE = (
+    "A model of text alone can be the language model of parts and pocket_ct (model.language); model.name=parts"
+)
+_TEXT_ALONE += " model.language=IT model.vision=none asks it blind, without images"
 
 
 def checkpoint_entry(where: str) -> ZooEntry:
@@ -98,7 +100,7 @@ def generic_entry(title: str, licence: str, *, hub: HubWeights, config: Callable
 def _taken(family: str | None) -> tuple[str, ...]:
     if family is not None:
         return taken_fields(find_family(family))
-    return ("weights", "revision", "dtype", "thinking", "video_frames", "video_frames_per_s", "volumes_as")
+    return ("weights", "revision", "dtype", "thinking", "video_frames", "video_frames_per_s", *OF_VOLUMES)
 
 
 def _family_here(where: str) -> str | None:
@@ -267,7 +269,7 @@ def _context(config: Any) -> int | None:
 
 def _refuse_settings(loading: Loading, model_type: str, *, videos: bool) -> None:
     taken = ["model.weights", "model.revision", "model.dtype", "model.reader", "model.thinking"]
-    taken += ["model.video_frames", "model.video_frames_per_s", "model.volumes_as"] if videos else []
+    taken += [f"model.{name}" for name in ("video_frames", "video_frames_per_s", *OF_VOLUMES)] * videos
     if wrong := [name for name in set_fields(loading) if name not in taken]:
         shows = "images and videos" if videos else "images, as the processor or its chat template takes no videos,"
         raise ValueError(

@@ -89,7 +89,7 @@ def test_shape_is_known_before_the_voxels_are_read(orientation: str, suffix: str
         write_volume(path, volume)
     else:
         write_nifti(path, volume.hu_IJK, affine_of(volume))
-    video, known = SLICES(read_volume(path)), SLICES.frames(path)
+    video, known = SLICES(read_volume(path)), SLICES.frames(MediaRef(path, kind="volume"))
     assert known.size == Size(3, 2)
     assert known.times_s == video.times_s
     assert video.frames_THWC.shape == (85, 2, 3, 3)
@@ -109,9 +109,9 @@ def test_a_damaged_file_has_no_shape(tmp_path: Path) -> None:
     path = tmp_path / f"scan{STORED_SUFFIX}"
     path.write_bytes(b"no")
     with pytest.raises(ValueError, match="damaged"):
-        SLICES.frames(path)
+        SLICES.frames(MediaRef(path, kind="volume"))
     with pytest.raises(FileNotFoundError, match="there is no such volume"):
-        SLICES.frames(tmp_path / f"other{STORED_SUFFIX}")
+        SLICES.frames(MediaRef(tmp_path / f"other{STORED_SUFFIX}", kind="volume"))
 
 
 def test_on_a_real_ct_the_liver_is_on_the_left_and_the_spine_below(shared_real: Path) -> None:
@@ -120,7 +120,7 @@ def test_on_a_real_ct_the_liver_is_on_the_left_and_the_spine_below(shared_real: 
     masks = tuple((organ, folder / "segmentations" / f"{organ}.nii.gz") for organ in organs)
     volume = load_volume(MediaRef(folder / "ct.nii.gz", kind="volume", masks=masks), organs)
     video = SLICES(volume)
-    assert SLICES.frames(folder / "ct.nii.gz") == (Size(122, 101), video.times_s)
+    assert SLICES.frames(MediaRef(folder / "ct.nii.gz", kind="volume")) == (Size(122, 101), video.times_s)
     assert video.frames_THWC.shape == (85, 101, 122, 3)
     slices_of = {}
     for organ, mask in volume.masks_IJK.items():
