@@ -182,12 +182,14 @@ def told_language(text: str) -> str | None:
     return best if most > second else None
 
 
-def languages_of(texts: Sequence[str]) -> list[str]:
-    """Returns the language of each question: its own where it is common among all, else the commonest one.
+def languages_of(texts: Sequence[str], said: str | None = None) -> list[str]:
+    """Returns the language of each question: the said one, its own where it is common among all, or the commonest.
 
     A text alone may be too short to tell, and a single word may be at home in two languages. English is taken where no
     text tells another one.
     """
+    if said:
+        return [said] * len(texts)
     own: Mapping[str, str | None] = {text: told_language(text) for text in {*texts}}
     counts = Counter(code for code in own.values() if code)
     usual = max(counts, key=lambda code: (counts[code], code == ENGLISH, code), default=ENGLISH)

@@ -126,7 +126,6 @@ def question_table(
         read_files: The files of the folder that are read, beside which no other data file may be lost; None where the
             source reads a single file or a data set.
         limit: The number of patients of each set after which it is read no further; None reads all.
-        notes: What the source itself has to say.
     """
     sets = list(sets)
     unread = [] if read_files is None else unread_files(folder, read_files)
@@ -154,11 +153,7 @@ def question_table(
         is_label_column(each.reader.columns.of(roles.ANSWER) or "") and each.reader.question for each in sets
     )
     has_turns = any(each.reader.columns.of(roles.TURNS) for each in sets)
-    codes = (
-        [options.language] * len(found.questions)
-        if options.language
-        else languages_of([each.text for each in found.questions])
-    )
+    codes = languages_of([each.text for each in found.questions], options.language)
     found.questions = [replace(each, language=code) for each, code in zip(found.questions, codes, strict=True)]
     found.questions, kinds = of_one_kind(found.questions, found.free, labels=labels, has_turns=has_turns)
     if of_labels:

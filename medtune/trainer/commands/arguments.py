@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from medtune.data.languages import LANGUAGES
+
 Commands = Mapping[
     str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace, Sequence[str]], int]]
 ]
@@ -86,7 +88,12 @@ def add_run_folder(parser: argparse.ArgumentParser) -> None:
 
 
 def add_answer_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments about a table's measured numbers, and about several labels in each row."""
+    """Adds the arguments about the language of prompts, measured numbers, and several labels in each row of a table."""
+    parser.add_argument(
+        "--language",
+        choices=tuple(LANGUAGES),
+        help="The language in which prompts say how to answer (default: that of the questions).",
+    )
     parser.add_argument(
         "--tolerance",
         metavar="ERROR",

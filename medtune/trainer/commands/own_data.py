@@ -11,7 +11,6 @@ from pathlib import Path
 import yaml
 
 from medtune.benchmarks import OWN_QUESTIONS, find_benchmark
-from medtune.data.languages import LANGUAGES
 from medtune.data.out_folder import out_folder
 from medtune.data.prepared.manifest import MANIFEST, MAX_REJECTED
 from medtune.data.prepared.read import open_prepared
@@ -86,11 +85,6 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
         "--keep",
         choices=("first", "all"),
         help="Which rows stay that ask the same of the same image (default: the first, none if their answers differ).",
-    )
-    parser.add_argument(
-        "--language",
-        choices=tuple(LANGUAGES),
-        help="The language in which prompts say how to answer (default: that of the questions).",
     )
     parser.add_argument(
         "--splits",

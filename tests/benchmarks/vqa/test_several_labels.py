@@ -18,6 +18,7 @@ from medtune.eval.metrics.label_sets import LABEL, LABELS, SET, joined_labels, l
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.score import score_phase
 from medtune.trainer.experiment.predict import Known, read_questions
+from medtune.trainer.recipe.read import read_recipe
 from tests.benchmarks.vqa.own_data import pictures, read_text
 
 VQA = find_benchmark("vqa")
@@ -195,6 +196,8 @@ def test_a_new_picture_is_asked_about_every_label_of_the_model_s_own_data(tmp_pa
     }
     new = pictures(tmp_path / "new", 2)
     (tmp_path / "scratch").mkdir()
-    asked = read_questions(tmp_path / "new", TableOptions(), Known([*known], [*known.values()]), tmp_path / "scratch")
+    model = read_recipe("nano_busi_lora").model
+    own = Known([*known], [*known.values()])
+    asked = read_questions(tmp_path / "new", TableOptions(), own, tmp_path / "scratch", model)
     assert len(asked.questions) == len({question.id for question in asked.questions}) == 2 * len(new)
     assert {question.printed[LABEL] for question in asked.questions} == {"cyst", "shadow"}
