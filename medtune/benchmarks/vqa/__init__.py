@@ -121,7 +121,9 @@ def _number(reply: str, question: Question) -> str | None:
 
 
 KINDS: Mapping[str, Callable[[Question], bool]] = {
-    "closed: options": lambda question: bool(question.options) and question.answer_kind != "yes_no",
+    "closed: options": lambda question: (
+        bool(question.options) and question.answer_kind != "yes_no" and not is_about_labels(question)
+    ),
     "closed: yes or no": lambda question: question.answer_kind == "yes_no" and not is_about_labels(question),
     "labels: yes or no each": lambda question: LABEL in question.printed,
     "labels: all in one": lambda question: LABELS in question.printed,

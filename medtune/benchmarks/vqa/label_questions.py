@@ -15,7 +15,8 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 
-from medtune.benchmarks.vqa.conversation import SEPARATORS, YES_NO, cell_text
+from medtune.benchmarks.vqa.conversation import SEPARATORS, cell_text
+from medtune.data.languages import ENGLISH, LANGUAGES
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.row_errors import TableOptions
 from medtune.data.types import Prompt, Question
@@ -161,13 +162,14 @@ def _at_once(question: Question, labels: Sequence[str], there: set[str]) -> Ques
 def _alone(question: Question, label: str, is_there: bool) -> Question:
     asked = EACH if question.text == QUESTION else question.text
     text = asked.replace("{label}", label) if "{label}" in asked else f"{asked}\n{label}?"
+    words = LANGUAGES[question.language].yes_no
     return replace(
         question,
         id=f"{question.id}, {label}",
         text=text,
-        options=YES_NO,
-        answer=YES_NO[not is_there],
-        answer_kind="yes_no",
+        options=words,
+        answer=words[not is_there],
+        answer_kind="yes_no" if question.language == ENGLISH else "choice",
         facets={**question.facets, LABEL: label},
         printed={LABEL: label, SET: question.text},
     )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, recall_score
 
 from medtune.benchmarks import find_benchmark
+from medtune.benchmarks.vqa import KINDS
 from medtune.data.raw.row_errors import TableOptions
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.metrics.label_sets import LABEL, LABELS, SET, joined_labels, label_table
+from medtune.eval.metrics.label_sets import LABEL, LABELS, SET, joined_labels, label_table, macro_f1
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.score import score_phase
 from medtune.trainer.experiment.predict import Known, read_questions
@@ -29,8 +30,8 @@ LISTS = (
 )
 
 
-def _said(columns: str, ask: str = "one", **said: Any) -> TableOptions:
-    return TableOptions(columns={"labels": columns}, ask_labels=ask, **said)  # type: ignore[arg-type]
+def _said(columns: str, ask: Literal["one", "each"] = "one", **said: Any) -> TableOptions:
+    return TableOptions(columns={"labels": columns}, ask_labels=ask, **said)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def _said(columns: str, ask: str = "one", **said: Any) -> TableOptions:
         (ONE_HOT, _said("cyst,shadow", "each"), ["yes", "no", "no", "yes", "yes", "no", "no"]),
         (LISTS, _said("findings"), ["cyst; shadow", "none", "cyst", "cyst"]),
         (LISTS, _said("findings", answers={"cyst": "Zyste"}), ["shadow; Zyste", "none", "Zyste", "Zyste"]),
-        (LISTS, _said("findings", "each", options=("shadow", "cyst")), ["yes", "yes", "no", "no", "no", "yes"] * 1),
+        (LISTS, _said("findings", "each", options=("shadow", "cyst")), ["yes", "yes", "no", "no", "no", "yes"]),
         (
             ONE_HOT.replace(",", ";").replace("cyst", "Zyste").replace("yes", "ja"),
             _said("Zyste,shadow", answers={"Zyste": "cyst"}, uncertain="no"),
@@ -201,3 +202,12 @@ def test_a_new_picture_is_asked_about_every_label_of_the_model_s_own_data(tmp_pa
     asked = read_questions(tmp_path / "new", TableOptions(), own, tmp_path / "scratch", model)
     assert len(asked.questions) == len({question.id for question in asked.questions}) == 2 * len(new)
     assert {question.printed[LABEL] for question in asked.questions} == {"cyst", "shadow"}
+
+
+def test_labels_are_asked_and_answered_in_the_language_of_the_question(tmp_path: Path) -> None:
+    said = replace(_said("cyst,shadow", "each"), question="Ist hier zu sehen: {label}?")
+    questions = read_text(tmp_path, ONE_HOT, said).questions
+    assert {question.options for question in questions} == {("ja", "nein")}
+    rows = [ParsedReply(question, None, question.answer) for question in questions]
+    assert macro_f1().value(rows) == 1
+    assert [name for name, is_kind in KINDS.items() if is_kind(questions[0])] == ["labels: yes or no each"]
