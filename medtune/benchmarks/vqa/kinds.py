@@ -73,7 +73,7 @@ def of_one_kind(
         for place, answer in zip(places, made, strict=True):
             kept[place] = _with(questions[place], answer)
     notes += _said_of_truths(len(answers), others, all_truth=all_truth)
-    return kept, (*_table(kept), *notes)
+    return kept, (*_table([each for each in kept if each.answer_kind != "set"]), *notes)
 
 
 def _said_of_truths(number: int, others: Sequence[str], *, all_truth: bool) -> list[str]:

@@ -20,7 +20,7 @@ from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.score import score_phase
 from medtune.trainer.experiment.predict import Known, read_questions
 from medtune.trainer.recipe.read import read_recipe
-from tests.benchmarks.vqa.own_data import pictures, read_text
+from tests.benchmarks.vqa.own_data import pictures, read, read_text
 
 VQA = find_benchmark("vqa")
 NAMES = ("cyst", "mass", "no finding", "shadow")
@@ -211,3 +211,13 @@ def test_labels_are_asked_and_answered_in_the_language_of_the_question(tmp_path:
     rows = [ParsedReply(question, None, question.answer) for question in questions]
     assert macro_f1().value(rows) == 1
     assert [name for name, is_kind in KINDS.items() if is_kind(questions[0])] == ["labels: yes or no each"]
+
+
+def test_notes_count_labels_as_they_are_asked_and_what_an_earlier_try_left_is_no_table(tmp_path: Path) -> None:
+    read_text(tmp_path, ONE_HOT, _said("cyst,shadow", "each"))
+    (raw,) = {path.parent for path in tmp_path.rglob("data.csv")}
+    (raw / "mine.rejects.jsonl").write_text('{"file": "data.csv", "row": 1, "field": null, "reason": "broken"}\n')
+    (raw / "data.csv").write_text(ONE_HOT)
+    notes = read(raw, _said("cyst,shadow", "each")).notes
+    assert not any("kind" in note or "other tables" in note for note in notes)
+    assert any("one yes-or-no question for each label" in note for note in notes)

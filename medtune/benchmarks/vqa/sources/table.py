@@ -18,6 +18,7 @@ from medtune.benchmarks.vqa.conversation import YES_NO
 from medtune.benchmarks.vqa.label_questions import QUESTION as LABELS_QUESTION
 from medtune.benchmarks.vqa.question_table import JSON_SUFFIXES, ReadSet, json_rows, question_table
 from medtune.benchmarks.vqa.row_questions import QUESTION, RowReader
+from medtune.data.prepared.manifest import REJECTS
 from medtune.data.raw.folder import file_stem, splits_of_files
 from medtune.data.raw.hub_rows import BUILDERS, HubId, Row, file_rows
 from medtune.data.raw.media_bytes import Fetcher
@@ -56,6 +57,7 @@ def table_files(folder: Path) -> list[Path]:
     found = [*folder.iterdir(), *(file for each in folder.iterdir() if each.is_dir() for file in each.iterdir())]
     # "~$" begins the name of the file with which Excel locks a workbook that is open.
     visible = (file for file in found if file.is_file() and not file.name.startswith((".", "~$")))
+    visible = (file for file in visible if not file.name.endswith(REJECTS))
     return sorted(file for file in visible if file.suffix.lower() in SUFFIXES)
 
 
