@@ -43,13 +43,13 @@ from medtune.eval.scoring.parsers.choice_statements import (
     plain_characters,
     without_emphasis,
 )
-from medtune.eval.scoring.parsers.option_names import UNDECIDED, named
+from medtune.eval.scoring.parsers.option_names import UNDECIDED, named, stems
 
 _EDGE = " …\t\r\n\"'`´‘’“”«»*_#.,:;!?()[]{}<>|~$\\/→⇒➡✅✔👉\ufe0f。，：！？、"
 _SENTENCE = re.compile(r"(?:[^\n.!?\u3002]|[.!?](?!\s|\Z))+[.!?\u3002]*")
 _CLAUSE = re.compile(
     r"\s*;\s*|,?\s+(?:but|however|although|though|yet|whereas|while)\b,?|"
-    r",\s+(?=(?:it|this|that|there|i|instead|rather)\b)"
+    r",\s+(?=(?:it|this|that|there|i|instead|rather)\b)|,\s+(?:so|therefore|thus|hence)\b,?(?!\s+not\b)"
 )
 _UNABLE = re.compile(
     r"\b(?:(?:i|we|one)\s+(?:do not|don['’]t|can['’]t|cannot|can not)|(?:nobody|no one) can|unable|not able|"
@@ -64,15 +64,30 @@ _PLACE = re.compile("[\U000f0000-\U000ffffd]")
 _WORD_BEFORE = r"(?:(?:the|a|an|in|at|on|of|to)\s+)*"
 _CONTRASTS = (
     re.compile(
-        rf"(?P<kept>{_PLACE.pattern})(?:\s*\([a-z]\))?\s*[,(]?\s*(?:and\s+|but\s+|with\s+)?"
-        rf"(?:not|no|rather than|instead of|without)\s+{_WORD_BEFORE}"
+        rf"(?P<kept>{_PLACE.pattern})(?:\s*\([a-z]\)|\s+(?!is\b|are\b|was\b|it\b|or\b)[a-z]+)?\s*[,(]?\s*(?:and\s+|but\s+|with\s+)?"
+        rf"(?:not|no|rather than|instead of|without|(?:is\s+)?more \w+ than|>)\s+{_WORD_BEFORE}"
+        rf"(?P<denied>{_PLACE.pattern}(?:\s*(?:,|n?or|>)\s+{_WORD_BEFORE}{_PLACE.pattern})*)"
+    ),
+    re.compile(
+        rf"\b(?:rather|sooner|more \w+)\s+(?:say\s+)?{_WORD_BEFORE}(?P<kept>{_PLACE.pattern})\s+than\s+{_WORD_BEFORE}"
         rf"(?P<denied>{_PLACE.pattern})"
     ),
     re.compile(
-        rf"\bnot\s+{_WORD_BEFORE}(?P<denied>{_PLACE.pattern})\s*,?\s*but\s+(?:rather\s+)?{_WORD_BEFORE}"
+        rf"\bnot\s+{_WORD_BEFORE}(?P<denied>{_PLACE.pattern})(?:\s+[a-z]+)?\s*(?:,?\s*but\s+(?:rather\s+)?|,\s+(?=(?:an?|the)\s)){_WORD_BEFORE}"
         rf"(?P<kept>{_PLACE.pattern})"
     ),
 )
+_CONCEDED = re.compile(r"\b(?:(?:even )?though|although|while|despite)\b[^,.;]*,")
+_LACKS = re.compile(rf"(?<={_PLACE.pattern} )\s*\((?:no|without) [^()]*\)")
+_JOINED = re.compile(
+    rf"(?P<before>\w+)(?:\s*/\s*|\s+(?:and|or|to)\s+){_WORD_BEFORE}(?P<place>{_PLACE.pattern})|"
+    rf"(?P<first>{_PLACE.pattern})(?:\s*/\s*|\s+(?:and|or|to)\s+){_WORD_BEFORE}(?P<behind>\w+)"
+)
+SURELY = re.compile(
+    r"\b(?:there(?:['’]s| is) )?(?:no (?:doubt|question)|without (?:a |any )?doubt)(?: (?:that|about it))?,?"
+)
+_OR = re.compile(rf"\w\s+or\s+{_WORD_BEFORE}{_PLACE.pattern}|{_PLACE.pattern}\s+or\s+\w")
+_SUSPECTED = re.compile(rf"\b(?:history of|rule out|exclude)\s+{_WORD_BEFORE}{_PLACE.pattern}")
 _ASIDE = re.compile(
     r",?\s+(?:which|who|whose|because|since|as (?:it|this|the)|that (?:may|might|could|can))\b|,\s+\w+ing\b"
 )
@@ -83,7 +98,9 @@ _CHANCE_OF = re.compile(
     r"\b(?:probability|likelihood|chances?|odds|risk) (?:of|for|that it is) (?:option )?\(?[A-Z]\)?(?!\w)", re.I
 )
 _KEPT_TEXTS = 10_000
-_PREFIX = re.compile(r"\b(pre|post|trans|peri|sub|semi|pseudo|infra|supra|intra|extra|retro|non)[-‐‑– ](?=\w)")
+_PREFIX = re.compile(
+    r"\b(pre|post|trans|peri|sub|semi|pseudo|infra|supra|intra|extra|retro|non|hypo|hyper)[-‐‑– ](?=\w)"
+)
 """What makes another word of the one behind it: "pre-malignant" is not "malignant"."""
 
 
@@ -97,10 +114,14 @@ def worded(text: str, options: tuple[str, ...]) -> set[str] | None:
     told, denied = set[int](), set[int]()
     said = _with_places(text, options)
     for contrast in _CONTRASTS:
-        denied |= {ord(found["denied"]) - _FIRST_PLACE for found in contrast.finditer(said)}
+        denied |= {place for found in contrast.finditer(said) for place in _places(found["denied"])}
         said = contrast.sub(r"\g<kept>", said)
+    conceded = _CONCEDED.sub(" ", said)
+    said = SURELY.sub(" ", _LACKS.sub("", conceded if _PLACE.search(conceded) else said))
+    if any(_is_joined_to_another(found, options) for found in _JOINED.finditer(said)):
+        return None
     for sentence in (clause for whole in _SENTENCE.findall(said) for clause in _CLAUSE.split(whole)):
-        places = {ord(character) - _FIRST_PLACE for character in _PLACE.findall(sentence)}
+        places = _places(sentence)
         is_denied = NEGATION.search(sentence) is not None
         if not places and _UNABLE.search(sentence):
             return None
@@ -115,7 +136,21 @@ def worded(text: str, options: tuple[str, ...]) -> set[str] | None:
     return found if found and not told & denied else None
 
 
+def _places(text: str) -> set[int]:
+    return {ord(character) - _FIRST_PLACE for character in _PLACE.findall(text)}
+
+
+def _is_joined_to_another(found: re.Match[str], options: tuple[str, ...]) -> bool:
+    """Returns whether a word joined to an option by "and", "or" or "to" is, by its stem, one of another option only."""
+    own = set(stems(plain_words(options[_places(found["place"] or found["first"]).pop()])))
+    word = stems(found["before"] or found["behind"])
+    others = {stem for option in options for stem in stems(plain_words(option))} - own
+    return bool(word) and set(word) <= others
+
+
 def _leaves_open(sentence: str) -> bool:
+    if _SUSPECTED.search(sentence) or (_OR.search(sentence) and not NEGATION.search(sentence)):
+        return True
     main = _ASIDE.split(sentence)[0]
     main = main if _PLACE.search(main) else sentence
     spans = [(each.span(), found.span()) for each in _PLACE.finditer(main) for found in UNDECIDED.finditer(main)]
@@ -153,13 +188,16 @@ def plain_words(text: str) -> str:
 
 def _folded(text: str) -> str:
     folded = plain_characters(without_emphasis(plain_characters(text)).casefold())
-    return re.sub(r"(?<=\w)[-‐‑–](?=\w)", " ", _PREFIX.sub(r"\1", folded))
+    signed = re.sub(r"\bminus\s+(?=\d)", "-", _PREFIX.sub(r"\1", folded))
+    ranged = re.sub(r"(?<=\d)\s*[-‐‑–]\s*(?=\d)", "-", signed)
+    return re.sub(r"(?<=[^\W\d])[-‐‑–](?=\w)|(?<=\d)[-‐‑–](?=[^\W\d])", " ", ranged)
 
 
 @lru_cache(maxsize=_KEPT_TEXTS)
 def _pattern(words: str) -> re.Pattern[str]:
     blanks_of_any_kind = re.escape(words).replace("\\ ", r"\s+")
-    return re.compile(rf"(?<!\w)(?<!\d[.,]){blanks_of_any_kind}(?!\w|[.,]\d)")
+    unsigned = "(?<![-−])" if words[:1].isdigit() else ""
+    return re.compile(rf"(?<!\w)(?<!\d[.,]){unsigned}{blanks_of_any_kind}(?!\w|[.,]\d)")
 
 
 _KEPT_REPLIES = 10_000
@@ -222,7 +260,12 @@ def _told(text: str, options: tuple[str, ...]) -> _Told:
     return told
 
 
+_SIGNS = {">": "more than ", "<": "less than ", "≥": "at least ", ">=": "at least "}
+_COMPARED = re.compile(r"(>=|[<>≥])\s*(?=\d)")
+
+
 def _plain_prose(text: str) -> str:
+    text = _COMPARED.sub(lambda sign: _SIGNS[sign[1]], text)
     return " ".join(re.sub(r"[^\w\s'’+<>≥?.,-]|[.,](?!\d)", " ", plain_words(text)).split())
 
 

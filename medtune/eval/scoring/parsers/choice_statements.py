@@ -12,8 +12,8 @@ _BE = r"(?:is|was|are|would be|should be|must be|has to be|seems to be|appears t
 _SURELY = r"(?:(?:most likely|likely|most probably|probably|clearly|definitely|therefore|thus|then|simply)[\s,:]*)?"
 _NOUN = r"(?:option|opt\.?|choice|letter|opci[oó]n|opzione|opção|lettre|letra|buchstabe|optie|选项|選択肢)"
 _LINK = (
-    rf"(?:\s+(?:to|for)\s+(?:the|this|your)(?:\s+\w+){{1,3}}?|\s+here|\s+\d+(?=\s*:))?[\s\"'´‘“]*"
-    rf"(?P<says>\b{_BE}\b|[:=→⇒➡]|[-–—](?=\s)|[是为為は])?[\s\"'´‘“:=\ufe0f]*{_SURELY}"
+    rf"(?:['’]s(?=\s))?(?:\s+(?:to|for)\s+(?:the|this|your)(?:\s+\w+){{1,3}}?|\s+here|\s+\d+(?=\s*:))?[\s\"'´‘“]*"
+    rf"(?P<says>\b{_BE}\b|[:=→⇒➡]|[-–—](?=\s)|[应應]?[是为為は])?[\s\"'´‘“:=\ufe0f]*{_SURELY}"
     rf"(?:(?:(?:the|la|die|el|l['’])\s*)?{_NOUN}(?!\w)[\s:\"']*|\bla\s+(?=[A-Z]\b))?"
 )
 _ANSWER_WORD = (
@@ -38,16 +38,21 @@ _CHOSEN = re.compile(
     rf"\b(?:likely|probably)\s+(?:it(?:['’]s|\s+is)\s+)?(?:{_NOUN}\s+)?(?=[(\[]?[A-Z][)\]]?[.!]?\s*\Z)|"
     rf"(?:^|(?<=\n))[ \t]*(?:my\s+)?(?:{_NOUN}|final|correct|conclusion|prediction|selection|solution|verdict|"
     r"decision)\s*:\s*|\bI(?:['’](?:d|ll|m)|\s+would|\s+will|\s+am)?\s+(?:\w+\s+)?"
-    rf"(?:choose|pick|select|go(?:ing)?\s+with|opt\s+for|say|guess|think|believe|meant?)\s+(?:that\s+)?(?:it(?:['’]s|\s+is)\s+)?(?:the\s+)?(?:{_NOUN}\s+)?|"
-    rf"\bit(?:['’]s|\s+is)\s+(?:the\s+)?(?:{_NOUN}\s+)?(?=[(\[]?[A-Za-z][)\]]?(?:[.,;!]|\s*$))",
+    rf"(?:choose|pick|select|go(?:ing)?\s+with|(?:opt|vote)\s+for|say|guess|think|believe|meant?)\s+(?:that\s+)?(?:it(?:['’]s|\s+is)\s+)?(?:the\s+)?(?:{_NOUN}\s+)?|"
+    rf"\bit(?:['’]s|\s+is)\s+(?:the\s+)?(?:{_NOUN}\s+)?(?=[(\[]?[A-Za-z][)\]]?(?:[.,;!]|\s*$))|"
+    r"(?:(?:^|(?<=\n))[ \t]*(?:going\s+with|looks\s+like|choose|pick|select|definitely|certainly|surely|clearly|"
+    r"not\s+[A-Z]\s*[.;]|without\s+(?:a\s+|any\s+)?doubt,?)|\b(?:best|most\s+closely)\s+(?:match\w*|fit\w*|describe\w*|represent\w*)|"
+    rf"\bonly\s+{_NOUN}\s+that\s+\w+\s+is)\s+(?:{_NOUN}\s+)?(?=[(\[]?[A-Z][)\]]?[.!]?\s*\Z)",
     re.I,
 )
 _SUBJECT = re.compile(
     rf"(?<![\w'’-])(?:{_NOUN}\s*)?[(\[]?(?P<letter>[A-Za-z])[)\]]?(?:\s*是?(?:正确|正確|对)|\s+{_BE}\s+{_SURELY}"
-    r"(?:(?:correct|richtig|correcta?|correcte|corretta)\b|"
+    r"(?:(?:correct|richtig|correcta?|correcte|corretta)\b|right(?=\s*(?:[.,;!\n]|\Z))|"
     r"my\s+(?:(?:first|top|best|final)\s+)?(?:choice|pick|guess|answer)\b|"
     r"the\s+(?:only\s+)?(?:(?:correct|right|best|final)\b|most\s+(?:likely|appropriate|accurate|plausible|"
-    r"probable|suitable|consistent)\b|answer\b)|(?:la|die)\s+(?:bonne|richtige|respuesta)\b))",
+    r"probable|suitable|consistent)\b|answer\b)|(?:la|die)\s+(?:bonne|richtige|respuesta)\b)|"
+    r"\s+(?:(?:seems|appears|looks)\s+(?:to\s+be\s+)?(?:the\s+)?(?:most\s+\w+|best|correct)\b|fits\s+best\b|"
+    r"best\s+(?:fit|match|describ|represent|explain)\w*))",
     re.I,
 )
 _CONCLUSION = re.compile(
@@ -74,11 +79,12 @@ _DENIED_FIRST = re.compile(
     rf"\s*(?:\b(?:but|sondern|ma|mas|sino|mais)\s+|而是?\s*)(?:rather\s+)?(?=(?:{_NOUN}\s+)?{_L})"
 )
 _DENIED_LAST = re.compile(
-    rf"(?<![A-Za-z])({_L})\s*,?\s+(?:(?:and\s+)?not|rather\s+than|instead\s+of)\s+(?:{_NOUN}\s+)?{_L}"
+    rf"(?<![A-Za-z])({_L})(?:\s*,?\s+(?:(?:and\s+)?not|rather\s+than|instead\s+of|(?:is\s+)?more\s+\w+\s+than)\s+|\s*>\s*)"
+    rf"(?:{_NOUN}\s+)?{_L}"
 )
 _PREFERRED = re.compile(rf"\b(?:more|most|rather)\s+(?:likely|probably)\s+(?:it\s+is\s+|is\s+)?(?:{_NOUN}\s+)?", re.I)
 _BRACKETED = re.compile(r"[(\[{]\s*(?P<letter>[A-Za-z])\s*[)\]}]")
-_BARE = re.compile(r"(?P<letter>[A-Za-z])(?![\w'’\-‐‑])")
+_BARE = re.compile(r"(?P<letter>[A-Za-z])(?![\w\-‐‑]|['’]\w)")
 _FOLLOWS = re.compile(
     r"\s*(?:[.,:;!?\"'”’|<}\])/&+\u3002]|\Z|\n|\(|[-–—]\s|(?:because|since|as|due|and|or|but|rather)\b)", re.I
 )
@@ -145,8 +151,9 @@ def chosen(text: str, n: int) -> Told:
     for pattern in (_CHOSEN, _CONCLUSION, _LAST_WORD):
         for statement in pattern.finditer(text):
             letters = letters_at(text, statement.end(), n)
-            if letters and not is_asked(text, statement.start()):
-                found.append(set() if is_negated(text, statement.start(), letters[1]) else letters[0])
+            start = statement.end() if statement[0][:1] in ".!" else statement.start()
+            if letters and not is_asked(text, start):
+                found.append(set() if is_negated(text, start, letters[1]) else letters[0])
     for statement in _SUBJECT.finditer(text):
         place = _place(statement["letter"])
         if place < n and not is_asked(text, statement.start()):

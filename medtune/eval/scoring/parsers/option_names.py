@@ -6,24 +6,31 @@ These rules are for replies without an option's words, of at most `MOST_WORDS` w
 2. A number, where all options are numbers or intervals of them: "5" is the option "4 or more".
 3. Words with the same stem or meaning: "malignancy" is "malignant", "top left" is "upper left", and "hepatic tissue" is
    "liver". A noun at the end of several options may be left out ("arterial" is "arterial phase"), and so may the words
-   before an option's last one if no other option has it: "a kidney" is "right kidney", but "left kidney" is not.
+   before an option's last one if no other option has it: "a kidney" is "right kidney", but "left kidney" is not. Where
+   all options end with a number, so does the reply: "grade 2" is "Grade II".
 """
 
+import math
 import re
 from collections import Counter
+from collections.abc import Mapping
 
 from medtune.eval.scoring.parsers.measures import read_measure
 from medtune.eval.scoring.parsers.units import NAME
 
 MOST_WORDS = 7
-_ORDINALS = {word: place for place, word in enumerate(("first", "second", "third", "fourth", "fifth", "sixth"))}
+_ORDINAL_WORDS = ("first", "second", "third", "fourth", "fifth", "sixth")
+_ORDINAL = re.compile(r"\b([1-6])(?:st|nd|rd|th)\b")
+_ORDINALS = {word: place for place, word in enumerate(_ORDINAL_WORDS)}
 _ORDINALS |= {f"{place + 1}{end}": place for place, end in enumerate(("st", "nd", "rd", "th", "th", "th"))}
 _PLACED = re.compile(
-    rf"(?:(?:it is|i choose) )?(?:the )?({'|'.join(_ORDINALS)}|last) (?:option|one|answer)(?: is correct)?"
+    rf"(?:(?:it(?: i|['’])s|this is|i(?: would)? choose) )?(?:the )?({'|'.join(_ORDINALS)}|last) "
+    r"(?:option|one|answer)(?: is correct)?"
 )
 _INTERVAL = re.compile(
-    r"(?:(?P<least>at least|≥|>=) ?(?P<low>\d+)|(?P<more>more than|over|>) ?(?P<above>\d+)|"
-    r"(?P<less>less than|fewer than|under|<) ?(?P<below>\d+)|(?P<first>\d+)(?: ?(?:-|–|to) ?(?P<last>\d+)|"
+    r"(?:(?:at least|≥|>=) ?(?P<low>\d+)|(?:(?:more|larger|greater) than|over|above|>) ?(?P<above>\d+)|"
+    r"(?:(?:less|fewer|smaller) than|under|below|<) ?(?P<below>\d+)|"
+    r"(?:between )?(?P<first>\d+)(?: ?(?:-|–|to|and) ?(?P<last>\d+)|"
     r"(?P<open> or more| and more| or greater| and above|\+))?)(?: (?P<unit>\w+))?"
 )
 _HAS_UNIT = re.compile(rf"\d\s*(?:{NAME})")
@@ -35,7 +42,8 @@ UNDECIDED = re.compile(
     r"\b(?:(?<!highest )(?<!greatest )(?:probabilit\w+|likelihood|chances?|(?:odds|risks?)(?! factor| ratio))|"
     r"probabilidad|riesgo|wahrscheinlichkeit|risiko|probabilité|risque|"
     r"(?:equally|just as|as) (?:likely|probable|possible|well)|fifty|coin|toss|(?:hard|difficult) to (?:say|tell)|"
-    r"whether|either|could|may|might|perhaps|maybe|possibl[ey]|possibility|entweder|vielleicht|könnten?|möglich\w*|"
+    r"whether|either|could|may|might|perhaps|maybe|possibl[ey]|possibility|"
+    r"entweder|vielleicht|könnten?|möglich\w*|"
     r"gleich \w+|podrían?|quizás?|tal vez|posible\w*|pourrai\w+|peut être|possibles?|soit|tant|tanto|aussi)\b|"
     r"\b50 ?[/:-] ?50\b|概率|几率|可能性(?!最)|(?<!最)可能(?!性)|也许|或许|要么"
 )
@@ -48,8 +56,15 @@ _SAME = {
     **{"hepatic": "liver", "renal": "kidney", "splenic": "spleen", "pulmonary": "lung", "cardiac": "heart"},
     **{"cerebral": "brain", "gastric": "stomach", "thoracic": "chest", "thorax": "chest", "cancer": "malign"},
     **{"cancerous": "malign", "physiological": "norm", "ocular": "eye", "cutaneous": "skin", "osseous": "bone"},
+    **{"bilateral": "both", "bilaterally": "both"},
 }
-_WORD = re.compile(r"(?<![\ue000\d.,])\d+(?:[.,]\d+)*|[^\W\d_]+")
+_NUMBERS = {
+    numeral: str(number)
+    for number, each in enumerate(("i one", "ii two", "iii three", "iv four", "v five", "vi six"), 1)
+    for numeral in each.split()
+}
+_GENERIC = frozenset(("mass", "lesion", "tumor", "nodul", "structur", "tissu"))
+_WORD = re.compile(r"(?<![\ue000\d.,])(?:(?<!\w)-)?\d+(?:[.,]\d+)*|[^\W\d_]+")
 _SUFFIX = re.compile(r"(?<=\w{4})(?:inal|ular|ancy|ency|atic|ant|ent|ous|al|ar|ic|um|us|en|le|e?s|as|is)\Z")
 
 
@@ -65,7 +80,8 @@ def named(reply: str, options: tuple[str, ...]) -> str | None:
     if (placed := _PLACED.fullmatch(reply)) is not None:
         place = _ORDINALS.get(placed[1], len(options) - 1)
         return options[place] if place < len(options) else None
-    if len(reply.split()) > MOST_WORDS or _DOUBT.search(reply) or UNDECIDED.search(reply):
+    is_doubtful = _DOUBT.search(reply) and not _INTERVAL.fullmatch(reply)
+    if len(reply.split()) > MOST_WORDS or is_doubtful or UNDECIDED.search(reply):
         return None
     found = _by_number(reply, options) or _by_words(reply, options)
     return found.pop() if len(found) == 1 else None
@@ -76,22 +92,34 @@ def _by_number(reply: str, options: tuple[str, ...]) -> set[str]:
     if len(intervals) < len(options):
         return set()
     unit = next((each["unit"] for each in intervals.values() if each["unit"]), None)
-    number = None if unit is None and _HAS_UNIT.search(reply) else read_measure(reply, unit)
-    return set() if number is None else {option for option, each in intervals.items() if _holds(each, number)}
+    told = _INTERVAL.fullmatch(reply)
+    if told and told["unit"] == unit:
+        low, high = _bounds(told)
+    else:
+        number = None if unit is None and _HAS_UNIT.search(reply) else read_measure(reply, unit)
+        if number is None:
+            return set()
+        low, high = number, number
+    bounds = {option: _bounds(each) for option, each in intervals.items()}
+    return {option for option, (least, most) in bounds.items() if least <= low and high <= most}
 
 
-def _holds(interval: re.Match[str], number: float) -> bool:
+def _bounds(interval: re.Match[str]) -> tuple[float, float]:
+    """Returns the least and the largest number of an interval; sizes and counts are not negative."""
     if interval["first"]:
         first, last = float(interval["first"]), float(interval["last"] or interval["first"])
-        return number >= first if interval["open"] else first <= number <= last
-    if interval["least"]:
-        return number >= float(interval["low"])
-    return number > float(interval["above"]) if interval["more"] else number < float(interval["below"])
+        return first, math.inf if interval["open"] else last
+    if interval["low"]:
+        return float(interval["low"]), math.inf
+    if interval["above"]:
+        return math.nextafter(float(interval["above"]), math.inf), math.inf
+    return 0.0, math.nextafter(float(interval["below"]), -math.inf)
 
 
 def _by_words(reply: str, options: tuple[str, ...]) -> set[str]:
-    said = [_stem(word) for word in _WORD.findall(reply)]
-    words = {option: [_stem(word) for word in _WORD.findall(option)] for option in options}
+    said, words = stems(reply), {option: stems(option) for option in options}
+    if all(each and each[-1] in {*_NUMBERS, *_NUMBERS.values()} for each in words.values()):
+        return _by_last_number(said, words)
     last = Counter(each[-1] for each in words.values() if each)
     in_one = Counter(word for each in words.values() for word in set(each))
     keys = {
@@ -99,6 +127,8 @@ def _by_words(reply: str, options: tuple[str, ...]) -> set[str]:
         for option, each in words.items()
         if not _DOUBT.search(option)
     }
+    keys = {option: key - _GENERIC or key for option, key in keys.items()}
+    keys = {option: key for option, key in keys.items() if any(in_one[word] < len(options) for word in key)}
     found = {option for option, key in keys.items() if 0 < len(key) <= 3 and key <= set(said)}
     if found:
         return {option for option in found if not any(keys[option] < keys[other] for other in found)}
@@ -109,6 +139,16 @@ def _by_words(reply: str, options: tuple[str, ...]) -> set[str]:
     }
 
 
+def _by_last_number(said: list[str], words: Mapping[str, list[str]]) -> set[str]:
+    """Returns the options like "grade II" that a reply with one number names: "grade 2", "2", "a grade II lesion"."""
+    numbers = {_NUMBERS.get(word, word) for word in said if word in {*_NUMBERS, *_NUMBERS.values()}}
+    nouns = {word for each in words.values() for word in each[:-1]}
+    known = nouns | _BETWEEN | _GENERIC | {*_NUMBERS, *_NUMBERS.values()}
+    if len(numbers) != 1 or not nouns or not {*said} <= known:
+        return set()
+    return {option for option, each in words.items() if _NUMBERS.get(each[-1], each[-1]) in numbers}
+
+
 _SIDES = frozenset(("left", "right", "upper", "lower", "center"))
 
 
@@ -116,5 +156,12 @@ def _stands_alone(word: str, said: list[str]) -> bool:
     return word in said and not word.isdigit() and all(each in _BETWEEN for each in said if each != word)
 
 
+def stems(text: str) -> list[str]:
+    """Returns the stems of a text's words, which are alike for words of one meaning: "hepatic" and "liver"."""
+    spelled = _ORDINAL.sub(lambda found: _ORDINAL_WORDS[int(found[1]) - 1], text)
+    return [_stem(word) for word in _WORD.findall(spelled)]
+
+
 def _stem(word: str) -> str:
-    return _SUFFIX.sub("", _SAME.get(word, word))
+    american = re.sub(r"our\Z", "or", re.sub("[ao]e", "e", word))
+    return _SUFFIX.sub("", _SAME.get(word, american))

@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from medtune.data.types import Question
 from medtune.eval.scoring.parse_replies import normalised, same_text
-from medtune.eval.scoring.parsers.choice_parsers import parse_choice
+from medtune.eval.scoring.parsers.choice_parsers import SURELY, parse_choice
 from medtune.eval.scoring.parsers.choice_statements import (
     NEGATION,
     after_thoughts,
@@ -80,10 +80,12 @@ def without_introduction(answer: str) -> str:
 _SAID = {
     "yes": "yes yeah yep yup y true correct ja oui si sí sim indeed absolutely definitely certainly probably likely "
     "affirmative of_course that_is_right that's_right that_is_correct i_think_so i_believe_so it_seems_so "
-    "it_appears_so so_it_seems there_is there_are it_is it_does they_are we_do 是 是的 有 有的 对 对的 存在 可见 はい",
-    "no": "no nope n false incorrect nein non nao não not_at_all not_really probably_not definitely_not certainly_not "
-    "unlikely i_think_not i_don't_think_so i_do_not_think_so there_isn't there_is_not there_aren't there_are_not "
-    "it_isn't it_is_not it_doesn't it_does_not 否 不 不是 不是的 没有 没 无 無 不存在 未见 いいえ",
+    "it_appears_so so_it_seems there_is there_are it_is it_does they_are they_do i_do i_can we_do "
+    "是 是的 有 有的 对 对的 存在 可见 はい",
+    "no": "no nope nah n false incorrect nein non nao não not_at_all not_really probably_not definitely_not "
+    "certainly_not unlikely i_think_not i_don't_think_so i_do_not_think_so there_isn't there_is_not there_aren't "
+    "there_are_not does_not it_isn't it_is_not it_doesn't it_does_not they_are_not they_aren't they_do_not they_don't "
+    "否 不 不是 不是的 没有 没 无 無 不存在 未见 いいえ",
 }
 _STATES = {
     "yes": "positive present visible 阳性",
@@ -107,10 +109,9 @@ _FOREIGN = (
     (re.compile(r"\A(?:没有|未见|未发现|无(?!法)|無|否|不是|不存在|不,)(?!.*但)"), "no, "),
     (re.compile(r"\A(?:是的|是,|有(?!可能|没有)|存在|可见|对,)(?!.*(?:但|没有|不))"), "yes, "),
 )
-_NONE = re.compile(r"\W*none\W*")
-_SURELY = re.compile(
-    r"\b(?:there(?:['’]s| is) )?(?:no (?:doubt|question)|without (?:a |any )?doubt)(?: (?:that|about it))?,?"
-)
+_SEEN = r"(?:seen|visible|visuali[sz]ed|shown|present|identified|observed|detected|demonstrated|noted|evident|found)"
+_NONE = re.compile(rf"\W*none(?: (?:(?:is|are|was|were) )?{_SEEN})?\W*")
+_SHORTENED = re.compile(r"\b(there|it|that|this)['’]s\b")
 _IDIOMS = re.compile(
     r"\bno\.\s*\d|\b(?:yes|no|ja|oui|s[ií])\s*(?:/|or|oder|ou|[oyu]|und|et)\s*(?:yes|no|nein|non|s[ií])\b"
 )
@@ -119,7 +120,10 @@ _FIRST = re.compile(
     r"(?P<no>no)\b\s*(?:[.,;:!\n–—-]|\Z|(?:it|there|this|that)\b))"
 )
 _LETTERED = re.compile(r"\A\W*[a-z]\s*[.):\]-]+\s*(?=(?:yes|no)\b)")
-_IS = re.compile(r"\b(?:is|are|was|were|shows?|has|have|see|appears?|exists?|consistent with)\b")
+_IS = re.compile(
+    r"\b(?:is|are|was|were|(?:show|suggest|indicate|contain|depict|demonstrate|include|display|reveal|appear|exist)s?|has|have|see|"
+    rf"consistent with|{_SEEN})\b"
+)
 _CLAUSES = re.compile(r"[,.;:!?\n]|\b(?:but|while|although|whereas)\b")
 _STATE_OF = re.compile(r"(?P<subject>[^.,;:!?\n]+):\s*(?P<state>[^:]+)")
 _POSITIVE = re.compile(r"\A\W*positive for ")
@@ -130,6 +134,22 @@ _LACKING = re.compile(
     r"\b(?:without|negative for|free of|absence of|lack of)\s+(?P<what>[^.,;:!?\n]+)|"
     r"(?P<subject>[^.,;:!?\n]+) (?:is|are) absent\b"
 )
+_UNSEEN = re.compile(
+    rf"\W*(?P<subject>[^.,;:!?\n]+?)(?: (?:is|are|was|were|can|could))?(?:n['’]t| ?not) (?:be )?(?:\w+ly )?{_SEEN}\W*"
+)
+_OF_PART = re.compile(r" (?:in|of|on|at|within|with|near) ")
+_OF_IT = re.compile(
+    rf"\W*(?:(?:it|they|this|these) )?(?:(?:is|are|was|were|ca|can|could) ?)?(?P<no>(?:n['’]t|not|in(?=vis)) ?)?"
+    rf"(?:be )?(?:\w+ly )?{_SEEN}\W*"
+)
+_ASKS_IF_SEEN = re.compile(rf"{_SEEN}\W*\Z")
+_COMPARED = re.compile(r"\b(?P<how>larger|greater|bigger|smaller|longer|shorter|higher|lower|thicker|more|less) than\b")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
+_PHRASE = re.compile(r"\b(?:of|in|on|at|within) ([^,;]+?)\W*\Z")
+_THERE = re.compile(r"\W*(?:is|are|was|were) there\b")
+_PLACED = re.compile(r" (?:in|on|at|within) ")
+_MEGALY = re.compile(r"\b(hepato|spleno|cardio|nephro|thyro)megaly\b")
+_ORGANS = {"hepato": "liver", "spleno": "spleen", "cardio": "heart", "nephro": "kidney", "thyro": "thyroid"}
 _TURNED = re.compile(
     r"\b(?:normal|healthy|intact|clear|unremarkable|absent|absence|free of|without|no|not|lack\w*|negative|spared|"
     r"symmetric\w*|regular|preserved)\b"
@@ -192,16 +212,20 @@ def _said(reply: str, question: Question) -> str | None:
 def _read(said: str, question: Question) -> str | None:
     said = _LETTERED.sub("", said, count=1)
     asked = question.text.casefold()
+    if "enlarg" in said + asked:
+        said, asked = (
+            _MEGALY.sub(lambda found: f"the {_ORGANS[found[1]]} is enlarged", text) for text in (said, asked)
+        )
     if (whole := _WORDS.get(normalised(said))) is not None:
         return whole
     if (named := _STATE_OF.fullmatch(said)) and (about := set(_content(named["subject"]))) <= set(_content(asked)):
         return _read(named["state"].strip(), question) if about else None
-    said = _POSITIVE.sub("there is ", said)
+    said = _POSITIVE.sub("there is ", _SHORTENED.sub(r"\1 is", said))
     if not _TURNED.search(asked) and (state := "no" if _NONE.fullmatch(said) else _STATE.get(normalised(said))):
         return state
     for pattern, word in _FOREIGN:
         said = pattern.sub(word, said, count=1)
-    said = _SURELY.sub("", said).strip()
+    said = SURELY.sub("", said).strip()
     if not normalised(said):
         return "yes"
     if _FIRST.match(said) or _IDIOMS.search(said) or _UNSURE.search(said):
@@ -211,6 +235,8 @@ def _read(said: str, question: Question) -> str | None:
         return None
     if words == {"yes"}:
         return "yes"
+    if not words and _ASKS_IF_SEEN.search(asked) and (seen := _OF_IT.fullmatch(said)):
+        return "no" if seen["no"] else "yes"
     if _VERDICT.search(said) or _denies(said, asked, has_no=bool(words)):
         return "no"
     if _affirms(said, asked) or _is_normal(said, asked):
@@ -230,7 +256,13 @@ def _denies(said: str, asked: str, *, has_no: bool) -> bool:
     denied, wanted = [found["what"] for found in _DENIED.finditer(said)], set(_content(asked))
     if not NEGATION.search(asked) and not _TURNED.search(asked):
         denied += [found["what"] or found["subject"] for found in _LACKING.finditer(said)]
+        unseen = _UNSEEN.fullmatch(said)
+        if unseen and not _OF_PART.search(asked) and (about := _content(unseen["subject"])):
+            return about[-1] in _content(asked)[-1:] and {*about} <= wanted
     is_single = not _CLAUSES.search(said.strip(" .!"))
+    lacks_it = _OF_ONE.match(asked) and said.startswith(("there is no ", "there are no "))
+    if lacks_it and not {*_content(asked)[-1:]} & {word for what in denied for word in _content(what)}:
+        return False
     if any(wanted & set(_content(what)) for what in denied):
         return has_no or is_single
     if not has_no or not denied or _TURNED.search(asked):
@@ -244,17 +276,35 @@ def _affirms(said: str, asked: str) -> bool:
         return False
     if any(NEGATION.search(clause) and wanted[-1] in _content(clause) for clause in clauses):
         return False
-    return any(_affirms_in(clause, wanted, is_of_one=_OF_ONE.match(asked) is not None) for clause in clauses)
+    numbers = {*_NUMBER.findall(asked)}
+    if (compared := _COMPARED.search(asked)) and numbers:
+        alike = [each for each in clauses if compared["how"] in each and {*_NUMBER.findall(each)} <= numbers]
+        return bool(alike) and not any(NEGATION.search(each) for each in alike)
+    head = _content(_PLACED.split(asked)[0])
+    is_of_whole = any({*_content(clause)} <= {*head} | _DEGREES for clause in clauses)
+    if 0 < len(head) < len(wanted) and _THERE.match(asked) and is_of_whole:
+        return any(_affirms_in(clause, head, is_of_one=False) for clause in clauses if _IS.search(clause))
+    phrase = _PHRASE.search(asked)
+    needed = {*_content(phrase[1])} if phrase else set()
+    is_of_one = _OF_ONE.match(asked) is not None
+    may_be_short = is_of_one and not _ASKS_IF_SEEN.search(asked)
+    return any(
+        _affirms_in(clause, wanted, is_of_one=is_of_one)
+        for clause in clauses
+        if _IS.search(clause) or (may_be_short and needed <= {*_content(clause)})
+    )
 
 
 def _affirms_in(clause: str, wanted: Sequence[str], *, is_of_one: bool) -> bool:
     told = _content(clause)
-    if not told or NEGATION.search(clause) or not (_IS.search(clause) or (is_of_one and len(told) <= 2)):
+    if is_of_one and _NORMAL.search(" ".join(wanted)) and _ONE_SIDE & {*told} - {*wanted}:
+        return False
+    if not told or NEGATION.search(clause) or not (_IS.search(clause) or len(told) <= 2):
         return False
     if _follow(wanted, told) or (is_of_one and len(told) <= 2 and set(wanted) == set(told)):
         return True
     beside = _DEGREES if _DISTINCT & {*wanted} else _BESIDE
-    plain = [word for word in told if not (word in beside or word.isdigit())]
+    plain = [word for word in told if word in wanted or not (word in beside or word.isdigit())]
     missing = {*wanted} - {*told}
     return bool(plain) and plain[-1] == wanted[-1] and _follow(plain, wanted) and not missing & _DISTINCT
 
@@ -275,14 +325,15 @@ def _opposes(said: str, asked: str) -> bool:
     if NEGATION.search(said) or NEGATION.search(asked):
         return False
     told, wanted = set(_WHOLE_WORD.findall(said)), set(_WHOLE_WORD.findall(asked))
-    if told & {f"{un}{word}" for un in ("un", "non") for word in _content(asked)[-1:]}:
+    if {*_content(said)} & {f"{un}{word}" for un in ("un", "non") for word in _content(asked)[-1:]}:
         return True
     pairs = [(one, other) for pair in _OPPOSITES for one, other in (pair, pair[::-1])]
     return any(wanted & one and not wanted & other and told & other and not told & one for one, other in pairs)
 
 
 def _content(text: str) -> list[str]:
-    return [word.removesuffix("s") for word in normalised(text).split() if word not in _SMALL]
+    kept = [word.removesuffix("s") for word in normalised(text).split() if word not in _SMALL]
+    return [word[:-1] if word.endswith("ed") else word for word in kept]
 
 
 _WHOLE_WORD = re.compile(r"[a-z]+")
@@ -292,7 +343,8 @@ _HEDGED = re.compile(
     r"near(?:ly)?|almost|upper limits?|resolv\w+|resolution|previous(?:ly)?|prior|history|negative|free of|clear of|"
     r"absence|lack\w*|rule|or|would|should|appears? to have)\b"
 )
-_NORMAL = re.compile(r"\b(?:normal|unremarkable|healthy)\b")
+_NORMAL = re.compile(r"\b(?:normal|unremarkable|healthy|clear|intact)\b")
+_ONE_SIDE = frozenset(("left", "right"))
 _NOTHING_FOUND = re.compile(
     r"\A\W*(?:there (?:is|are) )?(?:no|without)\b(?: (?:evidence|signs?) of)?(?: \w+){0,2} "
     r"(?:abnormal\w*|\w+megaly|enlarge\w+|dilat\w+|patholog\w+|disease|defects?|deformit\w+)(?: (?:is|are) \w+)?\W*\Z"
@@ -305,13 +357,17 @@ _OPPOSITES: Sequence[tuple[frozenset[str], frozenset[str]]] = tuple(
         ("normal", "abnormal enlarged dilated increased decreased thickened cardiomegaly"), ("benign", "malignant"),
         ("acute", "chronic"), ("solid", "cystic"), ("unilateral", "bilateral"), ("male", "female"), ("large", "small"),
         ("regular smooth", "irregular spiculated"), ("symmetric symmetrical", "asymmetric asymmetrical"),
+        ("larger greater bigger more", "smaller less fewer"), ("longer", "shorter"), ("higher", "lower"),
         ("proximal", "distal"), ("open", "closed"), ("single solitary", "multiple"),
     )
 )  # fmt: skip
 _DEGREES = frozenset(
-    _WHOLE_WORD.findall("small tiny mild moderate minimal trace large massive subtle new obvious clear likely")
+    _WHOLE_WORD.findall(
+        "small tiny mild moderate minimal trace large massive subtle new obvious clear likely "
+        "mildly moderately slightly minimally"
+    )
 )
-_BESIDE = _DEGREES | frozenset(_WHOLE_WORD.findall("left right bilateral mildly moderately slightly minimally mm cm"))
+_BESIDE = _DEGREES | frozenset(_WHOLE_WORD.findall("left right bilateral mm cm"))
 _DISTINCT = (
     frozenset().union(*(one | other for one, other in _OPPOSITES)) | _BESIDE | {"severe", "severely", "markedly", "old"}
 )

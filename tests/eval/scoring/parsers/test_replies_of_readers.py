@@ -37,12 +37,21 @@ PLANES = ("Trans-thalamic plane", "Trans-cerebellar plane", "Trans-ventricular p
 COUNTS = ("1", "2", "3", "4 or more")
 FINDINGS = ("Pleural effusion", "No pleural effusion", "Pneumothorax", "Both A and C")
 STEPS = ("Tilt the probe towards the feet", "Increase the depth", "Press more firmly", "Freeze the image")
+SIDES = ("Left lung", "Right lung", "Both lungs", "Neither lung")
+GRADES = ("Grade I", "Grade II", "Grade III", "Grade IV")
+MASSES = ("Cyst", "Solid mass", "Abscess", "Hematoma")
+SIZES = ("0-2 cm", "2-5 cm", "more than 5 cm")
+DENSITIES = ("50 HU", "100 HU", "-100 HU")
+TRIMESTERS = ("first trimester", "second trimester", "third trimester")
 READ: dict[tuple[str, ...], dict[str | None, str]] = {
     CLASSES: {
         "benign": (
             "B</s>|B<｜end▁of▁sentence｜>|B<end_of_turn>|B</answer>|<|im_start|>assistant\nB<|im_end|>|"
             "B<|endoftext|>A. normal|[ANSWER]B[/ANSWER]|<Answer>B. benign</Answer>|benign instead of malignant|"
-            "The answer is B. Wait, let me check. Yes, B.|likely benign|Not malignant, not normal|second option"
+            "The answer is B. Wait, let me check. Yes, B.|likely benign|Not malignant, not normal|second option|"
+            "Rather benign than malignant.|benign (no suspicious features)|A is excluded, C is unlikely. B.|"
+            "The lesion is more likely benign than malignant.|B is more likely than C.|B > C|the answer: 'B'|答案应为B|"
+            "Although malignant lesions look similar, this one is benign.|I vote for B."
         ),
         "malignant": (
             "not benign but malignant|The answer is not B but C.|C rather than B|It isn't benign; it's malignant.|"
@@ -60,7 +69,13 @@ READ: dict[tuple[str, ...], dict[str | None, str]] = {
             "Ich entscheide mich für C.|C est la bonne réponse.|Die wahrscheinlichste Diagnose ist C.|"
             "Lo más probable es C.|Le plus probable est C.|最可能是C|最可能的诊断是malignant|病变是malignant|"
             "Die Läsion ist malignant.|La lesión es malignant.|The lesion takes up 50% of the breast and is malignant.|"
-            "The image shows a malignant lesion, which may have spread.|Malignant, because it could be invasive."
+            "The image shows a malignant lesion, which may have spread.|Malignant, because it could be invasive.|"
+            "The answer's C.|Going with C.|choose C|It's the third one.|Malignant > benign > normal|Definitely C|"
+            "The lesion is not normal and not benign, so it is malignant.|Without a doubt, C.|C fits best|"
+            "C best describes the image.|The image best matches C.|I'd rather say malignant than benign.|Not B. C.|"
+            "C seems most likely.|B is wrong; C is right.|The only option that fits is C.|Looks like C.|"
+            "malignant lesion, not benign|not a benign lesion, a malignant one|A malignant lesion, no doubt.|"
+            "Given the history of cancer, malignant is most likely."
         ),
         None: (
             "no malignancy|There is no evidence of malignancy.|benign?|non-malignant|premalignant|"
@@ -73,11 +88,12 @@ READ: dict[tuple[str, ...], dict[str | None, str]] = {
             "It might as well be malignant.|Not sure. Malignant?|Cannot rule out malignant.|"
             "La probabilidad de malignant es del 50 %.|Die Wahrscheinlichkeit für malignant liegt bei 50 %.|"
             "La probabilité de malignant est de 50 %.|malignant的概率是50%|B和C的可能性各占一半|不是malignant|"
+            "Rule out malignant.|A history of malignant disease.|malignant or inflammatory|"
             "No se puede decir si es B o C.|Ich kann nicht sagen, ob B oder C.|Je ne peux pas dire si c'est B ou C.|"
             "无法判断是B还是C|Entweder B oder C|Soit B, soit C|要么B要么C|O bien B o bien C|B oder C|B ou C|B或C|"
             "Tanto B como C|Die Läsion ist nicht malignant.|La lésion n'est pas malignant."
         ),
-        "normal": "A normal scan|neither benign nor malignant",
+        "normal": "A normal scan|neither benign nor malignant|Normal, no benign or malignant lesion.",
     },
     ORGANS: {
         "Right kidney": "kidney|renal|the kidney on the right",
@@ -100,6 +116,25 @@ READ: dict[tuple[str, ...], dict[str | None, str]] = {
     PLANES: {"Trans-cerebellar plane": "transcerebellar plane|trans cerebellar", None: "plane|axial plane"},
     COUNTS: {"4 or more": "4|5 lesions|seven", "3": "There are 3.", None: "0|2 or 3|none|It is 21,1 cm|12 mm"},
     FINDINGS: {"No pleural effusion": "No pleural effusion is seen.", None: "no effusion|effusion|Both"},
+    SIDES: {"Left lung": "left", "Both lungs": "bilateral|both", None: "Both the left and the right lung."},
+    GRADES: {
+        "Grade II": "grade 2|Grade two|2|It's a grade II tumour",
+        "Grade III": "grade 3|III",
+        None: "grade|Grade V|high grade|II-III|between I and II",
+    },
+    MASSES: {
+        "Solid mass": "solid|solid tumour|solid lesion",
+        "Hematoma": "haematoma",
+        None: "mass or cyst|complex cystic and solid mass",
+    },
+    SIZES: {
+        "2-5 cm": "3 cm|35 mm|between 2 and 5 cm|It measures 4 cm.|2 - 5 cm",
+        "more than 5 cm": "> 5 cm|over 5 cm|larger than 5 cm|80 mm",
+        "0-2 cm": "less than 2 cm|12 mm",
+        None: "large|3 cm or 6 cm",
+    },
+    DENSITIES: {"-100 HU": "minus 100 HU|-100 HU", "50 HU": "about 50 HU", None: "-50 HU|75 HU"},
+    TRIMESTERS: {"second trimester": "2nd trimester", "third trimester": "3rd", None: "second or third"},
     STEPS: {"Increase the depth": "Increase depth", None: "90 degrees|The image is good.|The depth is fine"},
 }
 EFFUSION, HEART, SIDE = "Is there a pleural effusion?", "Is the heart size normal?", "Is the lesion on the left side?"
@@ -159,6 +194,38 @@ SAID: dict[str, dict[str | None, str]] = {
         "No": "The fracture is nondisplaced.|Undisplaced|undisplaced fracture",
     },
     "Is the fracture severely displaced?": {None: "Minimally displaced"},
+    "Is there a fracture?": {
+        "Yes": "There's a fracture.|Fracture seen|Fracture identified.|The radius is fractured.",
+        "No": "Nah|Not fractured.|Fracture not seen.|It is not fractured.|None seen",
+    },
+    "Is the liver enlarged?": {
+        "Yes": "hepatomegaly|There is hepatomegaly.|Mildly enlarged.",
+        "No": "No hepatomegaly",
+        None: "There is splenomegaly.",
+    },
+    "Does the image contain the fetal heart?": {
+        "Yes": "The image contains the fetal heart.|The fetal heart can be seen.",
+        "No": "The fetal heart is not visible.|The heart isn't shown.",
+        None: "It shows the fetal head.",
+    },
+    "Are the lungs clear?": {"Yes": "clear", "No": "They are not.", None: "The left lung is clear."},
+    "Is the gallbladder visible?": {
+        "Yes": "It is visible.|visible",
+        "No": "It isn't visible.|Not visualized|invisible",
+        None: "gallbladder",
+    },
+    "Is this image of diagnostic quality?": {None: "quality"},
+    "Is the nodule larger than 1 cm?": {
+        "Yes": "larger|It is larger than 1 cm",
+        "No": "smaller|The nodule is smaller than 1 cm.|It is not larger than 1 cm",
+        None: "1 cm|larger than 0.5 cm",
+    },
+    "Is the endotracheal tube in the correct position?": {None: "There is no endotracheal tube.|The tube is seen."},
+    "Is there free fluid in the left pleural space?": {
+        "Yes": "Free fluid is present.|There is free fluid.",
+        None: "There is free fluid in the pelvis.|There is free fluid on the right.",
+    },
+    "Do the findings suggest COPD?": {"Yes": "The findings suggest COPD.|They do."},
     "Is the spleen absent?": {None: "present|The spleen is present."},
     "Is the mass malignant?": {"No": "The mass is benign.|benign", "Yes": "malignant", None: "It could be malignant"},
 }
