@@ -6,12 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from medtune.models import vlm
+from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.sequence.builder import Sequence
 from medtune.models.sequence.packing import PackedRows, Shown, pack, pad_left
 from medtune.models.sequence.tree import grow
 from medtune.models.vlm import VisionLanguageModel
-from tests.models.twins import OF_THREE_MODULES, all_seen, layout, moved, row_each, seen, twin, without
+from tests.models.twins import OF_THREE_MODULES, all_seen, layout, moved, row_each, seen, shown, twin, without
 
 QUESTION, ANSWER = "Which plane?", "abdomen"
 each_twin = pytest.mark.parametrize("name", OF_THREE_MODULES)
@@ -161,3 +163,72 @@ def test_right_padded_generation_is_refused(name: str) -> None:
     right = left._replace(attention_BL=left.attention_BL.flip(1))
     with pytest.raises(ValueError, match="left-padded"):
         assembled.model.generate(right, None, max_new_tokens=2, stop_ids=(0,))
+
+
+class _Counted:
+    """Counts the items that a tower reads."""
+
+    def __init__(self, model: VisionLanguageModel) -> None:
+        self.items = 0
+        model.vision.register_forward_pre_hook(self._count)
+
+    def _count(self, _: torch.nn.Module, given: tuple[Tensor, ...]) -> None:
+        self.items += len(given[0])
+
+
+@each_twin
+@torch.no_grad()
+def test_in_evaluation_a_tower_reads_an_item_once_and_the_features_are_its_own(name: str) -> None:
+    model = _own(twin(name))
+    model._remembered.clear()
+    media = shown(twin(name), name, 1, 2, 1, 3)
+    features_MND = model.vision(model._at_the_tower(media))
+    plain_MNE = model.projector(features_MND)
+    counted = _Counted(model)
+    assert torch.allclose(model.encode(media), plain_MNE, atol=1e-5)
+    read = counted.items
+    for order in ([3, 0], [1, 1, 2]):
+        assert torch.allclose(model.encode(media[order]), plain_MNE[order], atol=1e-5), order
+    assert torch.allclose(model.features(media), features_MND.flatten(1), atol=1e-5)
+    assert counted.items == read > 0
+
+
+@torch.no_grad()
+def test_changed_weights_training_and_another_type_read_items_anew() -> None:
+    name = "nano_nn_m3d_phi3"
+    model = _own(zoo_entry(name).assemble(0))
+    model.eval()
+    media = shown(twin(name), name, 1, 2)
+    counted, before = _Counted(model), model.encode(media)
+    with torch.autocast("cpu", torch.bfloat16):
+        model.encode(media)
+    assert counted.items == 4
+    for weight in model.vision.parameters():
+        weight.mul_(1.5)
+    assert not torch.allclose(model.encode(media), before)
+    assert counted.items == 6
+    model.train()
+    model.encode(media)
+    assert counted.items == 8
+    model.eval()
+    with torch.enable_grad():
+        model.encode(media)
+    assert counted.items == 10, "a tower that learns keeps its graph"
+
+
+@torch.no_grad()
+def test_the_kept_features_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "nano_nn_m3d_phi3"
+    model = _own(zoo_entry(name).assemble(0))
+    model.eval()
+    media = shown(twin(name), name, 1, 2, 3)
+    monkeypatch.setattr("medtune.models.vlm.REMEMBERED_BYTES", 2 * model.vision(model._at_the_tower(media))[0].nbytes)
+    counted = _Counted(model)
+    model.encode(media[:2])
+    model.encode(media[:1])
+    model.encode(media[2:])
+    model.encode(media[:1])
+    assert counted.items == 3, "the first was seen again and kept"
+    model.encode(media[1:2])
+    assert counted.items == 4
+    assert sum(each.nbytes for each in model._remembered.values()) <= vlm.REMEMBERED_BYTES
