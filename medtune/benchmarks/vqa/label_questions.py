@@ -130,6 +130,13 @@ def asked_of_labels(questions: Sequence[Question], said: TableOptions) -> tuple[
     for label in [*(label for labels in stated for label in labels), *(label for label, _ in counts.most_common())]:
         spelt.setdefault(label.casefold(), label)
     labels = list(spelt.values()) if stated else sorted(spelt.values(), key=str.casefold)
+    column = said.columns.get("labels", "")
+    if column and not stated and all(_cell(label, said) in _WORDS for label in labels):
+        raise ValueError(
+            f"the column {column!r} holds only {', '.join(reversed(labels))}; --labels wants lists of labels, or two "
+            f"columns or more. A single finding is a question with two answers: --columns answer={column!r} --question "
+            f"'Is there a {column}?'"
+        )
     if len(labels) < 2:
         raise ValueError(
             f"the rows have {len(labels)} different labels, wanted two or more. Name the column of the lists or those "

@@ -88,6 +88,12 @@ def test_a_cell_that_holds_no_labels_is_named_without_its_text(
     assert "Meier" not in str(reject)
 
 
+def test_one_column_of_1_and_0_is_no_list_of_labels(tmp_path: Path) -> None:
+    text = "image,patient,cyst\nus_0.png,P0,1\nus_1.png,P0,0\nus_2.png,P1,\n"
+    with pytest.raises(ValueError, match=r"'cyst' holds only 1, 0.*--columns answer='cyst' --question"):
+        read_text(tmp_path, text, _said("cyst"))
+
+
 def test_a_row_says_that_it_has_labels_and_single_answers_are_told_about_them(tmp_path: Path) -> None:
     text = 'image,question,answer,answer_type\nus_0.png,Which?,"cyst, mass",set\nus_1.png,Where?,left,open\n'
     found = read_text(tmp_path, text, TableOptions(ask_labels="one")).questions
