@@ -202,13 +202,13 @@ def _dicom(folder: Path) -> Sequence[str]:
 
 def _video(folder: Path) -> Sequence[str]:
     for seed, name in enumerate((*NAMES, *NEW)):
-        write_video(folder / name.replace("png", "mp4"), 0.5, seed)
+        write_video(folder / name.replace("png", "mp4"), 2.0, seed)
     text = _rows(
         "video,start_s,end_s,question,answer,patient",
         lambda n, name: (
             name.replace("png", "mp4"),
             0,
-            0.1 + n / 200,
+            1.5 + n / 50,
             "Does it move?",
             ("yes", "no")[n % 2],
             patient(n),
