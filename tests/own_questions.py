@@ -54,7 +54,11 @@ def own_question(kind: Kind, number: int, *, split: Split | None = None) -> Ques
 
 
 def prepare_own(
-    folder: Path, kinds: Mapping[Split, Sequence[Kind]], *, patients: int = 6, one_each: bool = False
+    folder: Path,
+    kinds: Mapping[Split, Sequence[Kind]] | Mapping[None, Sequence[Kind]],
+    *,
+    patients: int = 6,
+    one_each: bool = False,
 ) -> Prepared:
     """Prepares `folder/prepared`: for each split so many patients, each with a picture and a question of each kind.
 

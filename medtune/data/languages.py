@@ -27,6 +27,8 @@ class Language:
         answer: What stands before the letter in an answer of both.
         number: Asks for a number.
         number_in: Asks for a number in a unit, which stands in place of {unit}.
+        labels: Asks for all labels that are there, or for `nothing`.
+        nothing: The answer where no label is there.
         yes_no: What TRUE and FALSE of a table become.
         words: Frequent words of questions; without any, the script tells the language.
         columns: The names of columns by their role in a table of own questions, beside the English ones; "label" is
@@ -40,12 +42,14 @@ class Language:
     answer: str
     number: str
     number_in: str
+    labels: str
+    nothing: str
     yes_no: tuple[str, str]
     words: frozenset[str]
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-_Said = tuple[str, str, str, str, str, str]
+_Said = tuple[str, str, str, str, str, str, str, str]
 
 
 def _language(name: str, said: _Said, yes_no: str, words: str = "", columns: str = "") -> Language:
@@ -60,6 +64,7 @@ LANGUAGES: Mapping[str, Language] = {
         (
             *("Answer with one option.", "Answer with its letter.", "Answer with one option, then its letter."),
             *("Answer", "Answer with a number.", "Answer with a number in {unit}."),
+            *("Answer with all that apply, separated by semicolons, or with none.", "none"),
         ),
         "yes no",
         "is are the what which of this there does do where how many much on an and shown seen",
@@ -70,6 +75,7 @@ LANGUAGES: Mapping[str, Language] = {
             *("Antworte mit einer der Optionen.", "Antworte mit dem Buchstaben."),
             *("Antworte mit einer der Optionen und dann mit ihrem Buchstaben.", "Antwort"),
             *("Antworte mit einer Zahl.", "Antworte mit einer Zahl in {unit}."),
+            *("Antworte mit allem, was zutrifft, durch Semikolons getrennt, oder mit: nichts.", "nichts"),
         ),
         "ja nein",
         "ist sind das der die dem den des ein eine einen im zu welche welcher welches wo wie gibt es auf liegt sehen",
@@ -82,6 +88,7 @@ LANGUAGES: Mapping[str, Language] = {
             *("Répondez par une des options.", "Répondez par la lettre."),
             *("Répondez par une des options, puis par sa lettre.", "Réponse"),
             *("Répondez par un nombre.", "Répondez par un nombre en {unit}."),
+            *("Répondez par tout ce qui est présent, séparé par des points-virgules, ou par : aucun.", "aucun"),
         ),
         "oui non",
         "est sont le la les un une des du dans où quel quelle quels quelles combien cette ce il a ou voit",
@@ -94,6 +101,7 @@ LANGUAGES: Mapping[str, Language] = {
             *("Responda con una de las opciones.", "Responda con la letra."),
             *("Responda con una de las opciones y luego con su letra.", "Respuesta"),
             *("Responda con un número.", "Responda con un número en {unit}."),
+            *("Responda con todo lo que esté presente, separado por punto y coma, o con: ninguno.", "ninguno"),
         ),
         "sí no",
         "es el la los las un una del en hay qué cuál cuáles cuánto cuántos dónde esta este se ve está",
@@ -106,6 +114,7 @@ LANGUAGES: Mapping[str, Language] = {
             *("Rispondi con una delle opzioni.", "Rispondi con la lettera."),
             *("Rispondi con una delle opzioni e poi con la sua lettera.", "Risposta"),
             *("Rispondi con un numero.", "Rispondi con un numero in {unit}."),
+            *("Rispondi con tutto ciò che è presente, separato da punto e virgola, o con: nessuno.", "nessuno"),
         ),
         "sì no",
         "è il lo la gli i un una del della nel nella che quale quali quanto dove questa questo di si vede sono",
@@ -118,6 +127,7 @@ LANGUAGES: Mapping[str, Language] = {
             *("Responda com uma das opções.", "Responda com a letra."),
             *("Responda com uma das opções e depois com a sua letra.", "Resposta"),
             *("Responda com um número.", "Responda com um número em {unit}."),
+            *("Responda com tudo o que estiver presente, separado por ponto e vírgula, ou com: nenhum.", "nenhum"),
         ),
         "sim não",
         "é o a os as um uma do da no na há qual quais quanto quantos onde esta este que são em se vê",
@@ -130,6 +140,7 @@ LANGUAGES: Mapping[str, Language] = {
             *("Antwoord met een van de opties.", "Antwoord met de letter."),
             *("Antwoord met een van de opties en daarna met de letter.", "Antwoord"),
             *("Antwoord met een getal.", "Antwoord met een getal in {unit}."),
+            *("Antwoord met alles wat aanwezig is, gescheiden door puntkomma's, of met: geen.", "geen"),
         ),
         "ja nee",
         "is zijn de het een van welke welk wat waar hoe er deze dit in op te zien hoeveel",
@@ -141,6 +152,7 @@ LANGUAGES: Mapping[str, Language] = {
         (
             *("请回答其中一个选项。", "请回答选项的字母。", "请先回答其中一个选项，再回答它的字母。", "答案"),
             *("请回答一个数字。", "请回答一个数字，单位为{unit}。"),
+            *("请回答所有符合的选项，用分号分隔；如果没有，请回答：无。", "无"),
         ),
         "是 否",
         columns="image 图像 图片 影像; video 视频; question 问题; answer 答案; label 标签 类别; options 选项;"
@@ -152,6 +164,7 @@ LANGUAGES: Mapping[str, Language] = {
             *("選択肢の一つで答えてください。", "選択肢の文字で答えてください。"),
             *("選択肢の一つを答え、次にその文字を答えてください。", "答え"),
             *("数字で答えてください。", "{unit}単位の数字で答えてください。"),
+            *("当てはまるものをすべてセミコロンで区切って答えてください。なければ「なし」と答えてください。", "なし"),
         ),
         "はい いいえ",
         columns="image 画像 画像ファイル; video 動画; question 質問; answer 回答 解答; label ラベル; options 選択肢;"

@@ -32,6 +32,8 @@ VolumesAs = Literal["slices", "video", "slice"]
 UnofficialSplit = Literal["patient"]
 
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
+FOLD = "cross_validation_fold"
+"""The facet of the questions of a whole cross-validation that says in which fold each was asked."""
 
 MEDIA_MARK = "\ufffc"
 """The mark in a question's text in whose place the next media item is shown (U+FFFC, the object replacement character).

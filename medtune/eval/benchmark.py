@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from medtune.data.media.augment import AllowedChanges, allow_nothing
 from medtune.data.prepared.lookalikes import TRAIN_TWIN
-from medtune.data.types import AnswerFormat, Condition, MediaRef, Prediction, Prompt, Question
+from medtune.data.types import FOLD, AnswerFormat, Condition, MediaRef, Prediction, Prompt, Question
 from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.asking.official_prompts import OUR_WORDING, OfficialPrompts
 from medtune.eval.judge.task import JudgeTask
@@ -27,6 +27,7 @@ from medtune.eval.scoring.tables import Table
 
 MAX_LEVELS = 50
 """The largest number of values of a facet by which scores are broken down if the benchmark does not name the facet."""
+_MARKS = (TRAIN_TWIN, FOLD)
 ParsedReplies = Mapping[Condition, Mapping[str, Sequence[ParsedReply]]]
 
 
@@ -247,10 +248,10 @@ class Benchmark:
     def facets_of(self, questions: Iterable[Question]) -> tuple[str, ...]:
         """Returns the names of the facets by which scores of these questions are broken down.
 
-        Where `prepare` found that questions have a look-alike in train, that is a facet too.
+        Where `prepare` found that questions have a look-alike in train, that is a facet too, and so are folds.
         """
         questions = list(questions)
-        marked = (TRAIN_TWIN,) if any(TRAIN_TWIN in question.facets for question in questions) else ()
+        marked = [facet for facet in _MARKS if any(facet in question.facets for question in questions)]
         return (*self.facets, *(self._other_facets(questions) if self.any_facet else ()), *marked)
 
     def _other_facets(self, questions: Sequence[Question]) -> list[str]:
@@ -258,7 +259,7 @@ class Benchmark:
         for question in questions:
             for facet, value in question.facets.items():
                 levels.setdefault(facet, set()).add(value)
-        known = {*self.facets, TRAIN_TWIN}
+        known = {*self.facets, *_MARKS}
         return [facet for facet, found in levels.items() if facet not in known and len(found) <= MAX_LEVELS]
 
     def for_part(self, questions: Sequence[Question], *, drawn: Sequence[Question] | None = None) -> Benchmark:

@@ -58,7 +58,9 @@ def choose_samples(recipe: Recipe, assembled: Assembled, *, count: int) -> Chose
 def _from_data(recipe: Recipe, *, count: int) -> list[Sample]:
     if not recipe.data.root.is_dir():
         return []
-    prepared, benchmark = open_for_model(recipe.data.root, recipe.data.benchmark, recipe.model)
+    prepared, benchmark = open_for_model(
+        recipe.data.root, recipe.data.benchmark, recipe.model, folds=(recipe.data.folds, recipe.data.fold)
+    )
     found: list[Sample] = []
     for group in groups_of(prepared, recipe.eval.split, questions=None, seed=recipe.train.seed):
         asked = group.questions[0]

@@ -1,4 +1,8 @@
-"""Makes the N runs of `medtune run RECIPE --seeds N`, which differ in `train.seed`, and computes their common gain."""
+"""Makes several runs of one recipe: with `--seeds`, over a grid, or with `--folds`, and says what they have in common.
+
+Runs of `--seeds N` differ in `train.seed` and have a common gain. Those of a cross-validation are each asked one fold
+of the patients and learn from the others; their answers, pooled by question, make a run folder of their own.
+"""
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
@@ -10,11 +14,11 @@ from typing import Any
 from medtune.data.types import Interval, Question
 from medtune.eval.comparing.gain import MIN_SEEDS, SEEDS_METHOD, SeedsGain, seeds_gain
 from medtune.eval.data_label import recorded_label
-from medtune.eval.judge.verdicts import with_verdicts
+from medtune.eval.judge.verdicts import verdicts_path, with_verdicts
 from medtune.eval.parsed_reply import ParsedReply, num_passes, passes_text, scored_everywhere
-from medtune.eval.predictions.files import MERGED, stored_predictions
+from medtune.eval.predictions.files import MERGED, format_line, replace_file, stored_predictions
 from medtune.eval.results.schema import ResultsFile
-from medtune.eval.results.typed_json import read_json
+from medtune.eval.results.typed_json import read_json, write_document
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.score import levels
 from medtune.eval.scoring.tables import Cell, Table, table_text
@@ -23,6 +27,8 @@ from medtune.trainer.commands.arguments import ACCEPT_CHANGED_DATA
 from medtune.trainer.experiment.finished_run import FinishedRun, open_finished
 from medtune.trainer.experiment.run_folder import RunFolder, write_json
 from medtune.trainer.launch.started import how_started
+from medtune.trainer.recipe.read import recipe_to_yaml
+from medtune.trainer.recipe.schema import Recipe
 
 SEEDS = "seeds.json"
 VERSION = 1
@@ -48,10 +54,7 @@ def run_seeds(
     Args:
         first_seed: `train.seed` of the first run; the others count up from it.
     """
-    if how_started().how != "alone":
-        raise ValueError(
-            "--seeds starts its own processes; leave torchrun and srun with several tasks out and set train.devices"
-        )
+    _refuse_launchers("--seeds")
     if number < MIN_SEEDS:
         raise ValueError(f"--seeds is {number}; the spread over seeds needs at least {MIN_SEEDS}")
     for index in range(number):
@@ -64,6 +67,13 @@ def run_seeds(
     print(f"\n{compare_seeds(out, number=number)}")
     print(f"seeds: {out / SEEDS}")
     return 0
+
+
+def _refuse_launchers(what: str) -> None:
+    if how_started().how != "alone":
+        raise ValueError(
+            f"{what} starts its own processes; leave torchrun and srun with several tasks out and set train.devices"
+        )
 
 
 def compare_seeds(out: Path, *, number: int) -> str:
@@ -199,26 +209,33 @@ def run_grid(
     Each run has the folder OUT/VALUE-VALUE-... With `resume`, finished runs are kept and an unfinished one is
     continued. If a run fails, the series ends with its exit status.
     """
-    if how_started().how != "alone":
-        raise ValueError(
-            "a grid starts its own processes; leave torchrun and srun with several tasks out and set train.devices"
-        )
+    _refuse_launchers("a grid")
     cells = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
     for cell in cells:
-        folder = RunFolder(out / cell_name(cell))
-        if resume and folder.results.is_file():
-            continue
-        again = ["--resume"] if resume and folder.recipe.is_file() else []
-        mine = [each for each in arguments if again or each != ACCEPT_CHANGED_DATA]
-        print(f"\n{', '.join(f'{key}={value}' for key, value in cell.items())}", flush=True)
-        settings = ["grid=null", *(f"{key}={value}" for key, value in cell.items())]
-        status = start([*mine, *again, "--out", str(folder.root), "--set", *settings])
-        if status:
+        settings = [f"{key}={value}" for key, value in cell.items()]
+        print(f"\n{', '.join(settings)}", flush=True)
+        if status := _run_unfinished(start, arguments, out / cell_name(cell), ["grid=null", *settings], resume=resume):
             return status
     rows = [_measured(out, cell) for cell in cells]
     write_json(out / GRID, {"version": 1, "runs": rows})
     print(f"\n{table_text(grid_table(rows))}\ngrid: {out / GRID}")
     return 0
+
+
+def _run_unfinished(
+    start: Callable[[Sequence[str]], int],
+    arguments: Sequence[str],
+    root: Path,
+    settings: Sequence[str],
+    *,
+    resume: bool,
+) -> int:
+    folder = RunFolder(root)
+    if resume and folder.results.is_file():
+        return 0
+    again = ["--resume"] if resume and folder.recipe.is_file() else []
+    mine = [each for each in arguments if again or each != ACCEPT_CHANGED_DATA]
+    return start([*mine, *again, "--out", str(root), "--set", *settings])
 
 
 def cell_name(cell: Mapping[str, str]) -> str:
@@ -277,3 +294,63 @@ def grid_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     note += "".join(f" Scores: {passes_text(repeats)}." for repeats in {row["repeats"] for row in rows} if repeats > 1)
     said = dict.fromkeys(text for row in rows for text in recorded_label(row).notes())
     return Table(f"{len(rows)} runs", columns, tuple(body), (note, tests, *said))
+
+
+def run_folds(
+    start: Callable[[Sequence[str]], int],
+    arguments: Sequence[str],
+    command: Sequence[str],
+    *,
+    out: Path,
+    recipe: Recipe,
+    resume: bool,
+) -> int:
+    """Makes the runs OUT/fold-1, OUT/fold-2, ..., pools them in OUT and prints the scores; returns the exit status.
+
+    With `resume`, finished runs are kept and an unfinished one is continued. If a run fails, the series ends with its
+    exit status.
+
+    Args:
+        command: The arguments of the whole cross-validation, for the record.
+    """
+    _refuse_launchers("--folds")
+    number = recipe.data.folds or 0
+    for fold in range(1, number + 1):
+        print(f"\nfold {fold} of {number}", flush=True)
+        if status := _run_unfinished(start, arguments, fold_folder(out, fold), [f"data.fold={fold}"], resume=resume):
+            return status
+    print(f"\n{pool_folds(out, number=number, command=['medtune', *command])}\nresults: {out / 'results.json'}")
+    return 0
+
+
+def fold_folder(out: Path, fold: int) -> Path:
+    return out / f"fold-{fold}"
+
+
+def pool_folds(out: Path, *, number: int, command: Sequence[str]) -> str:
+    """Writes the run folder OUT with the answers of all folds, their scores and the report; returns the scores."""
+    # These imports load torch.
+    from medtune.trainer.commands.judge import rescore_run
+    from medtune.trainer.experiment.experiment import open_run
+
+    runs, whole = [RunFolder(fold_folder(out, fold)) for fold in range(1, number + 1)], RunFolder(out)
+    for name in ("zero_shot", "final"):
+        phases = [run.root / name for run in runs]
+        (out / name).mkdir(exist_ok=True)
+        answers = (each for phase in phases for each in stored_predictions(phase).values())
+        replace_file(out / name / MERGED, map(format_line, answers))
+        verdicts = [path for phase in phases if (path := verdicts_path(phase / MERGED)).is_file()]
+        if verdicts:
+            replace_file(verdicts_path(out / name / MERGED), (path.read_bytes() for path in verdicts))
+    recipe = runs[0].read_recipe()
+    replace_file(whole.recipe, [recipe_to_yaml(replace(recipe, data=replace(recipe.data, fold=None))).encode()])
+    labels = [asdict(run.recorded_label()) for run in runs]
+    label = {name: "; ".join(dict.fromkeys(each[name] for each in labels if each[name])) for name in labels[0]}
+    found = [read_json(run.results, ResultsFile) for run in runs]
+    about = {**label, "trained_on": f"in {number} runs what is not in their fold; the first: {found[0].trained_on}"}
+    write_json(whole.environment, {**runs[0].recorded(), **about, "command": list(command)})
+    write_json(whole.weights, read_json(runs[0].weights, dict[str, str]))
+    stops = [f"fold {place}: {each.stopped_early}" for place, each in enumerate(found, 1) if each.stopped_early]
+    # `rescore_run` takes the facts of a run from its results, and puts the scores of all answers in place of these.
+    write_document(whole.results, replace(found[0], **about, stopped_early="; ".join(stops)))
+    return rescore_run(open_run(out))

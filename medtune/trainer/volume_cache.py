@@ -63,7 +63,9 @@ def wanted(recipe: Recipe) -> WantedVolumes | None:
     reads = volume_input(recipe.model.name, recipe.train.seed, recipe.model)
     if reads is None:
         return None
-    prepared, _ = open_for_model(recipe.data.root, recipe.data.benchmark, recipe.model)
+    prepared, _ = open_for_model(
+        recipe.data.root, recipe.data.benchmark, recipe.model, folds=(recipe.data.folds, recipe.data.fold)
+    )
     cache = VolumeCache(prepared.cache_folder)
     found: dict[str, MediaRef] = {}
     for ref in _refs(recipe, prepared):

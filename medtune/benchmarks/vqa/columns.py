@@ -12,6 +12,7 @@ from medtune.data.catalog import nearest
 from medtune.data.languages import column_names
 from medtune.data.media.videos.container import VIDEO_SUFFIXES
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
+from medtune.data.raw.folder import named_alike
 from medtune.data.raw.media_bytes import Fetcher, decoded_base64, is_url, refused_content, write_media_bytes
 from medtune.data.raw.row_errors import Place
 from medtune.data.types import Box, MediaKind, MediaRef
@@ -24,8 +25,7 @@ class Part:
     """The part of the media that a row is about.
 
     Attributes:
-        start: The second at which a film begins, as the cell has it; None for its beginning.
-        end: The second at which it ends.
+        start, end: The seconds at which a film begins and ends, as the cells have them; None for those of the film.
         box: The rectangle, or a list of them: drawn on an image, cut out of a film.
         masks: The mask files of a volume: a folder, a path, or a mapping of organs to paths.
     """
@@ -69,11 +69,12 @@ class MediaReader:
         """Returns the file of a path that a cell holds."""
         path = self._there(written)
         if path is None and self.needs_files:
-            raise place.error(
-                f"there is no such {kind} file. Copy it, correct the path, or name its folder with --images.",
-                field=field,
-                media=self.folders[0] / _slashes(written),
-            )
+            alike = {each for folder in self.folders for each in named_alike(folder, _slashes(written))}
+            if len(alike) == 1:
+                return alike.pop()
+            but = f"; {len(alike)} files are called so but for capitals and accents" if alike else ""
+            reason = f"there is no such {kind} file{but}. Copy it, correct the path, or name its folder with --images."
+            raise place.error(reason, field=field, media=self.folders[0] / _slashes(written))
         return path or self.folders[0] / _slashes(written)
 
     def written(self, path: Path) -> str:

@@ -35,7 +35,10 @@ _WORDS = {
     **dict.fromkeys(("-1", "?", "u", "uncertain"), None),
 }
 _OF_LABELS = ("set", "labels", "multi_label", "multilabel", "multiple_labels", "multi_select")
-_NOTHING = (NOTHING, "no finding", "nothing", "[]", "keine", "keiner", "keines", "aucun", "aucune", "ninguno", "无")
+_NOTHING = (
+    *("no finding", "nothing", "[]", "keine", "keiner", "keines", "aucune", "ninguna", "nessuna", "nenhuma"),
+    *(said.nothing for said in LANGUAGES.values()),
+)
 
 
 def is_of_labels(declared: str) -> bool:
@@ -130,6 +133,13 @@ def asked_of_labels(questions: Sequence[Question], said: TableOptions) -> tuple[
     for label in [*(label for labels in stated for label in labels), *(label for label, _ in counts.most_common())]:
         spelt.setdefault(label.casefold(), label)
     labels = list(spelt.values()) if stated else sorted(spelt.values(), key=str.casefold)
+    column = said.columns.get("labels", "")
+    if column and not stated and all(_cell(label, said) in _WORDS for label in labels):
+        raise ValueError(
+            f"the column {column!r} holds only {', '.join(reversed(labels))}; --labels wants lists of labels, or two "
+            f"columns or more. A single finding is a question with two answers: --columns answer={column!r} --question "
+            f"'Is there a {column}?'"
+        )
     if len(labels) < 2:
         raise ValueError(
             f"the rows have {len(labels)} different labels, wanted two or more. Name the column of the lists or those "
@@ -200,16 +210,17 @@ def render_labels(question: Question) -> Prompt:
         >>> render_labels(asked).text
         'Which?\n- cyst\n- shadow\nAnswer with all that apply, separated by semicolons, or with none.'
     """
-    listed = [f"- {label}" for label in labels_of(question)]
-    how = f"Answer with all that apply, separated by semicolons, or with {NOTHING}."
-    return Prompt("\n".join([question.text, *listed, how]), choices=(), target=question.answer)
+    listed, said = [f"- {label}" for label in labels_of(question)], LANGUAGES[question.language]
+    target = said.nothing if question.answer == NOTHING else question.answer
+    return Prompt("\n".join([question.text, *listed, said.labels]), choices=(), target=target)
 
 
 _YES = "yes|present|true|visible|seen|ja|oui|si|sí|1"
 _NO = "no|not|absent|false|without|kein|keine|keinen|nicht|nein|non|sin|sans|0"
+_NOTHINGS = "|".join(said.nothing for said in LANGUAGES.values())
 _NONE = re.compile(
-    r"(?:none(?: of (?:these|them|the (?:above|labels|findings)))?|nothing|no (?:findings?|labels?)"
-    r"|no abnormalit(?:y|ies)|keine?[rs]?|aucune?|ninguno|nessuno|nenhum|无)"
+    rf"(?:{_NOTHINGS}|none(?: of (?:these|them|the (?:above|labels|findings)))?|nothing|no (?:findings?|labels?)"
+    r"|no abnormalit(?:y|ies)|keine?[rs]?|aucune|ninguna|nessuna|nenhuma)"
     r"(?: (?:is|are|apply|applies|visible|seen|present))*"
 )
 _FILLING = re.compile(
@@ -246,7 +257,7 @@ def read_set(reply: str, question: Question) -> str | None:
     if _unclear(names).search(text):
         return None
     rest = _pattern(names).sub(note, text)
-    rest = re.sub(r"(?:^|\s)(?:[-•]|\d+[.)])(?=\s)|[.,;:|/、；，&+!]|(?<!\w)-(?!\w)", " ", rest)
+    rest = re.sub(r"(?:^|\s)(?:[-•]|\d+[.)])(?=\s)|[.,;:|/、；，。&+!]|(?<!\w)-(?!\w)", " ", rest)
     rest = " ".join(rest.split())
     said = {plain[label] for label, values in found.items() if True in values}
     if any(len(values) > 1 for values in found.values()) or (not found and not rest):

@@ -37,7 +37,7 @@ _NAMES_PERSONS = re.compile(
     r"((full|first|last|given|family)_?)?name|sur_?name|(vor|nach)name|nom|pr[ée]nom|nombre|apellidos?|cognome|nome|"
     r"sobrenome|naam|voornaam|achternaam|姓名|氏名|名前|dob|(date_of_)?birth.*|geb(urts|oorte).*|(date_de_)?naissance|"
     r"(fecha_de_)?nacimiento|(data_di_)?nascita|(data_de_)?nascimento|出生.*|生年月日|address|adresse|direcci[óo]n|indirizzo|"
-    r"e_?mail|phone|telefon.*|t[ée]l[ée]phone|tel|ssn|insurance.*|versicher.*"
+    r"(.*_|study|exam|scan)?(date|datum)|e_?mail|phone|telefon.*|t[ée]l[ée]phone|tel|ssn|insurance.*|versicher.*"
 )
 """The names of columns that are no facets unless the user names them, for their values may tell who a patient is."""
 _UNITS = {"image": "image", "video": "film", "volume": "scan"}
@@ -270,11 +270,11 @@ def _plain(answer: str) -> str:
 
 def _check_labels(questions: Sequence[Question], folder: Path, names: Sequence[str]) -> None:
     if free := next((question for question in questions if not question.options), None):
-        what = "numbers" if free.answer_kind == "number" else "too many different texts"
+        several = "numbers" if free.answer_kind == "number" else "too many different texts"
+        what = several if len({question.answer for question in questions}) > 1 else "all the same"
         raise ValueError(
-            f"{folder}: wanted a column with the question, since the answers are {what} and no labels. The columns "
-            f"are: {', '.join(names)}. Say which it is with --columns question=NAME, or ask one of all rows: "
-            '--question "..."; --options says which labels there are.'
+            f"{folder}: wanted a column with the question, as the answers are {what} and no labels. The columns are: "
+            f'{", ".join(names)}. Take --columns question=NAME, ask all rows one: --question "...", or give --options.'
         )
 
 

@@ -68,7 +68,7 @@ def check_rejected_share(rejects: Sequence[Reject], *, num_taken: int, max_share
     )
 
 
-FORMAT_VERSION = 9
+FORMAT_VERSION = 10
 MANIFEST = "manifest.json"
 QUESTIONS = "questions.arrow"
 MEDIA = "media.arrow"
@@ -96,6 +96,7 @@ class Manifest:
     seed: int  # The seed that decided the splits and the order of options.
     limit: int | None  # The highest number of patients that was taken; None for all.
     fractions: Fractions  # The shares of train, val and test.
+    own_splits: tuple[Split, ...]  # The splits that the source brings; the others were drawn.
     counts: Mapping[Split, Mapping[str, int]]
     num_patients: Mapping[Split, int]
     num_media: int  # The number of media items, each counted once for each set of items that are shown together.
@@ -168,7 +169,11 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         alike = read["lookalikes"]
         lookalikes = Lookalikes(**{**alike, "contradictions": tuple(alike.get("contradictions", ()))})
-        lists = {"fractions": Fractions(*read["fractions"]), "notes": tuple(read["notes"])}
+        lists = {
+            "fractions": Fractions(*read["fractions"]),
+            "own_splits": tuple(read["own_splits"]),
+            "notes": tuple(read["notes"]),
+        }
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: this manifest is damaged ({type(error).__name__}). {AGAIN}") from error
     return Manifest(**(read | lists | {"lookalikes": lookalikes}))

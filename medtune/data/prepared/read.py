@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from medtune.data.media.masks import OF_CONSTRUCTION, masks_of, named_masks
 from medtune.data.media.volumes.transforms.organ_crop import TARGETS
-from medtune.data.prepared.lookalikes import Look, Lookalike, nearest_lookalikes
+from medtune.data.prepared.lookalikes import TRAIN_TWIN, Look, Lookalike, lookalike_groups, nearest_lookalikes
 from medtune.data.prepared.manifest import (
     AGAIN,
     CACHE_FOLDER,
@@ -22,8 +22,10 @@ from medtune.data.prepared.manifest import (
     read_manifest,
     read_prompts,
 )
+from medtune.data.prepared.question_rows import count_patients, count_questions
+from medtune.data.prepared.splits import NONE_ALIKE, assign_folds, draw_missing_splits
 from medtune.data.prepared.tables import map_table, read_media, read_questions
-from medtune.data.types import SPLITS, MediaGroup, MediaKind, MediaRef, Question, Split
+from medtune.data.types import FOLD, SPLITS, MediaGroup, MediaKind, MediaRef, Question, Split
 
 # Media ids are hexadecimal.
 _OF, _AND = ":", "+"
@@ -55,6 +57,8 @@ class Prepared:
     crop_mm: float | None = None
     crop_organs: tuple[str, ...] = TARGETS
     blind: bool = False
+    _rows: Mapping[Split, Sequence[int]] | None = field(default=None, repr=False)
+    _fold_of: Sequence[int] = field(default=(), repr=False)
 
     @property
     def data_hash(self) -> str:
@@ -108,9 +112,62 @@ class Prepared:
     def each_question(self, split: Split) -> Iterator[Question]:
         """Yields the questions of a split in the folder's order, of which few are in memory at a time."""
         start = sum(self.num_questions(earlier) for earlier in SPLITS[: SPLITS.index(split)])
-        for first in range(0, count := self.num_questions(split), _AT_ONCE):
-            for question in read_questions(self._questions.slice(start + first, min(_AT_ONCE, count - first))):
-                yield self._about_organ(question) if self.by_organ else question
+        rows = range(start, start + self.num_questions(split)) if self._rows is None else self._rows[split]
+        for first in range(0, len(rows), _AT_ONCE):
+            chosen = rows[first : first + _AT_ONCE]
+            if isinstance(chosen, range):
+                table = self._questions.slice(chosen.start, len(chosen))
+            else:
+                table = self._questions.take(chosen)
+            for row, question in zip(chosen, read_questions(table), strict=True):
+                asked = question if self._rows is None else self._in_fold(question, split, row)
+                yield self._about_organ(asked) if self.by_organ else asked
+
+    def in_folds(self, folds: int | None, fold: int | None = None) -> "Prepared":
+        """Returns the folder divided for a cross-validation by patient; without `folds`, the folder itself.
+
+        With `fold`, from 1, that fold is the test split, and the others are train and val. Without it, all folds are
+        the test split, and the facet `FOLD` of each question says in which it is. A test split that the source brings
+        takes no part. The same folder gives the same folds.
+        """
+        if folds is None:
+            return self
+        made = self.manifest
+        if made.stands_for_patient != "patient":
+            raise ValueError(
+                f"{self.root}: folds are made of patients, and these data do not say whose the "
+                f"{made.stands_for_patient}s are, so that one person could be in two folds. Prepare them with a column "
+                "of patients, or with --patient where names of files tell them"
+            )
+        pool = SPLITS[:2] if "test" in made.own_splits else SPLITS
+        whole = replace(self, by_organ=False, crop_mm=None, blind=False)
+        questions = [question for split in pool for question in whole.questions(split)]
+        if not questions or not made.fractions.train:
+            raise ValueError(
+                f"{self.root}: all questions are in a test split, from which no run may learn; there are no folds"
+            )
+        shown = {group.media_id: group.media for split in pool for group in whole.groups(split)}
+        digests = {
+            media_id: tuple(dict.fromkeys(self.contents[ref.path.name] for ref in media)) or (media_id,)
+            for media_id, media in shown.items()
+        }
+        looks = {self.contents[file]: look for file, look in self.looks.items()}
+        alike = lookalike_groups(looks).several if made.lookalikes.kept_together else NONE_ALIKE
+        numbers = assign_folds(questions, digests, seed=made.seed, folds=folds, alike=alike)
+        divided: Sequence[Question] = [
+            replace(q, split="test" if fold in (None, number) else "train")
+            for q, number in zip(questions, numbers, strict=True)
+        ]
+        drawn = draw_missing_splits(divided, digests, seed=made.seed, fractions=made.fractions, alike=alike).questions
+        rows = {split: [row for row, question in enumerate(drawn) if question.split == split] for split in SPLITS}
+        made = replace(made, counts=count_questions(drawn), num_patients=count_patients(drawn), split_leaks={})
+        return replace(self, manifest=made, _rows=rows, _fold_of=() if fold else numbers)
+
+    def _in_fold(self, question: Question, split: Split, row: int) -> Question:
+        # The facet is about the split of the folder; look-alikes are in one fold.
+        facets = {name: value for name, value in question.facets.items() if name != TRAIN_TWIN}
+        named = {FOLD: f"fold {self._fold_of[row]}"} if self._fold_of else {}
+        return replace(question, split=split, facets={**facets, **named})
 
     def groups(self, split: Split) -> tuple[MediaGroup, ...]:
         """Returns the items of a split that are shown together, with all questions about them, in order."""

@@ -244,6 +244,31 @@ def draw_missing_splits(
     return DrawnSplits([replace(q, split=moved[q.id]) if q.id in moved else q for q in questions], notes)
 
 
+def assign_folds(
+    questions: Sequence[Question],
+    media_digest: Mapping[str, tuple[str, ...]],
+    *,
+    seed: int,
+    folds: int,
+    alike: Mapping[str, str] = NONE_ALIKE,
+) -> list[int]:
+    """Returns the fold of each question, from 1: units of `assign_splits` are whole, and answers are spread evenly."""
+    members = _units(questions, _joined(media_digest, alike))
+    units = sorted(members, key=lambda unit: (stable_int(seed, "fold", unit), unit))
+    most = len(units) if len(units) > 2 else 0
+    # The patients of the other folds are divided into train and val.
+    if folds > most or len(units) - -(-len(units) // folds) < 2:
+        raise ValueError(
+            f"wanted {folds} folds, there are {len(units)} patients without common images. Each fold needs one, and "
+            f"the others two, to learn and to validate: {f'take at most {most} folds' if most else 'add patients'}"
+        )
+    numbers = split_evenly([answer_labels(members[unit]) for unit in units], split_sizes(len(units), (1.0,) * folds))
+    fold_of = {
+        question.id: number + 1 for unit, number in zip(units, numbers, strict=True) for question in members[unit]
+    }
+    return [fold_of[question.id] for question in questions]
+
+
 def check_splits(
     questions: Sequence[Question], media_digest: Mapping[str, tuple[str, ...]], *, keep_leaks: bool = False
 ) -> dict[str, int]:

@@ -36,7 +36,7 @@ from medtune.data.prepared.work.take import Origin, Taken, check_folders, take, 
 from medtune.data.prepared.work.work_folder import work_folder
 from medtune.data.raw.row_errors import Reject
 from medtune.data.raw.source import Source
-from medtune.data.types import Question, UnofficialSplit
+from medtune.data.types import SPLITS, Question, Split, UnofficialSplit
 from medtune.version import __version__
 
 
@@ -117,6 +117,7 @@ def prepare(
         questions = _pseudonymous(source, taken, media, draft)
         if unofficial_split is not None:
             questions = _without_its_split(source, questions)
+        brought = {question.split for question in questions}
         repeated = splits.same_questions(taken.table, questions)
         # Each list of 800,000 questions takes a third of a gigabyte, so that none may outlive the next.
         del taken
@@ -154,6 +155,7 @@ def prepare(
             seed=seed,
             limit=limit,
             fractions=fractions,
+            own_splits=tuple(split for split in SPLITS if split in brought),
             notes=(*notes, *split_notes, *(official.notes if official else ())),
             prompts=official.name if official else "ours",
             without_media=without_media,
@@ -274,6 +276,7 @@ def _manifest(
     seed: int,
     limit: int | None,
     fractions: Fractions,
+    own_splits: tuple[Split, ...],
     notes: tuple[str, ...],
     prompts: str,
     without_media: bool,
@@ -297,6 +300,7 @@ def _manifest(
         seed=seed,
         limit=limit,
         fractions=fractions,
+        own_splits=own_splits,
         counts=question_rows.count_questions(questions),
         num_patients=question_rows.count_patients(questions),
         num_media=len(media.rows),

@@ -26,9 +26,9 @@ from medtune.eval.metric import Metric
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
 from medtune.eval.scoring.answer_classes import is_closed, task_name
-from medtune.eval.scoring.score import PhaseScores, correctness, levels
+from medtune.eval.scoring.score import PhaseScores, correctness, folds_of, levels
 from medtune.eval.statistics.clusters import Floats, cluster_codes
-from medtune.eval.statistics.intervals import METHOD, SecondPart, gain_limits, statistic_gain_interval
+from medtune.eval.statistics.intervals import METHOD, SecondPart, gain_limits, over_folds, statistic_gain_interval
 from medtune.eval.statistics.patient_swaps import holm, mcnemar_exact, patient_p
 from medtune.eval.statistics.spread import Term, spread
 
@@ -178,7 +178,11 @@ def _whole(before: Sequence[ParsedReply], after: Sequence[ParsedReply], metric: 
         after=second,
         n=len(before),
         num_patients=len(set(patients)),
-        ci95=statistic_gain_interval(earlier, later, patients, right=right, bounds=metric.bounds),
+        ci95=over_folds(
+            lambda clusters: statistic_gain_interval(earlier, later, clusters, right=right, bounds=metric.bounds),
+            patients,
+            folds_of(before),
+        ),
         permutation_p=patient_p(metric.on([*before, *after]), patients, seed=seed),
         mcnemar_p=mcnemar_exact(only_before, only_after),
         both_right=pairs.count((True, True)),

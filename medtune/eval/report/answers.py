@@ -59,7 +59,8 @@ class Answered:
 def answered_questions(run: RunData) -> list[Answered]:
     """Returns the questions that every phase of the run answered, in the folder's order."""
     root = run.setting("data", "root")
-    prepared = open_prepared(Path(str(root)))
+    folds, fold = (cast("int | None", run.setting("data", name)) for name in ("folds", "fold"))
+    prepared = open_prepared(Path(str(root))).in_folds(folds, fold)
     if (saw := run.results.data_hash) and prepared.data_hash != saw:
         raise ValueError(
             f"{root}: the run saw data {saw[:12]}, this folder holds {prepared.data_hash[:12]}; it was "

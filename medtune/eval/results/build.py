@@ -25,7 +25,7 @@ from medtune.eval.parsed_reply import passes_text
 from medtune.eval.results import phase_schema, schema
 from medtune.eval.scoring.parse_replies import read_by
 from medtune.eval.scoring.reply_ends import cut_text, refusals_text
-from medtune.eval.scoring.score import LevelScore, PhaseScores
+from medtune.eval.scoring.score import LevelScore, PhaseScores, folds_of
 from medtune.eval.scoring.tables import finite_number, finite_table
 from medtune.eval.statistics.calibration import Calibration
 from medtune.eval.statistics.intervals import METHOD, method_for
@@ -119,7 +119,8 @@ def audit_file(audit: Audit, label: DataLabel) -> schema.AuditFile:
 
 
 def _method(*phases: PhaseScores) -> str:
-    return method_for([row.question.patient_id for row in phases[-1].rows])
+    rows = phases[-1].rows
+    return method_for([row.question.patient_id for row in rows], folds=len(set(folds_of(rows))))
 
 
 def _primary(benchmark: Benchmark) -> schema.Primary:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from medtune.data.catalog import nearest
-from medtune.data.types import Condition, Prediction, Question, Reading, Score
+from medtune.data.types import FOLD, Condition, Prediction, Question, Reading, Score
 from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.metric import Metric
 from medtune.eval.parsed_reply import ParsedReply, num_passes, passes_text
@@ -19,7 +19,7 @@ from medtune.eval.scoring.reply_rules import rules_table
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.statistics.calibration import Calibration, calibrated, true_place
 from medtune.eval.statistics.column_sums import Statistic, mean_over_passes, sd_of_passes
-from medtune.eval.statistics.intervals import statistic_interval
+from medtune.eval.statistics.intervals import over_folds, statistic_interval
 
 
 def mean_tables(passes: Sequence[Sequence[Table]]) -> list[Table]:
@@ -310,7 +310,11 @@ def score_rows(rows: Sequence[ParsedReply], metric: Metric, *, passes: Sequence[
     value, ci95 = statistic.value(), None
     if math.isfinite(value):
         right, patients = correctness(rows), [row.question.patient_id for row in rows]
-        interval = statistic_interval(statistic, patients, right=right, bounds=metric.bounds)
+        interval = over_folds(
+            lambda clusters: statistic_interval(statistic, clusters, right=right, bounds=metric.bounds),
+            patients,
+            folds_of(rows),
+        )
         ci95 = interval if interval.low < interval.high else None
     return Score(
         value=value,
@@ -340,6 +344,11 @@ def _outside(rows: Sequence[ParsedReply], benchmark: Benchmark) -> dict[str, Sco
             break
         found[part.primary] = score_rows(covered, part.primary_metric)
     return found
+
+
+def folds_of(rows: Sequence[ParsedReply]) -> list[str]:
+    """Returns the fold of each question in a whole cross-validation; empty where there was none."""
+    return [row.question.facets[FOLD] for row in rows if FOLD in row.question.facets]
 
 
 def correctness(rows: Sequence[ParsedReply]) -> list[float] | None:

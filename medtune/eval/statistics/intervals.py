@@ -26,7 +26,7 @@ where all answers agree, and holds the truth as often as it says where answers a
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -141,6 +141,7 @@ METHOD = (
     "Wilson's score interval, for differences Tango's, of the effective number of questions with patients as clusters "
     "and t quantiles; for values without bounds the t interval"
 )
+OVER_FOLDS = "; the wider of the two with patients and with the folds of the cross-validation as clusters"
 _MANY, _UNEQUAL_CV = 50, 0.5
 _UNEQUAL = (
     "; CAUTION: the patients are few and have unequal numbers of questions, and if the score goes with that number, "
@@ -148,7 +149,7 @@ _UNEQUAL = (
 )
 
 
-def method_for(clusters: Sequence[str]) -> str:
+def method_for(clusters: Sequence[str], *, folds: int = 0) -> str:
     """Returns the name of the method, with a caution if there are few and unequal patients.
 
     These are fewer than 50, whose numbers of questions have a coefficient of variation above 0.5. The answers do not
@@ -160,7 +161,8 @@ def method_for(clusters: Sequence[str]) -> str:
     """
     sizes = np.unique(np.asarray(clusters, dtype=np.str_), return_counts=True)[1]
     is_caution = 1 < sizes.size < _MANY and float(sizes.std()) > _UNEQUAL_CV * float(sizes.mean())
-    return METHOD + _UNEQUAL if is_caution else METHOD
+    method = METHOD + OVER_FOLDS if folds > 1 else METHOD
+    return method + _UNEQUAL if is_caution else method
 
 
 SHARE = Interval(0.0, 1.0)
@@ -217,6 +219,26 @@ def statistic_interval(
         n = _effective(found, one * span**2, freedom, found.clusters - 1)
     low, high = wilson(share * n, n)
     return Interval(bounds.low + span * low, bounds.low + span * high)
+
+
+def over_folds(of: Callable[[Sequence[str]], Interval], clusters: Sequence[str], folds: Sequence[str]) -> Interval:
+    """Returns the wider of the intervals with patients and with folds as clusters; that of patients without folds.
+
+    The models of a cross-validation differ, which patients do not show: answers of one fold come from one model. With
+    few folds the interval by folds is wide, for a handful of trainings says little about how much trainings vary.
+
+    Args:
+        of: Returns the interval for the clusters of the rows.
+
+    Source: There is no estimate without bias, because trainings share patients: Bengio & Grandvalet 2004, JMLR 5,
+    1089-1105. The folds as a sample of their own: Dietterich 1998, doi:10.1162/089976698300017197, section 3.3. That
+    the wider one is taken is our own choice; docs/intervals.md has its coverage.
+    """
+    by_patient = of(clusters)
+    if len(set(folds)) < 2:
+        return by_patient
+    by_fold = of(folds)
+    return Interval(min(by_patient.low, by_fold.low), max(by_patient.high, by_fold.high))
 
 
 def gain_interval(before: Sequence[float], after: Sequence[float], clusters: Sequence[str]) -> Interval:

@@ -233,6 +233,13 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: a single run).",
     )
     parser.add_argument(
+        "--folds",
+        type=positive,
+        metavar="K",
+        help="Divides the patients of the prepared folder into K folds, makes K runs, each of which is asked one fold "
+        "and learns from the others, and pools their answers (default: the folder's own splits).",
+    )
+    parser.add_argument(
         "--no-doctor",
         action="store_true",
         help="Leaves out the checks of `medtune doctor`, with which the first run of a checkpoint on a machine begins.",
@@ -241,8 +248,13 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Runs `medtune run`: makes one run, or all of the recipe's grid or of --seeds, and returns the exit status."""
+    if options.folds is not None:
+        options.overrides = [*options.overrides, f"data.folds={options.folds}"]
     recipe = read_recipe_of(options)
-    if recipe.grid or options.seeds is not None:
+    in_folds = recipe.data.folds is not None and recipe.data.fold is None
+    if in_folds and options.seeds is not None:
+        raise ValueError("--seeds and folds are two series of runs; give one of them")
+    if recipe.grid or in_folds or options.seeds is not None:
         _refuse_machines(options, nodes=options.nodes or recipe.train.nodes)
     if recipe.grid:
         if options.seeds is not None:
@@ -251,6 +263,11 @@ def run_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
         each, out = _each_run(options), run_folder(options, Path(options.recipe).stem)
         return run_grid(_run_again, each, out=out, grid=recipe.grid, resume=options.resume)
+    if in_folds:
+        from medtune.trainer.series import run_folds
+
+        out = run_folder(options, Path(options.recipe).stem)
+        return run_folds(_run_again, _each_run(options), arguments, out=out, recipe=recipe, resume=options.resume)
     if options.seeds is not None:
         from medtune.trainer.series import run_seeds
 
@@ -263,8 +280,8 @@ def run_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 def _refuse_machines(options: argparse.Namespace, *, nodes: int) -> None:
     if nodes > 1 or options.slurm is not None or options.dry:
         raise ValueError(
-            "a grid and --seeds make their runs one after another on one machine; leave --nodes and --slurm out, or "
-            "start each combination by itself with --set grid=null or --set train.seed=N"
+            "a grid, --seeds and --folds make their runs one after another on one machine; leave --nodes and --slurm "
+            "out, or start each by itself with --set grid=null, train.seed=N, or data.folds=K data.fold=N"
         )
 
 

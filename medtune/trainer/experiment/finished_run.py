@@ -54,7 +54,9 @@ def open_finished(root: Path, *, questions: Path | None = None) -> FinishedRun:
     folder = RunFolder(root)
     recipe = folder.read_recipe()
     recipe = replace(recipe, data=replace(recipe.data, root=questions or found_data(recipe.data.root, run=root)))
-    prepared, benchmark = open_with_prompts(recipe.data.root, recipe.data.benchmark, recipe.model)
+    prepared, benchmark = open_with_prompts(
+        recipe.data.root, recipe.data.benchmark, recipe.model, folds=(recipe.data.folds, recipe.data.fold)
+    )
     folder.refuse_other_data(prepared.root, data_facts(prepared, (), before=folder.data_before()))
     asked = prepared.questions(recipe.eval.split)
     benchmark = benchmark.for_part(asked, drawn=answered_of(folder, asked))

@@ -16,7 +16,12 @@ from medtune.trainer.recipe.schema import ModelBlock
 
 
 def open_for_model(
-    root: Path, benchmark_name: str, model: ModelBlock, *, named_by: str = "data.benchmark is"
+    root: Path,
+    benchmark_name: str,
+    model: ModelBlock,
+    *,
+    folds: tuple[int | None, int | None] = (None, None),
+    named_by: str = "data.benchmark is",
 ) -> tuple[Prepared, Benchmark]:
     """Returns the opened folder, and the benchmark with the prompts that the folder was prepared with.
 
@@ -25,9 +30,10 @@ def open_for_model(
     Args:
         benchmark_name: The benchmark for which the folder must have been prepared.
         model: The block `model` of the recipe.
+        folds: The number of folds that the folder is divided into and the one that is asked, if it is to be.
         named_by: The words before the benchmark's name in an error message, which tell the field that names it.
     """
-    prepared, benchmark = open_with_prompts(root, benchmark_name, model, named_by=named_by)
+    prepared, benchmark = open_with_prompts(root, benchmark_name, model, folds=folds, named_by=named_by)
     refuse_conversations(prepared, model)
     return as_seen(prepared, model), benchmark
 

@@ -133,7 +133,9 @@ def open_data(recipe: Recipe, *, training: bool, limit: int | None = None) -> Op
     Args:
         limit: About how many questions of each split are used; None uses all.
     """
-    prepared, benchmark = open_for_model(recipe.data.root, recipe.data.benchmark, recipe.model)
+    prepared, benchmark = open_for_model(
+        recipe.data.root, recipe.data.benchmark, recipe.model, folds=(recipe.data.folds, recipe.data.fold)
+    )
     asked = prepared.questions(recipe.eval.split)
     options = recipe.eval
     drawn = _drawn(prepared, options.split, options.questions, "", limit=limit, seed=recipe.train.seed)
@@ -157,6 +159,11 @@ def check_fit(recipe: Recipe, prepared: Prepared, benchmark: Benchmark, *, train
     splits train and val; with a mixture, train comes from the mixture.
     """
     _check_thinking(recipe, training=training)
+    if training and recipe.data.folds is not None and recipe.data.fold is None:
+        raise ValueError(
+            f"data.folds is {recipe.data.folds}: `medtune run` trains once for each fold; to train one of them alone, "
+            "set data.fold=1"
+        )
     official = benchmark.official if prepared.templates is not None else None
     if official is not None and official.answer_format != recipe.model.answer_format:
         raise ValueError(

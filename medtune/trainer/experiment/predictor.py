@@ -110,7 +110,9 @@ def open_predictor(where: str, overrides: Sequence[str] = ()) -> Predictor:
     recipe = replace(recipe, train=replace(recipe.train, precision=resolved(recipe.train.precision, device)))
     prepared, benchmark = None, find_benchmark(recipe.data.benchmark)
     if (recipe.data.root / MANIFEST).is_file():
-        prepared, benchmark = open_with_prompts(recipe.data.root, recipe.data.benchmark, recipe.model)
+        prepared, benchmark = open_with_prompts(
+            recipe.data.root, recipe.data.benchmark, recipe.model, folds=(recipe.data.folds, recipe.data.fold)
+        )
     return Predictor(root.name, recipe, benchmark, prepared, checkpoint, device, trained_on)
 
 

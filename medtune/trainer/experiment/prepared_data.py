@@ -15,17 +15,24 @@ from medtune.trainer.recipe.schema import ModelBlock, Recipe
 
 
 def open_with_prompts(
-    root: Path, benchmark_name: str, model: ModelBlock, *, named_by: str = "data.benchmark is"
+    root: Path,
+    benchmark_name: str,
+    model: ModelBlock,
+    *,
+    folds: tuple[int | None, int | None] = (None, None),
+    named_by: str = "data.benchmark is",
 ) -> tuple[Prepared, Benchmark]:
     """Returns the opened folder, and the benchmark with the prompts that the folder was prepared with.
 
     Args:
         benchmark_name: The benchmark for which the folder must have been prepared.
         model: The block `model` of the recipe, which says how the model is shown media.
+        folds: The number of folds that the folder is divided into and the one that is asked, if it is to be.
         named_by: The words before the benchmark's name in an error message, which tell the field that names it.
     """
     prepared = open_prepared(root)
     refuse_other_benchmark(prepared, benchmark_name, named_by=named_by)
+    prepared = prepared.in_folds(*folds)
     return prepared, with_prepared_prompts(find_benchmark(benchmark_name), prepared, shown=_shown_as(model))
 
 

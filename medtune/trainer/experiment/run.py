@@ -45,13 +45,15 @@ def plan_text(experiment: Experiment, *, hardware: str) -> str:
     """
     recipe, prepared = experiment.recipe, experiment.prepared
     asked = sum(len(group.questions) for group in tested_groups(experiment))
-    there, steps, split = prepared.num_questions(recipe.eval.split), recipe.total_steps, recipe.eval.split
+    there, steps, split = prepared.num_questions(recipe.eval.split), recipe.total_steps, repr(recipe.eval.split)
+    if recipe.data.fold is not None:
+        split = f"fold {recipe.data.fold} of {recipe.data.folds}, by patient"
     shown = ", ".join(recipe.eval.conditions)
     lines = [
         f"{experiment.name}: zero-shot evaluation, {steps:,} steps of training, the same evaluation again, the gain",
         f"  model      {recipe.model.shown_name} on {experiment.device.type}, {recipe.train.precision}",
         f"  learns     {experiment.trained_on}",
-        f"  is asked   {asked:,} of the {there:,} questions of {split!r}; at the end under {shown}",
+        f"  is asked   {asked:,} of the {there:,} questions of {split}; at the end under {shown}",
         f"  needs      {hardware}" if hardware else "  time       shown with every phase",
     ]
     return "\n".join(lines)

@@ -64,6 +64,7 @@ def write_json(path: Path, content: object) -> None:
 
 DataFacts = Mapping[str, Mapping[str, Any]]
 """Facts about prepared folders, as `data_facts` returns them."""
+FIRST_FOLD = "fold-1"
 NO_CONTENTS: Mapping[str, str] = {}
 STATE_PREFIX = "state_step_"
 _BEFORE_VALIDATION = "_before_validation"
@@ -116,7 +117,14 @@ class RunFolder:
 
     @property
     def has_best(self) -> bool:
-        return is_checkpoint(self.best)
+        if is_checkpoint(self.best):
+            return True
+        if (first := self.root / FIRST_FOLD).is_dir():
+            raise ValueError(
+                f"{self.root} pools the answers of a cross-validation, whose runs have the weights; name one of them, "
+                f"for instance {first}"
+            )
+        return False
 
     def trained(self, name: str) -> Path:
         """Returns the checkpoint of a name: a file, or a folder that all ranks wrote; the file if there is none yet.

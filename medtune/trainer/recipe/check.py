@@ -17,6 +17,7 @@ from medtune.models.weights.loading_options import CODES, set_fields
 from medtune.trainer.recipe.judge import JudgeSettings, check_judge
 from medtune.trainer.recipe.schema import SERVED, DataBlock, EvalBlock, ModelBlock, Recipe, Stage
 
+MIN_FOLDS = 2
 LEAST_IMAGE_PIXELS = 56 * 56
 """The smallest image, in pixels, that is allowed: two by two visual tokens of Qwen2.5-VL."""
 
@@ -59,6 +60,7 @@ def check_recipe(recipe: Recipe) -> None:
     if not 0 <= train.text_only_share <= 1:
         raise ValueError(f"train.text_only_share is {train.text_only_share}; it must be from 0 to 1")
     _check_mixture(recipe.data)
+    _check_folds(recipe)
     _check_changes(recipe)
     _check_drawing(recipe)
     if empty := [key for key, values in (recipe.grid or {}).items() if not values]:
@@ -245,6 +247,22 @@ def _check_changes(recipe: Recipe) -> None:
         )
 
 
+def _check_folds(recipe: Recipe) -> None:
+    data = recipe.data
+    if data.fold is not None and (data.folds is None or not 1 <= data.fold <= data.folds):
+        raise ValueError(f"data.fold is {data.fold}; it must be from 1 to data.folds, which is {data.folds}")
+    if data.folds is None:
+        return
+    if data.folds < MIN_FOLDS:
+        raise ValueError(f"data.folds is {data.folds}; a cross-validation needs at least {MIN_FOLDS} folds")
+    if recipe.grid and data.fold is None:
+        raise ValueError("a grid makes single runs; leave --folds and data.folds out, or set grid=null")
+    if recipe.eval.split != "test":
+        raise ValueError(f"eval.split is {recipe.eval.split}; with data.folds, each fold is the split test of its run")
+    if data.mixture and data.root.resolve() not in [each.root.resolve() for each in data.mixture]:
+        raise ValueError("data.folds is set and data.mixture does not name data.root: no run would learn from a fold")
+
+
 def _check_mixture(data: DataBlock) -> None:
     if data.temperature <= 0:
         raise ValueError(f"data.temperature is {data.temperature}; it must be above 0")
@@ -307,6 +325,8 @@ def departure_from_published(recipe: Recipe, benchmark: Benchmark) -> str:
 
     Settings that the authors do not state are not compared.
     """
+    if recipe.data.folds is not None:
+        return "the questions are those of a cross-validation"
     published, used = benchmark.protocol, protocol_facts(recipe, benchmark).used
     if published is None:
         return ""

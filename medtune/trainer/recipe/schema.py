@@ -51,8 +51,7 @@ class ChosenModel:
 class ModelBlock(Loading, ChosenModel):
     """Which model is used, how its weights are read, and how it learns.
 
-    The fields are in the order of `ChosenModel`, `Loading` and this class; recipe.yaml and results.json keep this
-    order.
+    recipe.yaml and results.json keep the order of the fields: those of `ChosenModel`, `Loading` and this class.
 
     Attributes:
         language_bits: 4 keeps the linear layers of the language model in 4 bits (NF4) before, during and after
@@ -93,11 +92,10 @@ class DataBlock:
     """The data of a recipe: the questions that the model is trained on, and those that it is evaluated on.
 
     Attributes:
-        benchmark: The benchmark that the run is evaluated on, and trained on unless there is a mixture. See
-            `medtune list benchmarks`.
-        root: The prepared folder of the benchmark, written by `medtune prepare BENCHMARK --from ... --out ROOT`.
+        benchmark: The benchmark that is evaluated, and learnt unless there is a mixture (`medtune list benchmarks`).
+        root: The prepared folder of the benchmark, which `medtune prepare BENCHMARK --from ... --out ROOT` wrote.
         workers: Number of processes that read media ahead for each device; 0 reads in the process of the model.
-        mixture: Prepared folders to train on instead of `root`; the mixture may also contain `root` itself.
+        mixture: Prepared folders to train on instead of `root`; `root` itself may be one of them.
         allow_lookalikes: Whether folders of the mixture may hold training images that look like evaluated ones. Without
             it, such a folder is refused; with it, every output says how many images these are.
         temperature: How a mixture without weights is mixed: each folder's share is proportional to its number of media
@@ -108,8 +106,10 @@ class DataBlock:
         augment: Random changes of training images, videos and volumes. Each is applied only for questions whose answers
             stay true according to the benchmark; an image whose questions allow different changes counts as several
             media groups. A changed volume is not taken from the cache.
-        cache: Whether the prepared folder keeps each volume in the form that the model reads, so that it is prepared
-            only once.
+        cache: Whether the prepared folder keeps each volume in the form that the model reads, to prepare it only once.
+        folds: Number of folds of a cross-validation by patient, as `--folds` sets it: `medtune run` makes a run for
+            each, which learns from the others, and pools their answers. None takes the folder's own splits.
+        fold: The fold that this run is asked, from 1; `medtune run` sets it.
     """
 
     benchmark: str
@@ -121,13 +121,15 @@ class DataBlock:
     balance: float = 0.0
     augment: tuple[Change, ...] = ()
     cache: bool = True
+    folds: int | None = None
+    fold: int | None = None
 
 
 @dataclass(frozen=True)
 class Stage:
     """One part of a training with its own optimizer, schedule and data; the next stage begins from its last weights.
 
-    In a recipe, a value that a stage leaves out is taken from `train`, and its tuning from `model.tuning`.
+    A value that a stage leaves out is taken from `train`, and its tuning from `model.tuning`.
 
     Attributes:
         name: Name of the stage in the log and in messages.

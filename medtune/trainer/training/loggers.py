@@ -130,6 +130,7 @@ def open_loggers(experiment: Experiment) -> list[Logger]:
         experiment.benchmark,
         provenance=manifest.provenance,
         recipe_name=experiment.name,
+        group=experiment.name if recipe.data.fold is None else f"{experiment.name} {folder.root.resolve().parent.name}",
         config=logged_config(recipe, manifest, experiment.label),
         tags=[recipe.model.shown_name, recipe.data.benchmark, manifest.provenance],
         resume_step=folder.saved_step(),
@@ -185,6 +186,7 @@ def build_loggers(
     *,
     provenance: Provenance,
     recipe_name: str,
+    group: str,
     config: dict[str, object],
     tags: list[str],
     resume_step: int,
@@ -197,7 +199,7 @@ def build_loggers(
     """
     loggers: list[Logger] = [_csv_logger(root, resume_step=resume_step)]
     if block.wandb != "disabled":
-        options = _wandb_options(root, block, recipe_name=recipe_name)
+        options = _wandb_options(root, block, recipe_name=recipe_name, group=group)
         images = shows_images(block, provenance)
         loggers.append(Dashboard(benchmark=benchmark, images=images, config=config, tags=tags, **options))
     return loggers
@@ -228,7 +230,7 @@ def _rows_until(path: Path, last_step: int) -> list[tuple[int, dict[str, float]]
     ]
 
 
-def _wandb_options(root: Path, block: LogBlock, *, recipe_name: str) -> dict[str, Any]:
+def _wandb_options(root: Path, block: LogBlock, *, recipe_name: str, group: str) -> dict[str, Any]:
     try:
         import wandb
     except ImportError as error:
@@ -245,7 +247,7 @@ def _wandb_options(root: Path, block: LogBlock, *, recipe_name: str) -> dict[str
         "version": _wandb_id(root),
         "save_dir": root,
         "offline": offline,
-        "group": recipe_name,
+        "group": group,
         "mode": "offline" if offline else "online",
         "resume": None if offline else "allow",
         "settings": wandb.Settings(console="off", silent=True, **private),

@@ -55,6 +55,11 @@ def test_answers_that_are_no_labels_need_a_question(tmp_path: Path, answers: str
         read_text(tmp_path, "\n".join(["image,answer", *rows]))
 
 
+def test_labels_that_are_all_the_same_are_named_so(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="as the answers are all the same"):
+        read_text(tmp_path, "image,label\nus_0.png,ill\nus_1.png,ill\nus_2.png,ill")
+
+
 @pytest.mark.parametrize(
     ("answers", "first", "wanted"),
     [("0 1 2", None, "a b c"), ("3 1 2", None, "c a b"), ("2 1 2", 1, "b a b"), ("1 0 1", 0, "b a b")],

@@ -2,7 +2,9 @@
 
 import base64
 import json
+import shutil
 import threading
+import unicodedata
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -60,6 +62,18 @@ def test_paths_relative_absolute_linked_and_of_windows(tmp_path: Path) -> None:
     assert _paths(tmp_path, "link.png") == [tmp_path / "link.png"]
     assert [path.name for path in _paths(tmp_path, "us_0.png; us_2.png")] == ["us_0.png", "us_2.png"]
     assert [path.name for path in _paths(tmp_path, '"[""us_0.png"", ""us_2.png""]"')] == ["us_0.png", "us_2.png"]
+
+
+def test_names_are_found_in_other_capitals_and_with_accents_in_two_parts(tmp_path: Path) -> None:
+    (folder := tmp_path / "Bilder").mkdir()
+    pictures(tmp_path, 1)
+    name = unicodedata.normalize("NFD", "Läsion_0.PNG")
+    shutil.copy(tmp_path / "us_0.png", folder / name)
+    written = unicodedata.normalize("NFC", "bilder\\Läsion_0.png")
+    assert _paths(tmp_path, written) == [folder / name]
+    shutil.copy(tmp_path / "us_0.png", folder / "läsion_0.png")
+    (reject,) = read_text(tmp_path, "image,question,answer\nBilder/LÄSION_0.png,q,a\n").rejects
+    assert "2 files are called so but for capitals and accents" in reject.reason
 
 
 def test_base64_and_data_urls(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from sklearn.metrics import accuracy_score, f1_score, recall_score
 
 from medtune.benchmarks import find_benchmark
 from medtune.benchmarks.vqa import KINDS
+from medtune.benchmarks.vqa.label_questions import read_set, render_labels
+from medtune.data.languages import LANGUAGES
 from medtune.data.raw.row_errors import TableOptions
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.metrics.label_sets import LABEL, LABELS, SET, joined_labels, label_table, macro_f1
@@ -86,6 +88,12 @@ def test_a_cell_that_holds_no_labels_is_named_without_its_text(
     assert (reject.row, reject.field) == (3, field)
     assert reason in reject.reason
     assert "Meier" not in str(reject)
+
+
+def test_one_column_of_1_and_0_is_no_list_of_labels(tmp_path: Path) -> None:
+    text = "image,patient,cyst\nus_0.png,P0,1\nus_1.png,P0,0\nus_2.png,P1,\n"
+    with pytest.raises(ValueError, match=r"'cyst' holds only 1, 0.*--columns answer='cyst' --question"):
+        read_text(tmp_path, text, _said("cyst"))
 
 
 def test_a_row_says_that_it_has_labels_and_single_answers_are_told_about_them(tmp_path: Path) -> None:
@@ -211,6 +219,19 @@ def test_labels_are_asked_and_answered_in_the_language_of_the_question(tmp_path:
     rows = [ParsedReply(question, None, question.answer) for question in questions]
     assert macro_f1().value(rows) == 1
     assert [name for name, is_kind in KINDS.items() if is_kind(questions[0])] == ["labels: yes or no each"]
+
+
+@pytest.mark.parametrize("code", sorted(LANGUAGES))
+def test_all_labels_at_once_are_asked_in_each_language_and_none_is_its_word(code: str) -> None:
+    said = LANGUAGES[code]
+    asked = Question("q", "m", "?", (), "none", "set", "p", printed={LABELS: "cyst\nshadow"}, language=code)
+    prompt = render_labels(asked)
+    assert prompt.target == said.nothing
+    assert prompt.text.endswith(said.labels)
+    assert said.nothing in said.labels
+    assert [read_set(reply, asked) for reply in (said.nothing, f"{said.nothing}.", f"{said.nothing}。")] == ["none"] * 3
+    assert read_set("cyst; shadow", asked) == "cyst; shadow"
+    assert len({each.labels for each in LANGUAGES.values()}) == len(LANGUAGES)
 
 
 def test_notes_count_labels_as_they_are_asked_and_what_an_earlier_try_left_is_no_table(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from medtune.benchmarks import find_source
 from medtune.benchmarks.vqa.columns import columns_of
+from medtune.benchmarks.vqa.sources.table import mapped
 from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.row_errors import TableOptions
@@ -32,6 +33,11 @@ from tests.benchmarks.vqa.own_data import pictures, read, read_text
 def test_columns_are_found_by_their_usual_names(names: str, found: dict[str, str]) -> None:
     columns = columns_of(names.split(","), {}, where="x.csv")
     assert found.items() <= {role: columns.of(role) for role in columns.found}.items()
+
+
+@pytest.mark.parametrize("names", [("volume",), ("video", "patient"), ("image",)])
+def test_new_rows_need_no_more_than_their_media(names: tuple[str, ...]) -> None:
+    assert mapped(names, TableOptions(unanswered=True), where="new.csv").of(names[0]) == names[0]
 
 
 def test_lettered_and_numbered_columns_keep_their_order() -> None:
@@ -147,7 +153,18 @@ def test_facets_come_from_columns_with_few_values(tmp_path: Path) -> None:
     [
         *(
             (name, False)
-            for name in ("Name", "last name", "Nachname", "Geburtsdatum", "Fall-Nr", "Prénom", "DOB", "姓名")
+            for name in (
+                "Name",
+                "last name",
+                "Nachname",
+                "Geburtsdatum",
+                "Fall-Nr",
+                "Prénom",
+                "DOB",
+                "姓名",
+                "StudyDate",
+                "Datum",
+            )
         ),
         *((name, True) for name in ("organ name", "scanner", "birads", "Station", "hospital")),
     ],

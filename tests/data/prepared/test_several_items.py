@@ -124,5 +124,5 @@ def test_a_folder_of_an_older_format_says_to_prepare_again(tmp_path: Path) -> No
     made = _prepared(tmp_path, [_question(f"q{n}", f"m{n}", f"p{n}") for n in range(6)], media)
     path = made.root / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 7}))
-    with pytest.raises(ValueError, match=r"wanted format 9, this folder has format 7, .* Run `medtune prepare` again"):
+    with pytest.raises(ValueError, match=r"wanted format 10, this folder has format 7, .* Run `medtune prepare` again"):
         open_prepared(made.root)

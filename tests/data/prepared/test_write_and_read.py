@@ -258,7 +258,7 @@ def test_raw_folder_is_not_a_prepared_one(tiny_busi: Path) -> None:
             {"format_version": 99, "medtune_version": "9.9"},
             "format 99, written by medtune 9.9. Upgrade medtune, or run",
         ),
-        ({"format_version": 0}, "wanted format 9, this folder has format 0, .* Run `medtune prepare` again"),
+        ({"format_version": 0}, "wanted format 10, this folder has format 0, .* Run `medtune prepare` again"),
         ({"format_version": "x"}, "states no format_version"),
         ({"extra": 1}, "missing or unknown: extra"),
         ({"lookalikes": 3}, "this manifest is damaged"),

@@ -12,16 +12,18 @@ from typing import Any
 import pytest
 
 from medtune.data.prepared.read import open_prepared
-from medtune.data.types import Question
+from medtune.data.types import FOLD, Question
 from medtune.eval.comparing.compare_file import CompareFile
 from medtune.eval.comparing.gain import SEEDS_METHOD
 from medtune.eval.results.phase_schema import Level, Phase
 from medtune.eval.results.schema import Primary, ResultsFile
 from medtune.eval.results.typed_json import json_bytes, read_json, write_document
-from medtune.eval.statistics.intervals import METHOD
+from medtune.eval.statistics.intervals import METHOD, OVER_FOLDS
 from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
-from tests.trainer.conftest import Capture, Nano, Told, json_of
+from medtune.trainer.training import loggers
+from tests.own_questions import prepare_own
+from tests.trainer.conftest import QUICK, Capture, Nano, Told, json_of
 
 CHEAP = {
     "model", "random", "majority", "question_prior", "constant_letter", "longest_option", "text_only", "prompt_leak",
@@ -133,6 +135,80 @@ def test_seeds_are_runs_of_their_own_with_one_interval(nano: Nano, tmp_path: Pat
     assert nano.here("run", out, *quick, extra=("--seeds", "2", "--resume")) == 0
     assert json_of(out / "seeds.json") == written
     assert "needs" in shown(main(["power", "--gain", "0.2", "--run", str(out / "seed_0")]))
+
+
+def in_folds(data: Path, out: Path, *more: str) -> list[str]:
+    settings = ["data.benchmark=vqa", f"data.root={data}", *QUICK, "train.max_steps=2", "eval.readings=[likelihood]"]
+    return ["run", "nano_busi_lora", "--folds", "3", "--out", str(out), *more, "--set", *settings]
+
+
+@pytest.mark.slow
+def test_folds_are_runs_of_their_own_whose_answers_are_pooled(
+    tmp_path: Path, refused: Told, shown: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups: list[str] = []
+    build = loggers.build_loggers
+
+    def noted(*arguments: Any, **named: Any) -> list[Any]:
+        groups.append(named["group"])
+        return build(*arguments, **named)
+
+    monkeypatch.setattr(loggers, "build_loggers", noted)
+    data = prepare_own(tmp_path, {None: ["choice", "yes_no"]}, patients=9)
+    out = tmp_path / "cv"
+    said = shown(main(in_folds(data.root, out)))
+    assert groups == ["nano_busi_lora cv"] * 3
+    assert "of fold 3 of 3, by patient" in said
+    whole = json_of(out / "results.json")
+    assert whole["phases"]["final"]["overall"]["n"] == whole["gain"]["n"] == 18
+    assert whole["gain"]["num_patients"] == 9
+    assert OVER_FOLDS in whole["interval_method"]
+    assert whole["interval_method"] in said
+    by_fold = whole["phases"]["final"]["by"][FOLD]
+    for number in (1, 2, 3):
+        alone = json_of(out / f"fold-{number}" / "results.json")
+        assert by_fold[f"fold {number}"]["value"] == alone["phases"]["final"]["overall"]["value"]
+        assert alone["phases"]["final"]["overall"]["n"] == 6
+    report = (out / "report.md").read_text("utf-8")
+    assert "in 3 runs what is not in their fold" in report
+    # As after a kill in the last fold.
+    (out / "fold-3" / "results.json").unlink()
+    (out / "results.json").unlink()
+    kept = (out / "fold-1" / "results.json").stat().st_mtime_ns
+    assert "is not empty" in refused(main(in_folds(data.root, out)))
+    assert main(in_folds(data.root, out, "--resume")) == 0
+    assert (out / "fold-1" / "results.json").stat().st_mtime_ns == kept
+    assert json_of(out / "results.json") == whole
+    assert main(["report", str(out)]) == 0
+    train = [
+        "train",
+        *in_folds(data.root, tmp_path / "one")[1:2],
+        "--set",
+        *in_folds(data.root, out)[7:],
+        "data.folds=3",
+    ]
+    assert "set data.fold=1" in refused(main(train))
+    predict = ["predict", str(out), "--from", str(data.root), "--out", str(tmp_path / "answers.csv")]
+    assert f"for instance {out / 'fold-1'}" in refused(main(predict))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--folds", "1"], "a cross-validation needs at least 2 folds"),
+        (["--folds", "3", "--seeds", "2"], "--seeds and folds are two series of runs"),
+        (["--folds", "3", "--nodes", "2"], "--folds make their runs one after another on one machine"),
+        (["--folds", "3", "--set", "eval.split=val"], "each fold is the split test of its run"),
+        (["--set", "data.fold=4", "data.folds=3"], "data.fold is 4; it must be from 1 to data.folds, which is 3"),
+        (["--folds", "3", "--set", "data.mixture=[{benchmark: busi, root: b}]"], "no run would learn from a fold"),
+        (["--folds", "3"], "these data do not say whose the images are"),
+    ],
+)
+def test_folds_that_make_no_sense_are_refused(
+    prepared_tiny: Path, tmp_path: Path, refused: Told, arguments: list[str], said: str
+) -> None:
+    out = ["--out", str(tmp_path / "cv")]
+    assert said in refused(main(["run", "nano_busi_lora", "--set", f"data.root={prepared_tiny}", *out, *arguments]))
 
 
 def test_one_seed_is_no_series(nano: Nano, tmp_path: Path, refused: Told) -> None:

@@ -1,5 +1,6 @@
 """Tests of `medtune eval` with a served model: tables, the spending limit, and that no key is ever written."""
 
+import csv
 import json
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import PIL.Image
 import pytest
 
 from medtune.models.endpoint.settings import NO_LIKELIHOOD
@@ -60,6 +62,27 @@ def mixed(chat: ChatServer) -> Callable[[dict[str, Any]], Said]:
 
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_served_model_predicts_rows_without_truths(
+    settings: list[str], chat: ChatServer, tmp_path: Path, shown: Told, refused: Told
+) -> None:
+    for number in range(2):
+        PIL.Image.effect_noise((64, 48), 90).save(tmp_path / f"{number}.png")
+    (tmp_path / "new.csv").write_text("image,question,options\n0.png,Is it so?,yes|no\n1.png,Is it so?,yes|no\n")
+    answers = tmp_path / "answers.csv"
+    served = ["predict", "endpoint_fetal_gauge", "--from", str(tmp_path / "new.csv"), "--set", *settings]
+    chat.reply = lambda body: completion(("yes", "I cannot say.")[len(chat.bodies) % 2])
+    assert "2 questions answered" in shown(main([*served, "model.answer_format=text", "--out", str(answers)]))
+    with answers.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert sorted((row["answer"], row["readable"], row["probability"]) for row in rows) == [
+        ("", "no", ""), ("yes", "yes", ""),
+    ]  # fmt: skip
+    assert {row["trained_on"] for row in rows} == {"nothing by medtune: these are the weights that the recipe names"}
+    assert not any(KEY in path.read_text("utf-8") for path in tmp_path.glob("*.csv"))
+    unsure = [*served, "--out", str(tmp_path / "x.csv"), "--error-rate", "0.1"]
+    assert "likelihoods" in refused(main(unsure))
 
 
 def test_evaluation_of_a_served_model(medtune: Evaluated, chat: ChatServer, tmp_path: Path, shown: Told) -> None:

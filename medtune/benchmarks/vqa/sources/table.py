@@ -118,7 +118,7 @@ def mapped(names: tuple[str, ...], options: TableOptions, *, where: str) -> Colu
     if found.of(roles.TURNS) is None:
         if options.unanswered:
             found = replace(found, found={role: names for role, names in found.found.items() if role != roles.ANSWER})
-            if found.of(roles.QUESTION) is None:
+            if not any(map(found.of, (roles.QUESTION, *roles.MEDIA))):
                 require(found, roles.IMAGE, names, where=where, instead=" (or video=NAME, volume=NAME)")
             return found
         if roles.LABELS in found.found:
