@@ -24,8 +24,7 @@ from medtune.models.contract import Model
 from medtune.models.sequence import qwen_vl
 from medtune.models.transformers_vlm.model import TransformersVlm
 from medtune.models.vlm import VisionLanguageModel
-from medtune.trainer.contracts import of_data, of_models
-from medtune.trainer.contracts.contract import Check, contract_of
+from medtune.trainer.contracts import Check, contract_of, of_data, of_models
 from medtune.trainer.contracts.of_data import SOURCES, Example, holds_name, opened_source
 from medtune.trainer.contracts.of_models import TWIN, other_tensors
 from medtune.trainer.contracts.of_recipes import METRICS, OPTIONS, out_of_range, reply

@@ -21,8 +21,8 @@ import numpy as np
 
 from medtune.benchmarks import example
 from medtune.benchmarks.fetal_sweep.clip import FRAMES_PER_S, NUM_FRAMES, PARTS, Side, Truth, draw_patient, sweep
+from medtune.benchmarks.simulators import num_patients, write_num_patients
 from medtune.benchmarks.simulators.bmode_tissue import Patient
-from medtune.benchmarks.simulators.settings import num_patients, write_num_patients
 from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.media.videos.read import write_video
 from medtune.data.raw.lettered_options import choice_question

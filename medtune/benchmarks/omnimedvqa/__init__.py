@@ -31,7 +31,7 @@ from medtune.benchmarks.medical_kits.choice_rules import (
     render,
 )
 from medtune.benchmarks.short_answers.published_tables import part_of, printed_tables
-from medtune.data.json_file import json_file
+from medtune.data.files import json_file
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.media_bytes import StoredFiles, hub_folder, stored_files

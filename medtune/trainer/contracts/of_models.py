@@ -28,7 +28,7 @@ from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Tuning
 from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.loading_options import DEFAULT
-from medtune.trainer.contracts.contract import Contract
+from medtune.trainer.contracts import Contract
 
 TWIN = "nano_"
 """The prefix of the names of random, tiny models. They need no weights, so the check can assemble them."""
