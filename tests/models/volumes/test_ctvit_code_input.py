@@ -26,8 +26,9 @@ from medtune.models.sequence.radfm import RadFM
 from medtune.models.sequence.tree import grow
 from medtune.models.towers.ctvit import CTViT, CTViTConfig
 from medtune.models.vlm import VisionLanguageModel
+from medtune.models.volumes import ctvit_code_input
 from medtune.models.volumes.ctvit_code_input import CodesInput, coder_of, recoded
-from medtune.models.volumes.volume_parts import VolumeInput, ctvit_code_input
+from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.export import assemble_model, write_exported
 from medtune.models.weights.loading_options import CODES, Loading
 from medtune.models.zoo.nano_volumes import RADFM_RESAMPLER, m3d_parts
