@@ -19,7 +19,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, Pre
 
 from medtune.data.catalog import nearest
 from medtune.data.media.videos.read import Sampling
-from medtune.data.media.volumes.read import AxialPictures, axial_pictures
+from medtune.data.media.volumes.read import AxialPictures, axial_pictures, evenly_spaced
 from medtune.data.media.volumes.transforms import ct_chat, m3d, merlin
 from medtune.data.media.volumes.transforms.organ_crop import POCKET
 from medtune.data.media.volumes.transforms.transform import VolumeTransform
@@ -74,21 +74,10 @@ class PictureInput:
         else:
             frames = require_kind(media, Image).pixels_HWC[None]
         shown = [self.picture(PIL.Image.fromarray(frame_HWC)) for frame_HWC in frames]
-        return torch.stack([shown[number] for number in spread(len(shown), self.num_pictures)])
+        return torch.stack([shown[number] for number in evenly_spaced(len(shown), self.num_pictures)])
 
     def stack(self, items: Sequence[Tensor]) -> Tensor:
         return torch.stack(list(items))
-
-
-def spread(count: int, wanted: int) -> list[int]:
-    """Returns `wanted` numbers from 0 to `count` - 1, in order and spread evenly; some occur twice if there are few.
-
-    >>> spread(5, 3), spread(2, 4), spread(1, 3), spread(5, 1)
-    ([0, 2, 4], [0, 0, 1, 1], [0, 0, 0], [2])
-    """
-    if wanted == 1:
-        return [(count - 1) // 2]
-    return [round(number * (count - 1) / (wanted - 1)) for number in range(wanted)]
 
 
 class Preparation(NamedTuple):
