@@ -24,7 +24,7 @@ from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.score import score_phase
-from medtune.eval.statistics.clusters import Floats, Numbers, cluster_codes, num_clusters
+from medtune.eval.statistics import Floats, Numbers, cluster_codes, num_clusters
 from medtune.eval.statistics.column_sums import Recomputed
 
 NUMBER = 400_000

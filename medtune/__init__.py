@@ -28,10 +28,9 @@ __all__ = [
 
 if TYPE_CHECKING:
     from medtune.api.compare import Comparison, compare
-    from medtune.api.dataset import Dataset, load
+    from medtune.api.dataset import Dataset, Questions, load
     from medtune.api.evaluate import evaluate
     from medtune.api.evaluation import Evaluation
-    from medtune.api.questions import Questions
     from medtune.api.report import Report
     from medtune.api.score import score
     from medtune.models.transformers_vlm.generic.in_memory import Vlm
@@ -45,7 +44,7 @@ else:
         "Evaluation": "medtune.api.evaluation",
         "FineTuning": "medtune.trainer.training.lightning_module",
         "QuestionData": "medtune.trainer.training.data_module",
-        "Questions": "medtune.api.questions",
+        "Questions": "medtune.api.dataset",
         "Report": "medtune.api.report",
         "Vlm": "medtune.models.transformers_vlm.generic.in_memory",
         "compare": "medtune.api.compare",

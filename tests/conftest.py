@@ -12,7 +12,7 @@ import pytest
 
 from medtune.benchmarks import find_source
 from medtune.benchmarks.ctlesionvqa.sources import ct_phantom
-from medtune.benchmarks.simulators.settings import write_num_patients
+from medtune.benchmarks.simulators import write_num_patients
 from medtune.data.prepared.write import prepare
 from tests.costs import Costs, dearest_files_first, pytest_addoption
 from tests.examples import write_example

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from medtune.api.dataset import Dataset
+from medtune.api.dataset import Dataset, Questions
 from medtune.api.evaluation import Evaluation
 from medtune.api.plain_questions import Answers, Options, Truths
-from medtune.api.questions import Questions
 from medtune.api.score import score
 from medtune.data.types import Interval
 from medtune.eval.comparing import compare as sides

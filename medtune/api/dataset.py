@@ -1,13 +1,21 @@
-"""`medtune.load`: a prepared folder as an object."""
+"""`medtune.load`: a prepared folder as an object, and its questions with the media that they are about."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import overload
 
-from medtune.api.questions import Questions
+import PIL.Image
+
 from medtune.benchmarks import OWN_QUESTIONS
+from medtune.data.catalog import nearest
+from medtune.data.media.load import load_media
+from medtune.data.media.videos.read import Sampling
 from medtune.data.prepared.read import Prepared, open_prepared
-from medtune.data.types import SPLITS, Split
+from medtune.data.types import SPLITS, Image, MediaGroup, MediaRef, Question, Split, Video
 from medtune.eval.data_label import label_of
 
 
@@ -74,3 +82,137 @@ def load(folder: str | Path) -> Dataset:
             f"`medtune prepare {OWN_QUESTIONS} --from {path} --out FOLDER`, then load FOLDER"
         )
     return Dataset(open_prepared(path))
+
+
+VIDEO_FRAMES = 8
+"""The number of frames of a video, evenly spaced in time. The value is our own choice."""
+
+
+def pictures_of(ref: MediaRef) -> tuple[PIL.Image.Image, ...]:
+    """Returns an image with its boxes drawn, or `VIDEO_FRAMES` frames of a video, as RGB pictures.
+
+    Raises:
+        FileNotFoundError: The file is missing.
+        ValueError: The file cannot be decoded, or it is a volume, which is no picture.
+    """
+    if ref.kind == "volume":
+        raise ValueError(
+            f"{ref.path.name} is a volume, and a Python function is handed pictures. Give an object with a method "
+            "answer(group, requests) (docs/python.md), or a model of medtune that reads volumes (`medtune eval`)"
+        )
+    media = load_media(ref, Sampling(VIDEO_FRAMES))
+    if isinstance(media, Video):
+        return tuple(map(PIL.Image.fromarray, media.frames_THWC))
+    assert isinstance(media, Image)
+    return (PIL.Image.fromarray(media.pixels_HWC),)
+
+
+@dataclass(frozen=True, repr=False)
+class Questions(Sequence[Question]):
+    """Questions of one split of a prepared folder, in the folder's order; a slice of them is of this type too.
+
+    Attributes:
+        prepared: The open prepared folder.
+        split: The split that the questions are from.
+        chosen: The questions.
+    """
+
+    prepared: Prepared
+    split: Split
+    chosen: tuple[Question, ...]
+
+    @property
+    def benchmark(self) -> str:
+        """The name of the benchmark that the folder was prepared for."""
+        return self.prepared.manifest.benchmark
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    @overload
+    def __getitem__(self, place: int) -> Question: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Questions: ...
+
+    def __getitem__(self, place: int | slice) -> Question | Questions:
+        if isinstance(place, slice):
+            return replace(self, chosen=self.chosen[place])
+        return self.chosen[place]
+
+    def __iter__(self) -> Iterator[Question]:
+        return iter(self.chosen)
+
+    def __repr__(self) -> str:
+        patients = len({question.patient_id for question in self.chosen})
+        unit = self.prepared.manifest.stands_for_patient
+        return (
+            f"{len(self)} questions of {self.benchmark!r}, split {self.split!r}: {len(self._groups)} media groups, "
+            f"{patients} patients{'' if unit == 'patient' else f' (one {unit} stands for one)'}"
+        )
+
+    def where(self, **facets: str) -> Questions:
+        """Returns the questions whose facets have these values, e.g. `where(task="diagnosis")`.
+
+        Raises:
+            ValueError: No question has them; the message names the values that there are.
+        """
+        found = tuple(q for q in self.chosen if all(q.facets.get(name) == value for name, value in facets.items()))
+        if not found:
+            said = " and ".join(f"{name}={value!r}" for name, value in facets.items())
+            raise ValueError(f"no question has {said}.{self._levels(facets)}")
+        return replace(self, chosen=found)
+
+    def paths(self, question: Question) -> tuple[Path, ...]:
+        """Returns the files of the images, videos or volumes that a question is about.
+
+        Raises:
+            ValueError: The question is not one of these.
+        """
+        return tuple(ref.path for ref in self.media(question))
+
+    def images(self, question: Question) -> tuple[PIL.Image.Image, ...]:
+        """Returns the images that a question is about, decoded, with its boxes drawn; of a video some frames.
+
+        Raises:
+            FileNotFoundError: A file is missing.
+            ValueError: The question is not one of these, a file cannot be decoded, or it is a volume.
+        """
+        return tuple(picture for ref in self.media(question) for picture in pictures_of(ref))
+
+    def media(self, question: Question) -> tuple[MediaRef, ...]:
+        """Returns the references of the media that a question is about.
+
+        Raises:
+            ValueError: The question is not one of these.
+        """
+        if question.media_id not in self._groups:
+            raise ValueError(f"the question {question.id!r} is not one of these {len(self)} questions")
+        return self._groups[question.media_id].media
+
+    def groups(self) -> tuple[MediaGroup, ...]:
+        """Returns the media of these questions, each with those of its questions that are among them.
+
+        Raises:
+            ValueError: The folder was prepared without media.
+        """
+        return tuple(self._groups.values())
+
+    @cached_property
+    def _groups(self) -> dict[str, MediaGroup]:
+        kept = {question.id for question in self.chosen}
+        found = {}
+        for group in self.prepared.groups(self.split):
+            if members := tuple(question for question in group.questions if question.id in kept):
+                found[group.media_id] = replace(group, questions=members)
+        return found
+
+    def _levels(self, wanted: dict[str, str]) -> str:
+        for name, value in wanted.items():
+            there = sorted({q.facets[name] for q in self.chosen if name in q.facets})
+            if value not in there:
+                if not there:
+                    facets = sorted({facet for q in self.chosen for facet in q.facets})
+                    return f" The facets that there are: {', '.join(facets) or 'none'}."
+                return f"{nearest(value, there)} The values of {name} that there are: {', '.join(there[:20])}."
+        return ""

@@ -10,13 +10,12 @@ from typing import TypeGuard, get_args
 
 import PIL.Image
 
-from medtune.api.dataset import Dataset
+from medtune.api.dataset import Dataset, Questions, pictures_of
 from medtune.api.evaluation import Evaluation
-from medtune.api.questions import Questions, pictures_of
 from medtune.api.score import score_questions
 from medtune.benchmarks import find_benchmark
 from medtune.data.catalog import nearest
-from medtune.data.out_folder import out_folder
+from medtune.data.files import out_folder
 from medtune.data.progress import progress as shown_progress
 from medtune.data.readable import readable_text
 from medtune.data.types import AnswerFormat, Condition, MediaGroup, Prediction, Reading, Request

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from medtune.api.questions import Questions
-from medtune.data.out_folder import out_folder
+from medtune.api.dataset import Questions
+from medtune.data.files import out_folder
 from medtune.data.types import Interval, MediaRef, Prediction, Question, Score, Split
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel

@@ -1,21 +1,49 @@
 """`medtune.Report`: an evaluation, a comparison or a run as one HTML page that loads nothing from elsewhere."""
 
+import base64
 import html
+import math
 import tempfile
 import webbrowser
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from medtune.api.compare import Comparison
-from medtune.api.evaluation import Evaluation
-from medtune.api.page import comparison_page, evaluation_page
+from medtune.api.evaluation import Evaluation, NamedScore
 from medtune.benchmarks import paper_of
+from medtune.data.prepared.lookalikes import TRAIN_TWIN
+from medtune.data.types import Question, Score
+from medtune.eval.comparing.compare_text import comparison_table
+from medtune.eval.comparing.verdict import Verdict, verdict
+from medtune.eval.data_label import PATIENT, several
 from medtune.eval.predictions.files import replace_file
-from medtune.eval.report.gallery import MAX_IMAGE_BYTES
+from medtune.eval.report.answers import Answered, answer_to, chosen
+from medtune.eval.report.gallery import MAX_IMAGE_BYTES, MAX_ITEMS, NO_PICTURE, Picture, asked_text, picture
 from medtune.eval.report.html import render
 from medtune.eval.report.report import run_report
 from medtune.eval.report.run_data import read_run
+from medtune.eval.report.table import (
+    Cell,
+    ReportTable,
+    count,
+    interval,
+    number,
+    paper_table,
+    plain,
+    signed,
+    span,
+    spoken,
+    word,
+)
 from medtune.eval.report.write import HTML, run_html
+from medtune.eval.results.build import scores_file
+from medtune.eval.results.phase_schema import counted_text
+from medtune.eval.scoring.parse_replies import read_by
+from medtune.eval.statistics.intervals import METHOD, method_for
+from medtune.eval.statistics.patient_swaps import p_equals
 
 FRAME_HEIGHT_PX = 800
 
@@ -89,3 +117,191 @@ class Report:
 
     def __repr__(self) -> str:
         return f"a report of {self._of!r}; show it with .show(), or write it with .write(PATH)"
+
+
+LAST = "final"
+"""The key under which the report's parts look for the only answer to a question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A question with its answer."""
+
+    question: Question  # The question.
+    text: str  # Its text, behind the earlier turns of its conversation.
+    task: str  # Its task in words.
+    outcome: str  # "right", "wrong", "graded" or "unscored".
+    reply: str  # The generated text, or the option that was read.
+    note: str  # Why the reply does not count as an answer; "" if it does.
+    picture: Picture  # The images that it is about, as one.
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The parts of a page."""
+
+    title: str  # The title.
+    subtitle: str  # The benchmark, and what was asked.
+    banners: tuple[tuple[str, str], ...]  # Reasons why the numbers are not a benchmark's own, each with its meaning.
+    # The marking of the figure: that of a verdict (`comparing.verdict`), or "" for none.
+    verdict: Verdict | Literal[""]
+    figure_name: str  # The name of the most important number.
+    figure: str  # This number.
+    reach: str  # Its interval and its number of questions.
+    sentences: tuple[str, ...]  # What the number says.
+    result: tuple[ReportTable, ...]  # The tables of the result.
+    notes: tuple[str, ...]  # How the numbers were made, as sentences.
+    metrics: tuple[ReportTable, ...] = ()  # The tables of all metrics.
+    cards: tuple[Card, ...] = ()  # Questions with their answers.
+    num_questions: int = 0  # The number of all questions.
+    plot: str = ""  # A forest plot as a data: URI; "" for none.
+
+
+def evaluation_page(found: Evaluation) -> Page:
+    """Returns the page of an evaluation: scores, every facet and metric, and questions with their replies.
+
+    Raises:
+        FileNotFoundError: An image is missing.
+        ValueError: An image cannot be decoded.
+    """
+    score, scores = found.score, found.scores
+    wrong = f"{score.score.unparsable} unreadable and {scores.overall.unanswered} missing replies count as wrong."
+    return Page(
+        title=f"{found.benchmark.title}: {found.name}",
+        subtitle=f"version {found.benchmark.version}, split {found.split}",
+        banners=found.label.banners(),
+        verdict="",
+        figure_name=spoken(score.metric),
+        figure=_figure(score.score),
+        reach=_reach(score.score, asked=scores.asked),
+        sentences=(
+            f"{len(found.questions):,} questions{_patients(found)}, read by "
+            f"{read_by(scores.parser, found.questions, found.benchmark)}; {wrong}",
+            *_left_out(found),
+            *found.remarks,
+        ),
+        result=(_score_table(found), *(_facet_table(found, facet) for facet in found.by if len(found.by[facet]) > 1)),
+        notes=(f"95 % intervals: {method_for([row.question.patient_id for row in found.rows])}.", *found.label.notes()),
+        metrics=(_metrics_table(found), *map(paper_table, scores.tables)),
+        cards=_cards(found),
+        num_questions=len(found.questions),
+    )
+
+
+def comparison_page(found: Comparison) -> Page:
+    """Returns the page of a comparison: the gain with its interval and test, by task, and the forest plot."""
+    table, compared = comparison_table(found.found), found.found
+    first, second = compared.names
+    return Page(
+        title=f"{second} minus {first}",
+        subtitle=f"{compared.benchmark}, read by {compared.parser!r}",
+        banners=tuple(dict.fromkeys(banner for label in compared.labels for banner in label.banners())),
+        verdict=verdict(compared.overall.paired, higher_is_better=compared.higher_is_better),
+        figure_name=f"difference of {spoken(compared.metric)}",
+        figure=signed(found.gain),
+        reach=f"95 % interval {span(found.ci95, sign=True)}, {p_equals(found.p)}, {found.n:,} questions",
+        sentences=(found.judgement,),
+        result=(paper_table(table),),
+        notes=(f"95 % intervals: {METHOD}.",),
+        plot="data:image/svg+xml;base64," + base64.b64encode(found.plot.encode()).decode("ascii"),
+    )
+
+
+def _patients(found: Evaluation) -> str:
+    unit = found.label.stands_for_patient
+    number = len({question.patient_id for question in found.questions})
+    if not unit:
+        return ""
+    return f" about {number:,} {several(unit, number)}" + ("" if unit == PATIENT else ", which stand for patients")
+
+
+def _left_out(found: Evaluation) -> tuple[str, ...]:
+    scores = found.scores
+    said = list(filter(None, [scores_file(scores, found.label).outside_text]))
+    if scores.unscored:
+        said.append(f"{scores.unscored} free answers wait for a judge and are in no score.")
+    return tuple(said)
+
+
+def _score_table(found: Evaluation) -> ReportTable:
+    parts: dict[str, NamedScore | None] = {"all questions": found.score}
+    if found.closed and found.open:
+        parts |= {"closed questions": found.closed, "open questions": found.open}
+    rows = [
+        (word(name), word(spoken(part.metric)), number(part.value), interval(part.ci95), count(part.n))
+        for name, part in parts.items()
+        if part is not None
+    ]
+    if without := found.by.get(TRAIN_TWIN, {}).get("no"):
+        name = word("no look-alike in train")
+        rows.append((name, word(spoken(found.score.metric)), *_value_cells(without)))
+    baselines = found.scores.overall.baselines
+    rows += [
+        (word(spoken(name), "muted"), word(spoken(found.score.metric)), number(value), interval(None), count(None))
+        for name, value in baselines.items()
+        if value is not None
+    ]
+    columns = ("score of", "metric", "value", "95 % interval", "number")
+    return ReportTable("The score, and what answers that see no image would reach", columns, tuple(rows))
+
+
+def _facet_table(found: Evaluation, facet: str) -> ReportTable:
+    rows = tuple((word(spoken(level)), *_value_cells(score)) for level, score in found.by[facet].items())
+    caption = f"{spoken(found.benchmark.level_metric).capitalize()} by {spoken(facet)}"
+    return ReportTable(caption, (spoken(facet), "value", "95 % interval", "number"), rows)
+
+
+def _metrics_table(found: Evaluation) -> ReportTable:
+    rows = tuple(
+        (word(spoken(name)), word(spoken(condition)), word(spoken(parser)), *_value_cells(score))
+        for condition, parsers in found.scores.metrics.items()
+        for parser, scores in parsers.items()
+        for name, score in scores.items()
+    )
+    columns = ("metric", "what the model saw", "answers read by", "value", "95 % interval", "number")
+    return ReportTable("Every metric of every reading", columns, rows)
+
+
+def _value_cells(score: Score) -> tuple[Cell, Cell, Cell]:
+    return (number(score.value if math.isfinite(score.value) else None), interval(score.ci95), count(score.n))
+
+
+def _figure(score: Score) -> str:
+    return plain(score.value) if math.isfinite(score.value) else "no score yet"
+
+
+def _reach(score: Score, *, asked: int) -> str:
+    counted = f"{counted_text(score.n, asked)} questions"
+    return f"95 % interval {span(score.ci95)}, {counted}" if score.ci95 else counted
+
+
+def _cards(found: Evaluation) -> tuple[Card, ...]:
+    rows = {row.question.id: row for row in found.rows}
+    answered = [
+        Answered(question, found.media(question), {LAST: answer_to(question, row.parsed, row.unscored)})
+        for question in found.questions
+        if (row := rows.get(question.id)) is not None
+    ]
+    shown, left = dict[str, Picture](), MAX_IMAGE_BYTES
+    cards = []
+    for one in chosen(answered, at_most=MAX_ITEMS):
+        known = shown.get(one.question.media_id) or (picture(one.media) if one.media else NO_PICTURE)
+        shown[one.question.media_id] = known
+        if len(known.uri or "") > left:
+            known = Picture(None, known.width, known.height, known.alt)
+        left -= len(known.uri or "")
+        cards.append(_card(one, found.replies, known))
+    return tuple(cards)
+
+
+def _card(one: Answered, replies: Mapping[str, str], shown: Picture) -> Card:
+    outcome = one.last.outcome
+    return Card(
+        question=one.question,
+        text=asked_text(one.question),
+        task=spoken(one.question.facets.get("task", "")) or "Question",
+        outcome="wrong" if outcome == "unreadable" else outcome,
+        reply=replies.get(one.question.id, one.last.said or ""),
+        note={"unreadable": "could not be read", "unscored": "waits for a judge"}.get(outcome, ""),
+        picture=shown,
+    )

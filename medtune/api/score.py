@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from medtune.api.dataset import Dataset
+from medtune.api.dataset import Dataset, Questions
 from medtune.api.evaluation import Evaluation
 from medtune.api.plain_questions import Answers, Options, Truths, given_predictions, plain_hash, plain_questions
-from medtune.api.questions import Questions
 from medtune.benchmarks import OWN_QUESTIONS, find_benchmark
 from medtune.data.types import Prediction, Question
 from medtune.eval.asking.official_prompts import FOREIGN_WORDING

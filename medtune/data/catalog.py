@@ -36,7 +36,7 @@ class Kind:
 
 BENCHMARKS = Kind("benchmarks", "medtune.benchmarks", "benchmark")
 SOURCES = Kind("sources", "medtune.benchmarks", "source", "Source")
-"""Sources lie in their benchmark: in its folder `sources`, or beside `def benchmark()` where that is one file.
+"""Sources lie in their benchmark: beside `def benchmark()`, or in its folder `sources`.
 
 A plugin adds a source to another's benchmark in `benchmarks/NAME/sources`, without a benchmark of that name.
 """
@@ -155,8 +155,7 @@ def _in_folder(kind: Kind, folder: Path, package: str, origin: str) -> Iterator[
         yield from _defining(kind, folder, package, origin)
         return
     for benchmark in _defining(BENCHMARKS, folder, package, origin):
-        if _defines(SOURCES, benchmark.file.read_text("utf-8")):
-            yield Extension(SOURCES, benchmark.name, benchmark.file, benchmark.module, origin, SOURCES.defines)
+        yield from _in_file(SOURCES, benchmark.name, benchmark.file, benchmark.module, origin)
         if benchmark.folder is not None:
             yield from _defining(SOURCES, benchmark.folder / "sources", f"{benchmark.module}.sources", origin)
     for name, sources in _added(folder) if origin != MEDTUNE else ():
@@ -186,12 +185,16 @@ def _added(folder: Path) -> Iterator[tuple[str, Path]]:
 
 def _defining(kind: Kind, folder: Path, package: str, origin: str) -> Iterator[Extension]:
     for name, file in candidates(kind, folder):
-        text = file.read_text("utf-8") if kind.defines else ""
-        if _defines(kind, text):
-            yield Extension(kind, name, file, f"{package}.{name}", origin, kind.defines)
-        elif kind.rows:
-            for row in re.findall(rf"^def ([a-z]\w*)\(\) -> (?:{kind.rows}):", text, re.MULTILINE):
-                yield Extension(kind, row, file, f"{package}.{name}", origin, row)
+        yield from _in_file(kind, name, file, f"{package}.{name}", origin)
+
+
+def _in_file(kind: Kind, name: str, file: Path, module: str, origin: str) -> Iterator[Extension]:
+    text = file.read_text("utf-8") if kind.defines else ""
+    if _defines(kind, text):
+        yield Extension(kind, name, file, module, origin, kind.defines)
+    elif kind.rows:
+        for row in re.findall(rf"^def ([a-z]\w*)\(\) -> (?:{kind.rows}):", text, re.MULTILINE):
+            yield Extension(kind, row, file, module, origin, row)
 
 
 def candidates(kind: Kind, folder: Path) -> Iterator[tuple[str, Path]]:

@@ -16,7 +16,7 @@ from medtune.data.prepared.lookalikes import TRAIN_TWIN
 from medtune.data.types import FOLD, AnswerFormat, Condition, MediaRef, Prediction, Prompt, Question
 from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.asking.official_prompts import OUR_WORDING, OfficialPrompts
-from medtune.eval.judge.task import JudgeTask
+from medtune.eval.judge import JudgeTask
 from medtune.eval.metric import Metric
 from medtune.eval.parsed_reply import ParsedReply, passes_of
 from medtune.eval.predictions.tool_files import ToolRows

@@ -21,7 +21,7 @@ import numpy as np
 from medtune.data.catalog import place_of
 from medtune.data.types import Interval, Question
 from medtune.eval.parsed_reply import ParsedReply, passes_of
-from medtune.eval.statistics.clusters import Floats
+from medtune.eval.statistics import Floats
 from medtune.eval.statistics.column_sums import Recomputed, Statistic, dense_sums, mean_of, mean_over_passes
 
 OnRows = Callable[[Sequence[ParsedReply]], Statistic]

@@ -19,7 +19,7 @@ from medtune.data.seeding import stable_int
 from medtune.data.types import MediaGroup, MediaRef, Prediction, PredictionKey, Request
 from medtune.models.contract import Assembled, Encoded, MediaItem
 from medtune.models.media_reader import MediaReader
-from medtune.models.replies.growing import Prompted, Wanted, drawable, drawn, reply_rows
+from medtune.models.replies import Prompted, Wanted, drawable, drawn, reply_rows
 from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.packing import ROW_TOKENS, Shown, balanced, batched, pack, pad_left
 from medtune.models.sequence.tree import grow, grow_within

@@ -17,7 +17,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from medtune.data.media.load import Shape
 from medtune.data.media.videos.read import Sampling
 from medtune.data.types import Media, MediaKind, MediaRef
-from medtune.models.replies.growing import Wanted
+from medtune.models.replies import Wanted
 from medtune.models.sequence.builder import SequenceFamily
 from medtune.models.sequence.packing import PackedRows, PromptRows
 from medtune.models.tuning.plan import PartName

@@ -22,7 +22,7 @@ from torch.distributed.fsdp import FSDPModule
 from transformers import PreTrainedModel
 
 from medtune.models.contract import TargetLogprobs
-from medtune.models.replies.growing import changed, changes_behind
+from medtune.models.replies import changed, changes_behind
 
 LOGITS_AT_ONCE = 2**25
 """The number of logits that are held at once, 128 MiB in float32: 220 targets over a vocabulary of 152,000."""

@@ -21,7 +21,7 @@ from transformers import Cache, DynamicCache, PreTrainedModel
 from medtune.models.attention.decoder import Carried, carried, take_columns
 from medtune.models.contract import PARTS, Model, TargetLogprobs
 from medtune.models.placing import placed
-from medtune.models.replies.growing import NewTokens, Wanted, grown
+from medtune.models.replies import NewTokens, Wanted, grown
 from medtune.models.sequence.end_tokens import cut_behind
 from medtune.models.sequence.packing import PackedRows, PromptRows
 from medtune.models.target_logprobs import read_targets, whole_logits_because

@@ -26,7 +26,7 @@ from medtune.models.endpoint.messages import sampling
 from medtune.models.endpoint.served import Served, open_answerer
 from medtune.models.endpoint.settings import Endpoint
 from medtune.models.media_reader import read_item
-from medtune.models.replies.growing import Wanted
+from medtune.models.replies import Wanted
 from tests.data.media.volumes.synthetic_volumes import nifti
 from tests.models.endpoint.chat_server import ChatServer, asked_text, completion, serving
 from tests.models.twins import twin

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from medtune.benchmarks import find_source
 from medtune.benchmarks.fetal_gauge.sources.fetal_gauge_rebuilt import SETS as FETAL_GAUGE_SETS
-from medtune.benchmarks.pmc_vqa.sources.pmc_vqa import V1, V1_CLEAN, V2
+from medtune.benchmarks.pmc_vqa import V1, V1_CLEAN, V2
 from medtune.benchmarks.u2_bench.sources.u2_bench_rebuilt import SETS as U2_BENCH_SETS
 from tests.examples import (
     ctlesionvqa,

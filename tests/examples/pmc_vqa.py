@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 
-from medtune.benchmarks.pmc_vqa.sources.pmc_vqa import CHOICES, LETTERS, V2, Version
+from medtune.benchmarks.pmc_vqa import CHOICES, LETTERS, V2, Version
 
 ARTICLES, FIGURES = 6, 4
 """The number of articles of each file, and of figures of each article; the files share one article."""

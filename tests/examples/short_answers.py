@@ -3,9 +3,8 @@
 import json
 from pathlib import Path
 
-from medtune.benchmarks.path_vqa.sources import path_vqa
-from medtune.benchmarks.slake.sources import slake as slake
-from medtune.benchmarks.vqa_rad.sources.vqa_rad import PAIR
+from medtune.benchmarks import path_vqa, slake
+from medtune.benchmarks.vqa_rad import PAIR
 from medtune.data.types import Split
 from tests.examples.drawn_images import write_drawn_images
 

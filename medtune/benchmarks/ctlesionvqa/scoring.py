@@ -23,7 +23,7 @@ from medtune.data.types import Question
 from medtune.eval.metric import Metric, mean_of_rows, sums_of_rows
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.parsers.number_parsers import read_number
-from medtune.eval.statistics.clusters import Floats
+from medtune.eval.statistics import Floats
 from medtune.eval.statistics.column_sums import Sums
 
 Mra = Callable[[float, float], float | None]

@@ -36,7 +36,7 @@ from medtune.benchmarks.ctlesionvqa.v2_scoring import Json, Pair, V2Row, aggrega
 from medtune.benchmarks.facets import CONTRASTS, DIAMETERS, OVER_100_HU
 from medtune.data.types import Question
 from medtune.eval.benchmark import Evidence
-from medtune.eval.judge.task import JudgeTask
+from medtune.eval.judge import JudgeTask
 from medtune.eval.judge.verdicts import extra_judge_task, verdict_table
 from medtune.eval.parsed_reply import ParsedReply, num_passes, passes_of
 from medtune.eval.scoring.tables import Cell, Table

@@ -22,7 +22,7 @@ from medtune.data.media.augment import NO_CHANGES, Change
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import letters_for, render_choice
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.judge.task import JudgeTask
+from medtune.eval.judge import JudgeTask
 from medtune.eval.judge.verdicts import JUDGE_MARK, marked_verdicts
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice

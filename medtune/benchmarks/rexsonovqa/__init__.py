@@ -41,7 +41,7 @@ from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.judge.task import JudgeTask
+from medtune.eval.judge import JudgeTask
 from medtune.eval.judge.verdicts import marked_verdicts
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.predictions.tool_files import ToolRow, ToolRows, cell_text, json_list, read_json_text, shown_options

@@ -42,7 +42,7 @@ from medtune.benchmarks.rexsonovqa.rubric import (
 )
 from medtune.data.types import Question
 from medtune.eval.asking.official_prompts import PICTURES_GAP, OfficialPrompts
-from medtune.eval.judge.task import OfficialWords
+from medtune.eval.judge import OfficialWords
 from medtune.eval.scoring.tables import Table
 
 VIDEO, FRAMES, BLIND = "video", "frames", "blind"

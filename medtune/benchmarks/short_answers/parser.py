@@ -27,7 +27,7 @@ from dataclasses import replace
 from medtune.benchmarks.short_answers.released_answers import is_chinese, is_closed, is_open
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice
-from medtune.eval.judge.task import JudgeTask
+from medtune.eval.judge import JudgeTask
 from medtune.eval.judge.verdicts import extra_judge_task
 from medtune.eval.metric import Metric
 from medtune.eval.metrics.closed_accuracy import metric as closed_accuracy

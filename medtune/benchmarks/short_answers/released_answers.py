@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from medtune.data.json_file import json_file
+from medtune.data.files import json_file
 from medtune.data.raw.hub_rows import HubId, Row, hub_rows
 from medtune.data.raw.media_bytes import write_media_bytes
 from medtune.data.raw.row_errors import Place, Reject, read_rows

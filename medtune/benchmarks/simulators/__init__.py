@@ -1,1 +1,41 @@
-"""Simulators of medical images that the simulated sources of several benchmarks use."""
+"""Simulators of medical images that the simulated sources of several benchmarks use, and their settings.
+
+The settings of a simulation, the number of patients and its switches, are a small JSON file.
+"""
+
+import json
+from pathlib import Path
+
+from medtune.data.catalog import nearest
+from medtune.data.files import json_file
+
+_WANTED = 'an object like {"num_patients": 24}, with a whole number of at least 1'
+
+
+def num_patients(file: Path, *, default: int) -> int:
+    """Returns the number of patients that a settings file states, or the default if it states none."""
+    return settings(file, default=default)[0]
+
+
+def settings(file: Path, *, default: int, switches: tuple[str, ...] = ()) -> tuple[int, frozenset[str]]:
+    """Returns the number of patients and those of a simulation's switches that a settings file turns on."""
+    if not file.is_file():
+        raise FileNotFoundError(f"{file}: there is no such file. Write it, or give no folder: the default then holds.")
+    stated = json_file(file, dict, _WANTED, todo="Correct it.")
+    known = ["num_patients", *switches]
+    for name in stated:
+        if name not in known:
+            raise ValueError(f"{file}: unknown setting {name!r}.{nearest(name, known)} Wanted {_WANTED}.")
+    count = stated.get("num_patients", default)
+    if type(count) is not int or count < 1:
+        raise ValueError(f"{file}: num_patients is {count!r}, wanted {_WANTED}.")
+    for name in switches:
+        if not isinstance(stated.get(name, False), bool):
+            raise ValueError(f"{file}: {name} is {stated[name]!r}, wanted true or false.")
+    return count, frozenset(name for name in switches if stated.get(name))
+
+
+def write_num_patients(file: Path, count: int) -> None:
+    """Writes a settings file, and creates its folder if that is missing."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"num_patients": count}) + "\n", "utf-8")

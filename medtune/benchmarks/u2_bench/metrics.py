@@ -30,7 +30,7 @@ from medtune.benchmarks.u2_bench.tasks_and_sets import (
     WEIGHTS,
 )
 from medtune.data.types import Question
-from medtune.eval.judge.task import JudgeTask
+from medtune.eval.judge import JudgeTask
 from medtune.eval.judge.verdicts import extra_judge_task
 from medtune.eval.metric import Metric, OnRows, mean_of_rows
 from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
@@ -38,7 +38,7 @@ from medtune.eval.metrics.bleu4 import metric as bleu4
 from medtune.eval.metrics.macro_f1 import label_sums
 from medtune.eval.metrics.rouge_l import metric as rouge_l
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.statistics.clusters import Floats
+from medtune.eval.statistics import Floats
 from medtune.eval.statistics.column_sums import Sums
 
 Blocks = Mapping[tuple[str, str], Floats]

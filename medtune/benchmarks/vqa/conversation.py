@@ -10,7 +10,7 @@ from typing import NamedTuple
 from medtune.data.raw.lettered_options import LETTERS, find_option, split_options
 from medtune.data.raw.row_errors import Place, Reject, RowError
 from medtune.data.types import MEDIA_MARK, AnswerKind, MediaRef, Question, Turn
-from medtune.eval.judge.task import JudgeTask
+from medtune.eval.judge import JudgeTask
 from medtune.eval.judge.verdicts import extra_judge_task
 
 PLACEHOLDER = re.compile(r"[ \t]*<(image|video)>[ \t]*\n?")

@@ -21,6 +21,7 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
+from medtune.data.files import unique_mark
 from medtune.data.media.dicom import decode_cine, is_dicom
 from medtune.data.media.images import Size, check_box, decode_image
 from medtune.data.media.videos.container import VIDEO_SUFFIXES, copy_without_texts, has_texts
@@ -36,7 +37,6 @@ from medtune.data.prepared.decoded_content import Content, decoded_content
 from medtune.data.prepared.lookalikes import perceptual_hash
 from medtune.data.raw.source import Draw
 from medtune.data.types import MediaKind, MediaRef
-from medtune.data.unique_names import unique_mark
 
 
 @dataclass(frozen=True, slots=True)

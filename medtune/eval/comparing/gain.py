@@ -27,7 +27,7 @@ from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
 from medtune.eval.scoring.answer_classes import is_closed, task_name
 from medtune.eval.scoring.score import PhaseScores, correctness, folds_of, levels
-from medtune.eval.statistics.clusters import Floats, cluster_codes
+from medtune.eval.statistics import Floats, cluster_codes
 from medtune.eval.statistics.intervals import METHOD, SecondPart, gain_limits, over_folds, statistic_gain_interval
 from medtune.eval.statistics.patient_swaps import holm, mcnemar_exact, patient_p
 from medtune.eval.statistics.spread import Term, spread

@@ -11,7 +11,7 @@ import numpy as np
 
 from medtune.data.types import Condition, Interval, PredictionKey
 from medtune.eval.scoring.tables import Cell, Table
-from medtune.eval.statistics.clusters import Numbers
+from medtune.eval.statistics import Numbers
 from medtune.eval.statistics.column_sums import Recomputed
 from medtune.eval.statistics.intervals import METHOD, statistic_interval
 

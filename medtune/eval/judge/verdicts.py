@@ -19,7 +19,7 @@ from types import TracebackType
 from medtune.data.readable import readable_question
 from medtune.data.types import JudgeRequest, Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark, Evidence
-from medtune.eval.judge.task import Judge, JudgeTask
+from medtune.eval.judge import Judge, JudgeTask
 from medtune.eval.parsed_reply import passes_text
 from medtune.eval.predictions.files import replace_file
 from medtune.eval.scoring.parse_replies import index, question_of, words_of

@@ -6,7 +6,7 @@ import numpy as np
 from pycocoevalcap.bleu.bleu_scorer import cook_refs, cook_test
 
 from medtune.eval.metric import Metric, sums_of_rows
-from medtune.eval.statistics.clusters import Floats
+from medtune.eval.statistics import Floats
 
 _ORDER = 4
 _TINY, _SMALL = 1e-15, 1e-9

@@ -13,7 +13,7 @@ from medtune.data.types import Question
 from medtune.eval.metric import Metric
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.tables import Cell, Table
-from medtune.eval.statistics.clusters import Floats
+from medtune.eval.statistics import Floats
 from medtune.eval.statistics.column_sums import Sums, dense_sums, mean_of
 from medtune.eval.statistics.intervals import statistic_interval
 

@@ -12,7 +12,7 @@ from medtune.eval.metric import Metric, mean_of_rows
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.parsers.measures import read_measure
 from medtune.eval.scoring.tables import Agreement, Cell, Table
-from medtune.eval.statistics.clusters import Floats
+from medtune.eval.statistics import Floats
 from medtune.eval.statistics.column_sums import Statistic, dense_sums, mean_of
 from medtune.eval.statistics.intervals import statistic_interval
 

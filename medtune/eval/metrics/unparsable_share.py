@@ -4,7 +4,7 @@ import numpy as np
 
 from medtune.eval.metric import Metric, sums_of_rows
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.statistics.clusters import Floats
+from medtune.eval.statistics import Floats
 
 
 def metric() -> Metric:

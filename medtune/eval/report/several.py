@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from medtune.eval.data_label import UNKNOWN
-from medtune.eval.report.cells import gain_cells, value_cells
 from medtune.eval.report.charts import BarChart, Measure, bar_chart
 from medtune.eval.report.html import render
-from medtune.eval.report.result_tables import passes_notes
+from medtune.eval.report.result_tables import gain_cells, passes_notes, value_cells
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import (
     Cell,

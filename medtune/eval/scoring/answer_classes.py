@@ -14,8 +14,8 @@ import numpy as np
 from medtune.data.types import Interval, Prediction, Question
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
+from medtune.eval.statistics import Floats
 from medtune.eval.statistics.calibration import brier_score, option_probabilities, true_place
-from medtune.eval.statistics.clusters import Floats
 from medtune.eval.statistics.column_sums import Sums
 from medtune.eval.statistics.intervals import mean_interval, statistic_interval, wilson
 

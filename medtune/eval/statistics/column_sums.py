@@ -28,7 +28,7 @@ from typing import Protocol
 
 import numpy as np
 
-from medtune.eval.statistics.clusters import Floats, Numbers, check_codes, num_clusters
+from medtune.eval.statistics import Floats, Numbers, check_codes, num_clusters
 
 MOST_LEFT_OUT = 500
 

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from medtune.data.types import Interval
-from medtune.eval.statistics.clusters import Floats, Numbers, cluster_codes
+from medtune.eval.statistics import Floats, Numbers, cluster_codes
 from medtune.eval.statistics.column_sums import Statistic, mean_of
 from medtune.eval.statistics.spread import Spread, Term, spread
 

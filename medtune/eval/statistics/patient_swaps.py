@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.eval.statistics.clusters import Floats, Numbers, cluster_codes, num_clusters
+from medtune.eval.statistics import Floats, Numbers, cluster_codes, num_clusters
 from medtune.eval.statistics.column_sums import Statistic, Sums
 
 MAX_ARRANGEMENTS = 2**16

@@ -17,7 +17,7 @@ from functools import reduce
 
 import numpy as np
 
-from medtune.eval.statistics.clusters import Floats, Numbers, merged, num_clusters, some_rows
+from medtune.eval.statistics import Floats, Numbers, merged, num_clusters, some_rows
 from medtune.eval.statistics.column_sums import Statistic
 
 # Answers about one patient are never taken to balance each other so well that the variance is less than half of that

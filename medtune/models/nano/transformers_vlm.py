@@ -10,7 +10,7 @@ from transformers import CONFIG_MAPPING, AutoModelForImageTextToText, PreTrained
 
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import PARTS, Assembled
-from medtune.models.nano.tokenizer import token_id
+from medtune.models.nano import token_id
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.loading import pretrained, skeleton, taken_fields
 from medtune.models.weights.hub import refuse_revision

@@ -15,7 +15,7 @@ from transformers import Cache, DynamicCache, PreTrainedModel
 from medtune.models.attention.decoder import take_columns
 from medtune.models.contract import Encoded, Model, TargetLogprobs, joined, root_of
 from medtune.models.placing import placed
-from medtune.models.replies.growing import NewTokens, Wanted, grown
+from medtune.models.replies import NewTokens, Wanted, grown
 from medtune.models.sequence.end_tokens import cut_behind
 from medtune.models.sequence.packing import PackedRows, PromptRows, ShownSpan, spans_of_rows
 from medtune.models.target_logprobs import read_targets, whole_logits_because

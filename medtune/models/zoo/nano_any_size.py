@@ -10,7 +10,7 @@ import transformers
 from transformers import PreTrainedConfig
 
 from medtune.models.assemble import ZooEntry
-from medtune.models.nano.tokenizer import byte_tokenizer
+from medtune.models.nano import byte_tokenizer
 from medtune.models.nano.transformers_vlm import Nano, nano_entry, shrunk
 
 

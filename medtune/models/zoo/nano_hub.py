@@ -8,7 +8,7 @@ from typing import Any
 import transformers
 
 from medtune.models.assemble import ZooEntry
-from medtune.models.nano.tokenizer import byte_tokenizer, token_id
+from medtune.models.nano import byte_tokenizer, token_id
 from medtune.models.nano.transformers_vlm import INITIALIZER_RANGE, Nano, nano_entry, shrunk
 from medtune.models.transformers_vlm.families.llava_video.model import IMAGE, VIDEO, LlavaVideoConfig, build_processor
 

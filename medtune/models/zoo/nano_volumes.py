@@ -18,9 +18,9 @@ from medtune.models.sequence.ct_chat import CTChat
 from medtune.models.sequence.merlin import M3D, Merlin
 from medtune.models.sequence.radfm import RadFM
 from medtune.models.towers.ctvit import CTViT, CTViTConfig
-from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
 from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
 from medtune.models.towers.radfm_vit import RadFMViT, RadFMViTConfig
+from medtune.models.towers.vit3d import M3DViT, M3DViTConfig
 from medtune.models.volumes.ctvit_code_input import as_codes
 from medtune.models.volumes.organ_cropped import cropped
 from medtune.models.volumes.volume_parts import RadFMInput, VolumeParts

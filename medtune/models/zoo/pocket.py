@@ -18,10 +18,9 @@ from medtune.data.media.videos.read import Sampling
 from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, require_kind
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled, Transform
+from medtune.models.nano import byte_tokenizer, volume
 from medtune.models.nano import pocket as nano
-from medtune.models.nano import volume
-from medtune.models.nano.tokenizer import byte_tokenizer
-from medtune.models.parts.entry import OwnParts, parts_entry
+from medtune.models.parts import OwnParts, parts_entry
 from medtune.models.pocket import efficientnet_lite0, smollm2
 from medtune.models.projectors.vocabulary import NUM_CODES, VocabularyProjector
 from medtune.models.sequence.chat_template import CLOSE, OPEN, ChatML

@@ -79,7 +79,7 @@ def _not_found(plugin: Plugin) -> Iterator[str]:
 
 
 def _wrong(kind: Kind, extension: Extension) -> Iterator[str]:
-    from medtune.trainer.contracts.contract import contract_of
+    from medtune.trainer.contracts import contract_of
 
     yield from contract_of(kind)(extension.name)
 

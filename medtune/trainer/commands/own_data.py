@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 
 from medtune.benchmarks import OWN_QUESTIONS, find_benchmark
-from medtune.data.out_folder import out_folder
+from medtune.data.files import out_folder
 from medtune.data.prepared.manifest import MANIFEST, MAX_REJECTED
 from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.work.take import read_source

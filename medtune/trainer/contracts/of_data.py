@@ -22,7 +22,7 @@ from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.parse_replies import parse_replies
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import table_text
-from medtune.trainer.contracts.contract import Contract
+from medtune.trainer.contracts import Contract
 
 PUBLISHED = ("official", "vsi")
 """The prefixes of the names of parsers that read replies as published code does, each in one answer format."""

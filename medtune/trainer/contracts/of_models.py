@@ -21,14 +21,14 @@ from medtune.models.doctor.proof import proof
 from medtune.models.doctor.reference import AskedQuestion
 from medtune.models.projectors import Projector, find_projector
 from medtune.models.towers import Tower, find_tower
-from medtune.models.transformers_vlm.families import find_family
+from medtune.models.transformers_vlm.families import arguments_not_given, find_family
 from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Tuning
 from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.loading_options import DEFAULT
-from medtune.trainer.contracts.contract import Contract
+from medtune.trainer.contracts import Contract
 
 TWIN = "nano_"
 """The prefix of the names of random, tiny models. They need no weights, so the check can assemble them."""
@@ -140,6 +140,11 @@ def it_names_its_model_types_and_has_a_twin(found: OpenedFamily) -> Iterator[str
         )
 
 
+def its_pixels_are_all_that_the_model_asks_for(found: OpenedFamily) -> Iterator[str]:
+    for model, names in arguments_not_given(found.family):
+        yield f"{model}.get_image_features needs {', '.join(names)}; name all that it needs in Family.pixels"
+
+
 def every_parameter_belongs_to_a_part(found: OpenedFamily) -> Iterator[str]:
     for name, entry in found.twins.items():
         skeleton = entry.skeleton()
@@ -178,6 +183,7 @@ FAMILIES = Contract(
     opened_family,
     (
         it_names_its_model_types_and_has_a_twin,
+        its_pixels_are_all_that_the_model_asks_for,
         every_parameter_belongs_to_a_part,
         its_answers_are_as_likely_as_transformers_says,
     ),

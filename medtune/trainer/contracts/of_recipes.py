@@ -20,7 +20,7 @@ from medtune.eval.parsed_reply import ParsedReply
 from medtune.models.assemble import ServedEntry, any_entry, zoo_entry
 from medtune.models.towers.timm_tower import PREFIX
 from medtune.models.tuning.apply import apply_tuning
-from medtune.trainer.contracts.contract import Contract
+from medtune.trainer.contracts import Contract
 from medtune.trainer.recipe.read import find_recipe, read_recipe, recipe_from_tree, recipe_to_yaml
 from medtune.trainer.recipe.schema import Recipe
 

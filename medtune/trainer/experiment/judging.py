@@ -10,7 +10,7 @@ import torch
 from medtune.data.progress import progress
 from medtune.data.types import Question
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.judge.task import Judge, JudgeTask
+from medtune.eval.judge import Judge, JudgeTask
 from medtune.eval.judge.verdicts import Judging, judge_predictions
 from medtune.eval.predictions.files import MERGED, read_predictions
 from medtune.trainer.devices.ranks import device_of_rank

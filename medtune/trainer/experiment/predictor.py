@@ -13,8 +13,12 @@ from medtune.data.prepared.read import Prepared
 from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import recorded_label
-from medtune.eval.statistics.abstention import answering_threshold, least_probability, patients_needed
-from medtune.eval.statistics.calibration import option_probabilities
+from medtune.eval.statistics.calibration import (
+    answering_threshold,
+    least_probability,
+    option_probabilities,
+    patients_needed,
+)
 from medtune.models.tuning.quantize import resolved
 from medtune.models.weights.export import is_exported, read_exported
 from medtune.trainer.devices.ranks import device_of_rank

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.judge.task import JudgeTask, with_official_words
+from medtune.eval.judge import JudgeTask, with_official_words
 from medtune.models.endpoint.settings import Endpoint, asked_alike, check_endpoint, read_key, without_address
 from medtune.models.weights.loading_options import DtypeName
 

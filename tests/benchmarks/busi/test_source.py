@@ -6,15 +6,14 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
-from medtune.benchmarks import find_source
-from medtune.benchmarks.busi.sources import busi
+from medtune.benchmarks import busi, find_source
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import SPLITS, Box, Question
 
 
 def _read(root: Path, seed: int = 0) -> SourceTable:
-    return busi.source().read(root, seed, root)
+    return busi.busi().read(root, seed, root)
 
 
 def _by_task(table: SourceTable, task: str) -> list[Question]:

@@ -17,8 +17,8 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import (
     simulate_frame,
 )
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import MassFinding
-from medtune.benchmarks.simulators.bmode.device import pixels
-from medtune.benchmarks.simulators.bmode.tissue import Patient
+from medtune.benchmarks.simulators.bmode_device import pixels
+from medtune.benchmarks.simulators.bmode_tissue import Patient
 from medtune.data.media.images import draw_box
 
 SEEDS = {"head": 20, "abdomen": 15, "heart": 15, "femur": 20, "hdvb": 12, "malignant": 20}

@@ -9,10 +9,9 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
-from medtune.benchmarks import find_benchmark, find_source, published
+from medtune.benchmarks import find_benchmark, find_source, public_sets, published
 from medtune.benchmarks.fetal_gauge import TASKS
 from medtune.benchmarks.fetal_gauge.sources import fetal_gauge_rebuilt
-from medtune.benchmarks.public_sets import public_set
 from medtune.benchmarks.public_sets.sets import fpus23
 from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.write import prepare
@@ -157,7 +156,7 @@ def _read(root: Path, scratch: Path, seed: int = 0) -> SourceTable:
 @pytest.fixture
 def big(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes the source treat every set as large enough to be split."""
-    monkeypatch.setattr(public_set, "SMALL_BELOW", 1)
+    monkeypatch.setattr(public_sets, "SMALL_BELOW", 1)
 
 
 def _by_task(table: SourceTable) -> dict[str, list[Question]]:

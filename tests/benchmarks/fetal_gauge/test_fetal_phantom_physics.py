@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.benchmarks.simulators.bmode.device import (
+from medtune.benchmarks.simulators.bmode_device import (
     IMAGE_SIZE,
     NUM_DEPTHS,
     NUM_LINES,
@@ -21,7 +21,7 @@ from medtune.benchmarks.simulators.bmode.device import (
     scan_convert,
     tube,
 )
-from medtune.benchmarks.simulators.bmode.tissue import (
+from medtune.benchmarks.simulators.bmode_tissue import (
     BONE,
     FLUID,
     SOFT,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import find_benchmark, find_source
-from medtune.benchmarks.pmc_vqa.sources.pmc_vqa import article_of
+from medtune.benchmarks.pmc_vqa import article_of
 from medtune.data.prepared.read import open_prepared
 from medtune.data.raw.source import SourceTable
 from medtune.data.types import SPLITS, Prediction, PredictionKey

@@ -8,7 +8,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from medtune.benchmarks.public_sets.public_set import PublicSet, SetTable, public_set, read_set, sub_folders
+from medtune.benchmarks.public_sets import PublicSet, SetTable, public_set, read_set, sub_folders
 from medtune.benchmarks.public_sets.sets import hc18
 from medtune.benchmarks.u2_bench.sources import u2_bench_rebuilt
 from medtune.data import catalog

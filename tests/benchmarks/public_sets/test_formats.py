@@ -8,7 +8,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from medtune.benchmarks.public_sets.public_set import SetTable, public_set
+from medtune.benchmarks.public_sets import SetTable, public_set
 from medtune.benchmarks.public_sets.sets.psfhs import grey
 from medtune.data.media.images import read_metaimage
 from tests.examples import OF_SETS

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import PIL.Image
 import pytest
 
-from medtune.benchmarks.public_sets.public_set import SetTable
+from medtune.benchmarks.public_sets import SetTable
 from medtune.benchmarks.public_sets.sets import fpus23
 from medtune.data.media.images import Size
 from medtune.data.types import Box

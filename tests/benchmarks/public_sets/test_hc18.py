@@ -9,7 +9,7 @@ import PIL.Image
 import PIL.ImageDraw
 import pytest
 
-from medtune.benchmarks.public_sets.public_set import SetTable
+from medtune.benchmarks.public_sets import SetTable
 from medtune.benchmarks.public_sets.sets import hc18
 from tests.examples import OF_SETS
 

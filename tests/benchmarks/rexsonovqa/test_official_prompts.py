@@ -31,7 +31,7 @@ from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.official_prompts import ShownAs, wording_name
 from medtune.eval.asking.plan import plan_visits
 from medtune.eval.asking.prepared_prompts import with_prepared_prompts
-from medtune.eval.judge.task import with_official_words
+from medtune.eval.judge import with_official_words
 from medtune.models.endpoint.messages import request_body
 from medtune.models.endpoint.settings import Endpoint
 from medtune.trainer.commands.cli import main

@@ -7,10 +7,9 @@ from types import ModuleType
 
 import pytest
 
-from medtune.benchmarks import find_source
+from medtune.benchmarks import fetal_sweep, find_source
 from medtune.benchmarks.ctlesionvqa.sources import ct_phantom
 from medtune.benchmarks.fetal_gauge.sources import fetal_phantom
-from medtune.benchmarks.fetal_sweep.sources import fetal_sweep
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import SourceTable
 from tests.benchmarks.simulators.drawing import drawn

@@ -9,7 +9,7 @@ import datasets
 import pytest
 
 from medtune.benchmarks import find_benchmark, find_source
-from medtune.benchmarks.vqa_rad.sources.vqa_rad import PAIR, PUBLIC, release_note
+from medtune.benchmarks.vqa_rad import PAIR, PUBLIC, release_note
 from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.hub_rows import HubId

@@ -8,9 +8,8 @@ import pytest
 
 from medtune.data.seeding import stable_order
 from medtune.data.types import MediaGroup, MediaRef, Question
-from medtune.eval.audit import blind_solver
-from medtune.eval.audit.blind_solver import blind_answers
-from medtune.eval.audit.findings import Finding, findings_of, findings_text
+from medtune.eval.audit import findings as audit
+from medtune.eval.audit.findings import Finding, blind_answers, findings_of, findings_text
 from medtune.eval.audit.findings_file import FindingsFile, findings_file
 from medtune.eval.data_label import DataLabel
 from medtune.eval.results.typed_json import json_bytes, read_json
@@ -122,7 +121,7 @@ def test_blind_answers_come_from_other_patients_and_are_capped(monkeypatch: pyte
     own = [replace(each, answer=LABELS[hash_free(each.patient_id)]) for each in CLEAN]
     right = [each.answer == each.question.answer for each in blind_answers(own)]
     assert np.mean(right) < 0.4
-    monkeypatch.setattr(blind_solver, "MAX_QUESTIONS", 50)
+    monkeypatch.setattr(audit, "MAX_QUESTIONS", 50)
     assert len(blind_answers(CLEAN)) == 50
     assert blind_answers(CLEAN[:2]) == []
 

@@ -16,8 +16,7 @@ from medtune.data.types import Interval
 from medtune.eval.audit.row import accuracy_row, flagged_if_level
 from medtune.eval.comparing.gain import LevelGain, adjusted_by_holm
 from medtune.eval.comparing.verdict import falls, verdict
-from medtune.eval.statistics import patient_swaps
-from medtune.eval.statistics.clusters import Floats, Numbers
+from medtune.eval.statistics import Floats, Numbers, patient_swaps
 from medtune.eval.statistics.column_sums import mean_of
 from medtune.eval.statistics.intervals import gain_interval
 from medtune.eval.statistics.patient_swaps import ALPHA, holm, mcnemar_exact, patient_p

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from medtune.data.types import Interval
-from medtune.eval.statistics.clusters import Floats
+from medtune.eval.statistics import Floats
 from medtune.eval.statistics.column_sums import mean_of, mean_over_passes
 from medtune.eval.statistics.intervals import statistic_gain_interval, statistic_interval
 

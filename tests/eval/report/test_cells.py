@@ -1,7 +1,7 @@
 import pytest
 
 from medtune.data.types import Interval
-from medtune.eval.report.cells import gain_cells, improvement_tone, value_cells
+from medtune.eval.report.result_tables import gain_cells, improvement_tone, value_cells
 from medtune.eval.report.table import NONE
 from medtune.eval.results.schema import Changed, LevelGain
 

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 from scipy.special import betaincinv
 
-from medtune.eval.statistics.clusters import Floats, Numbers
+from medtune.eval.statistics import Floats, Numbers
 
 MEAN_QUESTIONS = 6
 _RANKS = (np.arange(4000) + 0.5) / 4000

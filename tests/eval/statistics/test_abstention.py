@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from medtune.eval.statistics.abstention import answering_threshold, least_probability, patients_needed
+from medtune.eval.statistics.calibration import answering_threshold, least_probability, patients_needed
 
 Drawn = tuple[list[float], list[float], list[bool], list[str]]
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from medtune.data.types import Interval
-from medtune.eval.statistics.clusters import Floats, Numbers
+from medtune.eval.statistics import Floats, Numbers
 from medtune.eval.statistics.column_sums import mean_of
 from medtune.eval.statistics.intervals import gain_interval, mean_interval, method_for, statistic_interval
 from tests.eval.statistics.simulated_answers import (

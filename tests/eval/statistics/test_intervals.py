@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from statsmodels.stats.proportion import proportion_confint
 
-from medtune.eval.statistics.clusters import Numbers
+from medtune.eval.statistics import Numbers
 from medtune.eval.statistics.column_sums import Recomputed
 from medtune.eval.statistics.intervals import (
     gain_interval,

@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 from medtune.eval.scoring import answer_classes as module
 from medtune.eval.scoring.answer_classes import roc_area, roc_area_interval
-from medtune.eval.statistics.clusters import cluster_codes
+from medtune.eval.statistics import cluster_codes
 from medtune.eval.statistics.intervals import wilson
 
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=40).filter(

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats import contingency_tables
 
-from medtune.eval.statistics import patient_swaps
-from medtune.eval.statistics.clusters import Numbers
+from medtune.eval.statistics import Numbers, patient_swaps
 from medtune.eval.statistics.column_sums import Recomputed
 from medtune.eval.statistics.intervals import mean_interval, statistic_interval, wilson
 from medtune.eval.statistics.patient_swaps import holm, mcnemar_exact, p_equals, p_text

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from medtune.eval.statistics.clusters import Numbers
+from medtune.eval.statistics import Numbers
 from medtune.eval.statistics.column_sums import MOST_LEFT_OUT, Recomputed, dense_sums, mean_of
 from medtune.eval.statistics.power import estimated_icc
 from medtune.eval.statistics.spread import Term, spread

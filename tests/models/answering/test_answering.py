@@ -20,7 +20,7 @@ from medtune.data.types import MediaGroup, MediaRef, Prediction, Prompt, Questio
 from medtune.models.answering import Asked, budgeted
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.replies.growing import drawn
+from medtune.models.replies import drawn
 from medtune.models.sequence.builder import IGNORED
 from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.packing import Shown, pack

@@ -28,9 +28,9 @@ from medtune.models.projectors.perceiver import PerceiverConfig, PerceiverProjec
 from medtune.models.projectors.spatial_pool import SpatialPoolProjector
 from medtune.models.sequence.merlin import MARK, REPORT_STOP_ID
 from medtune.models.towers.ctvit import CTViT, CTViTConfig
-from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
 from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
 from medtune.models.towers.radfm_vit import RadFMViT, RadFMViTConfig
+from medtune.models.towers.vit3d import M3DViT, M3DViTConfig
 from medtune.models.volumes.volume_parts import VolumeParts, modules
 from medtune.models.zoo import volumes
 

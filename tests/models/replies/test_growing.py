@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medtune.models.contract import Assembled
-from medtune.models.replies.growing import Prompted, Wanted, drawn, grown, reply_rows
+from medtune.models.replies import Prompted, Wanted, drawn, grown, reply_rows
 from medtune.models.sequence.builder import IGNORED, Sequence, Span
 from medtune.models.sequence.packing import PackedRows, Shown, pack, pad_left
 from medtune.models.sequence.tree import grow

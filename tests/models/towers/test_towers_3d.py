@@ -19,9 +19,9 @@ from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.towers import find_tower
 from medtune.models.towers.ctvit import CTViT, CTViTConfig
-from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
 from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
 from medtune.models.towers.radfm_vit import RadFMViT, RadFMViTConfig
+from medtune.models.towers.vit3d import M3DViT, M3DViTConfig
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.zoo.pocket import ClipTransform
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from medtune.models.towers.m3d_vit import M3DViT, M3DViTConfig
 from medtune.models.towers.merlin_resnet import MerlinResNetConfig
+from medtune.models.towers.vit3d import M3DViT, M3DViTConfig
 from medtune.models.weights.keymaps.key_map import KeyMap, Rule, at_hand, load_published, rename, translate
 from medtune.models.weights.releases import ct_chat_release, volume_release
 from medtune.models.zoo import volumes

@@ -23,7 +23,7 @@ from transformers import (
 import medtune
 from medtune.models.assemble import zoo_entry
 from medtune.models.local_judge import LocalJudge
-from medtune.models.nano.tokenizer import byte_tokenizer
+from medtune.models.nano import byte_tokenizer
 from medtune.models.nano.transformers_vlm import text_config
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.causal_language import context_of

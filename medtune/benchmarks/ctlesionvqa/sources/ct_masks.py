@@ -41,7 +41,7 @@ from medtune.benchmarks.ctlesionvqa.construction.questions import questions
 from medtune.benchmarks.ctlesionvqa.construction.subtypes_asked import PAPER, YES_NO, preset
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa import ORGANS, Scans
 from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import read_rows
-from medtune.data.json_file import json_file
+from medtune.data.files import json_file
 from medtune.data.media.volumes.formats.abdomen_atlas import Case, find_cases
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.row_errors import Reject, repeat_rejects

@@ -24,7 +24,7 @@ from medtune.benchmarks.iu_xray.studies import (
     study_table,
     told,
 )
-from medtune.data.json_file import json_file
+from medtune.data.files import json_file
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.row_errors import Place, read_rows
 from medtune.data.raw.source import Source, SourceTable

@@ -22,7 +22,7 @@ import PIL.Image
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
+from medtune.benchmarks.public_sets import Frame, Marked, PublicSet, SetTable
 from medtune.data.media.images import Size, read_metaimage
 from medtune.data.media.masks import outer_box
 from medtune.data.raw.csv_header import Line, csv_lines

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
+from medtune.benchmarks.public_sets import Frame, Marked, PublicSet, SetTable
 from medtune.data.media.images import Size, image_size
 from medtune.data.media.masks import largest_region, outer_box, read_mask
 from medtune.data.raw.folder import MASK_WITHOUT_IMAGE, clutter_note, unexpected_file, visible_entries

@@ -8,7 +8,7 @@ Source: Burgos-Artizzu et al., Scientific Reports 10 (2020); Zenodo 3904280.
 
 from pathlib import Path
 
-from medtune.benchmarks.public_sets.public_set import Frame, PublicSet, SetTable
+from medtune.benchmarks.public_sets import Frame, PublicSet, SetTable
 from medtune.data.media.images import image_size
 from medtune.data.raw.csv_header import Line, csv_lines
 from medtune.data.raw.row_errors import read_rows

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
+from medtune.benchmarks.public_sets import Frame, Marked, PublicSet, SetTable
 from medtune.data.media.images import Size, image_size
 from medtune.data.raw.folder import visible_entries
 from medtune.data.raw.row_errors import Place, read_rows, repeat_rejects

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
+from medtune.benchmarks.public_sets import Frame, Marked, PublicSet, SetTable
 from medtune.data.media.images import Size, image_size
 from medtune.data.media.masks import Mask, fill_outline, outer_box, read_mask
 from medtune.data.raw.csv_header import Line, csv_lines

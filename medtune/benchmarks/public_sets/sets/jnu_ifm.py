@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
+from medtune.benchmarks.public_sets import Frame, Marked, PublicSet, SetTable
 from medtune.data.media.images import Size, decode_image, image_size
 from medtune.data.media.masks import outer_box
 from medtune.data.raw.csv_header import Line, csv_lines

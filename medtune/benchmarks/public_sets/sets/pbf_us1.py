@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from medtune.benchmarks.public_sets.public_set import Frame, PublicSet, SetTable
+from medtune.benchmarks.public_sets import Frame, PublicSet, SetTable
 from medtune.data.media.images import image_size
 from medtune.data.raw.csv_header import Line, csv_lines
 from medtune.data.raw.folder import clutter_note, unexpected_file, visible_entries

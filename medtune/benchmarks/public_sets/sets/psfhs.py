@@ -12,7 +12,7 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from medtune.benchmarks.public_sets.public_set import Frame, Marked, PublicSet, SetTable
+from medtune.benchmarks.public_sets import Frame, Marked, PublicSet, SetTable
 from medtune.data.media.images import Size, read_metaimage
 from medtune.data.media.masks import outer_box
 from medtune.data.raw.folder import masks_without_image, unexpected_file, visible_entries

@@ -29,7 +29,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from medtune.benchmarks.facets import duration_bin
 from medtune.benchmarks.rexsonovqa.rubric import is_kept, question_type
-from medtune.data.json_file import json_file
+from medtune.data.files import json_file
 from medtune.data.media.images import Size
 from medtune.data.media.videos import container
 from medtune.data.media.videos.read import video_extent

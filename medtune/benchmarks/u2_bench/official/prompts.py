@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TASKS, VALUE
-from medtune.data.json_file import json_file
+from medtune.data.files import json_file
 from medtune.data.types import Question
 from medtune.eval.asking.official_prompts import OfficialPrompts
 

@@ -27,7 +27,7 @@ image_report.py, the captions of FPUS23 name three measurements; the sentence of
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from medtune.benchmarks.public_sets.public_set import Asked, Subject, rebuilt_source
+from medtune.benchmarks.public_sets import Asked, Subject, rebuilt_source
 from medtune.data.media.masks import NINE_CELLS, NOT_VISIBLE, box_size, cell_of_box
 from medtune.data.raw.lettered_options import choice_question
 from medtune.data.raw.source import Source

@@ -16,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from medtune.data.files import unique_mark
 from medtune.data.media.volumes.formats.stored_volume import PARTIAL, read_values, write_values
 from medtune.data.media.volumes.read import load_volume
 from medtune.data.media.volumes.transforms.transform import Kept, VolumeTransform, transform_hash
 from medtune.data.types import MediaRef
-from medtune.data.unique_names import unique_mark
 
 _ABANDONED_S = 600.0
 """Seconds without a write after which an unfinished file is taken for abandoned; an entry is written in seconds."""

@@ -155,10 +155,10 @@ def section_ends(count: int, wanted: int) -> list[int]:
 
 
 def evenly_spaced(count: int, wanted: int) -> list[int]:
-    """Returns `wanted` slice numbers spread evenly over 0 to `count` - 1, first and last included.
+    """Returns `wanted` numbers spread evenly over 0 to `count` - 1, first and last included; few occur several times.
 
-    >>> evenly_spaced(101, 5), evenly_spaced(10, 1)
-    ([0, 25, 50, 75, 100], [4])
+    >>> evenly_spaced(101, 5), evenly_spaced(2, 4), evenly_spaced(10, 1)
+    ([0, 25, 50, 75, 100], [0, 0, 1, 1], [4])
     """
     if wanted == 1:
         return [(count - 1) // 2]

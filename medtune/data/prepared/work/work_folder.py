@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from medtune.data.files import unique_mark
 from medtune.data.prepared.copy_media import CopiedFile, Unit, copy_unit
 from medtune.data.prepared.manifest import ENTRIES, MANIFEST, MEDIA_FOLDER
 from medtune.data.prepared.work.claims import WHOLE, Claim, Journal, claimed, content_key, content_said, path_said
 from medtune.data.prepared.work.processes import in_processes, start_server
 from medtune.data.raw.source import Finding, NotFound, Source
-from medtune.data.unique_names import unique_mark
 
 
 def check_replaceable(out: Path) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers import GenerationConfig, PreTrainedModel
 
 from medtune.models.contract import PARTS, Encoded, Model, TargetLogprobs, joined, root_of
-from medtune.models.replies.growing import Wanted
+from medtune.models.replies import Wanted
 from medtune.models.sequence.end_tokens import cut_behind
 from medtune.models.sequence.packing import PackedRows, PromptRows, ShownSpan, spans_of_rows
 from medtune.models.target_logprobs import of_logits

@@ -43,7 +43,7 @@ from transformers import (
     SmolVLMVideoProcessor,
 )
 
-from medtune.models.nano.tokenizer import byte_tokenizer, token_id
+from medtune.models.nano import byte_tokenizer, token_id
 from medtune.models.nano.transformers_vlm import INITIALIZER_RANGE, Nano, text_config, write_nano
 from tests.models.transformers_vlm.generic.newer_checkpoints import gemma3n, minicpm_v
 

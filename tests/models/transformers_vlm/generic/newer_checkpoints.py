@@ -13,7 +13,7 @@ from transformers import (
     SiglipImageProcessor,
 )
 
-from medtune.models.nano.tokenizer import byte_tokenizer, token_id
+from medtune.models.nano import byte_tokenizer, token_id
 from medtune.models.nano.transformers_vlm import INITIALIZER_RANGE, Nano, text_config
 
 

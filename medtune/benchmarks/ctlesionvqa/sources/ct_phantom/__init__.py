@@ -45,7 +45,7 @@ from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import (
 )
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.scan import Scan, scan, write
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.shapes import SPACING_MM
-from medtune.benchmarks.simulators.settings import settings, write_num_patients
+from medtune.benchmarks.simulators import settings, write_num_patients
 from medtune.data.media.volumes.formats.abdomen_atlas import MASKS, SCAN
 from medtune.data.raw.source import Draw, Finding, Found, NotFound, Source, SourceTable
 from medtune.data.types import MediaRef, Question, Volume

@@ -19,7 +19,7 @@ published: these are ours.
 from collections.abc import Iterator, Mapping
 
 from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.frames import ORIENTATION_TEXT, ORIENTATION_WORDS
-from medtune.benchmarks.public_sets.public_set import Asked, Frame, Subject, rebuilt_source
+from medtune.benchmarks.public_sets import Asked, Frame, Subject, rebuilt_source
 from medtune.data.media.masks import box_size
 from medtune.data.raw.lettered_options import choice_question
 from medtune.data.raw.source import Source

@@ -40,10 +40,10 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import (
     Orientation,
     Plane,
 )
-from medtune.benchmarks.simulators.bmode.device import pixels
-from medtune.benchmarks.simulators.bmode.tissue import Patient
-from medtune.benchmarks.simulators.settings import num_patients as patients_asked_for
-from medtune.benchmarks.simulators.settings import write_num_patients
+from medtune.benchmarks.simulators import num_patients as patients_asked_for
+from medtune.benchmarks.simulators import write_num_patients
+from medtune.benchmarks.simulators.bmode_device import pixels
+from medtune.benchmarks.simulators.bmode_tissue import Patient
 from medtune.data.raw.source import Draw, Source, SourceTable
 from medtune.data.types import MediaRef, Question
 

@@ -27,7 +27,7 @@ from medtune.benchmarks.fetal_gauge.sources.fetal_phantom.planes import (
     oriented,
     whole_body,
 )
-from medtune.benchmarks.simulators.bmode.device import (
+from medtune.benchmarks.simulators.bmode_device import (
     IMAGE_SIZE,
     Mask,
     Pixels,
@@ -38,7 +38,7 @@ from medtune.benchmarks.simulators.bmode.device import (
     pixels,
     scan_convert,
 )
-from medtune.benchmarks.simulators.bmode.tissue import (
+from medtune.benchmarks.simulators.bmode_tissue import (
     BACKGROUND,
     Patient,
     Structure,

@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from medtune.benchmarks.simulators.bmode.device import Pose, blob, ellipse, rod, tube, union
-from medtune.benchmarks.simulators.bmode.tissue import (
+from medtune.benchmarks.simulators.bmode_device import Pose, blob, ellipse, rod, tube, union
+from medtune.benchmarks.simulators.bmode_tissue import (
     BONE,
     BRAIN,
     CARTILAGE,

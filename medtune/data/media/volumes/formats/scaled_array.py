@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medtune.data.catalog import nearest
-from medtune.data.json_file import json_file
+from medtune.data.files import json_file
 from medtune.data.media.volumes.geometry import compact_hu
 from medtune.data.types import Volume
 

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
+from medtune.data.files import unique_mark
 from medtune.data.media.volumes.geometry import Grid
 from medtune.data.types import Volume
-from medtune.data.unique_names import unique_mark
 
 STORED_SUFFIX = ".volume.safetensors"
 """The ending of the names of stored volumes."""

@@ -1,6 +1,9 @@
-"""Reads a JSON file of a release, of settings or of prompts, with one message for whatever is wrong with it."""
+"""Files and folders that a user names, and names that no other process chooses."""
 
 import json
+import os
+import secrets
+import socket
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,3 +21,20 @@ def json_file(path: Path, kind: type[_Held], wanted: str, *, todo: str = "Take i
     if not isinstance(held, kind):
         raise ValueError(f"{path}: wanted {wanted}, got {type(held).__name__}. {todo}")
     return held
+
+
+def out_folder(folder: Path) -> Path:
+    """Returns the path, at which a folder is or can be made."""
+    for path in (folder, *folder.parents):
+        if path.exists():
+            if not path.is_dir():
+                raise NotADirectoryError(
+                    f"{path}: this is a file; wanted a folder, which is made if it is missing. Name another folder."
+                )
+            break
+    return folder
+
+
+def unique_mark() -> str:
+    """Returns a part of a file name with the host, the process and a random number."""
+    return f"{socket.gethostname().split('.')[0]}-{os.getpid()}-{secrets.token_hex(4)}"

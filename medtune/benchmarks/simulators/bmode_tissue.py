@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.fft import fft, fftfreq, ifft
 from scipy.ndimage import gaussian_filter, gaussian_filter1d, zoom
 
-from medtune.benchmarks.simulators.bmode.device import Beams, Device, Millimetres, Pose, Shape, beyond, blob, overlap
+from medtune.benchmarks.simulators.bmode_device import Beams, Device, Millimetres, Pose, Shape, beyond, blob, overlap
 
 
 @dataclass(frozen=True, slots=True)

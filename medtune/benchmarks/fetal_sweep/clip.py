@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
-from medtune.benchmarks.simulators.bmode.device import (
+from medtune.benchmarks.simulators.bmode_device import (
     Mask,
     Millimetres,
     Pose,
@@ -37,7 +37,7 @@ from medtune.benchmarks.simulators.bmode.device import (
     pixels,
     scan_convert,
 )
-from medtune.benchmarks.simulators.bmode.tissue import (
+from medtune.benchmarks.simulators.bmode_tissue import (
     BACKGROUND,
     BONE,
     BRAIN,

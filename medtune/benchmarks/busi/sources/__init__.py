@@ -1,1 +1,0 @@
-"""The source that makes the BUSI benchmark's questions from the BUSI images."""

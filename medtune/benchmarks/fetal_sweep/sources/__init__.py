@@ -1,1 +1,0 @@
-"""The simulated source of the fetal_sweep benchmark."""

@@ -1,1 +1,0 @@
-"""The source that reads OmniMedVQA's JSON files."""

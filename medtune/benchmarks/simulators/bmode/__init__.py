@@ -1,1 +1,0 @@
-"""A simulator of B-mode ultrasound images: shapes and tissues, the scanner, its acoustics, and the womb of a fetus."""

@@ -1,1 +1,0 @@
-"""Replies that grow as leaves of the tree of their prompts."""
