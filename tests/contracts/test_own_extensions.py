@@ -23,13 +23,11 @@ from medtune.models.assemble import ZooEntry, any_entry, zoo_entry
 from medtune.models.contract import Model
 from medtune.models.sequence import qwen_vl
 from medtune.models.transformers_vlm.families import find_family
-from medtune.models.transformers_vlm.family import language_model, parts
 from medtune.models.transformers_vlm.model import TransformersVlm
-from medtune.models.transformers_vlm.visual_tokens import in_sequence
 from medtune.models.vlm import VisionLanguageModel
 from medtune.trainer.contracts import Check, contract_of, of_data, of_models
 from medtune.trainer.contracts.of_data import SOURCES, Example, holds_name, opened_source
-from medtune.trainer.contracts.of_models import TWIN, other_tensors
+from medtune.trainer.contracts.of_models import TWIN, OpenedFamily, other_tensors
 from medtune.trainer.contracts.of_recipes import METRICS, OPTIONS, out_of_range, reply
 from medtune.trainer.recipe.read import find_recipe
 from tests.examples import OF_SOURCES
@@ -168,16 +166,13 @@ def test_a_family_that_answers_otherwise_than_transformers_is_named(monkeypatch:
     assert complaint.endswith("check Family.wiring")
 
 
-def test_a_family_without_an_argument_of_the_tower_is_told_beside_its_missing_part(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    wiring = in_sequence(parts("model.vision_tower", "model.multi_modal_projector"), decoder=language_model)
-    wrong = replace(find_family("llava_onevision"), pixels=("pixel_values",), wiring=wiring)
-    monkeypatch.setattr(of_models, "find_family", lambda name: wrong)
-    complaints = list(contract_of(FAMILIES)("llava_onevision"))
-    said = "LlavaOnevisionForConditionalGeneration.get_image_features needs image_sizes; name all that it needs in "
-    assert any(each.endswith(f"{said}Family.pixels") for each in complaints)
-    assert any("model.image_newline belongs to none of the parts" in each for each in complaints)
+def test_a_family_without_an_argument_of_the_tower_is_told_which_one() -> None:
+    wrong = replace(find_family("llava_onevision"), pixels=("pixel_values",))
+    (complaint,) = of_models.its_pixels_are_all_that_the_model_asks_for(OpenedFamily("llava_onevision", wrong, {}))
+    assert complaint == (
+        "LlavaOnevisionForConditionalGeneration.get_image_features needs image_sizes; name all that it needs in "
+        "Family.pixels"
+    )
 
 
 def test_a_twin_that_shows_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

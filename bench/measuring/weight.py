@@ -1,7 +1,7 @@
 """Counts the lines of package and tests by room and kind, and the files that a run reads up to its first step.
 
-python -m tests.weight                                                  the lines
-python -m tests.weight run nano_busi_lora --set data.root=PREPARED      the files, of any command that trains
+python -m bench.measuring.weight                                                the lines
+python -m bench.measuring.weight run nano_busi_lora --set data.root=PREPARED    the files
 """
 
 import ast
@@ -12,16 +12,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("code", "docstring", "comment", "blank", "import")
 
 
 def kinds_of_lines(text: str) -> Counter[str]:
-    """Returns the number of lines of each kind; a line with code and a comment is code.
-
-    >>> kinds_of_lines('"What."' + chr(10) + "import os  # Why." + chr(10) * 2 + "# How." + chr(10) + "os.sep")
-    Counter({'docstring': 1, 'import': 1, 'blank': 1, 'comment': 1, 'code': 1})
-    """
+    """Returns the number of lines of each kind; a line with code and a comment is code."""
     lines = text.splitlines()
     kinds = {number: "code" if line.strip() else "blank" for number, line in enumerate(lines, 1)}
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
