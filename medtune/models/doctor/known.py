@@ -45,6 +45,8 @@ KNOWN: Mapping[str, Known] = {
     "qwen3_vl_moe": _QWEN3,
     "qwen3_5": _QWEN35,
     "qwen3_5_moe": _QWEN35,
+    "qwen2_5_omni_thinker": _QWEN2,
+    "qwen3_omni_moe_thinker": Known(HALF, (1e6,), (CHATML,)),
     "mllama": Known(CLIP, (5e5,), (LLAMA3,)),
     "gemma3": Known(HALF, (1e4, 1e6), (GEMMA,)),
     "glm4v": Known(CLIP, (1e4,), (GLM,)),

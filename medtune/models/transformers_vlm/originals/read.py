@@ -47,9 +47,15 @@ def original_in(folder: Path) -> Original | None:
 
 
 def is_original(where: str, revision: str | None) -> bool:
-    """Returns whether a local folder, or a repository whose files are here, is in its authors' own layout."""
+    """Returns whether transformers' class for questions about images does not read a folder or a kept repository.
+
+    It is in its authors' own layout, or holds a model that speaks, of which a part is read.
+    """
     folder = kept_folder(where, revision)
-    return folder is not None and original_in(folder) is not None
+    if folder is None or original_in(folder) is not None:
+        return folder is not None
+    path = folder / "config.json"
+    return path.is_file() and "thinker_config" in read_json(path)
 
 
 def read_original(original: Original, folder: Path, loading: Loading, *, attention: str | None) -> PreTrainedModel:
