@@ -93,6 +93,10 @@ FAULTS: dict[str, tuple[str, Callable[[Path], None], str]] = {
         "rope", _edited(CONFIG, lambda told: told["text_config"]["rope_parameters"].update(rope_theta=1e4)),
         "the rotary base is 10000, and checkpoints of qwen2_5_vl have 1e+06",
     ),
+    "stretched rotary embeddings": (
+        "rope", _edited(CONFIG, lambda c: c["text_config"]["rope_parameters"].update(rope_type="linear", factor=4)),
+        "are stretched (linear with 4), and those of qwen2_5_vl are not or yarn",
+    ),
     "a row less": ("vocabulary", _one_row_short, "and the tokenizer's '<|video_pad|>' is token 262"),
     "another id of a placeholder": (
         "vocabulary", lambda folder: _edited(CONFIG, lambda told: told.update(video_token_id=261))(folder),

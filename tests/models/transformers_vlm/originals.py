@@ -51,7 +51,7 @@ def internvl(text: str = "qwen2", **eyes: Any) -> Nano:
     nano = build_internvl()
     told: Any = nano.config.to_dict()
     more: dict[str, Any] = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}
-    more |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
+    more |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "pad_token_id": 0}
     told["text_config"] = text_config(nano.processor.tokenizer, model_type=text, **more)
     told["vision_config"] = {**told["vision_config"], **eyes}
     return Nano(type(nano.config)(**told), nano.processor)

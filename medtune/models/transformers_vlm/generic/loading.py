@@ -228,7 +228,7 @@ def read_config(where: str, revision: str | None = None) -> PreTrainedConfig:
         own = "; it comes with code of its own (auto_map), which medtune does not run" if "auto_map" in said else ""
         raise ValueError(
             f"{where}/config.json: transformers {transformers.__version__} has no model of type {kind!r}{own}. Take a "
-            "checkpoint in transformers' own format, or a newer transformers"
+            f"checkpoint in transformers' own format, or a newer transformers, or {_SERVE}"
         )
     if kind not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES and kind not in types_of_families():
         raise ValueError(
