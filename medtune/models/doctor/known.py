@@ -87,6 +87,8 @@ _OF_TEXT = {
 
 Vicuna, Llama 3, InternLM2 and 3 and Yi (5e6) are llamas.
 """
+_TURNS_OF_TEXT = {"llama": (VICUNA, CHATML, LLAMA3), "mistral": (INSTRUCT, VICUNA), "qwen2": (CHATML,)}
+"""The turns of LLaVA's language models; of Mistral's two, Vicuna's are BakLLaVA's."""
 _CONTROL = re.compile(r"<\|[\w ]+\|>|<(?:start|end)_of_\w+>|\[/?INST\]")
 PLAIN = (
     "The heart is a muscle that pumps blood through the body. Blood carries oxygen from the lungs to all organs, and "
@@ -114,7 +116,7 @@ def known_checks(assembled: Assembled, reference: Reference, precise: Precise) -
     looks = (
         lambda: _normalisation(whole.config, asks.processor, known),
         lambda: _rope(whole.config, known),
-        lambda: _control_tokens(asks, known),
+        lambda: _control_tokens(asks, _turns(known, whole.config.get_text_config().model_type)),
         lambda: _vocabulary(whole, asks.processor),
         lambda: _plain_text(assembled, asks.processor.tokenizer, precise),
         lambda: _replies_end(assembled, precise),
@@ -131,8 +133,8 @@ def _normalisation(config: Any, processor: Any, known: Known) -> Finding:
     wanted = known.pixels or (_OF_TOWER.get(str(tower)) if config.model_type in KNOWN else None)
     usual = tuple(type(images).image_mean or ()), tuple(type(images).image_std or ())
     said = f"mean {_shown(mine[0])}, standard deviation {_shown(mine[1])}"
-    if any(_equal(mine, pair) for pair in (wanted, usual) if pair is not None):
-        return True, f"{said}, as recorded for {config.model_type} or usual for its processor"
+    if _equal(mine, wanted or usual):
+        return True, f"{said}, as {'recorded for' if wanted else 'usual for the processor of'} {config.model_type}"
     if wanted is not None:
         return False, f"{said}; checkpoints of {config.model_type} have {_shown(wanted[0])} and {_shown(wanted[1])}"
     if any(_equal(mine[::-1], pair) for pair in (CLIP, IMAGENET)):
@@ -192,7 +194,13 @@ def _listed(thetas: tuple[float, ...]) -> str:
     return " or ".join(f"{theta:g}" for theta in thetas)
 
 
-def _control_tokens(asks: ProcessorReference, known: Known) -> Finding:
+def _turns(known: Known, text: str) -> tuple[tuple[str, ...], ...]:
+    """Returns the ways of writing turns that go with a language model, of those of an architecture that has several."""
+    left = tuple(each for each in known.turns if each in _TURNS_OF_TEXT.get(text, known.turns))
+    return left or known.turns
+
+
+def _control_tokens(asks: ProcessorReference, known: tuple[tuple[str, ...], ...]) -> Finding:
     text, tokenizer = asks.conversation(), asks.processor.tokenizer
     vocabulary = tokenizer.get_vocab()
     for token in dict.fromkeys(_CONTROL.findall(text)):
@@ -201,11 +209,11 @@ def _control_tokens(asks: ProcessorReference, known: Known) -> Finding:
                 False,
                 f"the chat template writes {token!r}, which is no token of the tokenizer: it is of another model",
             )
-    for turns in known.turns:
+    for turns in known:
         if all(each in text for each in turns):
             return True, f"the chat template writes turns with {' and '.join(turns)}"
-    if known.turns:
-        ways = "; ".join(" and ".join(turns) for turns in known.turns)
+    if known:
+        ways = "; ".join(" and ".join(turns) for turns in known)
         return (
             False,
             f"the chat template reads {text[:120]!r}; checkpoints of this architecture write turns with {ways}",

@@ -105,6 +105,31 @@ FAULTS: dict[str, tuple[str, Callable[[Path], None], str]] = {
 }  # fmt: skip
 
 
+CLIP = {"image_mean": list(known.CLIP[0]), "image_std": list(known.CLIP[1])}
+HALF = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "other"), [("nano_qwen3vl", CLIP), ("nano_llava_onevision", CLIP), ("nano_mllama", HALF)]
+)
+def test_the_normalisation_of_another_tower_is_seen(name: str, other: dict[str, Any], tmp_path: Path) -> None:
+    """What the class of a processor has by default is no excuse where the vendors' files are known."""
+    checkpoint(name, tmp_path)
+    _edited(PROCESSOR, lambda told: told["image_processor"].update(other))(tmp_path)
+    assert failed(_checks(tmp_path)) == {"normalisation"}
+
+
+def test_the_turns_of_another_language_model_are_seen(tmp_path: Path) -> None:
+    """LLaVA's family knows several ways of writing turns, and a Llama is not asked in Mistral's."""
+    checkpoint("nano_llava", tmp_path)
+    path = tmp_path / TEMPLATE
+    inst = (
+        path.read_text("utf-8").replace("{{ message['role'] | upper }}: ", "[INST] ").replace("ASSISTANT:", "[/INST]")
+    )
+    path.write_text(inst, "utf-8")
+    assert failed(_checks(tmp_path)) == {"control tokens"}
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_changed_folder_fails_under_the_facts_name(fault: str, tmp_path: Path) -> None:
     name, change, message = FAULTS[fault]

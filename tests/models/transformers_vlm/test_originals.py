@@ -82,6 +82,8 @@ def test_a_fault_in_a_file_in_its_authors_layout_is_seen(tmp_path: Path) -> None
         (internvl, {"llm_config": {"architectures": ["InternLM2VEForCausalLM"]}}, "model is 'InternLM2VEForCausalLM'"),
         (llava, {"mm_projector_type": "linear"}, "mm_projector_type is 'linear'"),
         (llava, {"image_aspect_ratio": "anyres"}, "is 'anyres with flat'"),
+        (llava, {"mm_vision_tower": "biomedclip_cxr_518"}, "mm_vision_tower is 'biomedclip_cxr_518'"),
+        (llava, {"mm_vision_tower": None, "mm_projector_cfg": {}}, "mm_vision_tower is None"),
         (llava, {"model_type": "llava_mpt2"}, "language model is 'mpt2'"),
     ],
 )

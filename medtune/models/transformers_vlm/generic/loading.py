@@ -222,6 +222,11 @@ def read_config(where: str, revision: str | None = None) -> PreTrainedConfig:
         said, _ = PreTrainedConfig.get_config_dict(folder, local_files_only=True)
     except OSError as error:
         raise ValueError(f"{where}: cannot read its config.json: {str(error).strip().partition(chr(10))[0]}") from error
+    if said.get("model_type") is None:
+        raise ValueError(
+            f"{where}: its config.json names no model_type; a folder of adapters is named by model.adapter, beside "
+            "the model that they belong to"
+        )
     # Of a model that speaks too, the thinker sees and writes.
     kind = str(said.get("thinker_config", said).get("model_type"))
     if kind not in CONFIG_MAPPING:

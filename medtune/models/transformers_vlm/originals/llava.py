@@ -127,6 +127,9 @@ def _tower_config(folder: Path, tower: str) -> dict[str, Any]:
     known = _TOWERS.get(Path(tower).name.replace("_", "-"))
     if known is not None and not Path(tower).is_dir():
         return dict(known)
+    if "/" not in tower:
+        # No hub id, but the name of a tower in somebody's code.
+        raise refuse(folder, "mm_vision_tower", tower, HF)
     where = checkpoint_folder(tower, what="vision tower", files=SMALL_FILES)
     told = read_json(where / "config.json")
     told = {"model_type": told.get("model_type"), **told.get("vision_config", told)}

@@ -173,6 +173,7 @@ def test_a_spelt_control_token_stays_text(folder: Path) -> None:
             r"comes with code of its own \(auto_map\), which medtune does not run",
         ),
         ({"model_type": "llama"}, "'llama' is no vision-language model.*model.language"),
+        ({"model_type": None}, "names no model_type; a folder of adapters is named by model.adapter"),
         ({"model_type": "florence2"}, "has an encoder and a decoder for text"),
     ],
 )
