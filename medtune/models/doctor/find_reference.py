@@ -24,7 +24,7 @@ from medtune.models.sequence.builder import user_turns
 from medtune.models.sequence.processor_template import ANSWER, QUESTION
 from medtune.models.sequence.template_edits import set_date, set_thinking
 from medtune.models.transformers_vlm.family import Family
-from medtune.models.transformers_vlm.generic.conversation import marks_prefix
+from medtune.models.transformers_vlm.generic.conversation import clocked, marks_prefix
 from medtune.models.transformers_vlm.generic.model import GenericVlm
 from medtune.models.transformers_vlm.loading import read_processor
 from medtune.models.transformers_vlm.media import ProcessorTransform, as_images
@@ -144,7 +144,7 @@ class ProcessorReference:
             tokenize=True,
             return_dict=True,
             return_tensors="pt",
-            processor_kwargs=how,
+            processor_kwargs=clocked(self.processor, how),
             **settings,
         )
         return {name: torch.as_tensor(value) for name, value in made.items()}

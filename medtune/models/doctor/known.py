@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -33,11 +33,15 @@ class Known:
     thetas: tuple[float, ...] = ()
     # What the template writes around turns, in one of these ways; none where vendors' differ.
     turns: tuple[tuple[str, ...], ...] = ()
+    # The ways in which vendors stretch the rotary embeddings, beside not at all, with the factor; 0 is any factor.
+    stretched: Mapping[str, float] = field(default_factory=dict)
 
 
-_QWEN2 = Known(CLIP, (1e6,), (CHATML,))
-_QWEN3 = Known(HALF, (5e6,), (CHATML,))
-_QWEN35 = Known(HALF, (1e7,), (CHATML,))
+_YARN = {"yarn": 0.0}
+"""The cards of Qwen's models say how to write it into config.json for texts that are longer than those of training."""
+_QWEN2 = Known(CLIP, (1e6,), (CHATML,), _YARN)
+_QWEN3 = Known(HALF, (5e6,), (CHATML,), _YARN)
+_QWEN35 = Known(HALF, (1e7,), (CHATML,), _YARN)
 KNOWN: Mapping[str, Known] = {
     "qwen2_vl": _QWEN2,
     "qwen2_5_vl": _QWEN2,
@@ -45,17 +49,19 @@ KNOWN: Mapping[str, Known] = {
     "qwen3_vl_moe": _QWEN3,
     "qwen3_5": _QWEN35,
     "qwen3_5_moe": _QWEN35,
-    "mllama": Known(CLIP, (5e5,), (LLAMA3,)),
-    "gemma3": Known(HALF, (1e4, 1e6), (GEMMA,)),
+    "qwen2_5_omni_thinker": _QWEN2,
+    "qwen3_omni_moe_thinker": Known(HALF, (1e6,), (CHATML,), _YARN),
+    "mllama": Known(CLIP, (5e5,), (LLAMA3,), {"llama3": 8.0}),
+    "gemma3": Known(HALF, (1e4, 1e6), (GEMMA,), {"linear": 8.0}),
     "glm4v": Known(CLIP, (1e4,), (GLM,)),
     "glm46v": Known(CLIP, (), (GLM,)),
     "glm4v_moe": Known(CLIP, (), (GLM,)),
-    "internvl": Known(IMAGENET, (), (CHATML,)),
+    "internvl": Known(IMAGENET, (), (CHATML, GLM), {"dynamic": 2.0, "longrope": 0.0}),
     "llava_onevision": Known(HALF, (1e6,), (CHATML,)),
     "llava_next_video": Known(CLIP, (), (VICUNA, INSTRUCT, CHATML)),
-    "llava_next": Known(CLIP, (), (VICUNA, INSTRUCT, CHATML, LLAMA3)),
-    "llava": Known(None, (), (VICUNA, INSTRUCT, CHATML, LLAMA3)),
-    "mistral3": Known(CLIP, (), (INSTRUCT,)),
+    "llava_next": Known(CLIP, (), (VICUNA, INSTRUCT, CHATML, LLAMA3), {"llama3": 8.0}),
+    "llava": Known(None, (), (VICUNA, INSTRUCT, CHATML, LLAMA3), {"llama3": 8.0}),
+    "mistral3": Known(CLIP, (), (INSTRUCT,), _YARN),
     "idefics3": Known(HALF, (), (("User:", "Assistant:"),)),
     "smolvlm": Known(HALF, (), (("User:", "Assistant:"),)),
     "paligemma": Known(HALF),
@@ -70,8 +76,19 @@ stand in public copies of their config.json, as do those of Mistral Small 3.1 (1
 InternLM2 (1e6) and InternLM3 (5e7). The rest was written down from the vendors' files without a second look.
 """
 _OF_TOWER = {"clip_vision_model": CLIP, "siglip_vision_model": HALF, "pixtral": CLIP, "intern_vit": IMAGENET}
-_OF_TEXT = {"qwen2": (1e6,), "qwen3": (1e6,), "mistral": (1e6, 1e4, 1e9), "llama": (1e4, 5e5, 1e6, 5e7)}
-"""The bases of language models of which an architecture takes several; Vicuna, Llama 3, InternLM2 and 3 are llamas."""
+_OF_TEXT = {
+    "qwen2": (1e6,),
+    "qwen3": (1e6,),
+    "mistral": (1e6, 1e4, 1e9),
+    "llama": (1e4, 5e5, 1e6, 5e6, 5e7),
+    "phi3": (1e4,),
+}
+"""The bases of language models of which an architecture takes several.
+
+Vicuna, Llama 3, InternLM2 and 3 and Yi (5e6) are llamas.
+"""
+_TURNS_OF_TEXT = {"llama": (VICUNA, CHATML, LLAMA3), "mistral": (INSTRUCT, VICUNA), "qwen2": (CHATML,)}
+"""The turns of LLaVA's language models; of Mistral's two, Vicuna's are BakLLaVA's."""
 _CONTROL = re.compile(r"<\|[\w ]+\|>|<(?:start|end)_of_\w+>|\[/?INST\]")
 PLAIN = (
     "The heart is a muscle that pumps blood through the body. Blood carries oxygen from the lungs to all organs, and "
@@ -99,7 +116,7 @@ def known_checks(assembled: Assembled, reference: Reference, precise: Precise) -
     looks = (
         lambda: _normalisation(whole.config, asks.processor, known),
         lambda: _rope(whole.config, known),
-        lambda: _control_tokens(asks, known),
+        lambda: _control_tokens(asks, _turns(known, whole.config.get_text_config().model_type)),
         lambda: _vocabulary(whole, asks.processor),
         lambda: _plain_text(assembled, asks.processor.tokenizer, precise),
         lambda: _replies_end(assembled, precise),
@@ -116,8 +133,8 @@ def _normalisation(config: Any, processor: Any, known: Known) -> Finding:
     wanted = known.pixels or (_OF_TOWER.get(str(tower)) if config.model_type in KNOWN else None)
     usual = tuple(type(images).image_mean or ()), tuple(type(images).image_std or ())
     said = f"mean {_shown(mine[0])}, standard deviation {_shown(mine[1])}"
-    if any(_equal(mine, pair) for pair in (wanted, usual) if pair is not None):
-        return True, f"{said}, as recorded for {config.model_type} or usual for its processor"
+    if _equal(mine, wanted or usual):
+        return True, f"{said}, as {'recorded for' if wanted else 'usual for the processor of'} {config.model_type}"
     if wanted is not None:
         return False, f"{said}; checkpoints of {config.model_type} have {_shown(wanted[0])} and {_shown(wanted[1])}"
     if any(_equal(mine[::-1], pair) for pair in (CLIP, IMAGENET)):
@@ -146,7 +163,23 @@ def _rope(config: Any, known: Known) -> Finding:
             f"the rotary base is {_listed(mine)}, and checkpoints of {config.model_type} have {_listed(wanted)}; "
             "was config.json changed?"
         )
+    for kind, factor in _stretches(text.rope_parameters):
+        usual = known.stretched.get(kind, None if kind == "default" else -1.0)
+        if usual and factor != usual:
+            ways = [f"{name} with {each:g}" if each else name for name, each in known.stretched.items()]
+            return False, (
+                f"rotary embeddings are stretched ({kind} with {factor:g}), and those of {config.model_type} are "
+                f"{' or '.join(['not', *ways])}; was config.json changed?"
+            )
     return True, f"the rotary base is {_listed(mine)}, as recorded for {config.model_type}"
+
+
+def _stretches(told: Any) -> Iterator[tuple[str, float]]:
+    if isinstance(told, Mapping):
+        if "rope_type" in told:
+            yield str(told["rope_type"]), float(told.get("factor") or 1.0)
+        for value in told.values():
+            yield from _stretches(value)
 
 
 def _thetas(told: Any) -> Iterator[float]:
@@ -161,7 +194,13 @@ def _listed(thetas: tuple[float, ...]) -> str:
     return " or ".join(f"{theta:g}" for theta in thetas)
 
 
-def _control_tokens(asks: ProcessorReference, known: Known) -> Finding:
+def _turns(known: Known, text: str) -> tuple[tuple[str, ...], ...]:
+    """Returns the ways of writing turns that go with a language model, of those of an architecture that has several."""
+    left = tuple(each for each in known.turns if each in _TURNS_OF_TEXT.get(text, known.turns))
+    return left or known.turns
+
+
+def _control_tokens(asks: ProcessorReference, known: tuple[tuple[str, ...], ...]) -> Finding:
     text, tokenizer = asks.conversation(), asks.processor.tokenizer
     vocabulary = tokenizer.get_vocab()
     for token in dict.fromkeys(_CONTROL.findall(text)):
@@ -170,11 +209,11 @@ def _control_tokens(asks: ProcessorReference, known: Known) -> Finding:
                 False,
                 f"the chat template writes {token!r}, which is no token of the tokenizer: it is of another model",
             )
-    for turns in known.turns:
+    for turns in known:
         if all(each in text for each in turns):
             return True, f"the chat template writes turns with {' and '.join(turns)}"
-    if known.turns:
-        ways = "; ".join(" and ".join(turns) for turns in known.turns)
+    if known:
+        ways = "; ".join(" and ".join(turns) for turns in known)
         return (
             False,
             f"the chat template reads {text[:120]!r}; checkpoints of this architecture write turns with {ways}",

@@ -48,8 +48,11 @@ def phi3() -> Phi3Config:
 def nano_entry(title: str, parts: VolumeParts, variants: Mapping[str, VolumeParts] | None = None) -> ZooEntry:
     """Returns the zoo entry of a tiny twin with random weights."""
 
+    def seen_by(loading: Loading) -> VolumeParts:
+        return chosen(variants, loading.variant) if variants else parts
+
     def assemble(seed: int, loading: Loading = DEFAULT) -> Assembled:
-        seen = chosen(variants, loading.variant) if variants else parts
+        seen = seen_by(loading)
         torch.manual_seed(seed)
         model = modules(seen)
         model.language.to(getattr(torch, loading.dtype))
@@ -61,7 +64,7 @@ def nano_entry(title: str, parts: VolumeParts, variants: Mapping[str, VolumePart
         )
 
     def volume_input(seed: int, loading: Loading) -> VolumeInput:
-        seen = chosen(variants, loading.variant) if variants else parts
+        seen = seen_by(loading)
 
         def tower() -> nn.Module:
             torch.manual_seed(seed)
@@ -73,7 +76,7 @@ def nano_entry(title: str, parts: VolumeParts, variants: Mapping[str, VolumePart
         title,
         "Apache-2.0",
         assemble,
-        lambda _=DEFAULT: skeleton(parts),
+        lambda loading=DEFAULT: skeleton(seen_by(loading)),
         variants=variants or {},
         volume_input=volume_input,
         twin=True,

@@ -187,7 +187,12 @@ def config_in(folder: Path, said: str) -> PreTrainedConfig:
     """
     original = original_in(folder)
     config: PreTrainedConfig = original.config if original else _read(AutoConfig, folder, said, what="config.json")
-    return config
+    return thinker_of(config) or config
+
+
+def thinker_of(config: Any) -> Any:
+    """Returns the configuration of the part that sees and writes, of a model that speaks too; None for other models."""
+    return getattr(config, "thinker_config", None)
 
 
 def words_of(folder: Path) -> Mapping[str, str]:
@@ -235,6 +240,7 @@ def read_weights(folder: Path, said: str, loading: Loading, *, attention: str | 
         attn_implementation=attention,
         use_safetensors=True,
         output_loading_info=True,
+        **_thinker_alone(folder, said),
     )
     # transformers itself fills missing weights with random numbers and only warns.
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
@@ -247,6 +253,11 @@ def read_weights(folder: Path, said: str, loading: Loading, *, attention: str | 
     if weights_stay_unread():
         as_if_loaded(whole, getattr(torch, loading.dtype), AutoModelForImageTextToText)
     return whole
+
+
+def _thinker_alone(folder: Path, said: str) -> dict[str, Any]:
+    thinker = thinker_of(_read(AutoConfig, folder, said, what="config.json"))
+    return {} if thinker is None else {"config": thinker}
 
 
 def _read(kind: Any, folder: Path, said: str, *, what: str, **settings: Any) -> Any:

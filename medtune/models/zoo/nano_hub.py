@@ -13,6 +13,10 @@ from medtune.models.nano.transformers_vlm import INITIALIZER_RANGE, Nano, nano_e
 from medtune.models.transformers_vlm.families.llava_video.model import IMAGE, VIDEO, LlavaVideoConfig, build_processor
 
 _IMAGENET: dict[str, Any] = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
+_CLIP: dict[str, Any] = {
+    "image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]
+}  # fmt: skip
+_HALF: dict[str, Any] = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
 _ROPE = {"rope_type": "default", "rope_theta": 1e6}
 _IM_SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
@@ -113,7 +117,7 @@ def build_mllama() -> Nano:
     )  # fmt: skip
     tokenizer = byte_tokenizer(special, bos=special[0], eos="<|eot_id|>", pad=special[1])
     processor = transformers.MllamaProcessor(
-        image_processor=transformers.MllamaImageProcessor(size={"height": 28, "width": 28}, max_image_tiles=4),
+        image_processor=transformers.MllamaImageProcessor(size={"height": 28, "width": 28}, max_image_tiles=4, **_CLIP),
         tokenizer=tokenizer,
         chat_template=MLLAMA_TEMPLATE,
     )
@@ -218,9 +222,9 @@ def build_llava_onevision() -> Nano:
     tokenizer = byte_tokenizer(special, bos=None, eos="<|im_end|>", pad="<|endoftext|>")
     size, pinpoints = {"height": 28, "width": 28}, [[28, 28], [28, 56], [56, 28], [56, 56]]
     processor = transformers.LlavaOnevisionProcessor(
-        image_processor=transformers.LlavaOnevisionImageProcessor(size=size, image_grid_pinpoints=pinpoints),
+        image_processor=transformers.LlavaOnevisionImageProcessor(size=size, image_grid_pinpoints=pinpoints, **_HALF),
         tokenizer=tokenizer,
-        video_processor=transformers.LlavaOnevisionVideoProcessor(size=size),
+        video_processor=transformers.LlavaOnevisionVideoProcessor(size=size, **_HALF),
         num_image_tokens=4,
         vision_feature_select_strategy="full",
         chat_template=(

@@ -45,7 +45,11 @@ def nano_ct_chat() -> ZooEntry:
         family=lambda tokenizer: CTChat(tokenizer, num_media_tokens=CT_CHAT_POOL.queries),
         transform=ct_chat_input.ENCODE,
     )
-    variants = {"public": parts, "paper": replace(parts, transform=ct_chat_input.PAPER), CODES: as_codes(parts)}
+    # The paper's volume of 300 x 300 x 600 voxels splits into other patches.
+    paper = replace(
+        parts, vision=lambda: CTViT(replace(CT_CHAT_TOWER, patch=(40, 60, 60))), transform=ct_chat_input.PAPER
+    )
+    variants = {"public": parts, "paper": paper, CODES: as_codes(parts)}
     return nano_entry("Random CT-CHAT of width 16 and 32; for tests", parts, variants)
 
 

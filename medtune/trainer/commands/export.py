@@ -19,6 +19,7 @@ from medtune.eval.report.table import banner_lines, escaped, table_lines
 from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.tuning.quantize import precise, resolved
+from medtune.models.vlm import LANGUAGE_FOLDER
 from medtune.models.weights.adapters.write import Base, usage
 from medtune.models.weights.hub import check_public, check_repo, push, terms_of
 from medtune.trainer.commands.arguments import Commands, positive
@@ -27,7 +28,7 @@ from medtune.trainer.experiment.load_model import adapter_base, load_as_left, pl
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.exporting import DtypeChoice, ExportOptions, Written, write_and_prove
 from medtune.trainer.recipe.read import recipe_to_yaml
-from medtune.trainer.recipe.schema import Recipe
+from medtune.trainer.recipe.schema import ModelBlock, Recipe
 
 
 def model_card(written: Written, results: RunData | None, *, label: DataLabel, folder: Path, name: str) -> str:
@@ -108,14 +109,17 @@ def _proof(written: Written) -> list[str]:
 
 
 def _use(written: Written, base: Base, folder: Path, *, is_adapter: bool) -> list[str]:
-    name = written.recipe.model.name
+    model = written.recipe.model
+    name = model.name
     if is_adapter:
         shown = Base(without_paths(base.name), base.revision)
+        parts = without_paths(parts_of(model, None))
         return [
             *usage(shown, folder).splitlines()[2:],
-            f"    medtune eval RECIPE --set model.name={name} model.adapter=THIS_FOLDER",
+            f"    medtune eval RECIPE --set model.name={name} model.adapter=THIS_FOLDER{parts}",
         ]
-    return [f"    medtune eval RECIPE --set model.name={name} model.weights=THIS_FOLDER"]
+    parts = parts_of(model, f"THIS_FOLDER/{LANGUAGE_FOLDER}")
+    return [f"    medtune eval RECIPE --set model.name={name} model.weights=THIS_FOLDER{without_paths(parts)}"]
 
 
 def _origin(run: RunData | None) -> list[str]:
@@ -243,7 +247,19 @@ def _tell(written: Written, out: Path, wanted: ExportOptions) -> None:
     for line in [*(written.proof.sentences() if written.proof else ["Not proven (--no-proof)."]), *written.read_by]:
         print(line)
     field = "adapter" if wanted.as_adapter else "weights"
-    print(f"load it with: --set model.name={written.recipe.model.name} model.{field}={out}")
+    parts = parts_of(written.recipe.model, None if wanted.as_adapter else f"{out}/{LANGUAGE_FOLDER}")
+    print(f"load it with: --set model.name={written.recipe.model.name} model.{field}={out}{parts}")
+
+
+def parts_of(model: ModelBlock, language: str | None) -> str:
+    """Returns the settings that name the parts of a model put together by a recipe; "" where it names none.
+
+    Args:
+        language: The folder of the exported language model; None where the recipe's own is still needed.
+    """
+    named = {"vision": model.vision, "projector": model.projector}
+    named["language"] = model.language and (language or model.language)
+    return "".join(f" model.{part}={name}" for part, name in named.items() if name is not None)
 
 
 NOTICE = "For research only. Replies may be wrong in any way; they are neither a medical finding nor advice."

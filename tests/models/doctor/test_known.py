@@ -93,12 +93,41 @@ FAULTS: dict[str, tuple[str, Callable[[Path], None], str]] = {
         "rope", _edited(CONFIG, lambda told: told["text_config"]["rope_parameters"].update(rope_theta=1e4)),
         "the rotary base is 10000, and checkpoints of qwen2_5_vl have 1e+06",
     ),
+    "stretched rotary embeddings": (
+        "rope", _edited(CONFIG, lambda c: c["text_config"]["rope_parameters"].update(rope_type="linear", factor=4)),
+        "are stretched (linear with 4), and those of qwen2_5_vl are not or yarn",
+    ),
     "a row less": ("vocabulary", _one_row_short, "and the tokenizer's '<|video_pad|>' is token 262"),
     "another id of a placeholder": (
         "vocabulary", lambda folder: _edited(CONFIG, lambda told: told.update(video_token_id=261))(folder),
         "config.json has 261 as its video token, and the tokenizer has 262",
     ),
 }  # fmt: skip
+
+
+CLIP = {"image_mean": list(known.CLIP[0]), "image_std": list(known.CLIP[1])}
+HALF = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "other"), [("nano_qwen3vl", CLIP), ("nano_llava_onevision", CLIP), ("nano_mllama", HALF)]
+)
+def test_the_normalisation_of_another_tower_is_seen(name: str, other: dict[str, Any], tmp_path: Path) -> None:
+    """What the class of a processor has by default is no excuse where the vendors' files are known."""
+    checkpoint(name, tmp_path)
+    _edited(PROCESSOR, lambda told: told["image_processor"].update(other))(tmp_path)
+    assert failed(_checks(tmp_path)) == {"normalisation"}
+
+
+def test_the_turns_of_another_language_model_are_seen(tmp_path: Path) -> None:
+    """LLaVA's family knows several ways of writing turns, and a Llama is not asked in Mistral's."""
+    checkpoint("nano_llava", tmp_path)
+    path = tmp_path / TEMPLATE
+    inst = (
+        path.read_text("utf-8").replace("{{ message['role'] | upper }}: ", "[INST] ").replace("ASSISTANT:", "[/INST]")
+    )
+    path.write_text(inst, "utf-8")
+    assert failed(_checks(tmp_path)) == {"control tokens"}
 
 
 @pytest.mark.parametrize("fault", FAULTS)

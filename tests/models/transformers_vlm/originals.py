@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoModelForImageTextToText, PreTrainedModel
 
@@ -51,7 +51,7 @@ def internvl(text: str = "qwen2", **eyes: Any) -> Nano:
     nano = build_internvl()
     told: Any = nano.config.to_dict()
     more: dict[str, Any] = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}
-    more |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
+    more |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "pad_token_id": 0}
     told["text_config"] = text_config(nano.processor.tokenizer, model_type=text, **more)
     told["vision_config"] = {**told["vision_config"], **eyes}
     return Nano(type(nano.config)(**told), nano.processor)
@@ -80,6 +80,9 @@ def write_original(nano: Nano, folder: Path, *, tower_beside: bool = False, **ch
     """Writes a twin in its authors' layout into a folder, and returns transformers' own model of the same weights."""
     write_nano(nano, folder, seed=0)
     model: Any = AutoModelForImageTextToText.from_pretrained(folder).eval()
+    if model.config.model_type.endswith("_thinker"):
+        _speaking(folder)
+        return model  # type: ignore[no-any-return]
     for path in folder.glob("*"):
         if path.name not in ("tokenizer.json", "tokenizer_config.json"):
             path.unlink()
@@ -112,6 +115,17 @@ def write_original(nano: Nano, folder: Path, *, tower_beside: bool = False, **ch
     (folder / "config.json").write_text(json.dumps(said), "utf-8")
     save_file({name: tensor.clone() for name, tensor in tensors.items()}, folder / "model.safetensors")
     return model  # type: ignore[no-any-return]
+
+
+def _speaking(folder: Path) -> None:
+    """Makes a thinker a part of the model that speaks, as Qwen publishes them."""
+    said = json.loads((folder / "config.json").read_text("utf-8"))
+    kind = said["model_type"].removesuffix("_thinker")
+    (folder / "config.json").write_text(json.dumps({"model_type": kind, "thinker_config": said}), "utf-8")
+    tensors = {f"thinker.{name}": tensor for name, tensor in load_file(folder / "model.safetensors").items()}
+    voice = "token2wav" if "2_5" in kind else "code2wav"
+    spoken = {f"{name}.weight": torch.zeros(2) for name in ("talker.model.norm", voice)}
+    save_file({**tensors, **spoken}, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 def _as_internvl(

@@ -13,8 +13,9 @@ from medtune.models.doctor.weights import weights_check
 from medtune.models.nano.transformers_vlm import Nano
 from medtune.models.transformers_vlm.generic.loading import checkpoint_entry, from_checkpoint
 from medtune.models.transformers_vlm.loading import read_processor
-from medtune.models.transformers_vlm.originals.read import original_tensors
+from medtune.models.transformers_vlm.originals.read import original_in, original_tensors
 from medtune.models.weights.loading_options import Loading
+from tests.models.transformers_vlm.generic.newer_checkpoints import qwen3_omni, qwen25_omni
 from tests.models.transformers_vlm.originals import cut, internvl, llava, write_original
 from tests.models.transformers_vlm.test_parity import pillow
 from tests.models.twins import picture, size_of
@@ -22,12 +23,15 @@ from tests.models.twins import picture, size_of
 CASES: dict[str, tuple[Callable[[], Nano], dict[str, Any]]] = {
     "InternVL3": (lambda: internvl("qwen2", attention_bias=True), {}),
     "InternVL3.5": (lambda: internvl("qwen3", attention_bias=True), {"template": "internvl3_5"}),
+    "InternVL2 with Phi-3": (lambda: internvl("phi3", attention_bias=True), {"template": "phi3-chat"}),
     "InternVL2.5 with InternLM2": (lambda: internvl("llama", use_qk_norm=True, norm_type="rms_norm"), {}),
     "LLaVA-1.5, its tower elsewhere": (llava, {"tower_beside": True, "model_type": "llava"}),
     "LLaVA-Med": (lambda: llava("mistral"), {}),
     "HuatuoGPT-Vision": (lambda: llava("qwen2"), {"image_aspect_ratio": None}),
     "LLaVA-NeXT": (lambda: cut("llava_next"), {}),
     "LLaVA-OneVision": (lambda: cut("llava_onevision"), {"model_type": "llava_qwen"}),
+    "Qwen2.5-Omni": (qwen25_omni, {}),
+    "Qwen3-Omni": (qwen3_omni, {}),
     "SigLIP in LLaVA": (lambda: llava("qwen2", tower="siglip_vision_model"), {}),
 }
 
@@ -37,7 +41,8 @@ def test_logits_equal_transformers_own_model(name: str, tmp_path: Path) -> None:
     build, changes = CASES[name]
     plain = write_original(build(), tmp_path, **changes)
     made = from_checkpoint(str(tmp_path), Loading(weights=str(tmp_path)))
-    assert "prompt" in made.provenance
+    speaks = "Omni" in name
+    assert speaks or "prompt" in made.provenance
     picture_of = picture(width=90, height=60)
     laid = made.family.layout("Which plane?", "head", shapes=[size_of(picture_of)])
     processor = read_processor(tmp_path, name)
@@ -52,7 +57,7 @@ def test_logits_equal_transformers_own_model(name: str, tmp_path: Path) -> None:
         ours, theirs = (model(**inputs).logits for model in (made.model.of_transformers, plain))
     torch.testing.assert_close(ours, theirs)
     assert weights_check(made.model, tmp_path, read_as=torch.float32, published=original_tensors).passed
-    families = {"LLaVA-NeXT": None, "LLaVA-OneVision": "llava_onevision"}
+    families = {"LLaVA-NeXT": None, "Qwen2.5-Omni": None, "Qwen3-Omni": None, "LLaVA-OneVision": "llava_onevision"}
     assert checkpoint_entry(str(tmp_path)).family == families.get(name, "internvl" if "Intern" in name else "llava")
 
 
@@ -73,9 +78,12 @@ def test_a_fault_in_a_file_in_its_authors_layout_is_seen(tmp_path: Path) -> None
     ("build", "changes", "message"),
     [
         (internvl, {"ps_version": "v1"}, "ps_version is 'v1'"),
-        (internvl, {"template": "phi3-chat"}, "template is 'phi3-chat'"),
+        (internvl, {"template": "internvl_zh"}, "template is 'internvl_zh'"),
+        (internvl, {"llm_config": {"architectures": ["InternLM2VEForCausalLM"]}}, "model is 'InternLM2VEForCausalLM'"),
         (llava, {"mm_projector_type": "linear"}, "mm_projector_type is 'linear'"),
         (llava, {"image_aspect_ratio": "anyres"}, "is 'anyres with flat'"),
+        (llava, {"mm_vision_tower": "biomedclip_cxr_518"}, "mm_vision_tower is 'biomedclip_cxr_518'"),
+        (llava, {"mm_vision_tower": None, "mm_projector_cfg": {}}, "mm_vision_tower is None"),
         (llava, {"model_type": "llava_mpt2"}, "language model is 'mpt2'"),
     ],
 )
@@ -103,6 +111,48 @@ def test_an_image_has_its_place_in_a_token_that_a_tokenizer_without_one_has_free
     made = from_checkpoint(str(tmp_path), Loading(weights=str(tmp_path)))
     assert made.provenance["image token"].startswith("<unk>" if unknown else "<image>")
     assert place in made.family.layout("Q", None, shapes=[size_of(picture(width=9, height=9))]).ids
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        (
+            "internvl2_5",
+            "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n",
+        ),
+        ("Hermes-2", "<|im_start|>system\nBe kind.<|im_end|><|im_start|>user\nQ<|im_end|><|im_start|>assistant\n"),
+        ("phi3-chat", "<|system|>\nBe kind.<|end|><|user|>\nQ<|end|><|assistant|>\n"),
+    ],
+)
+def test_turns_are_those_of_the_published_code(named: str, expected: str, tmp_path: Path) -> None:
+    """Written out from InternVL's conversation.py: of its ChatML, only version 2.5 breaks lines between turns."""
+    write_original(internvl(), tmp_path, template=named, system_message="Be kind.")
+    template = read_processor(tmp_path, named).apply_chat_template
+    asked = [{"role": "user", "content": [{"type": "text", "text": "Q"}]}]
+    assert template(asked, add_generation_prompt=True) == expected
+
+
+def test_a_llama_with_the_tokens_of_chatml_is_asked_in_it(tmp_path: Path) -> None:
+    """Of LLaVA-1.6-34B, whose Yi has Llama's layers, the prompt is not Vicuna's."""
+    write_original(llava(), tmp_path)
+    assert read_config_prompt(tmp_path).startswith("vicuna_v1")
+    path = tmp_path / "tokenizer.json"
+    text = path.read_text("utf-8")
+    assert "</s>" in text
+    path.write_text(text.replace("<pad>", "<|im_start|>"), "utf-8")
+    roles = tmp_path / "tokenizer_config.json"
+    roles.write_text(roles.read_text("utf-8").replace("<pad>", "<|im_start|>"), "utf-8")
+    assert read_config_prompt(tmp_path).startswith("ChatML")
+    path.write_text(text.replace("<pad>", "<|start_header_id|>"), "utf-8")
+    roles.write_text(roles.read_text("utf-8").replace("<|im_start|>", "<|start_header_id|>"), "utf-8")
+    with pytest.raises(ValueError, match=r"Put a chat_template.jinja into a copy"):
+        read_config_prompt(tmp_path)
+
+
+def read_config_prompt(folder: Path) -> str:
+    found = original_in(folder)
+    assert found is not None
+    return found.words["prompt"]
 
 
 def test_the_system_message_of_the_published_code_is_read_and_not_run(tmp_path: Path) -> None:

@@ -278,6 +278,16 @@ def test_twin_answers_without_an_image(name: str) -> None:
     assert assembled.model(answered(assembled, "no", with_media=False), None).logprobs_T.isfinite().all()
 
 
+def test_the_twin_reads_the_volume_of_the_paper_too() -> None:
+    """A recipe of the paper sets the variant, and is tried with the twin's name."""
+    assembled = zoo_entry(TWIN).assemble(0, Loading(variant="paper"))
+    model = own_model(assembled)
+    seen_CDHW = assembled.transform.stack([torch.zeros(1, 600, 300, 300)])
+    assert model.features(seen_CDHW).isfinite().all()
+    planned = zoo_entry(TWIN).skeleton(Loading(variant="paper")).named_parameters()
+    assert {n: p.shape for n, p in planned} == {n: p.shape for n, p in model.named_parameters()}
+
+
 @pytest.mark.slow
 def test_organ_crop_shows_another_volume(shared_real: Path, real_volume: Volume) -> None:
     mask = read_nifti_mask(shared_real / "ct_trunk" / "segmentations" / "liver.nii.gz", real_volume)

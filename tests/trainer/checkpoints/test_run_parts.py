@@ -57,5 +57,13 @@ def test_a_model_of_text_alone_learns_and_is_asked_blind(prepared_tiny: Path, tm
     assert final["overall"]["n"] > 0
     assert "blind" in (run / "weights.json").read_text("utf-8")
     out = tmp_path / "export"
-    assert main(["export", str(run), "--out", str(out)]) == 0
+    told = shown(main(["export", str(run), "--out", str(out)]))
     assert json_of(out / "proof.json")["tells_trained_from_untrained"]
+    said = told.partition("load it with: --set ")[2].split()
+    assert said == [
+        "model.name=parts", f"model.weights={out}", "model.vision=none", f"model.language={out / 'language'}"
+    ]  # fmt: skip
+    again = ["eval", "nano_busi_lora", "--limit", "6", "--out", str(tmp_path / "again"), *settings[:2], *QUICK, *said]
+    assert main(again) == 0
+    (read,) = json_of(tmp_path / "again" / "results.json")["phases"].values()
+    assert read["overall"] == final["overall"]

@@ -132,10 +132,13 @@ class Conversations:
                     return_dict=True,
                     return_tensors="pt",
                     # A list has an element for each medium of the batch.
-                    processor_kwargs={
-                        name: value * times if isinstance(value, list) else value
-                        for name, value in asked.settings.items()
-                    },
+                    processor_kwargs=clocked(
+                        processor,
+                        {
+                            name: value * times if isinstance(value, list) else value
+                            for name, value in asked.settings.items()
+                        },
+                    ),
                     times=times,
                     **more,
                 )
@@ -219,6 +222,15 @@ def as_video(frames_TCHW: Tensor, times_s: Sequence[float]) -> Medium:
     clock = {"total_num_frames": count, "fps": (count - 1) / lasts_s if lasts_s else 1.0}
     settings = {"do_sample_frames": False, "video_metadata": [{**clock, "frames_indices": list(range(count))}]}
     return Medium({"type": "video", "video": frames_TCHW}, settings)
+
+
+def clocked(processor: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of a processor, with the rate of a video for one that takes 2 frames a second if not told.
+
+    Source: transformers, models/qwen2_5_omni/processing_qwen2_5_omni.py (`video_second_per_grid`).
+    """
+    shown = settings.get("video_metadata")
+    return {**settings, "fps": shown[0]["fps"]} if shown and hasattr(processor, "seconds_per_chunk") else settings
 
 
 class _Remembering:

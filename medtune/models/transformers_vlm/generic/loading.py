@@ -23,6 +23,7 @@ from medtune.models.transformers_vlm.generic.model import GenericVlm, find_parts
 from medtune.models.transformers_vlm.generic.template import GenericTemplate
 from medtune.models.transformers_vlm.loading import (
     VIDEO_FRAMES,
+    config_in,
     pretrained,
     read_processor,
     read_weights,
@@ -36,11 +37,7 @@ from medtune.models.weights.hub import SMALL_FILES, WEIGHT_FILES, checkpoint_fol
 from medtune.models.weights.loading_options import DEFAULT, OF_VOLUMES, Loading, set_fields
 
 _SERVE = "serve it and name it as model.endpoint"
-_OTHERS = {
-    "phi4_multimodal": f"transformers has it as a model of text with adapters for images inside; {_SERVE}",
-    "qwen2_5_omni": f"It also speaks, and its thinker is a part of it; {_SERVE}",
-    "qwen3_omni_moe": f"It also speaks, and its thinker is a part of it; {_SERVE}",
-}
+_OTHERS = {"phi4_multimodal": f"transformers has it as a model of text with adapters for images inside; {_SERVE}"}
 """What to do with models that see but are not read here, by `model_type`."""
 _TEXT_ALONE = (
     "A model of text alone can be the language model of parts and pocket_ct (model.language); model.name=parts"
@@ -225,19 +222,25 @@ def read_config(where: str, revision: str | None = None) -> PreTrainedConfig:
         said, _ = PreTrainedConfig.get_config_dict(folder, local_files_only=True)
     except OSError as error:
         raise ValueError(f"{where}: cannot read its config.json: {str(error).strip().partition(chr(10))[0]}") from error
-    kind = str(said.get("model_type"))
+    if said.get("model_type") is None:
+        raise ValueError(
+            f"{where}: its config.json names no model_type; a folder of adapters is named by model.adapter, beside "
+            "the model that they belong to"
+        )
+    # Of a model that speaks too, the thinker sees and writes.
+    kind = str(said.get("thinker_config", said).get("model_type"))
     if kind not in CONFIG_MAPPING:
         own = "; it comes with code of its own (auto_map), which medtune does not run" if "auto_map" in said else ""
         raise ValueError(
             f"{where}/config.json: transformers {transformers.__version__} has no model of type {kind!r}{own}. Take a "
-            "checkpoint in transformers' own format, or a newer transformers"
+            f"checkpoint in transformers' own format, or a newer transformers, or {_SERVE}"
         )
     if kind not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES and kind not in types_of_families():
         raise ValueError(
             f"{where}/config.json: {kind!r} is no vision-language model of transformers that answers in words. "
             f"{_OTHERS.get(kind, _TEXT_ALONE)}"
         )
-    config: PreTrainedConfig = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    config = config_in(folder, where)
     if config.is_encoder_decoder or getattr(config.get_text_config(), "is_encoder_decoder", False):
         raise ValueError(
             f"{where}/config.json: {kind!r} has an encoder and a decoder for text; medtune reads models that continue "

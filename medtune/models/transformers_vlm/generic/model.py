@@ -40,7 +40,8 @@ def find_parts(whole: PreTrainedModel) -> dict[PartName, tuple[str, ...]]:
     vision = [name for name in _towers(whole) if not _within(name, language)]
     projector = _rest(whole, (*language, *vision))
     if not projector:
-        projector = [name for tower in vision for name in _mergers(whole, tower)]
+        heard = _built_from(whole, _sub_configs(whole, _HEARING))
+        projector = [name for tower in vision if tower not in heard for name in _mergers(whole, tower)]
     roots: dict[PartName, tuple[str, ...]] = {
         "vision": tuple(vision),
         "projector": tuple(projector),
@@ -121,8 +122,14 @@ def _rest(whole: PreTrainedModel, taken: tuple[str, ...]) -> list[str]:
 def _mergers(whole: PreTrainedModel, tower: str) -> Iterator[str]:
     width = whole.config.get_text_config().hidden_size
     children = list(whole.get_submodule(tower).named_children())
-    stacks = [number for number, (_, child) in enumerate(children) if isinstance(child, nn.ModuleList)]
-    for name, child in children[stacks[0] + 1 if stacks else len(children) :]:
+    lists = [child for _, child in children if isinstance(child, nn.ModuleList)]
+    layers = max(lists, key=len, default=None)
+    behind = False
+    for name, child in children:
+        behind = behind or child is layers
+        # Mergers may stand in a list of their own in front of the layers.
+        if child is layers or not (behind or child in lists):
+            continue
         linear = [module for module in child.modules() if isinstance(module, nn.Linear)]
         if linear and linear[-1].out_features == width:
             yield f"{tower}.{name}"

@@ -1,4 +1,4 @@
-"""InternVL's own layout (`internvl_chat`): InternVL 2.5, 3 and 3.5, and models tuned from them."""
+"""InternVL's own layout (`internvl_chat`): InternVL 2, 2.5, 3 and 3.5, and models tuned from them."""
 
 import ast
 from collections.abc import Callable, Mapping
@@ -10,7 +10,6 @@ import transformers
 from torch import Tensor
 
 from medtune.models.transformers_vlm.originals.layout import (
-    CHATML,
     HF,
     Original,
     kept_tokenizer,
@@ -19,14 +18,28 @@ from medtune.models.transformers_vlm.originals.layout import (
     refuse,
     stamp,
     text_fields,
+    turns,
     with_tokens,
 )
 from medtune.models.weights.keymaps.key_map import Deferred
 from medtune.models.weights.keymaps.originals import INTERNVL
 
 _IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
-_INTERNVL_PROMPTS = ("internvl2_5", "internvl3", "internvl3_5", "internlm2-chat", "Hermes-2")
-"""Names of ChatML in InternVL's conversation.py, each with a system message of its own."""
+_CHATML = ("ChatML", "<|im_start|>", "<|im_end|>\n")
+_CLOSE = ("ChatML without line breaks between turns", "<|im_start|>", "<|im_end|>")
+_INTERNVL_PROMPTS = {
+    "internvl2_5": _CHATML,
+    "internvl3": _CHATML,
+    "internvl3_5": _CHATML,
+    "internlm2-chat": _CLOSE,
+    "Hermes-2": _CLOSE,
+    "phi3-chat": ("Phi-3's turns", "", "<|end|>"),
+}
+"""The prompts in InternVL's conversation.py, each with a system message of its own: what opens and what ends a turn.
+
+Source: conversation.py of OpenGVLab/InternVL2-* and InternVL2_5-* (SeparatorStyle.MPT, `sep`).
+"""
+_LANGUAGES = ("InternLM2ForCausalLM", "LlamaForCausalLM", "Phi3ForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
 _TOWER_SIZES = (
     "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_channels", "hidden_act",
     "norm_type", "layer_norm_eps", "attention_dropout", "initializer_range",
@@ -43,6 +56,10 @@ def internvl(folder: Path, said: Mapping[str, Any]) -> Original:
     named = str(said.get("template"))
     if named not in _INTERNVL_PROMPTS:
         raise refuse(folder, "template", named, HF)
+    # Mono-InternVL's experts for image tokens have names that the key map does not know.
+    for written in llm.get("architectures") or ():
+        if written not in _LANGUAGES:
+            raise refuse(folder, "its language model", written, HF)
     kind = str(llm.get("model_type"))
     kind, llm = ("llama", {**llm, "attention_bias": llm.get("bias", False)}) if kind == "internlm2" else (kind, llm)
     ratio = float(said.get("downsample_ratio", 0.5))
@@ -63,11 +80,12 @@ def internvl(folder: Path, said: Mapping[str, Any]) -> Original:
         tie_word_embeddings=bool(llm.get("tie_word_embeddings", said.get("tie_word_embeddings", False))),
     )
     system, origin = _system_message(folder, said, named)
+    prompt = _INTERNVL_PROMPTS[named][0]
     return Original(
         config,
-        partial(_internvl_processor, folder, said, config, system),
+        partial(_internvl_processor, folder, said, config, _template(named, system)),
         INTERNVL,
-        {"prompt": f"ChatML, {origin}"},
+        {"prompt": f"{prompt}, {origin}"},
         partial(_parted, config.get_text_config()),
     )
 
@@ -84,19 +102,26 @@ def _system_message(folder: Path, said: Mapping[str, Any], named: str) -> tuple[
     return "", f"without a system message, as transformers' own -hf checkpoints ({named})"
 
 
-def _internvl_processor(folder: Path, said: Mapping[str, Any], config: Any, system: str) -> Any:
+def _template(named: str, system: str) -> str:
+    _, opening, ending = _INTERNVL_PROMPTS[named]
+    user, assistant, first = (
+        f"{opening}{role}\n" if opening else f"<|{role}|>\n" for role in ("user", "assistant", "system")
+    )
+    return turns(user, f"{ending}{assistant}", ending, f"{first}{system}{ending}" if system else "")
+
+
+def _internvl_processor(folder: Path, said: Mapping[str, Any], config: Any, template: str) -> Any:
     side = config.vision_config.image_size[0]
     scaling: dict[str, Any] = {"size": {"height": side, "width": side}, **normalisation(folder, _IMAGENET)}
     named = {"start_image_token": "<img>", "end_image_token": "</img>", "context_image_token": "<IMG_CONTEXT>"}
     tokenizer = with_tokens(folder, {**named, "video_token": "<video>"}, added=("<video>",))
-    opening = f"<|im_start|>system\n{system}<|im_end|>\n" if system else ""
     tiles = {"min_patches": said.get("min_dynamic_patch", 1), "max_patches": said.get("max_dynamic_patch", 12)}
     return transformers.InternVLProcessor(
         image_processor=transformers.GotOcr2ImageProcessor(crop_to_patches=True, **tiles, **scaling),
         tokenizer=tokenizer,
         video_processor=transformers.InternVLVideoProcessor(**scaling),
         image_seq_length=config.image_seq_length,
-        chat_template=pictured(CHATML(system=opening), "<IMG_CONTEXT>", "<video>"),
+        chat_template=pictured(template, "<IMG_CONTEXT>", "<video>"),
     )
 
 

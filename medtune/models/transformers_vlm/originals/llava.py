@@ -127,6 +127,9 @@ def _tower_config(folder: Path, tower: str) -> dict[str, Any]:
     known = _TOWERS.get(Path(tower).name.replace("_", "-"))
     if known is not None and not Path(tower).is_dir():
         return dict(known)
+    if "/" not in tower:
+        # No hub id, but the name of a tower in somebody's code.
+        raise refuse(folder, "mm_vision_tower", tower, HF)
     where = checkpoint_folder(tower, what="vision tower", files=SMALL_FILES)
     told = read_json(where / "config.json")
     told = {"model_type": told.get("model_type"), **told.get("vision_config", told)}
@@ -178,7 +181,10 @@ def _placeholders(folder: Path, tokenizer: Any, rows: int, *, video: bool) -> di
 def _llava_prompt(folder: Path, tokenizer: Any, kind: str) -> tuple[str, str]:
     if tokenizer.chat_template:
         return f"the chat template of the tokenizer of {folder.name}", str(tokenizer.chat_template)
-    if kind not in _PROMPTS:
+    known = tokenizer.get_vocab()
+    # Yi and others are called Llama and have ChatML's tokens.
+    kind = "qwen2" if "<|im_start|>" in known else kind
+    if kind not in _PROMPTS or "<|start_header_id|>" in known:
         raise refuse(folder, "its language model", kind, "Put a chat_template.jinja into a copy of the folder")
     name, template = _PROMPTS[kind]
     return f"{name}, as LLaVA's own code writes it; the tokenizer has no chat template", template

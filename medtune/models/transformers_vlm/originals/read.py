@@ -10,7 +10,7 @@ from transformers import AutoModelForImageTextToText, PreTrainedModel
 
 from medtune.models.sequence.end_tokens import read_generation
 from medtune.models.transformers_vlm.originals.internvl import internvl
-from medtune.models.transformers_vlm.originals.layout import Original
+from medtune.models.transformers_vlm.originals.layout import HF, Original, refuse
 from medtune.models.transformers_vlm.originals.llava import llava
 from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, kept_folder
 from medtune.models.weights.keymaps.key_map import (
@@ -43,13 +43,24 @@ def original_in(folder: Path) -> Original | None:
         return None
     if isinstance(said.get("llm_config"), dict) and isinstance(said.get("vision_config"), dict):
         return internvl(folder, said) if said.get("model_type") == "internvl_chat" else None
-    return llava(folder, said) if said.get("mm_vision_tower") else None
+    if said.get("mm_vision_tower"):
+        return llava(folder, said)
+    # VILA, Video-LLaVA and others have LLaVA's type and towers of their own.
+    if str(said.get("model_type")).startswith("llava") and not isinstance(said.get("vision_config"), dict):
+        raise refuse(folder, "mm_vision_tower", None, HF)
+    return None
 
 
 def is_original(where: str, revision: str | None) -> bool:
-    """Returns whether a local folder, or a repository whose files are here, is in its authors' own layout."""
+    """Returns whether transformers' class for questions about images does not read a folder or a kept repository.
+
+    It is in its authors' own layout, or holds a model that speaks, of which a part is read.
+    """
     folder = kept_folder(where, revision)
-    return folder is not None and original_in(folder) is not None
+    if folder is None or original_in(folder) is not None:
+        return folder is not None
+    path = folder / "config.json"
+    return path.is_file() and "thinker_config" in read_json(path)
 
 
 def read_original(original: Original, folder: Path, loading: Loading, *, attention: str | None) -> PreTrainedModel:

@@ -45,7 +45,7 @@ from transformers import (
 
 from medtune.models.nano import byte_tokenizer, token_id
 from medtune.models.nano.transformers_vlm import INITIALIZER_RANGE, Nano, text_config, write_nano
-from tests.models.transformers_vlm.generic.newer_checkpoints import gemma3n, minicpm_v
+from tests.models.transformers_vlm.generic.newer_checkpoints import gemma3n, minicpm_v, qwen3_omni, qwen25_omni
 
 IM_START, IM_END = "<|im_start|>", "<|im_end|>"
 
@@ -371,7 +371,7 @@ BUILDERS: dict[str, Callable[[], Nano]] = {
     each.__name__: each
     for each in (
         lfm2_vl, llava_next, mistral3, pixtral, ovis2, idefics3, deepseek_vl, cohere2_vision, gemma4, smolvlm,
-        minicpm_v, gemma3n,
+        minicpm_v, gemma3n, qwen25_omni, qwen3_omni,
     )
 }  # fmt: skip
 """The architectures, which differ in how they are passed images."""

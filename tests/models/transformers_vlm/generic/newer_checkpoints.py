@@ -10,7 +10,14 @@ from transformers import (
     MiniCPMV4_6ImageProcessor,
     MiniCPMV4_6Processor,
     MiniCPMV4_6VideoProcessor,
+    Qwen2_5OmniProcessor,
+    Qwen2_5OmniThinkerConfig,
+    Qwen2VLImageProcessor,
+    Qwen2VLVideoProcessor,
+    Qwen3OmniMoeProcessor,
+    Qwen3OmniMoeThinkerConfig,
     SiglipImageProcessor,
+    WhisperFeatureExtractor,
 )
 
 from medtune.models.nano import byte_tokenizer, token_id
@@ -103,3 +110,64 @@ def gemma3n() -> Nano:
         **ids,
     )  # fmt: skip
     return Nano(config, processor)
+
+
+def _omni(config: Any, processor: Any, *, patch: int, eyes: dict[str, Any], ears: dict[str, Any], **text: Any) -> Nano:
+    kinds = ("image", "video", "audio")
+    named = {f"{kind}_token": f"<|{kind.upper()}|>" for kind in kinds}
+    named |= {f"{kind}_{end}_token": f"<|{kind}_{end}|>" for kind in ("vision", "audio") for end in ("bos", "eos")}
+    tokenizer = byte_tokenizer(
+        ("<|endoftext|>", "<|im_start|>", "<|im_end|>", *named.values()),
+        bos=None,
+        eos="<|im_end|>",
+        pad="<|endoftext|>",
+        **named,
+    )
+    pixels: dict[str, Any] = {
+        "patch_size": patch,
+        **({} if patch == 14 else {"image_mean": [0.5] * 3} | {"image_std": [0.5] * 3}),
+    }
+    pixels["size"] = {"shortest_edge": 4 * (2 * patch) ** 2, "longest_edge": 16 * (2 * patch) ** 2}
+    whole = processor(
+        Qwen2VLImageProcessor(**pixels),
+        Qwen2VLVideoProcessor(**pixels),
+        WhisperFeatureExtractor(feature_size=16),
+        tokenizer,
+        chat_template=(
+            "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{% for part in message['content'] %}"
+            "{% if part['type'] in ('image', 'video') %}<|vision_bos|><|{{ part['type'] | upper }}|><|vision_eos|>"
+            "{% else %}{{ part['text'] }}{% endif %}{% endfor %}<|im_end|>\n{% endfor %}"
+            "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+        ),
+    )
+    rope = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [2, 1, 1]}
+    field = "index" if patch == 14 else "id"
+    tower = {"hidden_size": 48, "intermediate_size": 48, "num_heads": 2, "out_hidden_size": 32, "patch_size": patch}
+    return Nano(
+        config(
+            text_config=text_config(tokenizer, rope_parameters=rope, **text),
+            vision_config={**tower, "initializer_range": INITIALIZER_RANGE, **eyes},
+            audio_config={
+                "num_mel_bins": 16, "encoder_layers": 1, "encoder_attention_heads": 2, "encoder_ffn_dim": 16,
+                "d_model": 32, "output_dim": 32, **ears,
+            },
+            **{f"{kind}_token_{field}": token_id(tokenizer, named[f"{kind}_token"]) for kind in kinds},
+            vision_start_token_id=token_id(tokenizer, "<|vision_bos|>"),
+            audio_start_token_id=token_id(tokenizer, "<|audio_bos|>"),
+        ),
+        whole,
+    )  # fmt: skip
+
+
+def qwen25_omni() -> Nano:
+    """The part of a speaking model that sees, hears and writes, beside a tower for sounds that no question shows."""
+    eyes = {"depth": 2, "fullatt_block_indexes": [1]}
+    return _omni(Qwen2_5OmniThinkerConfig, Qwen2_5OmniProcessor, patch=14, eyes=eyes, ears={})
+
+
+def qwen3_omni() -> Nano:
+    """The same with experts, and with mergers in a list in front of the tower's layers."""
+    text = {"head_dim": 8, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+    eyes = {"depth": 3, "deepstack_visual_indexes": [0, 1], "num_position_embeddings": 64}
+    ears = {"downsample_hidden_size": 8}
+    return _omni(Qwen3OmniMoeThinkerConfig, Qwen3OmniMoeProcessor, patch=16, eyes=eyes, ears=ears, **text)

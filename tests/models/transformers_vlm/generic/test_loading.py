@@ -173,6 +173,7 @@ def test_a_spelt_control_token_stays_text(folder: Path) -> None:
             r"comes with code of its own \(auto_map\), which medtune does not run",
         ),
         ({"model_type": "llama"}, "'llama' is no vision-language model.*model.language"),
+        ({"model_type": None}, "names no model_type; a folder of adapters is named by model.adapter"),
         ({"model_type": "florence2"}, "has an encoder and a decoder for text"),
     ],
 )
@@ -237,6 +238,9 @@ PARTS = {
     "gemma4": ("model.vision_tower", "model.embed_vision", "model.language_model lm_head"),
     "gemma3n": ("model.vision_tower model.audio_tower", "model.embed_vision model.embed_audio",
                 "model.language_model lm_head"),
+    "qwen25_omni": ("model.audio_tower model.visual", "model.visual.merger", "model.language_model lm_head"),
+    "qwen3_omni": ("model.audio_tower model.visual", "model.visual.merger_list model.visual.merger",
+                   "model.language_model lm_head"),
     "minicpm_v": ("model.vision_tower", "model.merger", "model.language_model lm_head"),
     "smolvlm": ("model.vision_model", "model.connector", "model.text_model lm_head"),
     "idefics3": ("model.vision_model", "model.connector", "model.text_model lm_head"),

@@ -58,6 +58,7 @@ def test_an_architecture_without_a_family_passes(name: str, tmp_path: Path) -> N
     [
         pytest.param("gemma4", marks=pytest.mark.soak),
         *(pytest.param(name, marks=pytest.mark.slow) for name in ("minicpm_v", "smolvlm")),
+        *(pytest.param(name, marks=pytest.mark.soak) for name in ("qwen25_omni", "qwen3_omni")),
     ],
 )
 def test_videos_of_an_architecture_without_a_family_pass(name: str, tmp_path: Path) -> None:
@@ -72,6 +73,14 @@ def test_videos_of_an_architecture_without_a_family_pass(name: str, tmp_path: Pa
     assert failed(checks) == set(), [checks[each] for each in failed(checks)]
     passed = {each for each, check in checks.items() if check.passed}
     assert {"template", "image tokens", "pixels", "options", "replies", "media are seen"} <= passed
+
+
+def test_a_processor_that_is_not_told_a_videos_rate_takes_none_of_its_own(tmp_path: Path) -> None:
+    """Qwen2.5-Omni's takes 2 frames a second, whatever the video's data say."""
+    assembled, _ = _opened("qwen25_omni", tmp_path)
+    told = [assembled.transform(clip(4, per_s=per_s))["video_second_per_grid"].tolist() for per_s in (0.4, 4)]
+    # Two frames are one place in time.
+    assert told == [[pytest.approx(5)], [pytest.approx(0.5)]]
 
 
 def test_a_model_that_reads_the_answer_before_it_says_it_fails(tmp_path: Path) -> None:
