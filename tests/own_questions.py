@@ -66,7 +66,7 @@ def prepare_own(
     raw.mkdir(parents=True)
     questions: list[Question] = []
     media: dict[str, tuple[MediaRef, ...]] = {}
-    of_split: Mapping[Split | None, Sequence[Kind]] = {None: DRAWN} if kinds is None else {**kinds}
+    of_split: Mapping[Split | None, Sequence[Kind]] = {None: DRAWN} if kinds is None else dict(kinds.items())
     for place, (split, asked) in enumerate(of_split.items()):
         for number in range(place * patients, (place + 1) * patients):
             path = raw / f"{number}.png"
