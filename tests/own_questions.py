@@ -26,6 +26,8 @@ ANSWERS: Mapping[Kind, Sequence[str]] = {
         "There is a small effusion at the left base and no pneumothorax.",
     ),
 }
+DRAWN: Sequence[Kind] = ("choice", "yes_no")
+"""The kinds of the questions that medtune divides into splits itself."""
 _FORM: Mapping[Kind, tuple[AnswerKind, str]] = {
     "choice": ("choice", "Which organ is shown?"),
     "yes_no": ("yes_no", "Is there a nodule?"),
@@ -54,11 +56,7 @@ def own_question(kind: Kind, number: int, *, split: Split | None = None) -> Ques
 
 
 def prepare_own(
-    folder: Path,
-    kinds: Mapping[Split, Sequence[Kind]] | Mapping[None, Sequence[Kind]],
-    *,
-    patients: int = 6,
-    one_each: bool = False,
+    folder: Path, kinds: Mapping[Split, Sequence[Kind]] | None, *, patients: int = 6, one_each: bool = False
 ) -> Prepared:
     """Prepares `folder/prepared`: for each split so many patients, each with a picture and a question of each kind.
 
@@ -68,7 +66,8 @@ def prepare_own(
     raw.mkdir(parents=True)
     questions: list[Question] = []
     media: dict[str, tuple[MediaRef, ...]] = {}
-    for place, (split, asked) in enumerate(kinds.items()):
+    of_split: Mapping[Split | None, Sequence[Kind]] = {None: DRAWN} if kinds is None else dict(kinds.items())
+    for place, (split, asked) in enumerate(of_split.items()):
         for number in range(place * patients, (place + 1) * patients):
             path = raw / f"{number}.png"
             pixels_HWC = np.random.default_rng(number).integers(0, 255, (24, 24, 3), dtype=np.uint8)

@@ -347,7 +347,10 @@ def pool_folds(out: Path, *, number: int, command: Sequence[str]) -> str:
     labels = [asdict(run.recorded_label()) for run in runs]
     label = {name: "; ".join(dict.fromkeys(each[name] for each in labels if each[name])) for name in labels[0]}
     found = [read_json(run.results, ResultsFile) for run in runs]
-    about = {**label, "trained_on": f"in {number} runs what is not in their fold; the first: {found[0].trained_on}"}
+    about: dict[str, Any] = {
+        **label,
+        "trained_on": f"in {number} runs what is not in their fold; the first: {found[0].trained_on}",
+    }
     write_json(whole.environment, {**runs[0].recorded(), **about, "command": list(command)})
     write_json(whole.weights, read_json(runs[0].weights, dict[str, str]))
     stops = [f"fold {place}: {each.stopped_early}" for place, each in enumerate(found, 1) if each.stopped_early]

@@ -12,13 +12,13 @@ from tests.own_questions import prepare_own
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     """A folder whose splits medtune has drawn."""
-    return prepare_own(tmp_path_factory.mktemp("drawn"), {None: ["choice", "number"]}, patients=13)
+    return prepare_own(tmp_path_factory.mktemp("drawn"), None, patients=13)
 
 
 @pytest.fixture(scope="module")
 def brought(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     """A folder whose splits the data bring."""
-    return prepare_own(tmp_path_factory.mktemp("brought"), {split: ["choice"] for split in SPLITS})
+    return prepare_own(tmp_path_factory.mktemp("brought"), {"train": ["choice"], "val": ["choice"], "test": ["choice"]})
 
 
 def patients(prepared: Prepared, split: Split) -> set[str]:

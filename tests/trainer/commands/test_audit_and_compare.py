@@ -154,7 +154,7 @@ def test_folds_are_runs_of_their_own_whose_answers_are_pooled(
         return build(*arguments, **named)
 
     monkeypatch.setattr(loggers, "build_loggers", noted)
-    data = prepare_own(tmp_path, {None: ["choice", "yes_no"]}, patients=9)
+    data = prepare_own(tmp_path, None, patients=9)
     out = tmp_path / "cv"
     said = shown(main(in_folds(data.root, out)))
     assert groups == ["nano_busi_lora cv"] * 3

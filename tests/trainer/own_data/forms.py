@@ -13,7 +13,7 @@ import openpyxl
 import PIL.Image
 import pydicom
 from pydicom.dataset import FileDataset, FileMetaDataset
-from pydicom.uid import ExplicitVRLittleEndian, generate_uid
+from pydicom.uid import UID, ExplicitVRLittleEndian, generate_uid
 
 from medtune.data.media.volumes.formats.nifti import write_nifti
 from tests.data.media.volumes.synthetic_volumes import series
@@ -109,7 +109,7 @@ def _pictures(folder: Path) -> None:
 def _xlsx(folder: Path) -> Sequence[str]:
     _pictures(folder)
     book = openpyxl.Workbook()
-    sheet = book.active
+    sheet = book.create_sheet("Liste", 0)
     sheet.append(["Bilddatei", "Etikett", "Patient"])
     for number, name in enumerate(NAMES):
         sheet.append([name, ("gesund", "krank")[number % 2], number // EACH])
@@ -185,7 +185,7 @@ def _dicom(folder: Path) -> Sequence[str]:
     for number, name in enumerate([*NAMES, *NEW]):
         pixels_HW = np.random.default_rng(number).integers(0, 4096, (24, 32), dtype=np.uint16)
         meta = FileMetaDataset()
-        meta.TransferSyntaxUID, meta.MediaStorageSOPClassUID = ExplicitVRLittleEndian, "1.2.840.10008.5.1.4.1.1.7"
+        meta.TransferSyntaxUID, meta.MediaStorageSOPClassUID = ExplicitVRLittleEndian, UID("1.2.840.10008.5.1.4.1.1.7")
         meta.MediaStorageSOPInstanceUID = generate_uid()
         made = FileDataset("", {}, file_meta=meta, preamble=b"\0" * 128)
         made.SOPClassUID, made.SOPInstanceUID = meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID
