@@ -8,9 +8,21 @@ from itertools import chain
 import numpy as np
 
 from medtune.data.types import Question
-from medtune.eval.audit.row import Answers, AuditRow, Collapse, Subject, accuracy_row, answers_in, flagged, rights_in
+from medtune.eval.audit.row import (
+    CHECKS_ALPHA,
+    Answers,
+    AuditRow,
+    Collapse,
+    Subject,
+    accuracy_row,
+    answers_in,
+    flagged,
+    rights_in,
+)
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
 from medtune.eval.statistics import intervals
+from medtune.eval.statistics.column_sums import mean_of
+from medtune.eval.statistics.patient_swaps import patient_p
 
 COLLAPSE_EXCESS = 0.15
 """How far the share of the most frequent answer has to lie above its share of the truth, with its whole interval, for a
@@ -18,7 +30,7 @@ flag. The value is our own choice."""
 ALWAYS = 0.95
 """From this share on, one answer is given to nearly every question, and any clear excess over the truth is flagged."""
 READING_MARGIN = 0.05
-"""The smallest difference in accuracy between two readings that is flagged."""
+"""The smallest difference in accuracy between two readings that is flagged, if it is also surely one."""
 UNPARSABLE_LIMIT = 0.05
 """The share of unparsable replies above which the row is flagged."""
 NO_TASK = "all"
@@ -80,7 +92,7 @@ def reading_rows(subject: Subject) -> list[AuditRow]:
             phase=subject.phase,
             note=f"both readings give the same answer to {agree:.0%} of the questions",
         )
-        rows.append(flagged(row, _disagreement(row)))
+        rows.append(flagged(row, _disagreement(row, subject, rights_in(image[other]))))
     generation = other if is_likelihood else subject.parser
     if generation:
         rows.append(_unparsable(subject, generation))
@@ -108,10 +120,13 @@ def _agreement(first: Answers, second: Answers) -> float:
     return sum(one == two for one in first for two in second) / (len(first) * len(second))
 
 
-def _disagreement(row: AuditRow) -> str | None:
+def _disagreement(row: AuditRow, subject: Subject, right: Sequence[float]) -> str | None:
     assert row.gap is not None
     low, high = row.gap.ci95
     if low <= 0 <= high or abs(row.gap.value) < READING_MARGIN:
+        return None
+    # One test more beside the checks of the page, at their level.
+    if patient_p(mean_of([*right, *subject.right]), subject.patients) > CHECKS_ALPHA:
         return None
     return f"the two readings differ by {row.gap.value:+.3f}"
 

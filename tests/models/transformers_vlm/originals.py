@@ -50,8 +50,10 @@ def internvl(text: str = "qwen2", **eyes: Any) -> Nano:
     """Returns InternVL's twin with a language model and settings of its tower."""
     nano = build_internvl()
     told: Any = nano.config.to_dict()
-    more: dict[str, Any] = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}
+    more: dict[str, Any] = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4 if text == "phi3" else 1e6}}
     more |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "pad_token_id": 0}
+    if text == "phi3":
+        _add_control_tokens(nano, "<|system|>", "<|user|>", "<|assistant|>", "<|end|>")
     told["text_config"] = text_config(nano.processor.tokenizer, model_type=text, **more)
     told["vision_config"] = {**told["vision_config"], **eyes}
     return Nano(type(nano.config)(**told), nano.processor)
@@ -61,7 +63,10 @@ def llava(text: str = "llama", *, tower: str = "clip_vision_model") -> Nano:
     """Returns LLaVA's twin with a language model and a tower."""
     nano = build_llava()
     told: Any = nano.config.to_dict()
-    told["text_config"] = text_config(nano.processor.tokenizer, model_type=text, head_dim=16)
+    more: dict[str, Any] = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}} if text == "qwen2" else {}
+    if text == "qwen2":
+        _add_control_tokens(nano, "<|im_start|>", "<|im_end|>")
+    told["text_config"] = text_config(nano.processor.tokenizer, model_type=text, head_dim=16, **more)
     if tower == "siglip_vision_model":
         kept = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "image_size")
         sizes = {name: told["vision_config"][name] for name in kept}
@@ -69,6 +74,10 @@ def llava(text: str = "llama", *, tower: str = "clip_vision_model") -> Nano:
         told["vision_config"] = {"model_type": tower, "vision_use_head": False, "patch_size": patch, **sizes}
         told["vision_feature_select_strategy"] = "full"
     return Nano(type(nano.config)(**told), nano.processor)
+
+
+def _add_control_tokens(nano: Nano, *tokens: str) -> None:
+    nano.processor.tokenizer.add_tokens(list(tokens), special_tokens=True)
 
 
 def cut(kind: str) -> Nano:

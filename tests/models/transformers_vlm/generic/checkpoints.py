@@ -98,9 +98,17 @@ def lfm2_vl() -> Nano:
     return Nano(config, processor)
 
 
+_PLAIN = ("{{ message['role'] | upper }}: ", "", "ASSISTANT:")
+_CHATML = ("<|im_start|>{{ message['role'] }}\n", "<|im_end|>\n", "<|im_start|>assistant\n")
+"""What stands before and behind a turn, and before the answer."""
+
+
 def llava_next(text: str = "mistral") -> Nano:
     """Tiles of any resolution with the size of the image and a learnt line break, before one of several decoders."""
-    tokenizer = byte_tokenizer(("<s>", "</s>", "<pad>", "<image>"), bos="<s>", eos="</s>", pad="<pad>")
+    is_qwen = text == "qwen2"
+    special = ("<s>", "</s>", "<pad>", "<image>", *(("<|im_start|>", "<|im_end|>") if is_qwen else ()))
+    tokenizer = byte_tokenizer(special, bos="<s>", eos="<|im_end|>" if is_qwen else "</s>", pad="<pad>")
+    before, behind, begun = _CHATML if is_qwen else _PLAIN
     pinpoints = [[56, 56], [56, 112], [112, 56]]
     processor = LlavaNextProcessor(
         LlavaNextImageProcessor(
@@ -111,13 +119,14 @@ def llava_next(text: str = "mistral") -> Nano:
         vision_feature_select_strategy="default",
         num_additional_image_tokens=1,
         chat_template=(
-            "{% for message in messages %}{{ message['role'] | upper }}: {% for part in message['content'] %}"
-            "{% if part['type'] == 'image' %}<image>\n{% else %}{{ part['text'] }} {% endif %}{% endfor %}{% endfor %}"
-            "{% if add_generation_prompt %}ASSISTANT:{% endif %}"
+            f"{{% for message in messages %}}{before}{{% for part in message['content'] %}}"
+            "{% if part['type'] == 'image' %}<image>\n{% else %}{{ part['text'] }} {% endif %}{% endfor %}"
+            f"{behind}{{% endfor %}}{{% if add_generation_prompt %}}{begun}{{% endif %}}"
         ),
     )
+    rope: Any = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}} if is_qwen else {}
     config = LlavaNextConfig(
-        text_config=text_config(tokenizer, model_type=text, sliding_window=None),
+        text_config=text_config(tokenizer, model_type=text, sliding_window=None, **rope),
         vision_config=clip_config(model_type="clip_vision_model", image_size=56, initializer_range=INITIALIZER_RANGE),
         image_token_index=token_id(tokenizer, "<image>"),
         image_grid_pinpoints=pinpoints,
