@@ -4,11 +4,9 @@ Images, clips and volumes go the same way: the tower gives a grid of features wi
 grid into tokens of the language model's width, and any causal language model of transformers reads them. A tower over
 pictures (timm:ENCODER) has the pictures as its first axis: one for an image, the frames of a clip, or the slices of a
 volume. A tower over volumes reads voxels, in the preparation that `model.variant` names.
-
-Shape legend: F pictures of an item, C channels, H height, W width.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,14 +16,13 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from medtune.data.catalog import nearest
-from medtune.data.media.videos.read import Sampling
-from medtune.data.media.volumes.read import AxialPictures, axial_pictures, evenly_spaced
+from medtune.data.media.volumes.read import axial_pictures
 from medtune.data.media.volumes.transforms import ct_chat, m3d, merlin
 from medtune.data.media.volumes.transforms.organ_crop import POCKET
 from medtune.data.media.volumes.transforms.transform import VolumeTransform
-from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, Volume, require_kind
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled, Transform
+from medtune.models.pictures import PictureInput
 from medtune.models.pocket.smollm2 import LanguageModel
 from medtune.models.projectors import Projector, find_projector
 from medtune.models.sequence.chat_template import ChatML, ChatTemplate
@@ -39,45 +36,6 @@ from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.causal_language import context_of, load_language
 from medtune.models.weights.loading_options import BLIND, DEFAULT, OF_VOLUMES, Loading, refuse_loading
 from medtune.models.weights.releases.release_folder import release_folder
-
-
-@dataclass(frozen=True, slots=True)
-class PictureInput:
-    """Turns a media item into a fixed number of pictures, so that each item has the same number of visual tokens."""
-
-    picture: Callable[[PIL.Image.Image], Tensor]  # Turns one picture into the pixels (3, H, W) that the tower reads.
-    # Number of pictures. A clip or volume with more gives so many, spread evenly with the first and the last; one with
-    # fewer repeats some of its own. An image is shown as a clip that stands still.
-    num_pictures: int = 1
-    takes_videos: bool = False
-    volumes: AxialPictures | None = None  # Turns a volume into pictures; None refuses volumes.
-
-    @property
-    def kinds(self) -> tuple[MediaKind, ...]:
-        more: tuple[tuple[MediaKind, bool], ...] = (("video", self.takes_videos), ("volume", self.volumes is not None))
-        return ("image", *(kind for kind, taken in more if taken))
-
-    @property
-    def sampling(self) -> Sampling | None:
-        return Sampling(self.num_pictures) if self.takes_videos else None
-
-    def shape(self, ref: MediaRef) -> None:
-        return
-
-    def __call__(self, media: Media) -> Tensor:
-        """Returns the pixels of the pictures, float32, (F, 3, H, W)."""
-        if self.volumes is not None and isinstance(media, Volume):
-            media = self.volumes(media)
-            frames = media.frames_THWC
-        elif self.takes_videos and isinstance(media, Video):
-            frames = media.frames_THWC
-        else:
-            frames = require_kind(media, Image).pixels_HWC[None]
-        shown = [self.picture(PIL.Image.fromarray(frame_HWC)) for frame_HWC in frames]
-        return torch.stack([shown[number] for number in evenly_spaced(len(shown), self.num_pictures)])
-
-    def stack(self, items: Sequence[Tensor]) -> Tensor:
-        return torch.stack(list(items))
 
 
 class Preparation(NamedTuple):

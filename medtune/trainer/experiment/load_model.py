@@ -14,7 +14,7 @@ from medtune.data.types import MediaKind
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled, Model
 from medtune.models.endpoint.settings import Endpoint, read_key
-from medtune.models.parts import PictureInput
+from medtune.models.pictures import PictureInput
 from medtune.models.sharding.lock_step import divide, ranks_mesh
 from medtune.models.sharding.unread import leaving_weights_unread
 from medtune.models.transformers_vlm.originals.read import is_original

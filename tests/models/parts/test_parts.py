@@ -19,7 +19,7 @@ from medtune.data import catalog
 from medtune.data.types import Image, MediaKind, Video
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
-from medtune.models.parts import PictureInput
+from medtune.models.pictures import PictureInput
 from medtune.models.projectors import find_projector
 from medtune.models.towers.timm_tower import find_encoder
 from medtune.models.weights.export import assemble_model, write_exported
