@@ -10,6 +10,7 @@ from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.audit.habits import reading_rows
 from medtune.eval.audit.row import BETTER, IMAGE_WORDS, NOT_BEATEN, ORDER_WORDS, Subject
 from medtune.eval.audit.run_rows import audit_of
+from medtune.eval.benchmark import ParsedReplies
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.parse_replies import LIKELIHOOD
 from tests.eval.comparing.test_claims_by_simulation import NULLS, STUDIES, TASKS, Study
@@ -39,7 +40,7 @@ def audited(rng: np.random.Generator, study: Study) -> Subject:
         ]
 
     blind = (rng.random(count) < 1 / len(OPTIONS)).tolist()
-    parsed = {
+    parsed: ParsedReplies = {
         "image": {LIKELIHOOD: said(study.after.tolist()), "first": said(study.before.tolist())},
         "text_only": {LIKELIHOOD: said(blind)},
     }
