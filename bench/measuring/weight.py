@@ -9,8 +9,9 @@ import io
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("code", "docstring", "comment", "blank", "import")
@@ -48,16 +49,16 @@ def files_to_the_first_step(arguments: Sequence[str]) -> list[Path]:
     from medtune.trainer.training.lightning_module import FineTuning
 
     read: list[Path] = []
-    step = FineTuning.training_step
+    step: Callable[..., object] = FineTuning.training_step
 
     def noted(*given: object) -> object:
         if not read:
             loaded = [Path(getattr(module, "__file__", None) or "") for module in sys.modules.values()]
             read.extend(file for file in loaded if file.is_relative_to(ROOT / "medtune"))
-        return step(*given)  # type: ignore[arg-type]
+        return step(*given)
 
-    FineTuning.training_step = noted  # type: ignore[assignment,method-assign]
-    main(list(arguments))
+    with patch.object(FineTuning, "training_step", noted):
+        main(list(arguments))
     return read
 
 

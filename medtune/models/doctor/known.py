@@ -73,7 +73,9 @@ Qwen2.5-VL-*, Qwen3-VL-*, Qwen3.5-*, meta-llama/Llama-3.2-*-Vision-Instruct, goo
 OpenGVLab/InternVL3-*-hf and llava-hf. The bases of Qwen2-VL, Qwen2.5-VL, Mllama, Gemma 3 and GLM-4V and the pixels of
 Qwen-VL, GLM-4V, Gemma 3, Pixtral and Idefics 3 are the defaults of transformers 5.23 too; those of Qwen3-VL and Qwen3.5
 stand in public copies of their config.json, as do those of Mistral Small 3.1 (1e9), InternVL2.5 with Qwen2 and with
-InternLM2 (1e6) and InternLM3 (5e7). The rest was written down from the vendors' files without a second look.
+InternLM2 (1e6) and InternLM3 (5e7), and the pixels of LLaVA-OneVision and Llama 3.2 Vision in public copies of their
+preprocessor_config.json. The bases of Qwen2.5-Omni, Qwen3-Omni and Phi-3 are transformers' defaults. The rest, the
+factors of stretched embeddings among it, was written down from the vendors' files without a second look.
 """
 _OF_TOWER = {"clip_vision_model": CLIP, "siglip_vision_model": HALF, "pixtral": CLIP, "intern_vit": IMAGENET}
 _OF_TEXT = {
@@ -85,7 +87,8 @@ _OF_TEXT = {
 }
 """The bases of language models of which an architecture takes several.
 
-Vicuna, Llama 3, InternLM2 and 3 and Yi (5e6) are llamas.
+Vicuna, Llama 3, InternLM2 and 3 and Yi are llamas; Yi's base is that of InternLM/InternEvo-HFModels,
+huggingface_model/yi/yi_6B/configuration_yi.py (5e6).
 """
 _TURNS_OF_TEXT = {"llama": (VICUNA, CHATML, LLAMA3), "mistral": (INSTRUCT, VICUNA), "qwen2": (CHATML,)}
 """The turns of LLaVA's language models; of Mistral's two, Vicuna's are BakLLaVA's."""

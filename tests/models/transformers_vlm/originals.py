@@ -88,10 +88,11 @@ def cut(kind: str) -> Nano:
 def write_original(nano: Nano, folder: Path, *, tower_beside: bool = False, **changes: Any) -> PreTrainedModel:
     """Writes a twin in its authors' layout into a folder, and returns transformers' own model of the same weights."""
     write_nano(nano, folder, seed=0)
-    model: Any = AutoModelForImageTextToText.from_pretrained(folder).eval()
+    read: Any = AutoModelForImageTextToText.from_pretrained(folder)
+    model: PreTrainedModel = read.eval()
     if model.config.model_type.endswith("_thinker"):
         _speaking(folder)
-        return model  # type: ignore[no-any-return]
+        return model
     for path in folder.glob("*"):
         if path.name not in ("tokenizer.json", "tokenizer_config.json"):
             path.unlink()
@@ -123,7 +124,7 @@ def write_original(nano: Nano, folder: Path, *, tower_beside: bool = False, **ch
     said = {key: value for key, value in {**said, **changes}.items() if value is not None}
     (folder / "config.json").write_text(json.dumps(said), "utf-8")
     save_file({name: tensor.clone() for name, tensor in tensors.items()}, folder / "model.safetensors")
-    return model  # type: ignore[no-any-return]
+    return model
 
 
 def _speaking(folder: Path) -> None:
