@@ -15,6 +15,7 @@ from typing import Any, Self
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.tensor import DTensor
 from transformers import Cache, DynamicCache, PreTrainedModel
 
@@ -33,6 +34,12 @@ VISION_PROJECTOR_FILE = "vision_projector.safetensors"
 _ONE_FILE = "1TB"
 REMEMBERED_BYTES = 256 * 2**20
 """The features that a model keeps in the host's memory, of the items that it saw last (our own choice)."""
+
+
+def _is_on_the_host(weight: Tensor) -> bool:
+    """Returns whether a weight is whole and in the host's memory, and no stand-in for a plan."""
+    stands_in = isinstance(weight, DTensor | FakeTensor) or hasattr(weight, "ds_id")
+    return not stands_in and weight.device.type == "cpu"
 
 
 class VisionLanguageModel(Model):
@@ -73,7 +80,7 @@ class VisionLanguageModel(Model):
     def encode(self, pixels_MCHW: Tensor) -> Tensor:
         """Returns tokens_MNE; a tower without trainable weights runs without an autograd graph.
 
-        In evaluation a tower reads an item once: its features are kept for the next phase, condition or probe.
+        In evaluation on a CPU a tower reads an item once: its features are kept for the next phase, condition or probe.
         """
         tokens_MNE: Tensor = self.projector(self._features(pixels_MCHW))
         return tokens_MNE
@@ -86,32 +93,29 @@ class VisionLanguageModel(Model):
         weights = list(self.vision.parameters())
         learns = torch.is_grad_enabled() and any(weight.requires_grad for weight in weights)
         with torch.set_grad_enabled(learns):
-            # Ranks that share divided weights read the same number of times.
-            is_divided = any(isinstance(weight, DTensor) or hasattr(weight, "ds_id") for weight in weights)
-            if learns or self.training or is_divided or not weights or pixels_MCHW.device.type != "cpu":
-                features_MND: Tensor = self.vision(self._at_the_tower(pixels_MCHW))
-                return features_MND
-            return self._features_once(pixels_MCHW)
+            if weights and not (learns or self.training) and all(map(_is_on_the_host, weights)):
+                return self._features_once(pixels_MCHW)
+            features_MND: Tensor = self.vision(self._at_the_tower(pixels_MCHW))
+            return features_MND
 
     def _features_once(self, pixels_MCHW: Tensor) -> Tensor:
-        device = next(self.vision.parameters()).device
         state = chain(self.vision.parameters(), self.vision.buffers())
-        computed_in = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
+        computed_in = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
         read_by = (computed_in, *((each.data_ptr(), each._version) for each in state))
         if read_by != self._remembered_by:
             self._remembered, self._remembered_by = {}, read_by
-        keys = [hashlib.sha1(each.contiguous().view(torch.uint8).numpy()).digest() for each in pixels_MCHW]
+        keys = [hashlib.sha1(each.cpu().contiguous().view(torch.uint8).numpy()).digest() for each in pixels_MCHW]
         found = {key: self._remembered.pop(key) for key in dict.fromkeys(keys) if key in self._remembered}
         new = {key: place for place, key in enumerate(keys) if key not in found}
         if new:
-            features_MND = self.vision(self._at_the_tower(pixels_MCHW[list(new.values())])).cpu()
+            features_MND = self.vision(self._at_the_tower(pixels_MCHW[list(new.values())]))
             found.update((key, each.clone()) for key, each in zip(new, features_MND, strict=True))
         # What was seen last stands behind, and the rest goes first.
         self._remembered.update(found)
         most = max(1, REMEMBERED_BYTES // max(1, next(iter(found.values())).nbytes))
         for key in list(self._remembered)[: max(0, len(self._remembered) - most)]:
             del self._remembered[key]
-        return placed(torch.stack([found[key] for key in keys]), device)
+        return torch.stack([found[key] for key in keys])
 
     def _at_the_tower(self, pixels_MCHW: Tensor) -> Tensor:
         weight = next(chain(self.vision.parameters(), self.language.parameters()))
