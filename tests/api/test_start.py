@@ -17,11 +17,11 @@ def said(code: str) -> str:
 def test_import_loads_nothing_large() -> None:
     # The names that are there do not depend on what was imported, and a name is imported once.
     code = (
-        "import sys, time; start = time.perf_counter(); import medtune; took = time.perf_counter() - start; "
+        "import sys, medtune; "
         "large = ('torch', 'transformers', 'numpy', 'PIL', 'yaml', 'pydantic', 'jinja2'); "
-        "print([name for name in large if name in sys.modules], took < 0.5, set(medtune.__all__) <= set(dir(medtune)))"
+        "print([name for name in large if name in sys.modules], set(medtune.__all__) <= set(dir(medtune)))"
     )
-    assert said(code) == "[] True True"
+    assert said(code) == "[] True"
 
 
 def test_scoring_comparing_and_reporting_load_no_torch(prepared_tiny: Path) -> None:
