@@ -106,7 +106,7 @@ def test_golden_files_are_read_to_the_last_key(tmp_path: Path) -> None:
     assert unread == []
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_golden_files_may_lack_keys(tmp_path: Path) -> None:
     for folder in _required():
         shutil.copytree(folder, tmp_path / folder.name)

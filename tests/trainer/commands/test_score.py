@@ -301,7 +301,7 @@ def test_eval_and_score_give_the_same_numbers(name: str, tmp_path: Path) -> None
     known = catalog.names(catalog.SOURCES)
     source = SOURCES.get(name) or next(each for each in find_benchmark(name).sources if each in known)
     prepared, run, scored = (tmp_path / folder for folder in ("prepared", "run", "scored"))
-    given = ["--limit", "12"]
+    given = ["--limit", "6"]
     if find_source(source).provenance != "synthetic":
         write_example(source, tmp_path / "raw")
         given = ["--from", str(tmp_path / "raw")]

@@ -242,9 +242,12 @@ def test_what_cannot_be_done_is_said_before_anything_is_loaded(settings: list[st
 
 
 @pytest.mark.usefixtures("forked_readers")
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "settings", [EVERYTHING, (*EVA, "model.language_bits=4", f"{LORA}.dora=true")], ids=["pissa", "eva"]
+    "settings",
+    [
+        pytest.param(EVERYTHING, id="pissa", marks=pytest.mark.slow),
+        pytest.param((*EVA, "model.language_bits=4", f"{LORA}.dora=true"), id="eva", marks=pytest.mark.soak),
+    ],
 )
 def test_a_fresh_process_and_an_export_give_the_same_answers(
     nano: Nano, tmp_path: Path, settings: tuple[str, ...]
@@ -292,7 +295,7 @@ def one_device(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) ->
     [
         pytest.param(EVERYTHING, "ddp", id="pissa-ddp", marks=pytest.mark.soak),
         pytest.param(EVERYTHING, "deepspeed_stage_1", id="pissa-1", marks=pytest.mark.soak),
-        pytest.param(EVERYTHING, "deepspeed_stage_2", id="pissa-2", marks=pytest.mark.slow),
+        pytest.param(EVERYTHING, "deepspeed_stage_2", id="pissa-2", marks=pytest.mark.soak),
         pytest.param(EVERYTHING, "deepspeed_stage_3", id="pissa-3", marks=pytest.mark.soak),
         pytest.param(EVA, "deepspeed_stage_3", id="eva-3", marks=pytest.mark.slow),
     ],
