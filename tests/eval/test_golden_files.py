@@ -54,16 +54,7 @@ def _golden_tests(golden: Path, reads: Path) -> subprocess.CompletedProcess[str]
     )
     return subprocess.run(
         [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-k",
-            "golden",
-            "-m",
-            "slow or not slow",
+            sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "golden", "-m", "slow or not slow",
             *files,
         ],
         cwd=ROOT,
@@ -71,7 +62,7 @@ def _golden_tests(golden: Path, reads: Path) -> subprocess.CompletedProcess[str]
         capture_output=True,
         text=True,
         check=False,
-    )
+    )  # fmt: skip
 
 
 def _keys(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

@@ -92,14 +92,9 @@ CASES = {
     "full": Case("pocket", Tuning(*(PartTuning("full", lr=RATE / 10),) * 3)),
 }
 STRATEGIES: tuple[StrategyName, ...] = (
-    "ddp",
-    "fsdp",
-    "deepspeed_stage_1",
-    "deepspeed_stage_2",
-    "deepspeed_stage_3",
-    "deepspeed_stage_2_offload",
+    "ddp", "fsdp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3", "deepspeed_stage_2_offload",
     "deepspeed_stage_3_offload",
-)
+)  # fmt: skip
 
 
 @cache

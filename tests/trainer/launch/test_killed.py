@@ -115,6 +115,7 @@ def test_stopped_at_a_seeded_moment(prepared_tiny: Path, whole: Path, tmp_path: 
 
 ENDLESS = ("train.max_steps=100000", "eval.every_steps=100000")
 SAVING = ("train.max_steps=40", "eval.every_steps=20", "train.save_every_steps=2")
+RESTARTED = ("train.max_steps=24", "eval.every_steps=24", "train.save_every_steps=4")
 
 
 @pytest.fixture
@@ -207,8 +208,8 @@ def test_a_killed_rank_ends_the_run(prepared_tiny: Path, tmp_path: Path, started
 @pytest.mark.slow
 def test_a_killed_rank_is_started_again(prepared_tiny: Path, tmp_path: Path) -> None:
     whole, run = tmp_path / "whole", tmp_path / "run"
-    assert medtune_ranks(2, arguments("train", prepared_tiny, whole, *SAVING), by_torchrun(1, 2)) == [0, 0]
-    launcher = Forked(arguments("train", prepared_tiny, run, *SAVING, extra=("--devices", "2", "--restarts", "1")))
+    assert medtune_ranks(2, arguments("train", prepared_tiny, whole, *RESTARTED), by_torchrun(1, 2)) == [0, 0]
+    launcher = Forked(arguments("train", prepared_tiny, run, *RESTARTED, extra=("--devices", "2", "--restarts", "1")))
     wait_for_training(launcher, run)
     os.kill(killed := launcher.rank(1), signal.SIGKILL)
     while launcher.rank(1) == killed:

@@ -14,7 +14,6 @@ from medtune.models.weights.checkpoint import read_about, read_starts
 from medtune.models.weights.divided.files import read_range
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.recipe.read import read_recipe
 from tests.trainer.conftest import Capture, Curve, Nano, Told, json_of, same_weights, weights_apart
 
 # So large a change counts that the first validation stays the best one.
@@ -60,19 +59,6 @@ def test_each_stage_counts_for_itself(nano: Nano, tmp_path: Path, curve: Curve) 
     assert len(curve(out, "train/loss")) == 12
     # The steps of the second stage are counted from where the first one would have ended.
     assert sorted(path.name for path in (out / "validation").iterdir())[3] == "step_000010"
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (["train.early_stopping.patience=0"], r"train\.early_stopping\.patience is 0; it must be at least 1"),
-        (["train.early_stopping.min_delta=-1"], r"train\.early_stopping\.min_delta is -1.*; it must be at least 0"),
-        (["train.early_stopping.metrik=loss"], r"no key 'train\.early_stopping\.metrik'\. Did you mean 'metric'"),
-    ],
-)
-def test_wrong_settings_are_refused(settings: list[str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        read_recipe("nano_busi_lora", settings)
 
 
 @pytest.mark.parametrize(
@@ -222,23 +208,6 @@ def test_the_next_stage_begins_from_the_first_ones_adapters_and_keeps_its_starts
     moved = next(iter(one))
     assert not torch.equal(trained[0][moved], trained[1][moved])
     assert not torch.equal(trained[1][moved], trained[2][moved])
-
-
-@pytest.mark.usefixtures("forked_readers")
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ([f"{LORA}.init=pissa", "model.language_bits=4"], "lora.init is pissa, which changes the weights"),
-        ([f"{LORA}.lr_ratio=0"], r"lora\.lr_ratio is 0\.0; it must be above 0"),
-        (["train.schedule=constant", "train.lr_floor=0.1"], "constant, which does not fall"),
-        (["train.lr_floor=1.5"], r"train\.lr_floor is 1\.5; it must be from 0 to 1"),
-        ([f"{LORA}.init=olora"], "olora"),
-        (["train.schedule=step"], "step"),
-    ],
-)
-def test_what_cannot_be_done_is_said_before_anything_is_loaded(settings: list[str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        read_recipe("nano_busi_lora", settings)
 
 
 @pytest.mark.usefixtures("forked_readers")

@@ -75,21 +75,8 @@ def test_a_change_of_form_does_not_change_the_reading_of_many(number: int, chang
 
 
 PIECES = [
-    "Answer",
-    ":",
-    " is ",
-    "A",
-    "(B)",
-    "C.",
-    "\n",
-    "not ",
-    "the liver",
-    "option ",
-    "**",
-    "<think>",
-    "</think>",
-    "?",
-]
+    "Answer", ":", " is ", "A", "(B)", "C.", "\n", "not ", "the liver", "option ", "**", "<think>", "</think>", "?",
+]  # fmt: skip
 PIECES += ["<answer>", "</answer>", "\\boxed{", "}", '{"answer": "', '"', "or ", ", ", "Ｄ", "٣", "12.5", "I choose "]
 
 
@@ -108,18 +95,9 @@ def test_likely_pieces_in_any_order_give_an_option_or_none(number: int) -> None:
 @pytest.mark.parametrize(
     "part",
     [
-        "answer ",
-        "Answer: A or ",
-        "option A ",
-        "(",
-        "\\boxed{",
-        "<answer>",
-        "<think>",
-        "it is A. ",
-        "\n",
-        "so ",
+        "answer ", "Answer: A or ", "option A ", "(", "\\boxed{", "<answer>", "<think>", "it is A. ", "\n", "so ",
         '"answer": ',
     ],
-)
+)  # fmt: skip
 def test_a_model_that_repeats_itself_is_read_at_once(part: str) -> None:
     assert read("x" + part * (20_000 // len(part)) + "x", OPTION_SETS[0]) in {None, *range(4)}
