@@ -155,8 +155,8 @@ def test_another_seed_is_another_run(whole_run: Path, nano: Nano, tmp_path: Path
 
 
 def test_accumulation_changes_nothing(nano: Nano, tmp_path: Path, curve: Curve) -> None:
-    settings = ("train.batch_size=8", "train.clip_norm=3.5", "model.tuning.language.lora.dropout=0")
-    settings = (*settings, "train.max_steps=2", "eval.val_questions=2")
+    settings = ("train.batch_size=8", "train.clip_norm=3.5", "model.tuning.language.lora.dropout=0",
+                "train.max_steps=2", "eval.val_questions=2")  # fmt: skip
     for micro in (8, 2, 1):
         assert nano.here("train", tmp_path / f"{micro}", *settings, f"train.micro_batch_size={micro}") == 0
     whole = tmp_path / "8"
