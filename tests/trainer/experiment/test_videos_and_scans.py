@@ -40,13 +40,13 @@ MCQ_BY_DURATION, FREE_BY_DURATION = (41, 98, 77, 33), (44, 95, 88, 38)
 
 def write_video(path: Path, length_s: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    grey = np.broadcast_to(rng.integers(0, 255, (16, 1, 64, 1), dtype=np.uint8), (16, 36, 64, 3))
+    grey = rng.integers(0, 255, (16, 36, 64, 3), dtype=np.uint8)
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=FPS)
         stream.width, stream.height, stream.pix_fmt = 64, 36, "yuv420p"
         stream.codec_context.options = {"preset": "ultrafast", "crf": "40"}
         for number in range(int(length_s * FPS) + 2):
-            picture = VideoFrame.from_ndarray(np.ascontiguousarray(grey[number % len(grey)]), format="rgb24")
+            picture = VideoFrame.from_ndarray(grey[number % len(grey)], format="rgb24")
             picture.pts, picture.time_base = number, Fraction(1, FPS)
             container.mux(stream.encode(picture))
         container.mux(stream.encode(None))
