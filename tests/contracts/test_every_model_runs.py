@@ -101,7 +101,7 @@ def _run_and_evaluate_again(folder: Path, about: Sequence[str]) -> None:
     assert [p for p in after if p["condition"] == "image"] != before, "the step changed nothing"
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_cold_process(prepared_tiny: Path) -> None:
     arguments = ["validate", "nano_busi_lora", "--set", "model.name=nano_mllama", f"data.root={prepared_tiny}"]
     done = subprocess.run(

@@ -251,8 +251,11 @@ def test_another_tools_data_set_trains(nano: Nano, tmp_path: Path, name: str) ->
     assert results["primary"]["name"] == "exact_match"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("layout", LAYOUTS)
+# tests/trainer/own_data takes a spreadsheet and folders of classes further, to what a model predicts.
+@pytest.mark.parametrize("layout", [
+    pytest.param(name, marks=pytest.mark.soak if name in ("a spreadsheet", "folders of classes") else pytest.mark.slow)
+    for name in LAYOUTS
+])  # fmt: skip
 def test_every_layout_goes_from_the_files_to_a_score(
     nano: Nano, tmp_path: Path, shared_real: Path, layout: str
 ) -> None:
