@@ -1,22 +1,39 @@
-"""What the processes of tests have imported when they are forked: all that a run with any strategy imports."""
+"""What the processes of tests have imported when they are forked: all that a run with any strategy imports.
+
+Tables that a process builds once, at their first use, are built here too.
+"""
 
 import gc
 import importlib
 
+import PIL.Image
+from transformers.conversion_mapping import get_checkpoint_conversion_mapping
+
+from medtune.eval.report import html
+
 LIBRARIES = (
-    "bitsandbytes", "deepspeed.module_inject", "lightning.pytorch", "pandas", "peft", "sklearn.decomposition",
-    "sklearn.linear_model", "sklearn.model_selection", "sklearn.multiclass", "sklearn.preprocessing", "sklearn.svm",
-    "statsmodels.stats.multitest", "timm", "torch.distributed", "torchvision.transforms.v2",
-    "transformers.models.llama.modeling_llama", "wandb",
+    "attrs", "bitsandbytes", "deepspeed.module_inject.auto_ep_layer", "deepspeed.ops.op_builder.all_ops",
+    "deepspeed.runtime.superoffload.superoffload_stage3", "deepspeed.runtime.zero.muon.original_muon",
+    "lightning.pytorch", "pandas", "peft.tuners.lora.bnb", "setuptools", "sklearn.decomposition",
+    "sklearn.gaussian_process", "sklearn.linear_model", "sklearn.model_selection", "sklearn.multiclass",
+    "sklearn.preprocessing", "sklearn.svm", "statsmodels.stats.multitest", "timm", "torch.distributed",
+    "torch.distributed.elastic.rendezvous.c10d_rendezvous_backend", "torchvision.transforms.v2",
+    "transformers.models.llama.modeling_llama", "transformers.models.phi3", "wandb",
 )  # fmt: skip
 OWN = (
-    "eval.comparing.gain", "eval.report.write", "models.nano.pocket", "models.nano.transformers_vlm",
-    "models.towers.timm_tower", "models.weights.export", "trainer.commands.start", "trainer.doctor",
-    "trainer.experiment.evaluate", "trainer.experiment.run", "trainer.training.fit",
+    "benchmarks.busi", "eval.comparing.gain", "eval.report.write", "models.nano.pocket", "models.nano.transformers_vlm",
+    "models.nano.volume", "models.parts", "models.towers.timm_tower", "models.weights.export", "models.zoo.pocket",
+    "trainer.commands.start", "trainer.doctor", "trainer.experiment.audit", "trainer.experiment.evaluate",
+    "trainer.experiment.run", "trainer.training.fit",
 )  # fmt: skip
 
 for name in (*LIBRARIES, *(f"medtune.{each}" for each in OWN)):
     importlib.import_module(name)
+
+PIL.Image.preinit()
+get_checkpoint_conversion_mapping("llama")
+for template in html._environment().list_templates(filter_func=lambda each: each.endswith(".j2")):
+    html._environment().get_template(template)
 
 # What is imported is no garbage: collections in the forked processes pass over it.
 gc.freeze()

@@ -88,8 +88,13 @@ class Forked:
         if self._process.exitcode is None:
             raise subprocess.TimeoutExpired("medtune", timeout, self._said.read_bytes()[-3000:])
         text = self._said.read_text("utf-8", errors="replace")
-        self._said.unlink()
+        for each in self._said.parent.glob(f"{self._said.name}*"):
+            each.unlink()
         return text, None
+
+    def rank(self, number: int) -> int:
+        """Returns the number of the process of a rank that the command has started."""
+        return int(Path(f"{self._said}.{number}").read_text("ascii"))
 
 
 def medtune_forked(
@@ -158,6 +163,7 @@ def _rank_of_agent(environment: dict[str, str], arguments: list[str], folder: st
     os.chdir(folder)
     if said := environment.get(_SAID):
         _print_into(said)
+        Path(f"{said}.{os.environ['RANK']}").write_text(str(os.getpid()), "ascii")
     import torch
     from lightning_utilities.core.rank_zero import rank_zero_only
 

@@ -14,7 +14,7 @@ from tests.models.twins import all_seen
 CPU = torch.device("cpu")
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_sharing_gives_the_same_for_many_questions_about_one_scan() -> None:
     found = measured("nano_ct_chat", device=CPU, num_questions=5)
     assert [ways.title for ways in found.ways] == ["answering", "training with LoRA"]

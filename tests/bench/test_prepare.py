@@ -4,7 +4,7 @@ from bench import prepare
 from bench.prepare import bench, measured
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_two_processes_give_the_same_folder_and_another_seed_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     # The times are medians of several runs; the folders of each run are the same.
     monkeypatch.setattr(prepare, "ROUNDS", 1)

@@ -21,10 +21,10 @@ from tests.conftest import REPOSITORY
 from tests.data.media.videos.real_clips import write_release
 from tests.models.twins import OF_IMAGES, OF_TRANSFORMERS, OF_VIDEOS
 
-QUICK, SLOW = ("nano_pocket", "nano_qwen25vl"), ("nano_gemma3", "nano_mllama")
-"""One model of each kind: rows of several trees, positions on three axes; rows alone, an image beside the row."""
-VIDEO_SLOW = ("nano_pocket_video", "nano_qwen25vl")
-"""One model of three modules and one of transformers."""
+QUICK, SLOW = ("nano_pocket", "nano_qwen25vl"), ("nano_mllama",)
+"""One model of each kind: rows of several trees, positions on three axes; an image beside the row."""
+VIDEO_SLOW = ("nano_qwen25vl",)
+"""A model of transformers; one of three modules trains on a video in tests/trainer/commands/test_score.py."""
 
 
 def _marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
@@ -101,7 +101,7 @@ def _run_and_evaluate_again(folder: Path, about: Sequence[str]) -> None:
     assert [p for p in after if p["condition"] == "image"] != before, "the step changed nothing"
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_cold_process(prepared_tiny: Path) -> None:
     arguments = ["validate", "nano_busi_lora", "--set", "model.name=nano_mllama", f"data.root={prepared_tiny}"]
     done = subprocess.run(

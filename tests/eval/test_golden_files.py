@@ -54,16 +54,7 @@ def _golden_tests(golden: Path, reads: Path) -> subprocess.CompletedProcess[str]
     )
     return subprocess.run(
         [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-k",
-            "golden",
-            "-m",
-            "slow or not slow",
+            sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "golden", "-m", "slow or not slow",
             *files,
         ],
         cwd=ROOT,
@@ -71,7 +62,7 @@ def _golden_tests(golden: Path, reads: Path) -> subprocess.CompletedProcess[str]
         capture_output=True,
         text=True,
         check=False,
-    )
+    )  # fmt: skip
 
 
 def _keys(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -106,7 +97,7 @@ def test_golden_files_are_read_to_the_last_key(tmp_path: Path) -> None:
     assert unread == []
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_golden_files_may_lack_keys(tmp_path: Path) -> None:
     for folder in _required():
         shutil.copytree(folder, tmp_path / folder.name)

@@ -33,16 +33,9 @@ from tests.models.twins import EVERY_TWIN, layout, row_each, seen, twin
 
 TARGETS, WIDTH, VOCABULARY = 40, 16, 300
 SIZES: dict[str, Any] = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": WIDTH,
-    "intermediate_size": 32,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "head_dim": 8,
-    "initializer_range": 0.5,
-    "pad_token_id": 0,
-}
+    "vocab_size": VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 32, "num_hidden_layers": 1,
+    "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8, "initializer_range": 0.5, "pad_token_id": 0,
+}  # fmt: skip
 IDS = torch.randint(VOCABULARY, (TARGETS,), generator=torch.Generator().manual_seed(0))
 WEIGHTS = torch.randn(TARGETS, generator=torch.Generator().manual_seed(1))
 """How much each target counts in the loss; some count the other way."""

@@ -60,17 +60,11 @@ def test_names_beside_a_twin_say_something(name: str) -> None:
 
 # The hub's counts for the safetensors of each repository; a tied output layer is stored once.
 PARAMETERS = {
-    "internvl3_8b": 7_944_373_760,
-    "lingshu_7b": 8_292_166_656,
-    "llava15_7b": 7_063_427_072,
-    "llava_next_video_7b": 7_063_431_168,
-    "llava_onevision_7b": 8_030_348_832,
-    "llava_video_7b_qwen2": 8_030_348_832,
-    "medgemma_4b": 4_300_079_472,
-    "qwen25vl_7b": 8_292_166_656,
-    "qwen2vl_7b": 8_291_375_616,
+    "internvl3_8b": 7_944_373_760, "lingshu_7b": 8_292_166_656, "llava15_7b": 7_063_427_072,
+    "llava_next_video_7b": 7_063_431_168, "llava_onevision_7b": 8_030_348_832, "llava_video_7b_qwen2": 8_030_348_832,
+    "medgemma_4b": 4_300_079_472, "qwen25vl_7b": 8_292_166_656, "qwen2vl_7b": 8_291_375_616,
     "qwen3vl_8b": 8_767_123_696,
-}
+}  # fmt: skip
 # Of these repositories we know what the hub's pages show, in billions. The sums are those of the published shapes.
 SHOWN = {
     # 7,849,978,192 with the keys and values of 15 layers that use those of others; transformers does not read them.

@@ -275,14 +275,8 @@ def test_guessing_is_what_random_answers_score_on_average() -> None:
     """Options with equal chances, values uniformly from their ranges, and no texts."""
     questions, draws = many(20), np.random.default_rng(0)
     names = (
-        "u2_score",
-        "u2_score_exact_weights",
-        "mean_accuracy",
-        "position_accuracy",
-        "rmse",
-        "mae",
-        "within_tolerance",
-    )
+        "u2_score", "u2_score_exact_weights", "mean_accuracy", "position_accuracy", "rmse", "mae", "within_tolerance",
+    )  # fmt: skip
 
     def drawn(question: Question) -> str | None:
         if question.options:

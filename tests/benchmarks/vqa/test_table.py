@@ -154,21 +154,13 @@ def test_facets_come_from_columns_with_few_values(tmp_path: Path) -> None:
         *(
             (name, False)
             for name in (
-                "Name",
-                "last name",
-                "Nachname",
-                "Geburtsdatum",
-                "Fall-Nr",
-                "Prénom",
-                "DOB",
-                "姓名",
-                "StudyDate",
+                "Name", "last name", "Nachname", "Geburtsdatum", "Fall-Nr", "Prénom", "DOB", "姓名", "StudyDate",
                 "Datum",
             )
         ),
         *((name, True) for name in ("organ name", "scanner", "birads", "Station", "hospital")),
     ],
-)
+)  # fmt: skip
 def test_a_column_called_like_a_person_is_no_facet(tmp_path: Path, column: str, is_facet: bool) -> None:
     rows = [f"us_{n}.png,q,text {n},{'AB'[n % 2]}" for n in range(6)]
     table = read_text(tmp_path, "\n".join([f"image,question,answer,{column}", *rows]))

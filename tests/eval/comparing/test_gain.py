@@ -92,13 +92,8 @@ def test_results_have_the_designed_shape(phases: dict[str, PhaseScores]) -> None
             assert set(level) >= {"value", "n", "ci95", "baselines"}
             assert len(level["ci95"]) == 2
             assert set(level["baselines"]) == {
-                "random",
-                "majority",
-                "constant_letter",
-                "question_prior",
-                "text_only",
-                "other_image",
-            }
+                "random", "majority", "constant_letter", "question_prior", "text_only", "other_image",
+            }  # fmt: skip
     assert set(results["gain"]) == {
         "value", "before", "after", "n", "num_patients", "unscored", "ci95", "permutation_p", "permutation_p_holm",
         "mcnemar_p", "counts", "by", "answers", "readability",

@@ -113,14 +113,6 @@ def test_replace_file_leaves_the_old_one_where_writing_fails(tmp_path: Path) -> 
 def test_every_field_is_written(tmp_path: Path) -> None:
     line = format_line(Prediction(PredictionKey("q", "image", "generation", 0), text="a"))
     assert set(json.loads(line)) == {
-        "question_id",
-        "condition",
-        "reading",
-        "repeat",
-        "prompt_hash",
-        "options_shown",
-        "text",
-        "option_logprobs",
-        "option_tokens",
-        "finish_reason",
-    }
+        "question_id", "condition", "reading", "repeat", "prompt_hash", "options_shown", "text", "option_logprobs",
+        "option_tokens", "finish_reason",
+    }  # fmt: skip

@@ -15,23 +15,11 @@ from medtune.eval.scoring.score import score_phase
 VQA = find_benchmark("vqa")
 ORGANS = ("liver", "left lung", "spleen", "normal heart", "abnormal heart", "a cyst", "no lesion", "nodule")
 FRAMES = (
-    "{}",
-    "{}.",
-    " {} ",
-    "**{}**",
-    "The answer is {}.",
-    "The answer is: {}",
-    "Answer: {}",
-    "Final answer: {}.",
-    "The final answer is **{}**.",
-    "The correct answer is {}.",
-    "<think>It may be the kidney, or not.</think> {}",
-    "<answer>{}</answer>",
-    r"Let me see. \boxed{{{}}}",
-    r"$\boxed{{\text{{{}}}}}$",
-    '{{"answer": "{}"}}',
+    "{}", "{}.", " {} ", "**{}**", "The answer is {}.", "The answer is: {}", "Answer: {}", "Final answer: {}.",
+    "The final answer is **{}**.", "The correct answer is {}.", "<think>It may be the kidney, or not.</think> {}",
+    "<answer>{}</answer>", r"Let me see. \boxed{{{}}}", r"$\boxed{{\text{{{}}}}}$", '{{"answer": "{}"}}',
     "It is seen well.\n\nAnswer: {}",
-)
+)  # fmt: skip
 WORDED = (*FRAMES, "It is {}.", "It's {}")
 
 

@@ -26,16 +26,11 @@ def test_refusals_in_words(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "B",
-        "Answer: B. I cannot help but notice the shadow.",
-        "The image cannot be used to provide gestational age; C",
-        "I can identify the femur: A",
-        "I cannot see calipers, so the plane is incomplete: B",
-        "Sorry if this is short: A",
-        "malignant",
+        "", "B", "Answer: B. I cannot help but notice the shadow.",
+        "The image cannot be used to provide gestational age; C", "I can identify the femur: A",
+        "I cannot see calipers, so the plane is incomplete: B", "Sorry if this is short: A", "malignant",
     ],
-)
+)  # fmt: skip
 def test_answers_are_none(text: str) -> None:
     assert not is_refusal(text)
 

@@ -7,13 +7,8 @@ TABLE = Table("Accuracy", ("model", "PI", "rank"), (("ours", 0.256, 1), ("GPT-5"
 
 def test_text_puts_names_to_the_left_and_numbers_to_the_right() -> None:
     assert table_text(TABLE).splitlines() == [
-        "Accuracy",
-        "model    PI  rank",
-        "-----------------",
-        "ours   0.26     1",
-        "GPT-5     -     -",
-        "A note.",
-    ]
+        "Accuracy", "model    PI  rank", "-----------------", "ours   0.26     1", "GPT-5     -     -", "A note.",
+    ]  # fmt: skip
 
 
 def test_a_table_without_rows_prints() -> None:

@@ -94,7 +94,7 @@ def test_a_twin_passes_on_several_images_and_turns(name: str, tmp_path: Path) ->
         assert passed >= {"template", "image tokens", "pixels", "positions"}
 
 
-@pytest.mark.parametrize("name", _some(OF_VIDEOS, slow=("nano_pocket_video", "nano_qwen25vl")))
+@pytest.mark.parametrize("name", _some(OF_VIDEOS, slow=QUICK[:1]))
 def test_a_twin_passes_on_videos(name: str, tmp_path: Path) -> None:
     folder = checkpoint(name, tmp_path / "checkpoint")
     clips = [mp4(tmp_path / f"clip_{n}.mp4", [each / (5 + n) for each in range(30)]) for n in range(2)]
@@ -116,15 +116,14 @@ def test_a_twin_passes_on_volumes(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype"),
-    _some(product(OF_TRANSFORMERS, TYPES), slow=(("nano_qwen25vl", torch.bfloat16), ("nano_mllama", torch.float16))),
+    ("name", "dtype"), _some(product(OF_TRANSFORMERS, TYPES), slow=(("nano_mllama", torch.float16),))
 )
 def test_a_twin_passes_from_files_of_16_bits(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
     folder = checkpoint(name, tmp_path / "checkpoint", dtype=dtype)
     assert "weights" in _passes(name, opened(name, folder), folder, pictures(tmp_path), tmp_path)
 
 
-@pytest.mark.parametrize("name", _some(OF_IMAGES, slow=QUICK))
+@pytest.mark.parametrize("name", _some(OF_IMAGES, slow=QUICK[:1]))
 def test_a_twin_passes_in_mixed_precision(name: str, tmp_path: Path) -> None:
     """The tolerance is that of bfloat16, which still sees another picture."""
     folder = checkpoint(name, tmp_path / "checkpoint", dtype=torch.bfloat16)
@@ -156,8 +155,13 @@ MODES = {
 """The ways in which a model learns, and the checks that do not apply to each; a q stands for weights in 4 bits."""
 
 
-@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
-@pytest.mark.parametrize("mode", _some(MODES, plain=("full", "qdora"), slow=tuple(MODES)))
+PRECISIONS: tuple[Precision, ...] = ("32-true", "bf16-mixed")
+PLAIN = (("full", "32-true"), ("qdora", "bf16-mixed"))
+IN_TURN = tuple((mode, PRECISIONS[number % 2]) for number, mode in enumerate(MODES))
+"""Each way once, in one of both precisions."""
+
+
+@pytest.mark.parametrize(("mode", "precision"), _some(product(MODES, PRECISIONS), plain=PLAIN, slow=IN_TURN))
 def test_every_way_of_learning_passes(mode: str, precision: Precision, tmp_path: Path) -> None:
     tuning, no_matter = MODES[mode]
     assembled = opened("nano_qwen25vl", None)

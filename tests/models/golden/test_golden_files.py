@@ -17,19 +17,12 @@ from tests.models.golden.file import GoldenFile, draw, read_golden
 RecordedValues = Iterator[tuple[str, Tensor | NDArray[np.generic]]]
 
 CASES: dict[str, Callable[[GoldenFile], RecordedValues]] = {
-    "radfm-vision": towers.radfm_vision,
-    "m3d-vision": towers.m3d_vision,
-    "merlin-vision": towers.merlin_vision,
-    "merlin-report-tokens": towers.report_tokens,
-    "ctclip-vision": towers.ct_clip_vision,
-    "ctchat-projector": towers.ct_chat_projector,
-    "radfm-preprocess": preprocess.run_radfm,
-    "m3d-preprocess": preprocess.run_m3d,
-    "merlin-preprocess": preprocess.run_merlin,
-    "ctclip-preprocess": preprocess.run_ct_clip,
-    "radfm-sequence": sequence.run_radfm,
-    "m3d-sequence": sequence.run_m3d,
-}
+    "radfm-vision": towers.radfm_vision, "m3d-vision": towers.m3d_vision, "merlin-vision": towers.merlin_vision,
+    "merlin-report-tokens": towers.report_tokens, "ctclip-vision": towers.ct_clip_vision,
+    "ctchat-projector": towers.ct_chat_projector, "radfm-preprocess": preprocess.run_radfm,
+    "m3d-preprocess": preprocess.run_m3d, "merlin-preprocess": preprocess.run_merlin,
+    "ctclip-preprocess": preprocess.run_ct_clip, "radfm-sequence": sequence.run_radfm, "m3d-sequence": sequence.run_m3d,
+}  # fmt: skip
 """The function that runs each kind of case; a case may go on behind its kind and a hyphen."""
 
 

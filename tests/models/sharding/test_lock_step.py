@@ -128,18 +128,9 @@ def features_of_first(rank: int, world_size: int, pixels: NDArray[np.float32]) -
     return None if found is None else found.numpy()
 
 
-QUICK = ("nano_pocket", "nano_qwen25vl")
-SLOW = ("nano_mllama", "nano_llava_video", "nano_m3d_phi3")
-"""One of each way to pass media to the decoder; `make soak` has all the others."""
-
-
-def _marks(name: str) -> list[pytest.MarkDecorator]:
-    if name in QUICK:
-        return []
-    return [pytest.mark.slow] if name in SLOW else [pytest.mark.soak]
-
-
-EVERY = [pytest.param(name, marks=_marks(name)) for name in EVERY_TWIN]
+SLOW = ("nano_mllama", "nano_m3d_phi3")
+"""An image beside the row, and volumes. Media that are read ahead and drawn replies are the plain suite's."""
+EVERY = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else pytest.mark.soak) for name in EVERY_TWIN]
 
 
 def uneven_visits(folder: Path, name: str) -> list[list[Visit]]:

@@ -34,47 +34,43 @@ def _lora_where_possible(name: str) -> Tuning:
 
 @each_twin
 def test_lora_reaches_the_layers_of_the_language_model_and_nothing_else(name: str) -> None:
-    _, model = _tuned(name, Tuning(FROZEN, FROZEN, LORA))
+    assembled, model = _tuned(name, Tuning(FROZEN, FROZEN, LORA))
     assert _adapted(model) == expanded(TWINS[name].language) != set()
     assert all(".lora_" in n for n in trainable_names(model))
+    assert not _tensor(seen(assembled, name, 0)).requires_grad, "a frozen tower and projector build no graph"
 
 
 @each_twin
-def test_lora_of_the_tower_leaves_the_projector_out(name: str) -> None:
-    if not TWINS[name].vision:
-        with pytest.raises(ValueError, match="has none that LoRA could adapt; use full"):
-            _tuned(name, Tuning(LORA, FROZEN, FROZEN))
+@pytest.mark.parametrize("part", ["vision", "projector"])
+def test_lora_of_the_tower_or_of_the_projector_leaves_the_other_out(name: str, part: str) -> None:
+    tuning = Tuning(LORA, FROZEN, FROZEN) if part == "vision" else Tuning(FROZEN, LORA, FROZEN)
+    if layers := getattr(TWINS[name], part):
+        assert _adapted(_tuned(name, tuning)[1]) == expanded(layers)
         return
-    assert _adapted(_tuned(name, Tuning(LORA, FROZEN, FROZEN))[1]) == expanded(TWINS[name].vision)
+    with pytest.raises(ValueError, match="has none that LoRA could adapt; use full"):
+        _tuned(name, tuning)
 
 
 @each_twin
-def test_lora_of_the_projector(name: str) -> None:
-    if not TWINS[name].projector:
-        with pytest.raises(ValueError, match="has none that LoRA could adapt; use full"):
-            _tuned(name, Tuning(FROZEN, LORA, FROZEN))
-        return
-    assert _adapted(_tuned(name, Tuning(FROZEN, LORA, FROZEN))[1]) == expanded(TWINS[name].projector)
-
-
-@each_twin
-def test_projector_is_trained_beside_lora(name: str) -> None:
+def test_projector_is_trained_beside_lora_and_every_parameter_has_one_part_and_one_rate(name: str) -> None:
     twin = TWINS[name]
-    _, model = _tuned(name, Tuning(LORA if twin.vision else FROZEN, FULL, LORA))
+    tuning = Tuning(LORA if twin.vision else FROZEN, FULL, LORA)
+    tuned, model = _tuned(name, tuning)
     learning = set(trainable_names(model))
     assert {n for n in learning if ".lora_" not in n} == expanded(twin.projector_weights) != set()
     assert _adapted(model) == expanded(twin.language) | expanded(twin.vision)
-
-
-@each_twin
-def test_every_parameter_has_one_part_and_one_rate(name: str) -> None:
-    tuning = Tuning(LORA if TWINS[name].vision else FROZEN, FULL, LORA)
-    _, model = _tuned(name, tuning)
     named = [n for part in PARTS for n, _ in part_parameters(model, part)]
     assert sorted(named) == sorted(n for n, _ in model.named_parameters())
     rated = [p for group in parameters_by_part(model, tuning, weight_decay=0.1) for p in group["params"]]
     assert {id(p) for p in rated} == {id(p) for p in model.parameters() if p.requires_grad}
     assert len(rated) == len({id(p) for p in rated})
+    plain = zoo_entry(name).assemble(0)
+    plain.model.eval()
+    tuned.model.eval()
+    # Untrained adapters change no answer. As questions are answered: on some processors torch convolves with other
+    # kernels where a weight wants a gradient.
+    with torch.no_grad():
+        assert torch.equal(logprobs(plain, name), logprobs(tuned, name))
 
 
 @each_twin
@@ -88,22 +84,10 @@ def test_every_adapter_lies_on_the_data_s_way(name: str) -> None:
 
 
 @each_twin
-def test_untrained_lora_answers_like_the_model_without_it(name: str) -> None:
-    plain, (tuned, _) = (
-        zoo_entry(name).assemble(0),
-        _tuned(name, Tuning(LORA if TWINS[name].vision else FROZEN, FULL, LORA)),
-    )
-    plain.model.eval()
-    tuned.model.eval()
-    # As questions are answered: on some processors torch convolves with other kernels where a weight wants a gradient.
-    with torch.no_grad():
-        assert torch.equal(logprobs(plain, name), logprobs(tuned, name))
-
-
-@each_twin
 def test_what_learnt_is_saved_and_answers_the_same_when_read_back(name: str, tmp_path: Path) -> None:
     tuning = Tuning(FROZEN, FULL, LORA)
     assembled, model = _tuned(name, tuning)
+    assert _tensor(seen(assembled, name, 0)).requires_grad
     audit = GradientAudit(model, tuning)
     optimizer = torch.optim.AdamW(parameters_by_part(model, tuning, weight_decay=0.0))
     before = logprobs(assembled, name).detach()
@@ -123,7 +107,7 @@ def test_what_learnt_is_saved_and_answers_the_same_when_read_back(name: str, tmp
     assert torch.equal(logprobs(again, name), after)
 
 
-@pytest.mark.parametrize("name", [name for name in EVERY_TWIN if name != "nano_pocket"])
+@pytest.mark.parametrize("name", ["nano_qwen25vl", "nano_pocket_ct"])
 def test_weights_of_another_model_are_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / "pocket.safetensors"
     _, pocket = _tuned("nano_pocket", Tuning(FROZEN, FULL, LORA))
@@ -131,14 +115,6 @@ def test_weights_of_another_model_are_refused(name: str, tmp_path: Path) -> None
     _, model = _tuned(name, Tuning(FROZEN, FULL, LORA))
     with pytest.raises(ValueError, match=r"pocket\.safetensors: the weights are not those of this recipe's"):
         load_trained(model, path)
-
-
-@each_twin
-def test_frozen_tower_and_projector_build_no_graph(name: str) -> None:
-    assembled, _ = _tuned(name, Tuning(FROZEN, FROZEN, LORA))
-    assert not _tensor(seen(assembled, name, 0)).requires_grad
-    assembled, _ = _tuned(name, Tuning(FROZEN, FULL, LORA))
-    assert _tensor(seen(assembled, name, 0)).requires_grad
 
 
 @each_twin

@@ -23,6 +23,7 @@ from tests.trainer.conftest import QUICK, Capture, Nano, Told, json_of, same_wei
 
 pytestmark = pytest.mark.usefixtures("forked_readers")
 ARCHITECTURES = ("lfm2_vl", "llava_next", "ovis2")
+COMMANDS = ("run", "train", "eval")
 
 
 @pytest.fixture(autouse=True)
@@ -130,8 +131,10 @@ def test_a_stopped_run_resumes_to_the_bit(nano: Nano, tmp_path: Path) -> None:
     assert (out / "final" / "predictions.jsonl").read_bytes() == (whole / "final" / "predictions.jsonl").read_bytes()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("command", ["run", "train", "eval"])
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(each, marks=pytest.mark.slow if each == "train" else pytest.mark.soak) for each in COMMANDS],
+)
 def test_no_command_trusts_a_checkpoint_that_is_read_otherwise(
     command: str, nano: Nano, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

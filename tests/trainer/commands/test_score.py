@@ -251,8 +251,11 @@ def test_another_tools_data_set_trains(nano: Nano, tmp_path: Path, name: str) ->
     assert results["primary"]["name"] == "exact_match"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("layout", LAYOUTS)
+# tests/trainer/own_data takes a spreadsheet and folders of classes further, to what a model predicts.
+@pytest.mark.parametrize("layout", [
+    pytest.param(name, marks=pytest.mark.soak if name in ("a spreadsheet", "folders of classes") else pytest.mark.slow)
+    for name in LAYOUTS
+])  # fmt: skip
 def test_every_layout_goes_from_the_files_to_a_score(
     nano: Nano, tmp_path: Path, shared_real: Path, layout: str
 ) -> None:
@@ -301,7 +304,7 @@ def test_eval_and_score_give_the_same_numbers(name: str, tmp_path: Path) -> None
     known = catalog.names(catalog.SOURCES)
     source = SOURCES.get(name) or next(each for each in find_benchmark(name).sources if each in known)
     prepared, run, scored = (tmp_path / folder for folder in ("prepared", "run", "scored"))
-    given = ["--limit", "12"]
+    given = ["--limit", "6"]
     if find_source(source).provenance != "synthetic":
         write_example(source, tmp_path / "raw")
         given = ["--from", str(tmp_path / "raw")]

@@ -156,7 +156,8 @@ QUICK = ("nano_pocket", "nano_qwen25vl")
 
 
 def _some(names: tuple[str, ...]) -> list[object]:
-    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in names]
+    slow, soak = pytest.mark.slow, pytest.mark.soak
+    return [n if n in QUICK else pytest.param(n, marks=slow if n == "nano_mllama" else soak) for n in names]
 
 
 each_family = pytest.mark.parametrize("name", _some(SHARING))

@@ -21,10 +21,11 @@ from tests.trainer.conftest import Curve, weights_apart
 from tests.trainer.devices.divided import FULL, LORA, Case, Course, trained, trained_in_rank
 
 FAMILIES = tuple(
-    Case(name, tuning)
-    for name in ("nano_mllama", "nano_qwen25vl", "nano_llava", "nano_gemma3", "nano_radfm", "nano_ct_chat")
-    for tuning in (LORA,)
+    Case(name, LORA)
+    for name in ("nano_mllama", "nano_qwen25vl", "nano_ct_chat", "nano_llava", "nano_gemma3", "nano_radfm")
 )
+FEW = FAMILIES[:3]
+"""An image beside the row, positions on three axes, and volumes."""
 
 
 def _same_course(mine: Course, other: Course) -> None:
@@ -54,8 +55,9 @@ def _compare(cases: Sequence[Case], strategy: StrategyName) -> None:
     "strategy",
     [
         "fsdp",
+        # tests/trainer/devices/test_strategies.py takes the others through a whole run.
         pytest.param("deepspeed_stage_2", marks=pytest.mark.soak),
-        pytest.param("deepspeed_stage_3", marks=pytest.mark.slow),
+        pytest.param("deepspeed_stage_3", marks=pytest.mark.soak),
         pytest.param("deepspeed_stage_2_offload", marks=pytest.mark.slow),
         pytest.param("deepspeed_stage_3_offload", marks=pytest.mark.slow),
     ],
@@ -71,11 +73,15 @@ def test_weights_that_no_answer_depends_on_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    "strategy",
-    [pytest.param("fsdp", marks=pytest.mark.slow), pytest.param("deepspeed_stage_3", marks=pytest.mark.soak)],
+    ("strategy", "cases"),
+    [
+        pytest.param("fsdp", FEW, marks=pytest.mark.slow, id="fsdp-few"),
+        pytest.param("fsdp", FAMILIES, marks=pytest.mark.soak, id="fsdp"),
+        pytest.param("deepspeed_stage_3", FAMILIES, marks=pytest.mark.soak, id="deepspeed_stage_3"),
+    ],
 )
-def test_families_learn_with_a_share_of_the_weights_on_each_rank(strategy: StrategyName) -> None:
-    _compare(FAMILIES, strategy)
+def test_families_learn_with_a_share_of_the_weights_on_each_rank(strategy: StrategyName, cases: Sequence[Case]) -> None:
+    _compare(cases, strategy)
 
 
 RATE = 1e-4
@@ -86,14 +92,9 @@ CASES = {
     "full": Case("pocket", Tuning(*(PartTuning("full", lr=RATE / 10),) * 3)),
 }
 STRATEGIES: tuple[StrategyName, ...] = (
-    "ddp",
-    "fsdp",
-    "deepspeed_stage_1",
-    "deepspeed_stage_2",
-    "deepspeed_stage_3",
-    "deepspeed_stage_2_offload",
+    "ddp", "fsdp", "deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3", "deepspeed_stage_2_offload",
     "deepspeed_stage_3_offload",
-)
+)  # fmt: skip
 
 
 @cache

@@ -12,12 +12,8 @@ from medtune.trainer.commands.cli import main
 from medtune.trainer.launch.started import how_started
 from tests.trainer.conftest import Curve, Nano, Told, weights_apart
 
-TEXT_ALONE_IN_SLOW = (
-    ("nano_pocket", "deepspeed_stage_2"),
-    ("nano_mllama", "fsdp"),
-    ("nano_qwen25vl", "deepspeed_stage_3"),
-)
-"""The pairs of the slow suite: each model, and each strategy that divides something. All are in `make soak`."""
+TEXT_ALONE_IN_SLOW = (("nano_mllama", "fsdp"), ("nano_qwen25vl", "deepspeed_stage_3"))
+"""The pairs of the slow suite: an image beside the row and one in it, each strategy that divides weights."""
 TEXT_ALONE = ("train.text_only_share=0.4", "train.batch_size=3", "train.micro_batch_size=1", "train.max_steps=3",
               "eval.every_steps=3", "eval.val_questions=2")  # fmt: skip
 # Five groups in parts of one over two devices: three accumulated parts, of which the last has one group for two.
@@ -37,7 +33,8 @@ def one_device(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) ->
         pytest.param("ddp", marks=pytest.mark.slow),
         pytest.param("fsdp", marks=pytest.mark.slow),
         pytest.param("deepspeed_stage_1", marks=pytest.mark.soak),
-        pytest.param("deepspeed_stage_2", marks=pytest.mark.slow),
+        # With weights in 4 bits in the slow suite (tests/trainer/training/test_weight_average.py).
+        pytest.param("deepspeed_stage_2", marks=pytest.mark.soak),
         pytest.param("deepspeed_stage_3", marks=pytest.mark.slow),
     ],
 )
@@ -109,7 +106,7 @@ def test_a_number_of_processes_without_a_rank_is_refused(
     assert "WORLD_SIZE is 3 and RANK is not set" in refused(nano.here("run", tmp_path / "run", "train.devices=2"))
 
 
-@pytest.mark.parametrize("strategy", [pytest.param("fsdp", marks=pytest.mark.slow), "deepspeed_stage_3"])
+@pytest.mark.parametrize("strategy", [pytest.param("fsdp", marks=pytest.mark.soak), "deepspeed_stage_3"])
 def test_what_divides_weights_also_trains_on_one_device(
     nano: Nano, tmp_path: Path, curve: Curve, strategy: str
 ) -> None:

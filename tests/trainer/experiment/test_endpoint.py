@@ -3,8 +3,6 @@
 import csv
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 from medtune.models.endpoint.settings import NO_LIKELIHOOD
 from medtune.trainer.commands.cli import main
 from tests.models.endpoint.chat_server import KEY, ChatServer, Said, completion, failure, serving
+from tests.ranks import medtune_forked
 from tests.trainer.conftest import Capture, Nano, Told, json_of
 
 VARIABLE = "MEDTUNE_TEST_KEY"
@@ -148,18 +147,15 @@ def test_neither_key_nor_address_where_it_does_not_belong(
     medtune: Evaluated, settings: list[str], chat: ChatServer, tmp_path: Path, capfd: Any
 ) -> None:
     run = tmp_path / "run"
-    command = [sys.executable, "-m", "medtune", "eval", "endpoint_fetal_gauge", "--out", str(run), "--set", *settings]
-    done = subprocess.run(
-        [*command, "log.wandb=offline", "log.images=always"], capture_output=True, text=True, check=False, timeout=300
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    command = ["eval", "endpoint_fetal_gauge", "--out", str(run), "--set", *settings]
+    printed = medtune_forked(*command, "log.wandb=offline", "log.images=always")
     assert main(["audit", str(run)]) == 0
     chat.reply = lambda body: failure(401, message=f"Incorrect API key provided: {KEY}")
     assert medtune("eval", tmp_path / "failed", f"model.endpoint.cache={tmp_path / 'other'}") == 1
     said = capfd.readouterr()
     assert "HTTP 401: " in said.err
     assert "[key]" in said.err
-    assert KEY not in said.out + said.err + done.stdout + done.stderr
+    assert KEY not in said.out + said.err + printed
     files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert {"recipe.yaml", "environment.json", "report.html", "predictions.jsonl"} <= {path.name for path in files}
     assert any(b"[key]" in content for content in files.values())

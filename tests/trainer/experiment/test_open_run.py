@@ -87,8 +87,10 @@ def test_a_run_imports_nothing_for_media_and_loggers_that_it_lacks() -> None:
     assert done.stdout.splitlines()[-1] == "['torch']"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("mode", "imported"), [("full", ()), ("lora", ADAPTERS)])
+@pytest.mark.parametrize(
+    ("mode", "imported"),
+    [pytest.param("full", (), marks=pytest.mark.slow), pytest.param("lora", ADAPTERS, marks=pytest.mark.soak)],
+)
 def test_a_run_imports_peft_where_it_adapts(mode: str, imported: tuple[str, ...], moved: Path, elsewhere: Path) -> None:
     """Bitsandbytes, which peft imports, may be missing on a machine."""
     settings = ["--set", f"data.root={moved / 'prepared'}", f"model.tuning.language.mode={mode}", *SETTINGS]

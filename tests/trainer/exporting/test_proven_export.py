@@ -46,8 +46,8 @@ def exported(run: Path, out: Path, *options: str) -> dict[str, object]:
 OF_TRANSFORMERS = ("nano_qwen25vl", "nano_gemma3", "nano_mllama", "nano_llava")
 MERGED: tuple[str, ...] = ()
 ADAPTER = ("--adapter",)
-IN_SLOW = (("nano_gemma3", MERGED), ("nano_mllama", ADAPTER), ("nano_llava", MERGED))
-"""Each further family once and each way once; qwen25vl has both in tests of its own, and `make soak` has all."""
+IN_SLOW = (("nano_gemma3", MERGED), ("nano_mllama", ADAPTER))
+"""Each way once; qwen25vl has both in tests of its own, and `make soak` has all."""
 
 
 def _marks(name: str, how: tuple[str, ...]) -> pytest.MarkDecorator:
@@ -100,9 +100,11 @@ def test_every_family_proves_itself(name: str, how: tuple[str, ...], run_of: Run
     assert proof["tells_trained_from_untrained"]
 
 
-@pytest.mark.slow
 @forked
-@pytest.mark.parametrize("name", ["nano_pocket", "nano_llava_video"])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("nano_pocket", marks=pytest.mark.slow), pytest.param("nano_llava_video", marks=pytest.mark.soak)],
+)
 def test_what_plain_transformers_cannot_read_medtune_reads_in_a_process_of_its_own(
     name: str, run_of: Runs, tmp_path: Path
 ) -> None:
@@ -124,9 +126,10 @@ def test_the_adapter_of_a_model_of_three_modules_proves_itself(run_of: Runs, tmp
     assert str(exported(run_of("nano_pocket"), tmp_path / "out", "--adapter")["reader"]).startswith("medtune ")
 
 
-@pytest.mark.slow
 @forked
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize(
+    "dtype", [pytest.param("bfloat16", marks=pytest.mark.slow), pytest.param("float16", marks=pytest.mark.soak)]
+)
 def test_sixteen_bits_stay_within_their_tolerance(dtype: str, run_of: Runs, tmp_path: Path) -> None:
     proof = exported(run_of("nano_qwen25vl"), tmp_path / "out", "--dtype", dtype)
     assert proof["difference"]["largest"] > 1e-4  # type: ignore[index]
@@ -269,13 +272,8 @@ def test_a_run_is_not_resumed_with_another_adapter(first: Path, nano: Nano, tmp_
     assert nano.here("train", tmp_path / "run", *QUICK_OF_ADAPTER_START, STEEP, extra=("--resume",)) == 1
 
 
-@pytest.mark.parametrize(
-    "strategy",
-    [
-        pytest.param("deepspeed_stage_2", marks=pytest.mark.soak),
-        pytest.param("deepspeed_stage_3", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("strategy", ["deepspeed_stage_2", "deepspeed_stage_3"])
 def test_sharded_training_from_an_adapter_equals_one_device(
     strategy: str, first: Path, nano: Nano, tmp_path: Path
 ) -> None:

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -93,8 +92,6 @@ __all__ = ["whole"]
 NUMBER, SEED = 20, 19
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGKILL)
 PHASES = ("loading", "zero_shot", "training", "training", "final")
-IN_SLOW = (3,)
-"""The moment of the slow suite, SIGKILL in training; the tests above have SIGUSR1 there and SIGTERM before it."""
 
 
 def moments() -> list[Moment]:
@@ -106,24 +103,19 @@ def moments() -> list[Moment]:
     ]
 
 
-def _marked() -> list[Any]:
-    return [
-        pytest.param(m, marks=pytest.mark.slow if i in IN_SLOW else pytest.mark.soak, id=f"{i}-{_name(m)}")
-        for i, m in enumerate(moments())
-    ]
-
-
 def _name(moment: Moment) -> str:
     return f"{signal.Signals(moment.number).name}-{moment.phase}-{moment.rank}"
 
 
-@pytest.mark.parametrize("moment", _marked())
+@pytest.mark.soak
+@pytest.mark.parametrize("moment", [pytest.param(m, id=f"{i}-{_name(m)}") for i, m in enumerate(moments())])
 def test_stopped_at_a_seeded_moment(prepared_tiny: Path, whole: Path, tmp_path: Path, moment: Moment) -> None:
     stopped_and_resumed(prepared_tiny, whole, tmp_path, moment)
 
 
 ENDLESS = ("train.max_steps=100000", "eval.every_steps=100000")
 SAVING = ("train.max_steps=40", "eval.every_steps=20", "train.save_every_steps=2")
+RESTARTED = ("train.max_steps=24", "eval.every_steps=24", "train.save_every_steps=4")
 
 
 @pytest.fixture
@@ -153,13 +145,17 @@ def _children(process: int) -> list[int]:
     return [int(word) for word in path.read_text().split()] if path.is_file() else []
 
 
-def ranks_in_training(launcher: subprocess.Popen[str], run: Path) -> list[int]:
-    """Returns the process ids of a launcher's ranks once they train."""
+def wait_for_training(launcher: subprocess.Popen[str] | Forked, run: Path) -> None:
     deadline = time.monotonic() + 400
     while not ((run / "metrics.csv").is_file() and losses(run)):
-        assert launcher.poll() is None, launcher.communicate()[0][-3000:]
+        assert launcher.poll() is None, launcher.communicate(timeout=60)[0][-3000:]
         assert time.monotonic() < deadline, "the training did not begin"
-        time.sleep(0.2)
+        time.sleep(0.1)
+
+
+def ranks_in_training(launcher: subprocess.Popen[str], run: Path) -> list[int]:
+    """Returns the process ids of a launcher's ranks once they train."""
+    wait_for_training(launcher, run)
     return _children(launcher.pid)
 
 
@@ -210,14 +206,15 @@ def test_a_killed_rank_ends_the_run(prepared_tiny: Path, tmp_path: Path, started
 
 
 @pytest.mark.slow
-def test_a_killed_rank_is_started_again(
-    prepared_tiny: Path, tmp_path: Path, started: list[subprocess.Popen[str]]
-) -> None:
+def test_a_killed_rank_is_started_again(prepared_tiny: Path, tmp_path: Path) -> None:
     whole, run = tmp_path / "whole", tmp_path / "run"
-    assert medtune_ranks(2, arguments("train", prepared_tiny, whole, *SAVING), by_torchrun(1, 2)) == [0, 0]
-    launcher = start(arguments("train", prepared_tiny, run, *SAVING, extra=("--devices", "2", "--restarts", "1")))
-    started.append(launcher)
-    os.kill(ranks_in_training(launcher, run)[1], signal.SIGKILL)
+    assert medtune_ranks(2, arguments("train", prepared_tiny, whole, *RESTARTED), by_torchrun(1, 2)) == [0, 0]
+    launcher = Forked(arguments("train", prepared_tiny, run, *RESTARTED, extra=("--devices", "2", "--restarts", "1")))
+    wait_for_training(launcher, run)
+    os.kill(killed := launcher.rank(1), signal.SIGKILL)
+    while launcher.rank(1) == killed:
+        assert launcher.poll() is None, launcher.communicate(timeout=60)[0][-3000:]
+        time.sleep(0.1)
     output, _ = launcher.communicate(timeout=500)
     assert launcher.returncode == 0, output[-3000:]
     assert losses(run) == pytest.approx(losses(whole), abs=1e-6)

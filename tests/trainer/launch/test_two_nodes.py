@@ -39,7 +39,7 @@ def same_as(one: Path, run: Path) -> None:
         assert answered == asked(one, phase)
 
 
-@pytest.mark.parametrize("starter", [pytest.param(by_torchrun, marks=pytest.mark.slow), by_srun])
+@pytest.mark.parametrize("starter", [pytest.param(by_torchrun, marks=pytest.mark.soak), by_srun])
 def test_two_nodes_of_two_processes(starter: Starter, prepared_tiny: Path, one_device: Path, tmp_path: Path) -> None:
     # Without --out each process would name the run after its own clock.
     words = arguments("run", prepared_tiny, None)
@@ -93,9 +93,9 @@ def test_one_task_of_srun_a_node(prepared_tiny: Path, one_device: Path, tmp_path
     same_as(one_device, tmp_path / "run")
 
 
-@pytest.mark.slow
-def test_the_command_on_each_node_by_hand(prepared_tiny: Path, one_device: Path, tmp_path: Path) -> None:
-    extra = ("--nodes", "2", "--devices", "2", "--rendezvous", f"127.0.0.1:{free_port()}")
+@pytest.mark.parametrize("each", [pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.soak)])
+def test_the_command_on_each_node_by_hand(prepared_tiny: Path, one_device: Path, tmp_path: Path, each: int) -> None:
+    extra = ("--nodes", "2", "--devices", str(each), "--rendezvous", f"127.0.0.1:{free_port()}")
     words = arguments("run", prepared_tiny, tmp_path / "run", extra=extra)
     together([([*words, "--node-rank", str(node)], {}) for node in range(2)], tmp_path)
     same_as(one_device, tmp_path / "run")

@@ -37,18 +37,21 @@ def from_float32(case: Case, steps: int = STEPS) -> Update:
     return learnt(case._replace(stored=torch.float32), steps=steps)
 
 
-def _marks(case: Case) -> pytest.MarkDecorator:
-    return pytest.mark.slow if case in CASES else pytest.mark.soak
-
-
 EVERY_CASE = [Case(name, values, values) for name in EVERY_TWIN for values in TYPES]
 
 
-@pytest.mark.parametrize("case", [pytest.param(each, id=each.file, marks=_marks(each)) for each in EVERY_CASE])
-def test_one_device_learns_as_from_a_float32_file(case: Case) -> None:
-    update = learnt(case)
+@pytest.mark.parametrize(
+    ("case", "steps"),
+    [
+        # The first one is below, in the plain suite.
+        *(pytest.param(each, FEW, id=f"few-{each.file}", marks=pytest.mark.slow) for each in CASES[1:]),
+        *(pytest.param(each, STEPS, id=each.file, marks=pytest.mark.soak) for each in EVERY_CASE),
+    ],
+)
+def test_one_device_learns_as_from_a_float32_file(case: Case, steps: int) -> None:
+    update = learnt(case, steps=steps)
     assert all(change.any() for each, change in update.items() if ".lora_B" in each) or "nn_" in case.name
-    assert apart(update, from_float32(case)) < LARGEST
+    assert apart(update, from_float32(case, steps)) < LARGEST
 
 
 def test_a_few_steps_on_one_device_and_with_masters_in_16_bits() -> None:
@@ -61,7 +64,7 @@ def test_a_few_steps_on_one_device_and_with_masters_in_16_bits() -> None:
 @pytest.mark.parametrize(
     ("strategy", "steps"),
     [
-        *(pytest.param(each, FEW, marks=pytest.mark.slow) for each in ("ddp", "deepspeed_stage_2")),
+        pytest.param("deepspeed_stage_2", FEW, marks=pytest.mark.slow),
         *(
             pytest.param(each, STEPS, marks=pytest.mark.soak)
             for each in ("ddp", "deepspeed_stage_1", "deepspeed_stage_2")
@@ -92,8 +95,13 @@ def test_zero_3_learns_as_it_does_from_a_float32_file(cases: tuple[Case, ...], s
         assert apart(found[case], found[other]) < LARGEST, case.name
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["deepspeed_stage_2", "deepspeed_stage_3"])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        pytest.param("deepspeed_stage_2", marks=pytest.mark.soak),
+        pytest.param("deepspeed_stage_3", marks=pytest.mark.slow),
+    ],
+)
 def test_a_run_from_a_checkpoint_in_bfloat16_keeps_float32_weights(nano: Nano, tmp_path: Path, strategy: str) -> None:
     folder = tmp_path / "weights"
     folder.mkdir()

@@ -143,7 +143,7 @@ def test_show_has_the_questions_of_a_group(name: str, shown: Told) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name if name.startswith("merlin") else pytest.param(name, marks=pytest.mark.slow) for name in PLANNED]
+    "name", [name if name.startswith("merlin") else pytest.param(name, marks=pytest.mark.soak) for name in PLANNED]
 )
 def test_validate_plans_and_says_what_is_missing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture

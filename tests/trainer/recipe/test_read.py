@@ -233,20 +233,44 @@ def test_auto_is_bf16_mixed_where_the_weights_are_read_in_bfloat16() -> None:
     assert read_recipe("nano_busi_lora", settings).train.precision == "bf16-mixed"
 
 
+LORA = "model.tuning.language.lora"
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            ["train.strategy=fsdp", "train.precision=16-mixed"],
-            r"scaled gradients cannot be divided; set train\.precision",
+        ("train.strategy=fsdp & train.precision=16-mixed", r"scaled gradients cannot be divided; set train\.precision"),
+        ("train.strategy=fsdp & train.optimizer=adamw_8bit", r"cannot update; set train\.optimizer=adamw"),
+        ("train.strategy=deepspeed_stage_2_offload & train.optimizer=adamw_8bit", r"cannot update; set train\."),
+        ("model.language_bits=4 & model.tuning.language.mode=full", "weights in 4 bits cannot learn: use lora"),
+        ("model.language_bits=4 & train.strategy=deepspeed_stage_3 & train.devices=2", "use deepspeed_stage_2 or ddp"),
+        *(
+            (f"train.ema_decay={n}", r"train\.ema_decay is .*; it must be above 0 and below 1")
+            for n in ("1", "0", "-0.5")
         ),
-        (["train.strategy=fsdp", "train.optimizer=adamw_8bit"], r"cannot update; set train\.optimizer=adamw"),
-        (["train.strategy=deepspeed_stage_2_offload", "train.optimizer=adamw_8bit"], r"cannot update; set train\."),
+        ("train.early_stopping.patience=0", r"train\.early_stopping\.patience is 0; it must be at least 1"),
+        ("train.early_stopping.min_delta=-1", r"train\.early_stopping\.min_delta is -1.*; it must be at least 0"),
+        ("train.early_stopping.metrik=loss", r"no key 'train\.early_stopping\.metrik'\. Did you mean 'metric'"),
+        (f"{LORA}.init=pissa & model.language_bits=4", "lora.init is pissa, which changes the weights"),
+        (f"{LORA}.lr_ratio=0", r"lora\.lr_ratio is 0\.0; it must be above 0"),
+        (f"{LORA}.init=olora", "olora"),
+        ("train.schedule=constant & train.lr_floor=0.1", "constant, which does not fall"),
+        ("train.lr_floor=1.5", r"train\.lr_floor is 1\.5; it must be from 0 to 1"),
+        ("train.schedule=step", "step"),
+        ("eval.repeats=5", r"eval\.repeats is 5; greedy answers do not differ. Set eval\.temperature above 0"),
+        (
+            "eval.condition_repeats={text_only: 5}",
+            r"eval\.condition_repeats is \{'text_only': 5\}; greedy answers do not differ",
+        ),
+        ("eval.temperature=1 & eval.condition_repeats={image: 5}", r"condition_repeats\.image: .* set eval\.repeats"),
+        ("eval.temperature=1 & eval.condition_repeats={text_only: 0}", r"condition_repeats\.text_only is 0"),
+        ("eval.temperature=-1", r"eval\.temperature is -1\.0; it must be at least 0"),
+        ("eval.temperature=1 & eval.readings=[likelihood]", "a log-likelihood is computed, not drawn; add generation"),
     ],
 )
-def test_what_divided_weights_do_not_go_with(settings: list[str], message: str) -> None:
+def test_what_cannot_be_done_is_said_before_anything_is_loaded(settings: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        read_recipe("nano_busi_lora", settings)
+        read_recipe("nano_busi_lora", settings.split(" & "))
 
 
 STAGES = (

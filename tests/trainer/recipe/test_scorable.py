@@ -347,31 +347,6 @@ def test_an_unknown_protocol_is_refused() -> None:
         as_published(_recipe(served=False), find_benchmark("busi"))
 
 
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (["eval.repeats=5"], r"eval\.repeats is 5; greedy answers do not differ. Set eval\.temperature above 0"),
-        (
-            ["eval.condition_repeats={text_only: 5}"],
-            r"eval\.condition_repeats is \{'text_only': 5\}; greedy answers do not differ",
-        ),
-        (
-            ["eval.temperature=1", "eval.condition_repeats={image: 5}"],
-            r"condition_repeats\.image: .* set eval\.repeats",
-        ),
-        (["eval.temperature=1", "eval.condition_repeats={text_only: 0}"], r"condition_repeats\.text_only is 0"),
-        (["eval.temperature=-1"], r"eval\.temperature is -1\.0; it must be at least 0"),
-        (
-            ["eval.temperature=1", "eval.readings=[likelihood]"],
-            "a log-likelihood is computed, not drawn; add generation",
-        ),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused(overrides: list[str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        read_recipe("nano_busi_lora", overrides)
-
-
 def test_replies_are_asked_for_as_often_as_said_and_likelihoods_once(prepared_tiny: Path) -> None:
     groups = open_prepared(prepared_tiny).groups("test")
     plan = plan_visits(

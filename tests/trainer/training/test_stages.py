@@ -104,7 +104,7 @@ def test_a_stopped_run_continues_in_its_stage(
         assert _equal(_weights(out, file), _weights(staged, file))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_state_in_the_second_stage_is_taken_up_there(nano: Nano, staged: Path, tmp_path: Path, curve: Curve) -> None:
     """The files that the run wrote after step 6 are removed first, as if it had been killed right after that step."""
     out = tmp_path / "run"
@@ -203,7 +203,7 @@ def one_device(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.mark.parametrize(
     "strategy",
     [
-        pytest.param("ddp", marks=pytest.mark.slow),
+        pytest.param("ddp", marks=pytest.mark.soak),
         pytest.param("deepspeed_stage_2", marks=pytest.mark.soak),
         pytest.param("deepspeed_stage_3", marks=pytest.mark.slow),
     ],

@@ -85,16 +85,11 @@ def test_memory_counts_four_bytes_for_each_weight_that_learns() -> None:
     )
 
 
-@pytest.mark.parametrize("decay", ["1", "0", "-0.5"])
-def test_a_decay_that_averages_nothing_is_refused(decay: str) -> None:
-    with pytest.raises(ValueError, match=r"train\.ema_decay is .*; it must be above 0 and below 1"):
-        read_recipe("nano_busi_lora", [f"train.ema_decay={decay}"])
-
-
 @pytest.mark.parametrize(
     "strategy",
     [
-        pytest.param(None, marks=pytest.mark.slow),
+        # test_early_stopping.py kills a run with an average in the slow suite.
+        pytest.param(None, marks=pytest.mark.soak),
         pytest.param("deepspeed_stage_2", marks=pytest.mark.soak),
         pytest.param("deepspeed_stage_3", marks=pytest.mark.soak),
     ],
@@ -164,7 +159,7 @@ def test_the_pass_whose_loss_is_not_finite_is_named_and_no_other() -> None:
 HELD = "model.language_bits=4"
 
 
-@pytest.mark.parametrize("name", ["nano_pocket", pytest.param("nano_qwen25vl", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["nano_pocket", pytest.param("nano_qwen25vl", marks=pytest.mark.soak)])
 def test_run_learns_and_reads_its_adapters_back(nano: Nano, tmp_path: Path, curve: Curve, name: str) -> None:
     run, again = tmp_path / "run", tmp_path / "again"
     settings = (
@@ -206,18 +201,6 @@ def test_validate_shows_what_is_held(capsys: Capture) -> None:
     said = capsys.readouterr().out
     assert "lora, 4 bit" in said
     assert "GPU memory" not in said
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (["model.tuning.language.mode=full"], "weights in 4 bits cannot learn: use lora"),
-        (["train.strategy=deepspeed_stage_3", "train.devices=2"], "use deepspeed_stage_2 or ddp"),
-    ],
-)
-def test_what_cannot_be_done_is_said_before_anything_is_loaded(settings: list[str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        read_recipe("nano_busi_lora", [HELD, *settings])
 
 
 @pytest.mark.parametrize(

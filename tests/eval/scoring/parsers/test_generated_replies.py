@@ -40,7 +40,7 @@ def test_every_kind_of_reply_is_read_as_it_is_meant(options: tuple[str, ...]) ->
 
 
 @pytest.mark.parametrize("options", OPTION_SETS)
-@pytest.mark.parametrize("number", sample_and_all(40_000, 200_000))
+@pytest.mark.parametrize("number", sample_and_all(15_000, 200_000))
 def test_many_replies_are_read_as_they_are_meant(number: int, options: tuple[str, ...]) -> None:
     for each in replies(2, number, options):
         assert_read_as_meant(each, options)
@@ -67,7 +67,7 @@ def test_a_change_of_form_does_not_change_the_reading(change: str, said: Generat
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("number", sample_and_all(10_000, 40_000))
+@pytest.mark.parametrize("number", sample_and_all(4_000, 40_000))
 def test_a_change_of_form_does_not_change_the_reading_of_many(number: int, change: str) -> None:
     for said in replies(3, number, OPTION_SETS[0]):
         changed = CHANGES[change](said.text)
@@ -75,21 +75,8 @@ def test_a_change_of_form_does_not_change_the_reading_of_many(number: int, chang
 
 
 PIECES = [
-    "Answer",
-    ":",
-    " is ",
-    "A",
-    "(B)",
-    "C.",
-    "\n",
-    "not ",
-    "the liver",
-    "option ",
-    "**",
-    "<think>",
-    "</think>",
-    "?",
-]
+    "Answer", ":", " is ", "A", "(B)", "C.", "\n", "not ", "the liver", "option ", "**", "<think>", "</think>", "?",
+]  # fmt: skip
 PIECES += ["<answer>", "</answer>", "\\boxed{", "}", '{"answer": "', '"', "or ", ", ", "Ｄ", "٣", "12.5", "I choose "]
 
 
@@ -108,18 +95,9 @@ def test_likely_pieces_in_any_order_give_an_option_or_none(number: int) -> None:
 @pytest.mark.parametrize(
     "part",
     [
-        "answer ",
-        "Answer: A or ",
-        "option A ",
-        "(",
-        "\\boxed{",
-        "<answer>",
-        "<think>",
-        "it is A. ",
-        "\n",
-        "so ",
+        "answer ", "Answer: A or ", "option A ", "(", "\\boxed{", "<answer>", "<think>", "it is A. ", "\n", "so ",
         '"answer": ',
     ],
-)
+)  # fmt: skip
 def test_a_model_that_repeats_itself_is_read_at_once(part: str) -> None:
     assert read("x" + part * (20_000 // len(part)) + "x", OPTION_SETS[0]) in {None, *range(4)}

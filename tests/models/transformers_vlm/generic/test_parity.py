@@ -87,10 +87,17 @@ QUESTION, OPTIONS = "Which plane?", ("head", "abdomen")
 # Two images of one size are read together; the others have other numbers of tiles or patches.
 IMAGES = (picture(0), picture(1), picture(2, width=33, height=100), picture(3, width=56, height=56))
 TOLERANCE = 2e-4
-QUICK = ("lfm2_vl", "llava_next", "ovis2")
-each_architecture = pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in BUILDERS]
-)
+QUICK, SLOW = ("lfm2_vl", "llava_next", "ovis2"), ("deepseek_vl", "minicpm_v", "mistral3")
+"""Short convolutions, tiles, a table of visual words; answers as text, media that are not joined, rows of patches."""
+
+
+def _marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
+    if name in QUICK:
+        return ()
+    return (pytest.mark.slow if name in SLOW else pytest.mark.soak,)
+
+
+each_architecture = pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in BUILDERS])
 
 
 @cache
@@ -207,7 +214,7 @@ JOINS = tuple(name for name in BUILDERS if name not in ("llava_next", "mistral3"
 """The architectures whose processor writes two images of other sizes as it writes each of them alone."""
 
 
-@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in BUILDERS])
+@each_architecture
 def test_two_images_and_two_turns_equal_a_plain_conversation_or_are_refused(name: str) -> None:
     assembled, plain = _loaded(name)
     shown, turns = [IMAGES[2], IMAGES[3]], (Turn("Which is older?", "first"),)

@@ -3,8 +3,6 @@
 import json
 import math
 import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -25,6 +23,7 @@ from medtune.trainer.devices.strategies import refuse_strategy
 from medtune.trainer.training.batches import MicroBatch
 from medtune.trainer.training.data_module import QuestionData
 from medtune.trainer.training.lightning_module import FineTuning
+from tests.ranks import run_ranks
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "lightning.md"
 QUIET: dict[str, Any] = {
@@ -184,30 +183,25 @@ def test_data_without_a_trainer_say_what_they_need(prepared_tiny: Path) -> None:
         data.val_dataloader()
 
 
-SCRIPT = """
-import json, sys
-import lightning.pytorch as pl
-from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
-from medtune.trainer.training.data_module import QuestionData
-from medtune.trainer.training.lightning_module import FineTuning
-
-folder, out, devices, batch_size, val_questions = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
-module = FineTuning.of_model("nano_pocket")
-data = QuestionData.of_folder(folder, model=module, batch_size=batch_size, val_questions=val_questions)
-trainer = pl.Trainer(
-    accelerator="cpu", devices=devices, strategy="ddp" if devices > 1 else "auto", max_epochs=2, limit_train_batches=3,
-    logger=False, enable_progress_bar=False, enable_model_summary=False,
-    callbacks=[EarlyStopping("val/loss"), ModelCheckpoint(out + "_states", monitor="val/choice_accuracy", mode="max")],
-)
-before = trainer.validate(module, data, verbose=False)[0]
-trainer.fit(module, data)
-after = {name: float(value) for name, value in trainer.callback_metrics.items()}
-test = trainer.test(module, data, verbose=False)[0]
-answers = trainer.predict(module, data)
-said = [line["question_id"] for batch in answers for line in batch]
-with open(f"{out}.{trainer.global_rank}.json", "w") as file:
-    json.dump([before, after, test, said, trainer.global_step], file)
-"""
+def trained(rank: int, world_size: int, folder: Path, out: Path, val_questions: int) -> list[Any]:
+    """Returns what one of the processes that share four groups a step measures and answers."""
+    module = FineTuning.of_model("nano_pocket")
+    data = QuestionData.of_folder(folder, model=module, batch_size=4 // world_size, val_questions=val_questions)
+    trainer = pl.Trainer(
+        **{**QUIET, "enable_checkpointing": True},
+        devices=world_size,
+        strategy="ddp" if world_size > 1 else "auto",
+        max_epochs=2,
+        limit_train_batches=3,
+        callbacks=[EarlyStopping("val/loss"), ModelCheckpoint(out, monitor="val/choice_accuracy", mode="max")],
+    )
+    before = trainer.validate(module, data, verbose=False)[0]
+    trainer.fit(module, data)
+    after = {name: float(value) for name, value in trainer.callback_metrics.items()}
+    test = trainer.test(module, data, verbose=False)[0]
+    answers: Any = trainer.predict(module, data)
+    said = [line["question_id"] for batch in answers for line in batch]
+    return [before, after, test, said, trainer.global_step]
 
 
 @pytest.mark.parametrize(
@@ -215,16 +209,9 @@ with open(f"{out}.{trainer.global_rank}.json", "w") as file:
 )
 def test_two_processes_equal_one(prepared_tiny: Path, tmp_path: Path, val_questions: int) -> None:
     """With one validation question the second process has none of its own, and runs the first one's uncounted."""
-    script = tmp_path / "train.py"
-    script.write_text(SCRIPT)
-
-    def ran(devices: int, batch_size: int) -> list[list[Any]]:
-        out = tmp_path / f"on_{devices}"
-        command = [sys.executable, str(script), str(prepared_tiny), str(out)]
-        subprocess.run([*command, str(devices), str(batch_size), str(val_questions)], check=True, timeout=400)
-        return [json.loads(Path(f"{out}.{rank}.json").read_text()) for rank in range(devices)]
-
-    (one,), (first, second) = ran(1, 4), ran(2, 2)
+    (one,), (first, second) = (
+        run_ranks(number, trained, prepared_tiny, tmp_path / f"on_{number}", val_questions) for number in (1, 2)
+    )
     for mine, theirs in ((first, one), (second, one)):
         for number in range(3):
             assert mine[number].keys() == theirs[number].keys()
@@ -234,8 +221,7 @@ def test_two_processes_equal_one(prepared_tiny: Path, tmp_path: Path, val_questi
     assert len(set(one[3])) == len(one[3])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("step", [4, 6])
+@pytest.mark.parametrize("step", [pytest.param(4, marks=pytest.mark.slow), pytest.param(6, marks=pytest.mark.soak)])
 def test_a_saved_state_goes_on_at_its_step(
     prepared_tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
@@ -243,7 +229,7 @@ def test_a_saved_state_goes_on_at_its_step(
     monkeypatch.chdir(tmp_path)
     quiet = {**QUIET, "enable_checkpointing": True}
 
-    def trained(state: Path | None) -> dict[str, torch.Tensor]:
+    def after(state: Path | None) -> dict[str, torch.Tensor]:
         module, data = parts(prepared_tiny)
         keep = ModelCheckpoint(tmp_path, filename="{step}", save_top_k=-1, every_n_train_steps=2)
         callbacks = [EMAWeightAveraging(decay=0.5), *([keep] if state is None else [])]
@@ -252,11 +238,11 @@ def test_a_saved_state_goes_on_at_its_step(
         assert trainer.global_step == 12
         return {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
 
-    whole = trained(None)
+    whole = after(None)
     state = tmp_path / f"step={step}.ckpt"
     saved = torch.load(state, weights_only=True)["state_dict"]
     assert saved.keys() == whole.keys()
-    again = trained(state)
+    again = after(state)
     assert all(torch.equal(again[name], whole[name]) for name in whole)
 
 

@@ -152,7 +152,7 @@ def whole(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
         pytest.param("full", (2, "fsdp"), (4, "fsdp"), marks=pytest.mark.soak),
         pytest.param("lora", (2, "fsdp"), (1, "auto"), marks=pytest.mark.soak),
         pytest.param("full", (2, "ddp"), (2, "fsdp"), marks=pytest.mark.soak),
-        pytest.param("full", (2, "deepspeed_stage_3_offload"), (2, "fsdp"), marks=pytest.mark.slow),
+        pytest.param("full", (2, "deepspeed_stage_3_offload"), (2, "fsdp"), marks=pytest.mark.soak),
         pytest.param("full", (4, "deepspeed_stage_3"), (2, "deepspeed_stage_1"), marks=pytest.mark.soak),
     ],
 )
