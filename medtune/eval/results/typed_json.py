@@ -1,9 +1,10 @@
 """Reads JSON files as dataclasses and writes them; errors name the file, the broken field and the remedy."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -37,12 +38,18 @@ _MEMBERS = ("str", "float", "int")
 """The endings that pydantic gives to the path of a value that may be a string or a number, with one error for each."""
 
 
+@cache
+def _adapter(kind: Hashable) -> TypeAdapter[Any]:
+    """Returns pydantic's reader and writer of a type, which takes longer to make than a file takes to read."""
+    return TypeAdapter(cast("type[Any]", kind))
+
+
 def read_json(path: Path, kind: type[Kind]) -> Kind:
-    return _parsed(path.read_bytes(), TypeAdapter(kind), where=str(path))
+    return _parsed(path.read_bytes(), _adapter(kind), where=str(path))
 
 
 def read_json_lines(path: Path, kind: type[Kind]) -> Iterator[Kind]:
-    adapter = TypeAdapter(kind)
+    adapter = _adapter(kind)
     for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
         if line.strip():
             yield _parsed(line, adapter, where=f"{path}, line {number}")
@@ -54,7 +61,7 @@ def write_document(path: Path, document: object) -> None:
 
 
 def json_bytes(document: object) -> bytes:
-    content = TypeAdapter(type(document)).dump_python(document, mode="json")
+    content = _adapter(type(document)).dump_python(document, mode="json")
     return json.dumps(content, indent=1).encode() + b"\n"
 
 
