@@ -1,10 +1,10 @@
 """Reads JSON files as dataclasses and writes them; errors name the file, the broken field and the remedy."""
 
 import json
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -13,6 +13,8 @@ from medtune.eval.predictions.files import replace_file
 AGAIN = "Was the file edited or cut off? Copy the run folder again, or run again."
 
 Kind = TypeVar("Kind")
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+"""Pydantic's reader and writer of a type, which takes longer to make than a file takes to read."""
 
 _WANTED: Mapping[str, str] = {
     "dataclass_type": "wanted an object",
@@ -36,12 +38,6 @@ _NAME = "[key]"
 """The ending that pydantic gives to the path of a value if its key is wrong."""
 _MEMBERS = ("str", "float", "int")
 """The endings that pydantic gives to the path of a value that may be a string or a number, with one error for each."""
-
-
-@cache
-def _adapter(kind: Hashable) -> TypeAdapter[Any]:
-    """Returns pydantic's reader and writer of a type, which takes longer to make than a file takes to read."""
-    return TypeAdapter(cast("type[Any]", kind))
 
 
 def read_json(path: Path, kind: type[Kind]) -> Kind:
