@@ -51,6 +51,7 @@ def minicpm_v() -> Nano:
         text_config=text_config(
             tokenizer, model_type="qwen3_5_text", layer_types=["linear_attention", "full_attention"], head_dim=16,
             linear_num_key_heads=2, linear_num_value_heads=2, linear_key_head_dim=8, linear_value_head_dim=8,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.5},
         ),
         vision_config={
             "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 2,
