@@ -71,6 +71,7 @@ KNOWN: Mapping[str, Known] = {
     "cohere2_vision": Known(),
     "minicpmv4_6": Known(HALF, (1e7,), (CHATML,), _YARN),
     "gemma3n": Known(None, (1e4, 1e6), (GEMMA,)),
+    "phi4_multimodal": Known(HALF, (1e4,), (GLM,), {"longrope": 0.0}),
     "gemma4": Known(None, (1e4, 1e6), (), {"proportional": 0.0}),
 }
 """By `model_type`.
@@ -80,10 +81,10 @@ Qwen2.5-VL-*, Qwen3-VL-*, Qwen3.5-*, meta-llama/Llama-3.2-*-Vision-Instruct, goo
 OpenGVLab/InternVL3-*-hf and llava-hf. The bases of Qwen2-VL, Qwen2.5-VL, Mllama, Gemma 3 and GLM-4V and the pixels of
 Qwen-VL, GLM-4V, Gemma 3, Pixtral and Idefics 3 are the defaults of transformers 5.23 too; those of Qwen3-VL and Qwen3.5
 stand in public copies of their config.json, as do those of Mistral Small 3.1 (1e9), InternVL2.5 with Qwen2 and with
-InternLM2 (1e6) and InternLM3 (5e7) and of GLM-4.5V (1e4), and the pixels of LLaVA-OneVision and Llama 3.2 Vision in public copies of their
-preprocessor_config.json. The bases of Qwen2.5-Omni, Qwen3-Omni, Phi-3, LFM2-VL, Gemma,
-Gemma 2, Gemma 3n, Gemma 4 and DeepSeek-VL are transformers' defaults. The rest, the
-factors of stretched embeddings among it, was written down from the vendors' files without a second look.
+InternLM2 (1e6), InternLM3 (5e7), GLM-4.5V (1e4) and Phi-4-multimodal (1e4), and the pixels of LLaVA-OneVision and Llama
+3.2 Vision in public copies of their preprocessor_config.json. The bases of Qwen2.5-Omni, Qwen3-Omni, Phi-3, LFM2-VL,
+Gemma, Gemma 2, Gemma 3n, Gemma 4 and DeepSeek-VL are transformers' defaults. The rest, the factors of stretched
+embeddings among it, was written down from the vendors' files without a second look.
 """
 _OF_TOWER = {"clip_vision_model": CLIP, "siglip_vision_model": HALF, "pixtral": CLIP, "intern_vit": IMAGENET}
 _OF_TEXT = {

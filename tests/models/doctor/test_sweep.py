@@ -298,11 +298,13 @@ def _with_bigrams(whole: Any, tokenizer: Any) -> torch.Tensor:
         for name, parameter in whole.named_parameters():
             if ".layers." in name and parameter.dim() > 1:
                 parameter.zero_()
-        drawn = torch.randn(embedding.weight.shape)
-        embedding.weight.copy_(torch.nn.functional.normalize(drawn, dim=1))
+        embedding.weight.normal_()
+        # The letters of the text are at right angles, so that each has followers of its own.
+        letters = torch.tensor(sorted(set(ids)))
+        embedding.weight[letters] = torch.nn.init.orthogonal_(torch.empty(len(letters), embedding.weight.shape[1]))
         output.weight = torch.nn.Parameter(torch.zeros_like(output.weight))
         for now, then in set(pairwise(ids)):
-            output.weight[then] += 3 * embedding.weight[now]
+            output.weight[then] += 1.5 * embedding.weight[now]
     return embedding.weight
 
 
