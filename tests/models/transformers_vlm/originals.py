@@ -163,8 +163,8 @@ def _adapted(model: Any, folder: Path, *, beside: bool) -> None:
         out, width = tensors[name].shape
         for kind in ("vision", "speech"):
             adapter |= {
-                f"{root}.lora_A.{kind}.weight": torch.randn(2, width),
-                f"{root}.lora_B.{kind}.weight": torch.randn(out, 2),
+                f"{root}.lora_A.{kind}.weight": 0.3 * torch.randn(2, width),
+                f"{root}.lora_B.{kind}.weight": 0.3 * torch.randn(out, 2),
             }
         with torch.no_grad():
             own[name] += 0.5 * adapter[f"{root}.lora_B.vision.weight"] @ adapter[f"{root}.lora_A.vision.weight"]
@@ -191,6 +191,7 @@ def _adapted(model: Any, folder: Path, *, beside: bool) -> None:
             "model_type": "phi4mm", "audio_processor": {"config": ears}, "img_processor": {k: eyes[k] for k in sizes},
             "embd_layer": {"image_embd_layer": {"crop_size": 448}, "audio_embd_layer": {"downsample_rate": 1}},
             "vision_lora": {"r": 2, "lora_alpha": 1}, "partial_rotary_factor": rope["partial_rotary_factor"],
+            "rope_theta": rope["rope_theta"],
             "rope_scaling": {"type": "longrope", **{k: rope[k] for k in ("short_factor", "long_factor")}},
         }  # fmt: skip
         (folder / "config.json").write_text(json.dumps(told), "utf-8")
