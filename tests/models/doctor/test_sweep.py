@@ -289,7 +289,7 @@ def test_faults_in_the_weights_are_named(name: str, tmp_path: Path, monkeypatch:
     assert known.known_checks(right, reference, nullcontext)[plain].passed is False
 
 
-def _with_bigrams(whole: Any, tokenizer: Any) -> torch.Tensor:
+def _with_bigrams(whole: Any, tokenizer: Any) -> Any:
     """Makes a bigram model of the text of `known` out of a language model, in place, and returns its embedding."""
     ids = tokenizer(known.PLAIN).input_ids
     embedding, output = whole.get_input_embeddings(), whole.get_output_embeddings()

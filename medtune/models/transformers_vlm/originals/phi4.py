@@ -80,7 +80,7 @@ def _config(folder: Path, said: Mapping[str, Any]) -> Any:
     }
     ears = transformers.Phi4MultimodalAudioConfig(**_known(transformers.Phi4MultimodalAudioConfig, hearing))
     eyes = transformers.Phi4MultimodalVisionConfig(**(said.get("img_processor") or {}), crop_size=seen["crop_size"])
-    tokenizer = read_tokenizer(folder)
+    tokenizer: Any = read_tokenizer(folder)
     eyes.image_token_id, ears.audio_token_id = (tokenizer.convert_tokens_to_ids(each) for each in _TOKENS.values())
     more = ("rope_theta", "rope_scaling", "partial_rotary_factor")
     own = {key: value for key, value in said.items() if key in more} | _known(transformers.Phi4MultimodalConfig, said)
