@@ -233,7 +233,7 @@ def metrics_table(run: RunData) -> ReportTable:
     rows = []
     for key in keys:
         condition, parser, metric = key
-        row = [word(spoken(metric)), word(spoken(condition)), word(spoken(parser))]
+        row = [word(spoken(metric)), word(spoken(run.results.shown_under(condition))), word(spoken(parser))]
         for phase in run.phases.values():
             found = [m.score for m in phase.every_metric() if (m.condition, m.parser, m.metric) == key]
             one = found[0] if found else None
@@ -242,11 +242,11 @@ def metrics_table(run: RunData) -> ReportTable:
         rows.append(tuple(row))
     for reading in run.results.unavailable:
         gaps = (not_available(),) * ((4 if waits else 3) * len(run.phases))
-        rows.append((word(spoken(run.primary)), word("image"), word(reading), *gaps))
+        rows.append((word(spoken(run.primary)), word(spoken(run.results.shown_under("image"))), word(reading), *gaps))
     notes = [f"{reading.capitalize()}: not available, {why}." for reading, why in run.results.unavailable.items()]
     repeats = dict.fromkeys((found.condition, found.parser, found.score.repeats) for found in measured)
     notes += [
-        f"{spoken(condition)}, {spoken(parser)}: {passes_text(number)}."
+        f"{spoken(run.results.shown_under(condition))}, {spoken(parser)}: {passes_text(number)}."
         for condition, parser, number in repeats
         if number > 1
     ]

@@ -127,6 +127,7 @@ class UsedProtocol:
         max_new_tokens: Length of the longest reply, in tokens.
         thinking: Whether replies begin with a thought, where the chat template has one: "off", "on", or "keep" for what
             the template does by itself; for a served model "as the server decides". Left out if it is not recorded.
+        shown: What a blind run saw under the condition "image": "text_only". Left out where media were shown.
     """
 
     temperature: float | None
@@ -134,6 +135,7 @@ class UsedProtocol:
     condition_repeats: Mapping[Condition, Count]
     max_new_tokens: Count
     thinking: Fact = ""
+    shown: Fact = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +269,10 @@ class ResultsFile:
     def last(self) -> Phase:
         """The phase that the run ended with."""
         return self.phases["final" if "final" in self.phases else "zero_shot"]
+
+    def shown_under(self, condition: str) -> str:
+        """Returns the name of what the model saw under a condition; a blind run saw text alone under "image"."""
+        return (self.protocol.used.shown if self.protocol and condition == "image" else "") or condition
 
 
 @with_config(DOCUMENT)

@@ -27,7 +27,7 @@ VICUNA, INSTRUCT, GLM = ("USER:", "ASSISTANT:"), ("[INST]", "[/INST]"), ("<|user
 class Known:
     """The facts about an architecture that its vendors' checkpoints share."""
 
-    # Mean and standard deviation of the prepared pixels; None where they depend on the tower.
+    # Mean and standard deviation of the prepared pixels; None where they depend on LLaVA's tower or are not recorded.
     pixels: Pair | None = None
     # The bases of the rotary embeddings, one for each kind of layer; none where vendors' differ.
     thetas: tuple[float, ...] = ()
@@ -55,7 +55,7 @@ KNOWN: Mapping[str, Known] = {
     "gemma3": Known(HALF, (1e4, 1e6), (GEMMA,), {"linear": 8.0}),
     "glm4v": Known(CLIP, (1e4,), (GLM,)),
     "glm46v": Known(CLIP, (), (GLM,)),
-    "glm4v_moe": Known(CLIP, (), (GLM,)),
+    "glm4v_moe": Known(CLIP, (1e4,), (GLM,)),
     "internvl": Known(IMAGENET, (), (CHATML, GLM), {"dynamic": 2.0, "longrope": 0.0}),
     "llava_onevision": Known(HALF, (1e6,), (CHATML,)),
     "llava_next_video": Known(CLIP, (), (VICUNA, INSTRUCT, CHATML)),
@@ -65,6 +65,14 @@ KNOWN: Mapping[str, Known] = {
     "idefics3": Known(HALF, (), (("User:", "Assistant:"),)),
     "smolvlm": Known(HALF, (), (("User:", "Assistant:"),)),
     "paligemma": Known(HALF),
+    "lfm2_vl": Known(HALF, (1e6,), (CHATML,)),
+    "ovis2": Known(CLIP, (), (CHATML,), _YARN),
+    "deepseek_vl": Known(),
+    "cohere2_vision": Known(),
+    "minicpmv4_6": Known(HALF, (1e7,), (CHATML,), _YARN),
+    "gemma3n": Known(None, (1e4, 1e6), (GEMMA,)),
+    "phi4_multimodal": Known(HALF, (1e4,), (GLM,), {"longrope": 0.0}),
+    "gemma4": Known(None, (1e4, 1e6), (), {"proportional": 0.0}),
 }
 """By `model_type`.
 
@@ -73,9 +81,10 @@ Qwen2.5-VL-*, Qwen3-VL-*, Qwen3.5-*, meta-llama/Llama-3.2-*-Vision-Instruct, goo
 OpenGVLab/InternVL3-*-hf and llava-hf. The bases of Qwen2-VL, Qwen2.5-VL, Mllama, Gemma 3 and GLM-4V and the pixels of
 Qwen-VL, GLM-4V, Gemma 3, Pixtral and Idefics 3 are the defaults of transformers 5.23 too; those of Qwen3-VL and Qwen3.5
 stand in public copies of their config.json, as do those of Mistral Small 3.1 (1e9), InternVL2.5 with Qwen2 and with
-InternLM2 (1e6) and InternLM3 (5e7), and the pixels of LLaVA-OneVision and Llama 3.2 Vision in public copies of their
-preprocessor_config.json. The bases of Qwen2.5-Omni, Qwen3-Omni and Phi-3 are transformers' defaults. The rest, the
-factors of stretched embeddings among it, was written down from the vendors' files without a second look.
+InternLM2 (1e6), InternLM3 (5e7), GLM-4.5V (1e4) and Phi-4-multimodal (1e4), and the pixels of LLaVA-OneVision and Llama
+3.2 Vision in public copies of their preprocessor_config.json. The bases of Qwen2.5-Omni, Qwen3-Omni, Phi-3, LFM2-VL,
+Gemma, Gemma 2, Gemma 3n, Gemma 4 and DeepSeek-VL are transformers' defaults. The rest, the factors of stretched
+embeddings among it, was written down from the vendors' files without a second look.
 """
 _OF_TOWER = {"clip_vision_model": CLIP, "siglip_vision_model": HALF, "pixtral": CLIP, "intern_vit": IMAGENET}
 _OF_TEXT = {
@@ -84,14 +93,27 @@ _OF_TEXT = {
     "mistral": (1e6, 1e4, 1e9),
     "llama": (1e4, 5e5, 1e6, 5e6, 5e7),
     "phi3": (1e4,),
+    "gemma": (1e4,),
+    "gemma2": (1e4,),
+    "glm4v_text": (1e4, 5e5),
+    "cohere2": (5e4, 1e4),
 }
 """The bases of language models of which an architecture takes several.
 
 Vicuna, Llama 3, InternLM2 and 3 and Yi are llamas; Yi's base is that of InternLM/InternEvo-HFModels,
 huggingface_model/yi/yi_6B/configuration_yi.py (5e6).
 """
-_TURNS_OF_TEXT = {"llama": (VICUNA, CHATML, LLAMA3), "mistral": (INSTRUCT, VICUNA), "qwen2": (CHATML,)}
-"""The turns of LLaVA's language models; of Mistral's two, Vicuna's are BakLLaVA's."""
+_TURNS_OF_TEXT = {
+    "llama": (VICUNA, CHATML, LLAMA3),
+    "mistral": (INSTRUCT, VICUNA),
+    "qwen2": (CHATML,),
+    "qwen3": (CHATML,),
+    "phi3": (GLM,),
+}
+"""The turns of LLaVA's and InternVL's language models, if of an architecture; of Mistral's two, BakLLaVA has Vicuna's.
+
+Phi-3's tokens of turns are called like GLM's.
+"""
 _CONTROL = re.compile(r"<\|[\w ]+\|>|<(?:start|end)_of_\w+>|\[/?INST\]")
 PLAIN = (
     "The heart is a muscle that pumps blood through the body. Blood carries oxygen from the lungs to all organs, and "
@@ -133,7 +155,7 @@ def _normalisation(config: Any, processor: Any, known: Known) -> Finding:
         return None, "the processor does not normalise pixels"
     mine = tuple(images.image_mean), tuple(images.image_std)
     tower = getattr(getattr(config, "vision_config", None), "model_type", None)
-    wanted = known.pixels or (_OF_TOWER.get(str(tower)) if config.model_type in KNOWN else None)
+    wanted = known.pixels or (_OF_TOWER.get(str(tower)) if config.model_type == "llava" else None)
     usual = tuple(type(images).image_mean or ()), tuple(type(images).image_std or ())
     said = f"mean {_shown(mine[0])}, standard deviation {_shown(mine[1])}"
     if _equal(mine, wanted or usual):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import torch
-from transformers import CONFIG_MAPPING, AutoModelForImageTextToText, PreTrainedConfig, PreTrainedTokenizerFast
+from transformers import CONFIG_MAPPING, AutoModelForMultimodalLM, PreTrainedConfig, PreTrainedTokenizerFast
 
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import PARTS, Assembled
@@ -65,7 +65,7 @@ def nano_entry(title: str, family: str, build: Callable[[], Nano]) -> ZooEntry:
 def write_nano(nano: Nano, folder: Path, *, seed: int) -> None:
     """Writes random weights, the configuration and the processor as a checkpoint into a folder."""
     torch.manual_seed(seed)
-    model = AutoModelForImageTextToText.from_config(nano.config, trust_remote_code=False)
+    model = AutoModelForMultimodalLM.from_config(nano.config, trust_remote_code=False)
     with torch.no_grad():
         for parameter in model.parameters():
             # Parameters that begin at zero get random values too, because a gate of zero would hide the image.

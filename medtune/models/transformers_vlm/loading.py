@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModelForMultimodalLM, AutoProcessor, PreTrainedConfig, PreTrainedModel
 
 from medtune.data.media.videos.read import Sampling
 from medtune.data.media.volumes.read import AxialPictures, axial_pictures
@@ -79,7 +79,7 @@ def taken_fields(family: Family) -> tuple[str, ...]:
 def skeleton(config: PreTrainedConfig, family: Family) -> TransformersVlm:
     """Returns the model without weights, on the meta device."""
     with torch.device("meta"):
-        return TransformersVlm(AutoModelForImageTextToText.from_config(config, trust_remote_code=False), family.wiring)
+        return TransformersVlm(AutoModelForMultimodalLM.from_config(config, trust_remote_code=False), family.wiring)
 
 
 def pretrained(where: str, family: Family, loading: Loading) -> Assembled:
@@ -197,8 +197,10 @@ def thinker_of(config: Any) -> Any:
 
 def words_of(folder: Path) -> Mapping[str, str]:
     """Returns what weights.json says of prompts and tokens of a checkpoint in its authors' own layout."""
-    original = original_in(folder)
-    return {} if original is None else original.words
+    if original := original_in(folder):
+        return original.words
+    merged = {"adapters": "none lie beside the weights (vision-lora), which are taken as they are"}
+    return merged if config_in(folder, str(folder)).model_type == "phi4_multimodal" else {}
 
 
 def shards_of(folder: Path) -> tuple[str, ...]:
@@ -213,13 +215,14 @@ def read_processor(folder: Path, said: str) -> Any:
     Args:
         said: The checkpoint in words, for messages.
     """
-    if original := original_in(folder):
-        return original.processor()
-    processor = _read(AutoProcessor, folder, said, what="processor (preprocessor_config.json, tokenizer.json)")
+    original = original_in(folder)
+    kept = "processor (preprocessor_config.json, tokenizer.json)"
+    processor = original.processor() if original else _read(AutoProcessor, folder, said, what=kept)
     if not hasattr(processor, "image_processor"):
         raise ValueError(f"{said}: no image processor; copy preprocessor_config.json beside config.json")
-    if not getattr(processor, "chat_template", None) and marks_prefix(processor):
-        processor.chat_template = PREFIX_TEMPLATE
+    if not getattr(processor, "chat_template", None):
+        # Phi-4-multimodal's processor leaves the template to its tokenizer.
+        processor.chat_template = PREFIX_TEMPLATE if marks_prefix(processor) else processor.tokenizer.chat_template
     return processor
 
 
@@ -232,7 +235,7 @@ def read_weights(folder: Path, said: str, loading: Loading, *, attention: str | 
     if original := original_in(folder):
         return read_original(original, folder, loading, attention=attention)
     model, report = _read(
-        AutoModelForImageTextToText,
+        AutoModelForMultimodalLM,
         folder,
         said,
         what="weights (.safetensors)",
@@ -251,7 +254,7 @@ def read_weights(folder: Path, said: str, loading: Loading, *, attention: str | 
             )
     whole: PreTrainedModel = model
     if weights_stay_unread():
-        as_if_loaded(whole, getattr(torch, loading.dtype), AutoModelForImageTextToText)
+        as_if_loaded(whole, getattr(torch, loading.dtype), AutoModelForMultimodalLM)
     return whole
 
 

@@ -34,7 +34,10 @@ from medtune.models.weights.proof.prove import PROOF
 SMALL_FILES = ("*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.md", "LICENSE*", "conversation.py")
 """Patterns of the files of a transformers checkpoint beside its weights: configuration, tokenizer, card, licence."""
 WEIGHT_FILES = ("model.safetensors.index.json", "model.safetensors")
-_SUBFOLDERS = ("*/*",)
+IMAGE_ADAPTER = "vision-lora"
+"""The folder in which a checkpoint with adapters inside, Phi-4-multimodal, keeps the one for images."""
+_SUBFOLDERS = tuple(f"{IMAGE_ADAPTER[:place]}[!{letter}]*/*" for place, letter in enumerate(IMAGE_ADAPTER))
+"""Patterns of the files in all other subfolders, which are not fetched."""
 _CARD = "README.md"
 
 

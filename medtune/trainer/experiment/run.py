@@ -48,7 +48,7 @@ def plan_text(experiment: Experiment, *, hardware: str) -> str:
     there, steps, split = prepared.num_questions(recipe.eval.split), recipe.total_steps, repr(recipe.eval.split)
     if recipe.data.fold is not None:
         split = f"fold {recipe.data.fold} of {recipe.data.folds}, by patient"
-    shown = ", ".join(recipe.eval.conditions)
+    shown = protocol_facts(recipe, experiment.benchmark).used.shown or ", ".join(recipe.eval.conditions)
     lines = [
         f"{experiment.name}: zero-shot evaluation, {steps:,} steps of training, the same evaluation again, the gain",
         f"  model      {recipe.model.shown_name} on {experiment.device.type}, {recipe.train.precision}",

@@ -13,7 +13,7 @@ from medtune.eval.scoring.bertscore import BertModel, check_model, named_model
 from medtune.eval.scoring.parse_replies import LIKELIHOOD
 from medtune.models.endpoint.settings import Endpoint, check_endpoint
 from medtune.models.tuning.plan import Lora
-from medtune.models.weights.loading_options import CODES, set_fields
+from medtune.models.weights.loading_options import BLIND, CODES, set_fields
 from medtune.trainer.recipe.judge import JudgeSettings, check_judge
 from medtune.trainer.recipe.schema import SERVED, DataBlock, EvalBlock, ModelBlock, Recipe, Stage
 
@@ -349,6 +349,7 @@ def protocol_facts(recipe: Recipe, benchmark: Benchmark) -> ProtocolFacts:
         condition_repeats=recipe.eval.condition_repeats,
         max_new_tokens=recipe.eval.max_new_tokens,
         thinking=recipe.model.thinking if endpoint is None else _thinking_of_server(endpoint),
+        shown="text_only" if recipe.model.vision == BLIND else "",
     )
     return ProtocolFacts(used=used, published=benchmark.protocol)
 

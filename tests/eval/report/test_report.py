@@ -228,6 +228,14 @@ def test_holm_permutation_and_calibration_are_shown_where_the_run_has_them(run: 
     assert "Expected calibration error" in page(run)
 
 
+def test_a_blind_run_is_never_said_to_have_seen_an_image(run: Path) -> None:
+    for shown, seen in (("", "image"), ("text_only", "text only")):
+        change_json(run / "results.json", "protocol", "used", "shown", value=shown)
+        rows = run_report(read_run(run), paper_of).metrics.rows
+        assert ("image" in {row[1].text for row in rows}) == (seen == "image")
+        assert seen in {row[1].text for row in rows}
+
+
 def test_markdown_has_the_numbers_of_the_page_and_escapes(hostile_run: Path) -> None:
     write_report(hostile_run, paper_of)
     text = (hostile_run / "report.md").read_text()

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import AutoModelForImageTextToText, PreTrainedModel
+from transformers import AutoModelForMultimodalLM, PreTrainedModel
 
 from medtune.models.nano.transformers_vlm import Nano, text_config, write_nano
 from medtune.models.zoo.nano_hub import build_internvl, build_llava, build_llava_onevision
@@ -88,10 +88,13 @@ def cut(kind: str) -> Nano:
 def write_original(nano: Nano, folder: Path, *, tower_beside: bool = False, **changes: Any) -> PreTrainedModel:
     """Writes a twin in its authors' layout into a folder, and returns transformers' own model of the same weights."""
     write_nano(nano, folder, seed=0)
-    read: Any = AutoModelForImageTextToText.from_pretrained(folder)
+    read: Any = AutoModelForMultimodalLM.from_pretrained(folder)
     model: PreTrainedModel = read.eval()
     if model.config.model_type.endswith("_thinker"):
         _speaking(folder)
+        return model
+    if model.config.model_type == "phi4_multimodal":
+        _adapted(model, folder, beside=bool(changes))
         return model
     for path in folder.glob("*"):
         if path.name not in ("tokenizer.json", "tokenizer_config.json"):
@@ -136,6 +139,72 @@ def _speaking(folder: Path) -> None:
     voice = "token2wav" if "2_5" in kind else "code2wav"
     spoken = {f"{name}.weight": torch.zeros(2) for name in ("talker.model.norm", voice)}
     save_file({**tensors, **spoken}, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+_PHI4 = (
+    (r"image_embed\.img_projection_up", "image_embed.img_projection.0"),
+    (r"image_embed\.img_projection_down", "image_embed.img_projection.2"),
+    (r"global_img_feature_extensor", "glb_GN"), (r"sub_img_feature_extensor", "sub_GN"),
+    (r"up_proj_for_speech", "audio_projection.speech.0"), (r"down_proj_for_speech", "audio_projection.speech.2"),
+    (r"up_proj_for_vision_speech", "audio_projection.vision.0"),
+    (r"down_proj_for_vision_speech", "audio_projection.vision.2"),
+    (r"(encoders.+feed_forward_\w+)\.gate_up_proj", r"\1.net.0.linear"),
+    (r"(encoders.+feed_forward_\w+)\.down_proj", r"\1.net.2"),
+    (r"(encoders.+self_attn)\.([qkv])_proj", r"\1.linear_\2"), (r"(encoders.+self_attn)\.o_proj", r"\1.linear_out"),
+)  # fmt: skip
+
+
+def _adapted(model: Any, folder: Path, *, beside: bool) -> None:
+    """Takes adapters for images out of a model, and writes them beside or within the weights, as Microsoft does."""
+    tensors = {name: tensor.clone() for name, tensor in load_file(folder / "model.safetensors").items()}
+    adapter, own = dict[str, Tensor](), dict(model.named_parameters())
+    for name in [each for each in tensors if re.match(r"model\.layers\.\d+\.(self_attn|mlp)\..+_proj", each)]:
+        root = name.removesuffix(".weight")
+        out, width = tensors[name].shape
+        for kind in ("vision", "speech"):
+            adapter |= {
+                f"{root}.lora_A.{kind}.weight": 0.3 * torch.randn(2, width),
+                f"{root}.lora_B.{kind}.weight": 0.3 * torch.randn(out, 2),
+            }
+        with torch.no_grad():
+            own[name] += 0.5 * adapter[f"{root}.lora_B.vision.weight"] @ adapter[f"{root}.lora_A.vision.weight"]
+        if not beside:
+            tensors[f"{root}.base_layer.weight"] = tensors.pop(name)
+    if beside:
+        (folder / "vision-lora").mkdir()
+        told = {"peft_type": "LORA", "r": 2, "lora_alpha": 1}
+        (folder / "vision-lora" / "adapter_config.json").write_text(json.dumps(told), "utf-8")
+        seen = {f"base_model.model.{n.replace('.vision.', '.')}": t for n, t in adapter.items() if ".vision." in n}
+        save_file(seen, folder / "vision-lora" / "adapter_model.safetensors")
+    else:
+        tensors = {_renamed(name, _PHI4): tensor for name, tensor in {**tensors, **adapter}.items()}
+        told = model.config.to_dict()
+        rope, eyes, ears = told.pop("rope_parameters"), told.pop("vision_config"), told.pop("audio_config")
+        ears |= {
+            "attention_dim": ears.pop("hidden_size"), "attention_heads": ears.pop("num_attention_heads"),
+            "linear_units": ears.pop("intermediate_size"),
+            "nemo_conv_settings": {"conv_channels": ears.pop("nemo_conv_channels")},
+            "relative_attention_bias_args": {"t5_bias_max_distance": ears.pop("bias_max_distance")},
+        }  # fmt: skip
+        sizes = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+        told |= {
+            "model_type": "phi4mm", "audio_processor": {"config": ears}, "img_processor": {k: eyes[k] for k in sizes},
+            "embd_layer": {"image_embd_layer": {"crop_size": 448}, "audio_embd_layer": {"downsample_rate": 1}},
+            "vision_lora": {"r": 2, "lora_alpha": 1}, "partial_rotary_factor": rope["partial_rotary_factor"],
+            "rope_theta": rope["rope_theta"],
+            "rope_scaling": {"type": "longrope", **{k: rope[k] for k in ("short_factor", "long_factor")}},
+        }  # fmt: skip
+        (folder / "config.json").write_text(json.dumps(told), "utf-8")
+        for name in ("processor_config.json", "chat_template.jinja"):
+            (folder / name).unlink()
+        _strip(folder / "tokenizer_config.json")
+        template = (
+            "{% for message in messages %}{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}"
+            "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% else %}{{ eos_token }}{% endif %}"
+        )
+        (folder / "chat_template.jinja").write_text(template, "utf-8")
+        (folder / "preprocessor_config.json").write_text('{"dynamic_hd": 4}', "utf-8")
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 def _as_internvl(

@@ -56,13 +56,13 @@ def logprobs(assembled: Assembled, video: Video) -> list[float]:
 @pytest.fixture(scope="module")
 def full_grid() -> Assembled:
     """Returns the twin with the 27 x 27 patches of the full-size tower."""
-    from transformers import AutoModelForImageTextToText
+    from transformers import AutoModelForMultimodalLM
 
     nano: Nano = build_llava_video()
     vision: Any = nano.config.vision_config
     vision.image_size = 384
     torch.manual_seed(0)
-    model = AutoModelForImageTextToText.from_config(nano.config).eval()
+    model = AutoModelForMultimodalLM.from_config(nano.config).eval()
     processor = build_processor(nano.processor.tokenizer, nano.config)  # type: ignore[arg-type]
     return put_together(model, processor, find_family("llava_video"), Loading(), where="here")
 

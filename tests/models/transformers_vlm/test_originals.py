@@ -1,6 +1,7 @@
-"""Tests checkpoints in the layouts of InternVL's and LLaVA's own code against transformers' own models."""
+"""Tests checkpoints in the layouts of their authors' own code against transformers' own models."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,11 @@ from safetensors.torch import load_file, save_file
 
 from medtune.models.doctor.weights import weights_check
 from medtune.models.nano.transformers_vlm import Nano
-from medtune.models.transformers_vlm.generic.loading import checkpoint_entry, from_checkpoint
+from medtune.models.transformers_vlm.generic.loading import checkpoint_entry, from_checkpoint, read_config
 from medtune.models.transformers_vlm.loading import read_processor
 from medtune.models.transformers_vlm.originals.read import original_in, original_tensors
 from medtune.models.weights.loading_options import Loading
-from tests.models.transformers_vlm.generic.newer_checkpoints import qwen3_omni, qwen25_omni
+from tests.models.transformers_vlm.generic.newer_checkpoints import phi4, qwen3_omni, qwen25_omni
 from tests.models.transformers_vlm.originals import cut, internvl, llava, write_original
 from tests.models.transformers_vlm.test_parity import pillow
 from tests.models.twins import picture, size_of
@@ -32,6 +33,8 @@ CASES: dict[str, tuple[Callable[[], Nano], dict[str, Any]]] = {
     "LLaVA-OneVision": (lambda: cut("llava_onevision"), {"model_type": "llava_qwen"}),
     "Qwen2.5-Omni": (qwen25_omni, {}),
     "Qwen3-Omni": (qwen3_omni, {}),
+    "Phi-4-multimodal": (phi4, {}),
+    "Phi-4-multimodal, its adapter beside it": (phi4, {"beside": True}),
     "SigLIP in LLaVA": (lambda: llava("qwen2", tower="siglip_vision_model"), {}),
 }
 
@@ -57,8 +60,10 @@ def test_logits_equal_transformers_own_model(name: str, tmp_path: Path) -> None:
         ours, theirs = (model(**inputs).logits for model in (made.model.of_transformers, plain))
     torch.testing.assert_close(ours, theirs)
     assert weights_check(made.model, tmp_path, read_as=torch.float32, published=original_tensors).passed
-    families = {"LLaVA-NeXT": None, "Qwen2.5-Omni": None, "Qwen3-Omni": None, "LLaVA-OneVision": "llava_onevision"}
-    assert checkpoint_entry(str(tmp_path)).family == families.get(name, "internvl" if "Intern" in name else "llava")
+    families = {"LLaVA-NeXT": None, "LLaVA-OneVision": "llava_onevision"}
+    generic = "Omni" in name or "Phi-4" in name
+    family = None if generic else families.get(name, "internvl" if "Intern" in name else "llava")
+    assert checkpoint_entry(str(tmp_path)).family == family
 
 
 def test_a_fault_in_a_file_in_its_authors_layout_is_seen(tmp_path: Path) -> None:
@@ -165,3 +170,21 @@ def test_the_system_message_of_the_published_code_is_read_and_not_run(tmp_path: 
     assert "conversation.py" in made.provenance["prompt"]
     made.family.save(made.model.save(tmp_path / "export"))
     assert json.loads((tmp_path / "export" / "config.json").read_text("utf-8"))["model_type"] == "internvl"
+
+
+def test_phi4_without_its_adapter_for_images_is_refused_or_said(tmp_path: Path) -> None:
+    for within in (True, False):
+        folder = tmp_path / str(within)
+        write_original(phi4(), folder, **({} if within else {"beside": True}))
+        weights = (folder if within else folder / "vision-lora") / ("model" if within else "adapter_model")
+        path = weights.with_suffix(".safetensors")
+        save_file({n: t for n, t in load_file(path).items() if ".lora_" not in n}, path, metadata={"format": "pt"})
+        with pytest.raises(ValueError, match="no adapter for images"):
+            from_checkpoint(str(folder), Loading(weights=str(folder)))
+    told = json.loads((tmp_path / "True" / "config.json").read_text("utf-8"))
+    (tmp_path / "True" / "config.json").write_text(json.dumps({**told, "vision_lora": None}), "utf-8")
+    with pytest.raises(ValueError, match="vision_lora is None"):
+        read_config(str(tmp_path / "True"))
+    shutil.rmtree(tmp_path / "False" / "vision-lora")
+    made = from_checkpoint(str(tmp_path / "False"), Loading(weights=str(tmp_path / "False")))
+    assert "taken as they are" in made.provenance["adapters"]

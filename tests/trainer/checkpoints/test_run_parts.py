@@ -53,8 +53,10 @@ def test_a_model_of_text_alone_learns_and_is_asked_blind(prepared_tiny: Path, tm
     assert "nothing is shown: a blind run" in shown(main(["validate", "nano_busi_lora", *settings]))
     run = tmp_path / "run"
     assert main(["run", "nano_busi_lora", "--limit", "6", "--out", str(run), *settings]) == 0
-    final = json_of(run / "results.json")["phases"]["final"]
+    results = json_of(run / "results.json")
+    final = results["phases"]["final"]
     assert final["overall"]["n"] > 0
+    assert results["protocol"]["used"]["shown"] == "text_only"
     assert "blind" in (run / "weights.json").read_text("utf-8")
     out = tmp_path / "export"
     told = shown(main(["export", str(run), "--out", str(out)]))

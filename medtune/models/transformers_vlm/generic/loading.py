@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForImageTextToText, PreTrainedConfig, PreTrainedModel
+from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForMultimodalLM, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
 from medtune.data import catalog
@@ -37,8 +37,8 @@ from medtune.models.weights.hub import SMALL_FILES, WEIGHT_FILES, checkpoint_fol
 from medtune.models.weights.loading_options import DEFAULT, OF_VOLUMES, Loading, set_fields
 
 _SERVE = "serve it and name it as model.endpoint"
-_OTHERS = {"phi4_multimodal": f"transformers has it as a model of text with adapters for images inside; {_SERVE}"}
-"""What to do with models that see but are not read here, by `model_type`."""
+_OF_TEXT_TOO = {"phi4_multimodal"}
+"""Values of `model_type` that see, and that transformers has among the models that write and see, speak or hear."""
 _TEXT_ALONE = (
     "A model of text alone can be the language model of parts and pocket_ct (model.language); model.name=parts"
 )
@@ -235,10 +235,10 @@ def read_config(where: str, revision: str | None = None) -> PreTrainedConfig:
             f"{where}/config.json: transformers {transformers.__version__} has no model of type {kind!r}{own}. Take a "
             f"checkpoint in transformers' own format, or a newer transformers, or {_SERVE}"
         )
-    if kind not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES and kind not in types_of_families():
+    if kind not in {*MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES, *_OF_TEXT_TOO, *types_of_families()}:
         raise ValueError(
             f"{where}/config.json: {kind!r} is no vision-language model of transformers that answers in words. "
-            f"{_OTHERS.get(kind, _TEXT_ALONE)}"
+            f"{_TEXT_ALONE}"
         )
     config = config_in(folder, where)
     if config.is_encoder_decoder or getattr(config.get_text_config(), "is_encoder_decoder", False):
@@ -262,7 +262,7 @@ def types_of_families() -> set[str]:
 def generic_skeleton(config: PreTrainedConfig) -> GenericVlm:
     """Returns the model without weights, on the meta device."""
     with torch.device("meta"):
-        return GenericVlm(AutoModelForImageTextToText.from_config(config, trust_remote_code=False), {})
+        return GenericVlm(AutoModelForMultimodalLM.from_config(config, trust_remote_code=False), {})
 
 
 def _context(config: Any) -> int | None:

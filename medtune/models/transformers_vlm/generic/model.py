@@ -28,6 +28,17 @@ _SEEING, _HEARING = ("vision", "visual", "image"), ("audio", "speech")
 _WRITING = ("text", "language", "llm", "decoder")
 
 
+_EXTENDED = "model.embed_tokens_extend"
+_TOWER_IN_DECODER: Mapping[str, dict[PartName, tuple[str, ...]]] = {
+    "phi4_multimodal": {
+        "vision": (f"{_EXTENDED}.image_embed.img_processor", f"{_EXTENDED}.audio_embed.encoder"),
+        "projector": (_EXTENDED,),
+        "language": ("model", "lm_head"),
+    }
+}
+"""The parts of models whose decoder holds the towers, by `model_type`."""
+
+
 def find_parts(whole: PreTrainedModel) -> dict[PartName, tuple[str, ...]]:
     """Returns the names of each part's modules and parameters.
 
@@ -36,6 +47,8 @@ def find_parts(whole: PreTrainedModel) -> dict[PartName, tuple[str, ...]]:
     projector is the rest of the model. If nothing is left, it is those children of the tower that come after the
     tower's layers and end in the width of the language model, such as the mergers of the Qwen family.
     """
+    if whole.config.model_type in _TOWER_IN_DECODER:
+        return _TOWER_IN_DECODER[whole.config.model_type]
     language = _language(whole)
     vision = [name for name in _towers(whole) if not _within(name, language)]
     projector = _rest(whole, (*language, *vision))

@@ -98,5 +98,5 @@ def with_tokens(folder: Path, named: Mapping[str, str], *, added: tuple[str, ...
     )
 
 
-def pictured(template: str, image: str, video: str) -> str:
-    return _TURNED.replace("IMAGE", image).replace("VIDEO", video) + template
+def pictured(template: str, image: str, video: str, *, apart: str = "\\n") -> str:
+    return _TURNED.replace("IMAGE\\n", image + apart).replace("VIDEO\\n", video + apart) + template

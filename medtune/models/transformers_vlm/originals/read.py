@@ -6,12 +6,13 @@ from typing import Any
 import torch
 from accelerate import init_empty_weights
 from torch import Tensor
-from transformers import AutoModelForImageTextToText, PreTrainedModel
+from transformers import AutoModelForMultimodalLM, PreTrainedModel
 
 from medtune.models.sequence.end_tokens import read_generation
 from medtune.models.transformers_vlm.originals.internvl import internvl
 from medtune.models.transformers_vlm.originals.layout import HF, Original, refuse
 from medtune.models.transformers_vlm.originals.llava import llava
+from medtune.models.transformers_vlm.originals.phi4 import phi4
 from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, kept_folder
 from medtune.models.weights.keymaps.key_map import (
     KeyMap,
@@ -43,6 +44,8 @@ def original_in(folder: Path) -> Original | None:
         return None
     if isinstance(said.get("llm_config"), dict) and isinstance(said.get("vision_config"), dict):
         return internvl(folder, said) if said.get("model_type") == "internvl_chat" else None
+    if said.get("model_type") in ("phi4mm", "phi4_multimodal"):
+        return phi4(folder, said)
     if said.get("mm_vision_tower"):
         return llava(folder, said)
     # VILA, Video-LLaVA and others have LLaVA's type and towers of their own.
@@ -70,9 +73,7 @@ def read_original(original: Original, folder: Path, loading: Loading, *, attenti
     # angles) are computed and not stored in the files.
     with init_empty_weights(include_buffers=False):
         how: dict[str, Any] = {} if attention is None else {"attn_implementation": attention}
-        whole: PreTrainedModel = AutoModelForImageTextToText.from_config(
-            original.config, trust_remote_code=False, **how
-        )
+        whole: PreTrainedModel = AutoModelForMultimodalLM.from_config(original.config, trust_remote_code=False, **how)
     fill(whole, stored, original.key_map, folder, loading)
     return whole
 

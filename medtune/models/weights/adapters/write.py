@@ -308,9 +308,9 @@ def usage(base: Base, folder: Path) -> str:
         revision = "" if base.revision is None else f', revision="{base.revision}"'
         lines += [
             "    from peft import PeftModel",
-            "    from transformers import AutoModelForImageTextToText",
+            "    from transformers import AutoModelForMultimodalLM",
             "",
-            f'    base = AutoModelForImageTextToText.from_pretrained("{base.name}"{revision})',
+            f'    base = AutoModelForMultimodalLM.from_pretrained("{base.name}"{revision})',
             '    model = PeftModel.from_pretrained(base, "THIS_FOLDER")',
             "",
             "medtune reads the folder with `model.adapter: THIS_FOLDER`.",

@@ -17,7 +17,7 @@ import torch
 import transformers
 from PIL import Image
 from torch import Tensor
-from transformers import AutoModelForImageTextToText, AutoProcessor
+from transformers import AutoModelForMultimodalLM, AutoProcessor
 
 TaskRecord = dict[str, Any]
 _MEDIA = ("pixel", "image_", "video_", "aspect_", "batch_num")
@@ -44,7 +44,7 @@ def main(task_file: str, result_file: str) -> None:
 
 
 def _read(task: TaskRecord) -> Any:
-    loader: Any = AutoModelForImageTextToText
+    loader: Any = AutoModelForMultimodalLM
     model, report = loader.from_pretrained(
         task["model"],
         revision=task["revision"],
@@ -73,6 +73,7 @@ def _peft_version() -> str:
 
 def _inputs(processor: Any, sample: TaskRecord) -> Any:
     content = [{"type": "image"}, {"type": "text", "text": sample["text"]}]
+    processor.chat_template = processor.chat_template or processor.tokenizer.chat_template
     asked = processor.apply_chat_template(
         [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
     )

@@ -193,7 +193,9 @@ def ovis2() -> Nano:
         image_seq_length=4,
     )
     config = Ovis2Config(
-        text_config=text_config(tokenizer, model_type="qwen2"),
+        text_config=text_config(
+            tokenizer, model_type="qwen2", rope_parameters={"rope_type": "default", "rope_theta": 1e6}
+        ),
         vision_config={
             "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
             "image_size": 28, "patch_size": 14, "vocab_size": 24, "initializer_range": INITIALIZER_RANGE,

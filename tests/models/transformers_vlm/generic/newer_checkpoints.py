@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import transformers
 from transformers import (
     Gemma3nAudioFeatureExtractor,
     Gemma3nConfig,
@@ -51,6 +52,7 @@ def minicpm_v() -> Nano:
         text_config=text_config(
             tokenizer, model_type="qwen3_5_text", layer_types=["linear_attention", "full_attention"], head_dim=16,
             linear_num_key_heads=2, linear_num_value_heads=2, linear_key_head_dim=8, linear_value_head_dim=8,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.5},
         ),
         vision_config={
             "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 2,
@@ -171,3 +173,46 @@ def qwen3_omni() -> Nano:
     eyes = {"depth": 3, "deepstack_visual_indexes": [0, 1], "num_position_embeddings": 64}
     ears = {"downsample_hidden_size": 8}
     return _omni(Qwen3OmniMoeThinkerConfig, Qwen3OmniMoeProcessor, patch=16, eyes=eyes, ears=ears, **text)
+
+
+def phi4() -> Nano:
+    """Phi-4-multimodal: towers inside the decoder, packed projections, and crops of 448 pixels with their masks."""
+    named = {"image_token": "<|endoftext10|>", "audio_token": "<|endoftext11|>"}
+    turns = ("<|system|>", "<|user|>", "<|assistant|>", "<|end|>")
+    tokenizer = byte_tokenizer(
+        ("<|endoftext|>", *turns, *named.values()),
+        bos="<|endoftext|>",
+        eos="<|endoftext|>",
+        pad="<|endoftext|>",
+        **named,
+    )
+    processor = transformers.Phi4MultimodalProcessor(
+        transformers.Phi4MultimodalImageProcessor(dynamic_hd=4),
+        transformers.Phi4MultimodalFeatureExtractor(),
+        tokenizer,
+        chat_template=(
+            "{% for message in messages %}<|{{ message['role'] }}|>{% for part in message['content'] %}"
+            "{% if part['type'] == 'image' %}<|endoftext10|>{% else %}{{ part['text'] }}{% endif %}{% endfor %}"
+            "<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+        ),
+    )
+    config = transformers.Phi4MultimodalConfig(
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, initializer_range=INITIALIZER_RANGE, tie_word_embeddings=True,
+        bos_token_id=tokenizer.bos_token_id, pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=[tokenizer.eos_token_id, token_id(tokenizer, "<|end|>")],
+        rope_parameters={
+            "rope_type": "longrope", "rope_theta": 1e4, "partial_rotary_factor": 0.75, "short_factor": [1.0] * 6,
+            "long_factor": [1.0, 1.1, 1.3, 1.4, 1.6, 1.7],
+        },
+        vision_config={
+            "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 2, "num_attention_heads": 1,
+            "image_token_id": token_id(tokenizer, named["image_token"]),
+        },
+        audio_config={
+            "hidden_size": 16, "intermediate_size": 24, "num_blocks": 2, "num_attention_heads": 2,
+            "ext_pw_out_channel": 16, "depthwise_separable_out_channel": 16, "nemo_conv_channels": 16,
+            "audio_token_id": token_id(tokenizer, named["audio_token"]),
+        },
+    )  # fmt: skip
+    return Nano(config, processor)

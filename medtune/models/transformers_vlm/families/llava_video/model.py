@@ -20,7 +20,7 @@ from einops import rearrange
 from torch import Tensor, nn
 from transformers import (
     AutoConfig,
-    AutoModelForImageTextToText,
+    AutoModelForMultimodalLM,
     LlavaOnevisionConfig,
     LlavaOnevisionForConditionalGeneration,
     LlavaOnevisionImageProcessor,
@@ -84,7 +84,7 @@ class LlavaVideoForConditionalGeneration(LlavaOnevisionForConditionalGeneration)
 
 
 AutoConfig.register(LlavaVideoConfig.model_type, LlavaVideoConfig)
-AutoModelForImageTextToText.register(LlavaVideoConfig, LlavaVideoForConditionalGeneration)
+AutoModelForMultimodalLM.register(LlavaVideoConfig, LlavaVideoForConditionalGeneration)
 
 
 def newline_grid(tokens_BND: Tensor, newline_D: Tensor, *, side: int) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 
 from accelerate import init_empty_weights
 from torch import Tensor
-from transformers import AutoModelForImageTextToText, PreTrainedModel
+from transformers import AutoModelForMultimodalLM, PreTrainedModel
 
 from medtune.models.contract import Assembled
 from medtune.models.sequence.visual_placeholders import TIME_SENTENCE, llava_video
@@ -119,7 +119,7 @@ def _filled(config: LlavaVideoConfig, folder: Path, loading: Loading) -> PreTrai
     # The weights take no memory until they are read. Buffers are built at once, because some of them (the rotary
     # angles) are computed and not stored in the files.
     with init_empty_weights(include_buffers=False):
-        whole: PreTrainedModel = AutoModelForImageTextToText.from_config(config, trust_remote_code=False)
+        whole: PreTrainedModel = AutoModelForMultimodalLM.from_config(config, trust_remote_code=False)
     fill(whole, stored, KEY_MAP, folder, loading)
     return whole
 
