@@ -41,7 +41,8 @@ _MEMBERS = ("str", "float", "int")
 
 
 def read_json(path: Path, kind: type[Kind]) -> Kind:
-    return _parsed(path.read_bytes(), _adapter(kind), where=str(path))
+    document: Kind = _parsed(path.read_bytes(), _adapter(kind), where=str(path))
+    return document
 
 
 def read_json_lines(path: Path, kind: type[Kind]) -> Iterator[Kind]:
