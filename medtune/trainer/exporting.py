@@ -117,12 +117,7 @@ class _Expected:
 
 
 def write_and_prove(run: RunFolder, folder: Path, wanted: ExportOptions) -> Written:
-    """Writes the model of a run into an empty folder and proves it.
-
-    Raises:
-        NoPeftFolderError: The adapter alone is asked for, and PEFT's format cannot express it.
-        ProofError: The folder cannot be read, or does not say what the trained model says.
-    """
+    """Writes the model of a run into an empty folder and proves it."""
     recipe = run.read_recipe()
     expected, assembled = _expected(run, recipe, wanted)
     dtype = _dtype(recipe, assembled, wanted)

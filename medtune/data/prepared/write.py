@@ -76,12 +76,10 @@ def prepare(
     manifest and listed in rejects.jsonl. If they are too many, they are listed in a file beside `out` instead.
 
     Args:
-        benchmark: The name of the benchmark that the questions belong to.
         root: The folder of raw files, or the file or hub data set for a source that reads one; None for a simulation.
         seed: Decides the splits, the order of options and the patients that a limit takes.
         limit: The highest number of patients to take, chosen so that every task's answers stay present; None takes all.
         fractions: The shares of train, val and test. A source for evaluation only is all test, whatever they say.
-        max_rejected: The highest share of questions that may be rejected.
         without_media: Takes the questions alone, whose media files need not be there; the folder can then be scored but
             not run.
         unofficial_split: Divides by patient a source that is for evaluation only or brings its own split, which is

@@ -13,33 +13,23 @@ from medtune.eval.scoring.tables import Agreement
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityBar:
-    """A bin of a reliability chart; all positions are in percent.
+    """A bin of a reliability chart; all positions are in percent."""
 
-    Attributes:
-        x: Left end of the bin.
-        top: Distance of the bar's end from the top, which stands for the share of right answers.
-    """
-
-    x: float
+    x: float  # Left end of the bin.
     width: float
-    top: float
+    top: float  # Distance of the bar's end from the top, which stands for the share of right answers.
     confidence: float
     title: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityChart:
-    """A chart of the share of right answers over confidence, for one phase.
-
-    Attributes:
-        desc: The chart in words, for readers who cannot see it.
-        ece: Expected calibration error as text.
-    """
+    """A chart of the share of right answers over confidence, for one phase."""
 
     id: str
     title: str
-    desc: str
-    ece: str
+    desc: str  # The chart in words, for readers who cannot see it.
+    ece: str  # Expected calibration error as text.
     bars: tuple[ReliabilityBar, ...]
 
 

@@ -27,70 +27,48 @@ MAX_LEVELS = 40
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """The scores by the levels of one facet.
-
-    Attributes:
-        chart: The scores as bars; None if there are more than `MAX_LEVELS` levels.
-    """
+    """The scores by the levels of one facet."""
 
     title: str
-    chart: BarChart | None
+    chart: BarChart | None  # The scores as bars; None if there are more than `MAX_LEVELS` levels.
     table: ReportTable
 
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """The facts with which the run can be reproduced.
-
-    Attributes:
-        facts: (name, value) of the recipe, the seed, the benchmark, the data and the training.
-        versions: (name, version) of medtune, Python and the packages, and the devices.
-        weights: (part of the model, origin of its weights).
-        weight_notes: The consequences of these origins for the scores, as sentences.
-    """
+    """The facts with which the run can be reproduced."""
 
     command: str
+    # (name, value) of the recipe, the seed, the benchmark, the data and the training.
     facts: tuple[tuple[str, str], ...]
-    versions: tuple[tuple[str, str], ...]
-    weights: tuple[tuple[str, str], ...]
-    weight_notes: tuple[str, ...]
+    versions: tuple[tuple[str, str], ...]  # (name, version) of medtune, Python and the packages, and the devices.
+    weights: tuple[tuple[str, str], ...]  # (part of the model, origin of its weights).
+    weight_notes: tuple[str, ...]  # The consequences of these origins for the scores, as sentences.
     recipe: str
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All parts of the report of one run.
-
-    Attributes:
-        gain: The phases, the gain and the baselines.
-        facets: The scores by each facet that has several levels.
-        answers: The change by true answer; None if there is none.
-        classes: The scores of single answers and the confusion matrices; None if no task has answer classes.
-        curves: The charts of loss and validation, as far as they were logged.
-        collapse: The most frequent answer of each subtype; None without an audit.
-        metrics: Every metric of every parser under every condition.
-        agreements: Bland and Altman's figure of each kind of measured number.
-        reliability: One reliability chart for each phase that has a calibration.
-        reproduction: The facts with which the run can be reproduced.
-    """
+    """All parts of the report of one run."""
 
     run: RunData
     source: Paper
     headline: Headline
-    gain: ReportTable
-    facets: tuple[Facet, ...]
-    answers: ReportTable | None
+    gain: ReportTable  # The phases, the gain and the baselines.
+    facets: tuple[Facet, ...]  # The scores by each facet that has several levels.
+    answers: ReportTable | None  # The change by true answer; None if there is none.
+    # The scores of single answers and the confusion matrices; None if no task has answer classes.
     classes: AnswerClasses | None
-    curves: tuple[LineChart, ...]
+    curves: tuple[LineChart, ...]  # The charts of loss and validation, as far as they were logged.
     audit: ReportTable
-    collapse: ReportTable | None
-    metrics: ReportTable
-    agreements: tuple[AgreementChart, ...]
-    reliability: tuple[ReliabilityChart, ...]
+    collapse: ReportTable | None  # The most frequent answer of each subtype; None without an audit.
+    metrics: ReportTable  # Every metric of every parser under every condition.
+    agreements: tuple[AgreementChart, ...]  # Bland and Altman's figure of each kind of measured number.
+    reliability: tuple[ReliabilityChart, ...]  # One reliability chart for each phase that has a calibration.
     calibration: ReportTable
     gallery: Gallery
     papers: tuple[ReportTable, ...]
-    reproduction: Reproduction
+    reproduction: Reproduction  # The facts with which the run can be reproduced.
 
 
 def run_report(run: RunData, paper_of: PaperOf) -> Report:

@@ -150,7 +150,6 @@ def score_phase(
     """Returns all scores of one evaluation.
 
     Args:
-        predictions: The predictions, in any order and from any tool.
         train: The train split, for the baselines that learn from it; empty where there is none. A `TrainSplit` that is
             scored with repeatedly is counted once.
         parser: Name of the primary parser; by default "likelihood" where the predictions have one under

@@ -103,7 +103,6 @@ def tango(up: float, down: float, n: float, *, confidence: float = CONFIDENCE) -
         up: Share of the pairs that are wrong before and right after.
         down: Share of the pairs that are right before and wrong after; `up + down` is at most 1.
         n: Number of independent pairs, > 0; it need not be whole.
-        confidence: The confidence level, between 0 and 1.
 
     >>> low, high = tango(0, 0, 40)
     >>> round(low, 4), round(high, 4)
@@ -197,10 +196,8 @@ def statistic_interval(
     """Returns the 95 % interval of any statistic of clustered questions that changes little with a single row.
 
     Args:
-        statistic: The statistic, with one row per question.
         right: Correctness of each answer, 0 to 1, which tells how many patients have wrong and right answers; None if
             answers are not simply right or wrong.
-        bounds: Lowest and highest possible value, which may be infinite.
     """
     codes = cluster_codes(clusters, right)
     found = spread([Term(1.0, statistic)], codes)

@@ -236,7 +236,6 @@ class Budget:
         """Reads the costs of earlier commands.
 
         Args:
-            endpoint: The settings; the prices and the cap are taken from them.
             ledger: File with a line for each reply that was charged; it need not exist.
         """
         self._endpoint = endpoint

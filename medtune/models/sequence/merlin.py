@@ -91,9 +91,7 @@ class M3D(TextFamily):
         """Returns the sequence of an exact text behind the volume; the labels begin behind the question's tokens.
 
         Args:
-            question: The text before the answer, white space included.
             whole: The text of question and answer together; None where the answer is to be generated.
-            with_media: Whether the volume stands before the text.
         """
         row = SequenceBuilder(self.pad_id)
         row.text([self._bos_id])

@@ -173,11 +173,7 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def init_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune init`: writes the recipe, named after its folder, prints the next commands, and returns 0.
-
-    Raises:
-        NotADirectoryError: The folder is a file.
-    """
+    """Runs `medtune init`: writes the recipe, named after its folder, prints the next commands, and returns 0."""
     folder = out_folder(options.folder)
     recipe = folder / f"{folder.resolve().name}.yaml"
     if recipe.exists():

@@ -273,10 +273,6 @@ def answer_groups(
     long answers waited for media is printed.
 
     Args:
-        readings: How a question is answered: by generating text, by the likelihood of the options, or both.
-        conditions: The conditions to ask under, for instance "image".
-        title: The label of the progress bar.
-        repeats: How often each question is asked under each condition.
         on_waited: Called with the share of the time of answering in which answers waited for media, 0 to 1, that of the
             rank that waited most; not called if nothing was asked, or if the model is behind an endpoint.
     """

@@ -141,10 +141,7 @@ def open_experiment(
     """Opens a recipe to train or evaluate with, on every process of the run, and begins or resumes its run folder.
 
     Args:
-        resume: Whether `folder` holds a run to continue.
         limit: About how many questions of each split are used; None uses all.
-        command: The command line, for the record.
-        accept_changed_data: Whether a run that is resumed goes on with other data than it began with.
     """
     if training and recipe.model.endpoint is not None:
         raise ValueError(

@@ -151,9 +151,6 @@ def probe(data: OpenedData, *, size: int, clock: Clock = time.perf_counter) -> H
 
     Args:
         size: Number of measured pieces of each phase and half the number of measured steps, at least `LEAST_SIZE`.
-
-    Raises:
-        Stopped: A signal asked to stop.
     """
     recipe = with_counted_epochs(data.recipe, [each.prepared for each in data.training_sets], limit=None)
     with nothing_left() as folder:
@@ -183,7 +180,6 @@ class _Probe:
 
     Args:
         experiment: The experiment of one process, whose recipe differs from that of the run in the number of devices.
-        clock: Returns the seconds.
     """
 
     def __init__(self, experiment: Experiment, recipe: Recipe, folder: Path, size: int, clock: Clock) -> None:

@@ -43,9 +43,6 @@ class StepTimes(Callback):
     """Notes when steps and validations end, and ends the training after the second validation.
 
     It has to be called after all other callbacks.
-
-    Args:
-        clock: Returns the seconds.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -140,9 +137,6 @@ def measured_stage(
 
     Args:
         steps: Number of steps that are measured before and after the first validation.
-
-    Raises:
-        Stopped: A signal asked to stop.
     """
     begun = clock()
     half = warm_up_steps(experiment.recipe, planned.stage) + steps

@@ -68,9 +68,6 @@ class ValidationSteps(Callback):
     """Lets Lightning validate after every so many optimizer steps of a stage, and after its last one.
 
     Lightning itself counts forward passes, also those before a resumed state, and leaves out the last step.
-
-    Args:
-        every_steps: Optimizer steps between two validations.
     """
 
     def __init__(self, *, every_steps: int) -> None:

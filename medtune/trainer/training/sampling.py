@@ -54,7 +54,6 @@ class EndlessRow:
     the shares and the seed, so that a resumed run, or one with more devices, continues the same row.
 
     Args:
-        members: The members of the mixture, at least one.
         shares: For each member, its share of the draws, above 0, in any unit.
     """
 

@@ -129,11 +129,7 @@ def read_about_adapter(folder: Path) -> dict[str, str]:
 
 
 def peft_adapter(model: Model, trained: Mapping[str, Tensor], base: Base, starts: Starts = NO_STARTS) -> PeftAdapter:
-    """Returns what was trained as PEFT has it.
-
-    Raises:
-        NoPeftFolderError: PEFT's format cannot express what was trained.
-    """
+    """Returns what was trained as PEFT has it."""
     if base.adapter is not None:
         raise NoPeftFolderError(
             f"the run began from the adapter {base.adapter} (model.adapter), which was merged into the base model "

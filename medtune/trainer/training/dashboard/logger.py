@@ -123,7 +123,6 @@ class Dashboard(WandbLogger):
     """Lightning's W&B logger with the dashboard's names of metrics, and with tables, confusion matrices and a summary.
 
     Args:
-        benchmark: The benchmark whose metrics are logged.
         images: Whether pictures and free texts of single cases may be logged.
         wandb_options: Options of Lightning's `WandbLogger` and of `wandb.init`.
     """
