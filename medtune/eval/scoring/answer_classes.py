@@ -90,46 +90,76 @@ _NO_SHARES = "no likelihood reading, so there are no probabilities"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassScore:
-    """One number about an answer class or a task."""
+    """One number about an answer class or a task.
 
-    value: float | None  # The number, 0 to 1; None if it is not defined on these questions.
-    n: int  # Number of questions behind it.
-    ci95: Interval | None = None  # 95 % interval with patients as clusters; None without a value.
-    reason: str = ""  # Reason why there is no value; "" if there is one.
+    Attributes:
+        value: The number, 0 to 1; None if it is not defined on these questions.
+        n: Number of questions behind it.
+        ci95: 95 % interval with patients as clusters; None without a value.
+        reason: Reason why there is no value; "" if there is one.
+    """
+
+    value: float | None
+    n: int
+    ci95: Interval | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerClass:
-    """One answer class of a task against the rest."""
+    """One answer class of a task against the rest.
 
-    name: str  # The answer.
-    support: int  # Number of questions whose true answer it is.
-    offered: int  # Number of questions that offer it as an option.
-    sensitivity: ClassScore  # Share of the questions with this true answer that were answered so.
-    specificity: ClassScore  # Share of the other questions that offer it and were not answered so.
-    auc: ClassScore  # Area under the ROC curve of its probability, over the questions that offer it.
+    Attributes:
+        name: The answer.
+        support: Number of questions whose true answer it is.
+        offered: Number of questions that offer it as an option.
+        sensitivity: Share of the questions with this true answer that were answered so.
+        specificity: Share of the other questions that offer it and were not answered so.
+        auc: Area under the ROC curve of its probability, over the questions that offer it.
+    """
+
+    name: str
+    support: int
+    offered: int
+    sensitivity: ClassScore
+    specificity: ClassScore
+    auc: ClassScore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskClasses:
-    """The answer classes of a task, or of a subtype of a task."""
+    """The answer classes of a task, or of a subtype of a task.
 
-    name: str  # "TASK: SUBTYPE", or "TASK" for questions without a subtype.
-    task: str  # Name of the task.
-    n: int  # Number of questions.
-    classes: tuple[AnswerClass, ...]  # The classes in the order of the matrix.
-    # For each true class the number of replies, in all passes, with each class; the last number counts those without a
-    # readable answer.
+    Attributes:
+        name: "TASK: SUBTYPE", or "TASK" for questions without a subtype.
+        task: Name of the task.
+        n: Number of questions.
+        classes: The classes in the order of the matrix.
+        confusion: For each true class the number of replies, in all passes, with each class; the last number
+            counts those without a readable answer.
+        probabilities: Name of the reading that gives the probabilities; "" if there is none.
+        brier: Brier score of the probabilities, 0 to 1, lower is better.
+    """
+
+    name: str
+    task: str
+    n: int
+    classes: tuple[AnswerClass, ...]
     confusion: tuple[tuple[int, ...], ...]
-    probabilities: str  # Name of the reading that gives the probabilities; "" if there is none.
-    brier: ClassScore  # Brier score of the probabilities, 0 to 1, lower is better.
+    probabilities: str
+    brier: ClassScore
 
 
 class ByTask(NamedTuple):
-    """The tasks of a phase that have answer classes, and those that have none."""
+    """The tasks of a phase that have answer classes, and those that have none.
 
-    found: tuple[TaskClasses, ...]  # The tasks that have answer classes.
-    left_out: Mapping[str, str]  # Name of each other task with closed questions -> the reason why it has none.
+    Attributes:
+        found: The tasks that have answer classes.
+        left_out: Name of each other task with closed questions -> the reason why it has none.
+    """
+
+    found: tuple[TaskClasses, ...]
+    left_out: Mapping[str, str]
 
 
 NO_CLASSES = ByTask((), {})

@@ -23,13 +23,19 @@ _IN_WORDS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """Counts of generations in which the model or its server declined to answer."""
+    """Counts of generations in which the model or its server declined to answer.
 
-    n: int  # Number of all generations.
-    filtered: int  # Number withheld by the server's content filter (finish reason "content_filter").
-    refused: int  # Number marked as a refusal by the server (finish reason "refusal").
-    # Number of others that begin like a refusal. They are found by a pattern, which may miss some and may count some
-    # that are no refusal.
+    Attributes:
+        n: Number of all generations.
+        filtered: Number withheld by the server's content filter (finish reason "content_filter").
+        refused: Number marked as a refusal by the server (finish reason "refusal").
+        in_words: Number of others that begin like a refusal. They are found by a pattern, which may miss some and
+            may count some that are no refusal.
+    """
+
+    n: int
+    filtered: int
+    refused: int
     in_words: int
 
     @property
@@ -66,11 +72,17 @@ def is_refusal(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Counts of generations that were cut at the largest length of a reply."""
+    """Counts of generations that were cut at the largest length of a reply.
 
-    n: int  # Number of generations of which it is known how they ended.
-    cut: int  # Number that were cut.
-    in_thought: int  # Number of these that hold nothing behind the model's thought.
+    Attributes:
+        n: Number of generations of which it is known how they ended.
+        cut: Number that were cut.
+        in_thought: Number of these that hold nothing behind the model's thought.
+    """
+
+    n: int
+    cut: int
+    in_thought: int
 
 
 def count_cut(predictions: Iterable[Prediction]) -> dict[str, Cut]:
