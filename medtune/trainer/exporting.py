@@ -25,11 +25,17 @@ from medtune.models.tuning.quantize import Precise
 from medtune.models.tuning.starting_weights import NO_STARTS
 from medtune.models.weights.adapters.write import peft_adapter, write_peft_files
 from medtune.models.weights.checkpoint import read_about, read_starts, read_trained
-from medtune.models.weights.export import assemble_model, checkpoint_dtype, merge_adapters, write_exported
+from medtune.models.weights.export import (
+    adapter_read_by,
+    assemble_model,
+    checkpoint_dtype,
+    merge_adapters,
+    merged_read_by,
+    write_exported,
+)
 from medtune.models.weights.loading_options import Loading
 from medtune.models.weights.proof.prove import OWN, PLAIN, TOLERANCES, Proof, ProofError, apart, refuse_beyond, told_by
 from medtune.models.weights.proof.samples import SYNTHETIC, Sample, answer_logprobs, synthetic_samples, write_samples
-from medtune.models.weights.read_by import adapter_read_by, merged_read_by
 from medtune.trainer.experiment.for_model import open_for_model
 from medtune.trainer.experiment.load_model import adapter_base, load_as_left, trained_weights
 from medtune.trainer.experiment.prepared_data import groups_of

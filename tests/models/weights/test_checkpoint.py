@@ -19,9 +19,15 @@ from medtune.models.weights.checkpoint import (
     trainable_names,
     write_trained,
 )
-from medtune.models.weights.divided.files import CONTENTS, read_pieces, read_range, saved_sizes, write_pieces
+from medtune.models.weights.divided.files import (
+    CONTENTS,
+    read_pieces,
+    read_range,
+    saved_sizes,
+    write_pieces,
+    write_trained_folder,
+)
 from medtune.models.weights.divided.pieces import Piece, by_name, held_piece, local_part, whole_piece
-from medtune.models.weights.divided.trained_folder import write_trained_folder
 from medtune.models.weights.divided.whole_folders import ABOUT, is_checkpoint
 from tests.ranks import run_ranks
 

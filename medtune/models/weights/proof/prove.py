@@ -13,7 +13,7 @@ import numpy as np
 PROOF = "proof.json"
 PLAIN = (sys.executable, "-I", str(Path(__file__).with_name("plain_reader.py")))
 """The command of a reader that knows transformers and peft only."""
-OWN = (sys.executable, "-m", "medtune.models.weights.proof.own_reader")
+OWN = (sys.executable, "-m", "medtune.models.weights.proof.samples")
 """The command of a reader that puts the model together with medtune."""
 
 

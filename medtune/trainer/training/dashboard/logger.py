@@ -15,9 +15,8 @@ from lightning.pytorch.loggers import Logger, WandbLogger
 from lightning_utilities.core.rank_zero import rank_zero_only
 
 from medtune.data.types import MediaRef, Provenance
-from medtune.eval.benchmark import Benchmark
+from medtune.eval.benchmark import Benchmark, Reference
 from medtune.eval.comparing.gain import Gain, LevelGain
-from medtune.eval.published_numbers import Reference
 from medtune.eval.results.schema import ScoresFile
 from medtune.eval.results.typed_json import read_json
 from medtune.eval.scoring.answer_classes import TaskClasses
