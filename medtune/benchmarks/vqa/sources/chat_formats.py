@@ -1,9 +1,9 @@
 """Conversations as two training tools keep them: ms-swift's JSON lines, and LLaMA-Factory's dataset_info.json.
 
-`ms_swift`: one or more *.jsonl files, whose names may state their split. Each line is an object with `messages` (a
-list of {"role": ..., "content": ...} with the roles system, user and assistant); with `conversation` or
-`conversations` (a list of these, of {"from": ..., "value": ...} or of {"human": ..., "assistant": ...}); or with
-`query` and `response` and optionally `history`. It may have `system`, and `images` or `videos`, lists of paths; <image> and <video> mark their
+`ms_swift`: one or more *.jsonl files, whose names may state their split. Each line is an object with `messages` (a list
+of {"role": ..., "content": ...} with the roles system, user and assistant); with `conversation` or `conversations` (a
+list of these, of {"from": ..., "value": ...} or of {"human": ..., "assistant": ...}); or with `query` and `response`
+and optionally `history`. It may have `system`, and `images` or `videos`, lists of paths; <image> and <video> mark their
 positions in the text. Further columns are read as those of a table: options, answer_type, task, patient_id, split and
 others.
 
