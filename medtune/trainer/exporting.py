@@ -44,8 +44,6 @@ from medtune.trainer.recipe.schema import Recipe
 
 
 class Chosen(NamedTuple):
-    """The samples of a proof."""
-
     samples: list[Sample]
     origin: str  # Where they come from, in words.
 
@@ -82,8 +80,6 @@ _SHORT = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """What is to be exported, and how."""
-
     as_adapter: bool  # Whether the adapter alone is written; otherwise the whole model with merged adapters.
     # The number format of merged weights, or of the base model when an adapter is proven; "base" is that of the base
     # model's checkpoint.
@@ -94,8 +90,6 @@ class ExportOptions:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written."""
-
     recipe: Recipe
     num_adapters: int
     dtype: str  # The number format of the weights, in which the folder was read for the proof.

@@ -27,8 +27,6 @@ _MEDIA_PARTS = {"image": "<image>", "image_url": "<image>", "video": "<video>"}
 
 
 class Said(NamedTuple):
-    """One turn of a conversation."""
-
     role: str  # "system", "user" or "assistant".
     text: str  # The words of the turn, with the placeholders <image> and <video> of its media.
     # Whether an answer of the assistant is one to learn; ms-swift marks others with `"loss": false`.
@@ -166,8 +164,6 @@ _LETTER_FIRST = re.compile(r"\s*\(?([A-Z])(?:[.):]|\s*[:])\s*(.*)", re.DOTALL)
 
 
 class Answer(NamedTuple):
-    """The question of a row with its answer."""
-
     text: str  # The question, without options that stood in it.
     options: tuple[str, ...]  # The options in the order of the row; empty for a free answer.
     answer: str  # The answer; one of `options` where there are any.

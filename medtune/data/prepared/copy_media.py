@@ -41,8 +41,6 @@ from medtune.data.types import MediaKind, MediaRef
 
 @dataclass(frozen=True, slots=True)
 class CopiedFile:
-    """A file in the media folder of a prepared folder."""
-
     digest: str  # The SHA-256 of its content, hex; for an image that of its shape and pixels.
     file: str
     size: Size | None = None  # The width and height of an image or of a video's frames.

@@ -61,7 +61,6 @@ class Prepared:
 
     @property
     def kinds(self) -> frozenset[MediaKind]:
-        """The kinds of media in the folder."""
         self._require_media()
         return frozenset(ref.kind for items in self._media.values() for ref in items)
 
@@ -254,8 +253,6 @@ class ShownMedia:
 
 
 class SharedMedia(NamedTuple):
-    """What evaluated media share with learnt ones."""
-
     same: frozenset[str]  # The digests of the media that were learnt as well, in any file format.
     # The other evaluated media that look like learnt ones, each with the nearest of them, by digest.
     alike: tuple[Lookalike, ...]

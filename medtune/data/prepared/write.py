@@ -172,8 +172,6 @@ def prepare(
 
 
 class _Media(NamedTuple):
-    """The media of a prepared folder."""
-
     ids: Mapping[str, str]  # The content id of each of the source's media ids.
     files: Mapping[str, Sequence[CopiedFile]]  # The copied files of the items of each content id.
     rows: list[StoredMedia]

@@ -87,8 +87,6 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowSet:
-    """The rows of one file, or of one split of a data set."""
-
     name: str  # The name of the file relative to its folder, or of the split.
     split: str | None  # The name that the data set gives to the split; None for a file.
     columns: tuple[str, ...]

@@ -94,8 +94,6 @@ class ToolRow(NamedTuple):
 
 
 class ToolRows(NamedTuple):
-    """The rows of other tools' files."""
-
     rows: Sequence[ToolRow]
     left_out: Mapping[str, int]  # The number of rows that were left out on purpose, by reason.
 

@@ -27,8 +27,6 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar with its interval."""
-
     kind: str
     y: int  # Distance from the top in pixels.
     x: float  # Left end in percent.
@@ -40,8 +38,6 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class BarRow:
-    """A label with the bars below it."""
-
     y: int  # Distance from the top in pixels.
     label: str
     text: str
@@ -52,8 +48,6 @@ class BarRow:
 
 @dataclass(frozen=True, slots=True)
 class BarChart:
-    """A chart of horizontal bars."""
-
     id: str
     title: str
     desc: str  # The chart in words, for readers who cannot see it.
@@ -66,8 +60,6 @@ class BarChart:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A line of a chart."""
-
     kind: str
     points: str  # The points of the line in percent, as SVG writes them.
     band: str  # The outline of the interval in percent, as SVG writes it; "" for none.
@@ -76,8 +68,6 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class LineChart:
-    """A chart of lines over training steps."""
-
     id: str
     title: str
     desc: str  # The chart in words, for readers who cannot see it.
@@ -90,8 +80,6 @@ class LineChart:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A value that a bar shows."""
-
     kind: str
     value: float | None  # The value; None for no bar.
     ci95: Interval | None  # Its 95 % interval; None if there is none.

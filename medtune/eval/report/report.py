@@ -126,8 +126,6 @@ MAX_LEVELS = 40
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """The scores by the levels of one facet."""
-
     title: str
     chart: BarChart | None  # The scores as bars; None if there are more than `MAX_LEVELS` levels.
     table: ReportTable
@@ -135,8 +133,6 @@ class Facet:
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """The facts with which the run can be reproduced."""
-
     command: str
     # (name, value) of the recipe, the seed, the benchmark, the data and the training.
     facts: tuple[tuple[str, str], ...]
@@ -148,8 +144,6 @@ class Reproduction:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All parts of the report of one run."""
-
     run: RunData
     source: Paper
     headline: Headline

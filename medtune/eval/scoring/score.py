@@ -110,8 +110,6 @@ class LevelScore:
 
 @dataclass(frozen=True, slots=True)
 class PhaseScores:
-    """All scores of one evaluation."""
-
     parser: str  # Name of the parser whose answers `overall` and `by` count.
     # The parsed replies behind `overall`, in the order of the questions, with those that wait for a judge.
     rows: tuple[ParsedReply, ...]

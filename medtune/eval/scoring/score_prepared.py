@@ -51,8 +51,6 @@ def why_unlike_published(
 
 
 class ScoredPredictions(NamedTuple):
-    """The scores of predictions about a prepared folder."""
-
     scores: PhaseScores
     label: DataLabel
     benchmark: Benchmark  # The benchmark; where the prompts of the predictions are not known, its wording says so.

@@ -40,8 +40,6 @@ MESSAGE_TOKENS = 50
 
 
 class Tokens(NamedTuple):
-    """Numbers of tokens."""
-
     input: int
     output: int
 

@@ -38,8 +38,6 @@ class PromptRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The reply of a model."""
-
     text: str  # The text of the reply, or of its refusal; "" where the model wrote nothing.
     # The server's word for the end of the reply, or "refusal" where the reply has that field; None where the server
     # names none.

@@ -243,8 +243,6 @@ def _key(request: Request) -> PredictionKey:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A model on a server."""
-
     endpoint: Endpoint
     ledger: Path  # File with a line for each reply that was charged.
     where: str = "model.endpoint"  # The recipe's block with the settings, for messages.

@@ -56,7 +56,6 @@ class LocalJudge:
     """A judge that runs in this process, one answer after the other; the same answer always gets the same verdict."""
 
     def __init__(self, weights: str, *, dtype: DtypeName, max_new_tokens: int, device: torch.device) -> None:
-        """Loads the language model."""
         folder = checkpoint_folder(weights, what="judge", files=(*SMALL_FILES, "*.safetensors"))
         self._tokenizer: Any = _read(AutoTokenizer, folder, weights)
         if not self._tokenizer.chat_template:

@@ -73,7 +73,6 @@ class Answers:
 
 
 def compare_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune compare`: prints the comparison and returns 0."""
     first, second, predictions, parser = options.first, options.second, options.predictions, options.parser
     if (second is None) == (predictions is None):
         raise ValueError("compare wants two run folders, or one run folder and --predictions FILE")

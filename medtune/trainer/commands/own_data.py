@@ -25,7 +25,6 @@ from medtune.trainer.recipe.first_recipe import DataFacts, facts_of_prepared, fa
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments for a table of the user's own."""
     parser.add_argument(
         "--images",
         type=Path,
@@ -359,7 +358,6 @@ def predict_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def predict_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune predict` and returns 0."""
     # The import loads torch.
     from medtune.trainer.experiment.predict import NOTICE, UNFINISHED, predict
 

@@ -18,8 +18,6 @@ from medtune.trainer.seen import data_facts
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """What a run asked, and where its answers are."""
-
     recipe: Recipe
     prepared: Prepared
     benchmark: Benchmark  # The benchmark with the prompts that the folder was prepared with.

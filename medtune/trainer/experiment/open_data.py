@@ -110,8 +110,6 @@ def _drawn(
 
 
 class OpenedData(NamedTuple):
-    """The opened data of a recipe."""
-
     # The recipe, with the benchmark's published protocol filled in if it asks for that, and with readings that fit the
     # questions.
     recipe: Recipe

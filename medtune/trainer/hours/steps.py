@@ -30,8 +30,6 @@ _AHEAD_OF_EACH_WORKER = 2
 
 @dataclass
 class Validated:
-    """The seconds of a validation."""
-
     answering: list[float] = field(default_factory=list)
     groups: list[int] = field(default_factory=list)
     before: float = 0.0
@@ -103,8 +101,6 @@ class StepTimes(Callback):
 
 @dataclass(frozen=True, slots=True)
 class StageTimes:
-    """What a stage took."""
-
     loading_s: float  # Seconds until the first step.
     first: Pieces
     again: Pieces  # Steps whose volumes a cache holds; steps like the first where there is no cache.

@@ -260,8 +260,6 @@ def _cells(questions: Sequence[Question]) -> dict[tuple[str, str], dict[str, lis
 
 
 class _Frequent(NamedTuple):
-    """The frequent answers of a cell."""
-
     answers: Sequence[Sequence[str]]  # For each frequent answer, the ids of the questions that have it.
     least: int  # The number m of questions to which an answer is reduced at strength 1.
 

@@ -97,8 +97,6 @@ def take(
 
 
 class SharedWork(NamedTuple):
-    """What came of one share of the media files."""
-
     files: int  # The number of files of the share.
     broken: int  # How many of them could not be read.
     of: int  # The number of files of all shares.

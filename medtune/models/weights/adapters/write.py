@@ -67,8 +67,6 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class PeftAdapter:
-    """What was trained, as PEFT has it."""
-
     config: LoraConfig  # The ranks, scales and layers of the adapters, and the modules that were trained in full.
     tensors: dict[str, Tensor]  # The trained weights under PEFT's names.
     # Weights of the tower and the projector, under medtune's names, where only the language model is a model of

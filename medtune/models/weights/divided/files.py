@@ -180,8 +180,6 @@ START = "start."
 
 
 class TrainedFolder:
-    """An opened checkpoint that is a folder."""
-
     def __init__(self, path: Path) -> None:
         if not is_whole(path):
             raise FileNotFoundError(f"{path}: no checkpoint, or one that was not written to its end (no {ABOUT})")

@@ -40,8 +40,6 @@ SYNTHETIC = "random media and made-up questions, drawn from a seed"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One question of a proof."""
-
     media: Media
     text: str  # The text of the user's turn.
     answer: str  # The answer whose log-probability is compared.
@@ -135,7 +133,6 @@ def read_samples(records: Sequence[dict[str, Any]], transform: Transform, *, see
 
 
 def main(task_file: str, result_file: str) -> None:
-    """Carries out a task and writes its result."""
     task = json.loads(Path(task_file).read_text("utf-8"))
     name_folders(map(Path, task["plugins"]))
     device, dtype = torch.device(task["device"]), getattr(torch, task["dtype"])

@@ -119,8 +119,6 @@ _HALVES = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
 
 
 class _Found(NamedTuple):
-    """The opened files of a release."""
-
     tower: Path
     tower_map: KeyMap
     stored_tower: Stored

@@ -41,8 +41,6 @@ LOW, HIGH = "95 % low", "95 % high"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a chart."""
-
     name: str
     steps: tuple[int, ...]
     values: tuple[float, ...]

@@ -38,8 +38,6 @@ UNPARSABLE, UNLISTED = 0, 1
 
 
 class Answered(NamedTuple):
-    """A question that was answered."""
-
     question: Question
     predictions: Sequence[Prediction]
     target: TargetRead
@@ -110,8 +108,6 @@ class AnswerMeasures:
 
 
 class _Closed(NamedTuple):
-    """An answer to a closed question."""
-
     task: str
     answer: str
     true: int  # The label of the right answer.
