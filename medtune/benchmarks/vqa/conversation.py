@@ -80,7 +80,7 @@ def asked_turns(said: Sequence[Said], media: Sequence[MediaRef], place: Place) -
     return found
 
 
-def said_in(value: object, place: Place, field: str, *, roles: Mapping[str, str] = _ROLES) -> list[Said]:
+def said_in(value: object, place: Place, field: str) -> list[Said]:
     """Returns the turns in a cell: a list of objects with a role and a text or with two turns, or a JSON text of one.
 
     Args:
@@ -112,7 +112,7 @@ def said_in(value: object, place: Place, field: str, *, roles: Mapping[str, str]
             text = "".join(_part_text(part) for part in text)
         name = _ROLES.get(str(role), str(role))
         is_asked = turn.get("loss") not in (False, 0)
-        found.append(Said(roles.get(str(role), name), words(text, place, "content"), is_asked))
+        found.append(Said(name, words(text, place, "content"), is_asked))
     return found
 
 

@@ -31,14 +31,8 @@ class FinishedRun:
     @property
     def label(self) -> DataLabel:
         """The label that every output carries about the run's data."""
-        recorded = self.folder.recorded_label()
         return label_of(
-            self.prepared.manifest,
-            prompts=self.benchmark.wording,
-            unofficial_training=recorded.unofficial_training,
-            learnt_lookalikes=recorded.learnt_lookalikes,
-            seen_in_training=recorded.seen_in_training,
-            changed_data=recorded.changed_data,
+            self.prepared.manifest, prompts=self.benchmark.wording, **self.folder.recorded_label().of_training
         )
 
 

@@ -21,6 +21,7 @@ import torch
 
 from medtune.data.types import Condition, MediaGroup, Prediction, Question
 from medtune.eval.asking.plan import prediction_key
+from medtune.eval.data_label import label_of
 from medtune.eval.predictions.files import PredictionWriter, merge_shards, shard_path, stored_predictions
 from medtune.models.contract import Model
 from medtune.models.tuning.quantize import resolved
@@ -166,6 +167,7 @@ def probe(data: OpenedData, *, size: int, clock: Clock = time.perf_counter) -> H
             recipe=replace(recipe, train=replace(alone, precision=precision)),
             prepared=data.prepared,
             benchmark=data.benchmark,
+            label=label_of(data.prepared.manifest, prompts=data.benchmark.wording),
             training_sets=data.training_sets,
             folder=RunFolder(folder / "run"),
             device=device,
