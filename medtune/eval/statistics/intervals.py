@@ -47,11 +47,11 @@ def normal_quantile(confidence: float = CONFIDENCE) -> float:
     return NormalDist().inv_cdf(0.5 + confidence / 2)
 
 
-def t_quantile(freedom: float, *, confidence: float = CONFIDENCE) -> float:
+def t_quantile(freedom: float) -> float:
     """Returns the quantile of Student's t distribution for a two-sided interval."""
     from scipy.special import stdtrit
 
-    return float(stdtrit(freedom, 0.5 + confidence / 2))
+    return float(stdtrit(freedom, 0.5 + CONFIDENCE / 2))
 
 
 def wilson(successes: float, n: float, *, confidence: float = CONFIDENCE) -> Interval:
@@ -96,7 +96,7 @@ def difference_of_two(first: tuple[float, Interval], second: tuple[float, Interv
     )
 
 
-def tango(up: float, down: float, n: float, *, confidence: float = CONFIDENCE) -> Interval:
+def tango(up: float, down: float, n: float) -> Interval:
     """Returns Tango's score interval of the difference of two paired shares.
 
     Args:
@@ -114,7 +114,7 @@ def tango(up: float, down: float, n: float, *, confidence: float = CONFIDENCE) -
 
     if up < 0 or down < 0 or up + down > 1 + 1e-9 or n <= 0:
         raise ValueError(f"tango wants shares that are >= 0, add up to at most 1, and n > 0, got {up}, {down}, {n}")
-    z, difference = normal_quantile(confidence), up - down
+    z, difference = normal_quantile(), up - down
 
     def outside(true: float) -> float:
         return (difference - true) ** 2 * n - z * z * _variance_of_a_pair(up, down, true)

@@ -42,13 +42,13 @@ _PROBES = ("How large is the liver?", "5.2 cm\n(3 x 4 mm)", "Größe: 12,5 µm",
 """Texts by which a converted tokenizer is compared with sentencepiece."""
 
 
-def tokenizer_folder(folders: list[Path], *, of: str, hint: str = "") -> Path:
+def tokenizer_folder(folders: list[Path], *, of: str) -> Path:
     """Returns the first folder that holds a tokenizer."""
     for folder in folders:
         if any((folder / name).is_file() for name in (CONVERTED, SENTENCEPIECE, _VOCABULARY)):
             return folder
     places = " or ".join(dict.fromkeys(map(str, folders)))
-    raise FileNotFoundError(f"{of}: no tokenizer ({CONVERTED} or {SENTENCEPIECE}) in {places}{hint}")
+    raise FileNotFoundError(f"{of}: no tokenizer ({CONVERTED} or {SENTENCEPIECE}) in {places}")
 
 
 def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast:

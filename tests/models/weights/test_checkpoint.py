@@ -22,7 +22,7 @@ from medtune.models.weights.checkpoint import (
 from medtune.models.weights.divided.files import (
     CONTENTS,
     read_pieces,
-    read_range,
+    read_whole,
     saved_sizes,
     write_pieces,
     write_trained_folder,
@@ -154,7 +154,7 @@ def test_every_type_comes_back_as_it_was(tmp_path: Path) -> None:
     }
     write_pieces(tmp_path / "t", {name: whole_piece(tensor) for name, tensor in tensors.items()})
     for name, tensor in tensors.items():
-        found = read_range(tmp_path / "t", name)
+        found = read_whole(tmp_path / "t", name)
         assert found.dtype == tensor.dtype
         assert torch.equal(found, tensor.view(-1))
 

@@ -75,14 +75,14 @@ def read_pieces(folder: Path, pieces: Mapping[str, Piece]) -> None:
         load(dict(pieces), storage_reader=_SafeReader(folder), planner=_ReadPlan(), no_dist=True)
 
 
-def read_range(folder: Path, name: str, first: int = 0, count: int | None = None) -> Tensor:
-    """Returns some of the flattened values of a tensor, in the type in which they were saved."""
+def read_whole(folder: Path, name: str) -> Tensor:
+    """Returns the flattened values of a tensor, in the type in which they were saved."""
     found = _listed(folder).state_dict_metadata.get(name)
     if not isinstance(found, TensorStorageMetadata):
         raise ValueError(f"{folder}: no tensor {name} is there")
     whole = int(found.size[0])
-    values_N = torch.empty(whole - first if count is None else count, dtype=found.properties.dtype)
-    read_pieces(folder, {name: Piece(values_N, first, whole)})
+    values_N = torch.empty(whole, dtype=found.properties.dtype)
+    read_pieces(folder, {name: Piece(values_N, 0, whole)})
     return values_N
 
 
@@ -202,7 +202,7 @@ class TrainedFolder:
         """The beginnings of PiSSA adapters; none if there are no such adapters."""
         names = [name for name in self._shapes if name.startswith(START)]
         return {
-            name.removeprefix(START): read_range(self._path, name).view(torch.Size(self._shapes[name]))
+            name.removeprefix(START): read_whole(self._path, name).view(torch.Size(self._shapes[name]))
             for name in names
         }
 
