@@ -87,7 +87,7 @@ def compare_seeds(out: Path, *, number: int) -> str:
     by_task = {task: seeds_gain(phases, metric) for task, phases in tasks.items()}
     values = [[metric.value(rows) for rows in run.phases] for run in runs]
     tests = [patient_p(metric.on([*before, *after]), _patients(before)) for before, after in (r.phases for r in runs)]
-    adjusted = holm(tests)
+    adjusted = holm(tests).p_values
     write_json(
         out / SEEDS,
         {
@@ -272,7 +272,7 @@ def grid_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     first = rows[0]
     tasks = sorted({task for row in rows for task in row["by_task"]})
     tested = [place for place, row in enumerate(rows) if row["permutation_p"] is not None]
-    adjusted = dict(zip(tested, holm([rows[place]["permutation_p"] for place in tested]), strict=True))
+    adjusted = dict(zip(tested, holm([rows[place]["permutation_p"] for place in tested]).p_values, strict=True))
     body: list[tuple[Cell, ...]] = [
         (
             *row["settings"].values(),

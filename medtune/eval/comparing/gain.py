@@ -212,7 +212,7 @@ def _answers(
 
 def adjusted_by_holm(levels: Mapping[Name, LevelGain]) -> dict[Name, LevelGain]:
     """Returns the levels with `permutation_p_holm`, Holm's correction of `permutation_p` over all of them."""
-    adjusted = holm([level.permutation_p for level in levels.values()])
+    adjusted = holm([level.permutation_p for level in levels.values()]).p_values
     return {
         name: replace(level, permutation_p_holm=p) for (name, level), p in zip(levels.items(), adjusted, strict=True)
     }

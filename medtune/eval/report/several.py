@@ -165,7 +165,7 @@ def _gains(members: Sequence[tuple[str, RunData]]) -> dict[str, LevelGain]:
     }
     if len(found) < 2:
         return found
-    adjusted = holm([gain.permutation_p for gain in found.values() if gain.permutation_p is not None])
+    adjusted = holm([gain.permutation_p for gain in found.values() if gain.permutation_p is not None]).p_values
     return {name: replace(gain, permutation_p_holm=p) for (name, gain), p in zip(found.items(), adjusted, strict=True)}
 
 

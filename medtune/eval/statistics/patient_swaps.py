@@ -181,14 +181,23 @@ def mcnemar_exact(only_before: int, only_after: int) -> float:
     return float(binomtest(only_before, changed, 0.5).pvalue) if changed else 1.0
 
 
-def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+@dataclass(frozen=True, slots=True)
+class Adjusted:
+    p_values: tuple[float, ...]  # The adjusted p values in the order given.
+    rejected: tuple[bool, ...]  # For each test whether its null hypothesis is rejected.
+
+
+def holm(p_values: Sequence[float], *, alpha: float = ALPHA) -> Adjusted:
     """Returns p values that are adjusted by Holm's method, which controls the family-wise error rate.
 
-    >>> [round(p, 4) for p in holm([0.01, 0.04, 0.03, 0.005])]
+    >>> [round(p, 4) for p in holm([0.01, 0.04, 0.03, 0.005]).p_values]
     [0.03, 0.06, 0.06, 0.02]
 
     Source: Holm 1979, https://www.jstor.org/stable/4615733; statsmodels' `multipletests`.
     """
     from statsmodels.stats.multitest import multipletests
 
-    return tuple(map(float, multipletests(p_values, method="holm")[1])) if p_values else ()
+    if not p_values:
+        return Adjusted((), ())
+    rejected, adjusted, *_ = multipletests(p_values, alpha=alpha, method="holm")
+    return Adjusted(tuple(float(p) for p in adjusted), tuple(bool(is_rejected) for is_rejected in rejected))

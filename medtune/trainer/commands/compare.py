@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from medtune.data.types import Split
 from medtune.eval.asking.official_prompts import FOREIGN_WORDING
@@ -160,7 +160,7 @@ def _side(answers: Answers, run: FinishedRun) -> Side:
     return Side(answers.about, rows, other_answers(predictions, parser, benchmark))
 
 
-def _with(answers: Answers, **about: str) -> Answers:
+def _with(answers: Answers, **about: Any) -> Answers:
     return replace(answers, about=replace(answers.about, **about))
 
 

@@ -118,7 +118,7 @@ def claims(setting: Setting, *, studies: int) -> Claims:
         fallen = falls(judged, {"task": by_task}, {}, higher_is_better=True)
         headline += judged != "unclear" or any(fall.certainty == "sure" for fall in fallen)
         tables += any(verdict(each, higher_is_better=True) != "unclear" for each in by_task.values())
-        questions += min(holm([each.mcnemar_p for each in by_task.values()])) <= ALPHA
+        questions += min(holm([each.mcnemar_p for each in by_task.values()]).p_values) <= ALPHA
     return Claims(headline, tables, questions)
 
 

@@ -131,8 +131,8 @@ def test_golden_statistics_paired_permutation() -> None:
 def test_golden_statistics_adjusted_p_values() -> None:
     golden = recorded("statistics.json")
     for p_values, expected in zip(golden["rows"]["p_values"], golden["expected"]["holm"], strict=True):
-        assert [*holm(p_values)] == near(expected["adjusted"])
-        assert [p <= 0.05 for p in holm(p_values)] == expected["reject_0.05"]
+        assert [*holm(p_values).p_values] == near(expected["adjusted"])
+        assert [*holm(p_values).rejected] == expected["reject_0.05"]
         assert [*bonferroni(p_values)] == near(expected["bonferroni"])
         assert [*benjamini_hochberg(p_values)] == near(expected["bh"])
 
@@ -161,7 +161,7 @@ def test_a_p_value_never_reads_as_zero_nor_on_the_other_side_of_the_level(p: flo
 
 
 def test_of_nothing() -> None:
-    assert holm([]) == bonferroni([]) == benjamini_hochberg([]) == ()
+    assert holm([]).p_values == bonferroni([]) == benjamini_hochberg([]) == ()
     assert mcnemar(0, 0).plain is None
     with pytest.raises(ValueError, match="two scores"):
         paired_permutation([1.0], [0.0])
