@@ -39,20 +39,27 @@ class Readability:
     """The questions of a gain by whether the replies to them could be read, and the gain split by it into two parts.
 
     A model that merely learnt to answer in few words is read more often, and its score rises without any knowledge.
+
+    Attributes:
+        only_before: Number of questions whose reply could be read before and not after.
+        only_after: Number of questions whose reply could be read after and not before.
+        neither: Number of questions whose reply could be read neither before nor after.
+        both: Number of questions whose reply, in each pass, could be read before and after.
+        value: The part of the gain on those questions: the gain if all other replies had stayed as they were; None if
+            there are none.
+        ci95: Its 95 % interval, paired by question, with patients as clusters; None if there is none.
+        permutation_p: Its p value from swaps of whole patients; None if there is none.
+        format_value: The other part of the gain, which goes with replies that became readable or unreadable; None if it
+            is not recorded.
     """
 
-    only_before: int  # Number of questions whose reply could be read before and not after.
-    only_after: int  # Number of questions whose reply could be read after and not before.
-    neither: int  # Number of questions whose reply could be read neither before nor after.
-    both: int  # Number of questions whose reply, in each pass, could be read before and after.
-    # The part of the gain on those questions: the gain if all other replies had stayed as they were; None if there are
-    # none.
+    only_before: int
+    only_after: int
+    neither: int
+    both: int
     value: float | None = None
-    # Its 95 % interval, paired by question, with patients as clusters; None if there is none.
     ci95: Interval | None = None
-    permutation_p: float | None = None  # Its p value from swaps of whole patients; None if there is none.
-    # The other part of the gain, which goes with replies that became readable or unreadable; None if it is not
-    # recorded.
+    permutation_p: float | None = None
     format_value: float | None = None
 
 
