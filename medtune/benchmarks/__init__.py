@@ -12,8 +12,7 @@ from medtune.data import catalog
 from medtune.data.raw.row_errors import Place
 from medtune.data.raw.source import Source
 from medtune.data.types import AnswerKind, Question
-from medtune.eval.benchmark import Benchmark
-from medtune.eval.published_numbers import Paper
+from medtune.eval.benchmark import Benchmark, Paper
 
 OWN_QUESTIONS = "vqa"
 """The benchmark for anybody's own questions."""

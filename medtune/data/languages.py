@@ -17,35 +17,21 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """What medtune says in a language, and by which words it knows it.
+    """What medtune says in a language, and by which words it knows it."""
 
-    Attributes:
-        name: The language's English name.
-        option: Asks for one of the options.
-        letter: Asks for the letter of an option.
-        option_letter: Asks for an option and then its letter.
-        answer: What stands before the letter in an answer of both.
-        number: Asks for a number.
-        number_in: Asks for a number in a unit, which stands in place of {unit}.
-        labels: Asks for all labels that are there, or for `nothing`.
-        nothing: The answer where no label is there.
-        yes_no: What TRUE and FALSE of a table become.
-        words: Frequent words of questions; without any, the script tells the language.
-        columns: The names of columns by their role in a table of own questions, beside the English ones; "label" is
-            an answer without a question.
-    """
-
-    name: str
-    option: str
-    letter: str
-    option_letter: str
-    answer: str
-    number: str
-    number_in: str
-    labels: str
-    nothing: str
-    yes_no: tuple[str, str]
-    words: frozenset[str]
+    name: str  # The language's English name.
+    option: str  # Asks for one of the options.
+    letter: str  # Asks for the letter of an option.
+    option_letter: str  # Asks for an option and then its letter.
+    answer: str  # What stands before the letter in an answer of both.
+    number: str  # Asks for a number.
+    number_in: str  # Asks for a number in a unit, which stands in place of {unit}.
+    labels: str  # Asks for all labels that are there, or for `nothing`.
+    nothing: str  # The answer where no label is there.
+    yes_no: tuple[str, str]  # What TRUE and FALSE of a table become.
+    words: frozenset[str]  # Frequent words of questions; without any, the script tells the language.
+    # The names of columns by their role in a table of own questions, beside the English ones; "label" is an answer
+    # without a question.
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 

@@ -1,4 +1,7 @@
-"""Defines the type of a benchmark: its prompts, parsers and metrics, and the sources whose data it accepts."""
+"""Defines the type of a benchmark: its prompts, parsers and metrics, and the sources whose data it accepts.
+
+Defines published numbers of other models, which are shown beside our own, and the paper that they come from.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,39 @@ from medtune.eval.judge import JudgeTask
 from medtune.eval.metric import Metric
 from medtune.eval.parsed_reply import ParsedReply, passes_of
 from medtune.eval.predictions.tool_files import ToolRows
-from medtune.eval.published_numbers import Reference, no_references
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.reply_rules import ReplyRule
 from medtune.eval.scoring.tables import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One published number, in the unit of the benchmark's primary metric."""
+
+    model: str
+    value: float
+    facet: str | None = None  # The facet of a partial score, e.g. "task"; None for the overall score.
+    level: str | None = None  # The level of that facet; None for the overall score.
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """The paper of a benchmark."""
+
+    title: str
+    citation: str
+    url: str
+    printed: str | None  # The source of our copy of the paper's numbers; None if we have none.
+
+
+PaperOf = Callable[[str], Paper | None]
+"""Returns the paper of a benchmark by its name; None if there is no such benchmark."""
+
+
+def no_references() -> Sequence[Reference]:
+    """Returns no numbers, for a benchmark whose primary metric has no published ones."""
+    return ()
+
 
 MAX_LEVELS = 50
 """The largest number of values of a facet by which scores are broken down if the benchmark does not name the facet."""

@@ -57,6 +57,10 @@ class DataLabel:
     seen_in_training: str = ""
     changed_data: str = ""  # When and how the data changed while the run was interrupted; "" if they did not.
 
+    @property
+    def of_training(self) -> dict[str, str]:
+        return {name: getattr(self, name) for name in OF_TRAINING}
+
     def facts(self) -> dict[str, str]:
         """Returns the fields by name, for a JSON file; empty ones are left out."""
         return {name: text for name, text in asdict(self).items() if text}
@@ -149,29 +153,20 @@ class DataLabel:
 
 
 LABEL_FIELDS = tuple(field.name for field in fields(DataLabel))
+OF_TRAINING = ("unofficial_training", "learnt_lookalikes", "seen_in_training", "changed_data")
+"""The fields that a prepared folder does not tell, but a run."""
 
 
-def label_of(
-    manifest: Manifest,
-    *,
-    prompts: str,
-    unofficial_training: str = "",
-    learnt_lookalikes: str = "",
-    seen_in_training: str = "",
-    changed_data: str = "",
-) -> DataLabel:
-    """Returns the label of numbers about the data of a prepared folder."""
+def label_of(manifest: Manifest, *, prompts: str, **of_training: str) -> DataLabel:
+    """Returns the label of numbers about a prepared folder; a run adds the fields of `OF_TRAINING`."""
     return DataLabel(
         manifest.provenance,
         prompts,
         unofficial_split=manifest.unofficial_split or "",
-        unofficial_training=unofficial_training,
         stands_for_patient=manifest.stands_for_patient,
         split_lookalikes=manifest.lookalikes.across,
-        learnt_lookalikes=learnt_lookalikes,
         split_leaks=manifest.leaks,
-        seen_in_training=seen_in_training,
-        changed_data=changed_data,
+        **of_training,
     )
 
 

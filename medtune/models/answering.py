@@ -116,12 +116,7 @@ class LocalAnswerer:
         return self._reader.waited_s
 
     def meet(self) -> None:
-        """Waits until all ranks have their answers, and helps them meanwhile; with a whole model it does nothing.
-
-        Raises:
-            RanksFailedError: Another rank has failed.
-            StoppedInTurn: A rank was asked to stop.
-        """
+        """Waits until all ranks have their answers, and helps them meanwhile; with a whole model it does nothing."""
         if self._turns is not None:
             self._turns.meet()
 

@@ -17,11 +17,7 @@ class Assemble(Protocol):
     """A function that builds a model with its pretrained weights."""
 
     def __call__(self, seed: int, loading: Loading = DEFAULT, /) -> Assembled:
-        """Returns the model, ready to answer questions.
-
-        Args:
-            seed: Seed for the weights of parts that have no pretrained ones.
-        """
+        """Returns the model, ready to answer questions."""
         ...
 
 

@@ -85,7 +85,6 @@ def parts_entry(name: str, title: str, own: OwnParts, *, twin: bool = False) -> 
     """Returns the zoo entry of a model with the parts that `model.vision`, `projector` and `language` name.
 
     Args:
-        name: Name of the model, for messages.
         own: The parts where the recipe names none.
         twin: Whether its language model is tiny and random, for tests.
     """

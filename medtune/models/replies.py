@@ -114,8 +114,6 @@ def drawable(model: nn.Module) -> nn.Module:
 
 
 class Wanted(NamedTuple):
-    """A reply that is wanted."""
-
     leaf: int  # The place in the row of the last token of its prompt.
     max_new_tokens: int  # Its largest length in tokens, at least 1.
     stop_ids: tuple[int, ...]  # The tokens that end it.
@@ -208,15 +206,11 @@ def _with_room(columns_CL: Tensor, leaf_R: Tensor, wanted: Sequence[Wanted]) -> 
 
 
 class Prompted(NamedTuple):
-    """A prompt with the media that it shows."""
-
     layout: Layout  # The sequence of the prompt, without an answer.
     media: int | None  # Number of the first media item that it shows; None where it shows none.
 
 
 class ReplyRow(NamedTuple):
-    """A row of prompts."""
-
     trees: list[Shown]
     numbers: list[int]  # The numbers of its prompts among all that were given.
     leaves: list[int]  # The place in the row at which each of them ends.

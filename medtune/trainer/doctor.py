@@ -67,8 +67,6 @@ PER_MEDIA = 2
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A recipe whose checkpoint is to be proven."""
-
     recipe: Recipe  # The recipe, with its precision resolved for the device.
     prepared: Prepared
     benchmark: Benchmark  # The benchmark with the prompts that the folder was prepared with.

@@ -25,11 +25,17 @@ from medtune.models.tuning.quantize import Precise
 from medtune.models.tuning.starting_weights import NO_STARTS
 from medtune.models.weights.adapters.write import peft_adapter, write_peft_files
 from medtune.models.weights.checkpoint import read_about, read_starts, read_trained
-from medtune.models.weights.export import assemble_model, checkpoint_dtype, merge_adapters, write_exported
+from medtune.models.weights.export import (
+    adapter_read_by,
+    assemble_model,
+    checkpoint_dtype,
+    merge_adapters,
+    merged_read_by,
+    write_exported,
+)
 from medtune.models.weights.loading_options import Loading
 from medtune.models.weights.proof.prove import OWN, PLAIN, TOLERANCES, Proof, ProofError, apart, refuse_beyond, told_by
 from medtune.models.weights.proof.samples import SYNTHETIC, Sample, answer_logprobs, synthetic_samples, write_samples
-from medtune.models.weights.read_by import adapter_read_by, merged_read_by
 from medtune.trainer.experiment.for_model import open_for_model
 from medtune.trainer.experiment.load_model import adapter_base, load_as_left, trained_weights
 from medtune.trainer.experiment.prepared_data import groups_of
@@ -38,8 +44,6 @@ from medtune.trainer.recipe.schema import Recipe
 
 
 class Chosen(NamedTuple):
-    """The samples of a proof."""
-
     samples: list[Sample]
     origin: str  # Where they come from, in words.
 
@@ -76,8 +80,6 @@ _SHORT = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """What is to be exported, and how."""
-
     as_adapter: bool  # Whether the adapter alone is written; otherwise the whole model with merged adapters.
     # The number format of merged weights, or of the base model when an adapter is proven; "base" is that of the base
     # model's checkpoint.
@@ -88,8 +90,6 @@ class ExportOptions:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written."""
-
     recipe: Recipe
     num_adapters: int
     dtype: str  # The number format of the weights, in which the folder was read for the proof.
@@ -117,12 +117,7 @@ class _Expected:
 
 
 def write_and_prove(run: RunFolder, folder: Path, wanted: ExportOptions) -> Written:
-    """Writes the model of a run into an empty folder and proves it.
-
-    Raises:
-        NoPeftFolderError: The adapter alone is asked for, and PEFT's format cannot express it.
-        ProofError: The folder cannot be read, or does not say what the trained model says.
-    """
+    """Writes the model of a run into an empty folder and proves it."""
     recipe = run.read_recipe()
     expected, assembled = _expected(run, recipe, wanted)
     dtype = _dtype(recipe, assembled, wanted)

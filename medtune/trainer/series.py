@@ -36,8 +36,6 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class SeedRun:
-    """One of the runs."""
-
     seed: int  # The `train.seed` of the run.
     folder: Path
     phases: tuple[list[ParsedReply], list[ParsedReply]]  # The parsed replies before training, and those after training.

@@ -11,8 +11,8 @@ from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.published_protocol import why_unlike_published
 from medtune.eval.scoring.score import PhaseScores, score_phase
+from medtune.eval.scoring.score_prepared import why_unlike_published
 
 RELEASED = DataLabel("released", "not recorded")
 UNLIKE = "the data are synthetic, not the released ones"

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 
-from medtune.benchmarks.iu_xray.sources import iu_xray, iu_xray_medevalkit, iu_xray_open_i
+from medtune.benchmarks.iu_xray.sources import releases
 
 
 def write_iu_xray(folder: Path) -> None:
@@ -26,7 +26,7 @@ def write_iu_xray(folder: Path) -> None:
                 PIL.Image.fromarray(grey_HW).save(folder / "images" / path)
             row: dict[str, object] = {"id": name, "report": reports[text], "image_path": paths, "split": split}
             parts.setdefault(split, []).append(row)
-    (folder / iu_xray.FILE).write_text(json.dumps(parts), "utf-8")
+    (folder / releases.ANNOTATION).write_text(json.dumps(parts), "utf-8")
 
 
 def write_iu_xray_medevalkit(folder: Path) -> None:
@@ -39,20 +39,20 @@ def write_iu_xray_medevalkit(folder: Path) -> None:
             PIL.Image.fromarray(draw.integers(0, 256, (32, 28), dtype=np.uint8)).save(folder / "images" / name)
         findings, impression = f"The heart is of size {number}. The lungs are clear.", "No acute disease."
         rows.append({"id": f"open_i_{number}", "image": names, "findings": findings, "impression": impression})
-    (folder / iu_xray_medevalkit.FILE).write_text(json.dumps(rows), "utf-8")
+    (folder / releases.TEST).write_text(json.dumps(rows), "utf-8")
 
 
 def write_iu_xray_open_i(folder: Path) -> None:
     """Writes ten studies of two drawn images, one report without images, and one without findings and impression."""
-    reports = folder / iu_xray_open_i._REPORTS[0]
+    reports = folder / releases._REPORTS[0]
     reports.mkdir(parents=True)
-    (folder / iu_xray_open_i._IMAGES).mkdir()
+    (folder / releases._IMAGES).mkdir()
     draw = np.random.default_rng(2)
     for number in range(2101, 2113):
         names = [f"CXR{number}_IM-{number:04}-{view}001" for view in (1, 2)] if number != 2111 else []
         for name in names:
             grey_HW = draw.integers(0, 256, (32, 28), dtype=np.uint8)
-            PIL.Image.fromarray(grey_HW).save(folder / iu_xray_open_i._IMAGES / f"{name}.png")
+            PIL.Image.fromarray(grey_HW).save(folder / releases._IMAGES / f"{name}.png")
         findings = f"The heart is of size {number}. The lungs are clear." if number != 2112 else ""
         impression = "No acute disease." if number % 2 and findings else ""
         term = "normal" if number % 3 else "Cardiomegaly/mild"

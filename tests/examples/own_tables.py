@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 
-from medtune.benchmarks.vqa.sources.llama_factory import INFO
+from medtune.benchmarks.vqa.sources.chat_formats import INFO
 
 
 def write_table(folder: Path) -> None:

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from medtune.data.types import JudgeRequest, PredictionKey
-from medtune.models.local_judge import LocalJudge
+from medtune.models.weights.causal_language import LocalJudge
 
 VERDICT = '{"score": 2, "error_type": "none"}'
 _TEMPLATE = (

@@ -10,8 +10,8 @@ from medtune.benchmarks.ctlesionvqa import yes_no_table
 from medtune.benchmarks.ctlesionvqa.scoring import averages, detection_table, mean_chance, mean_score, subtype_of
 from medtune.benchmarks.ctlesionvqa.subtypes import MEASUREMENT, MEDICAL, RECOGNITION, V1, VISUAL
 from medtune.data.types import Interval, Question
+from medtune.eval.benchmark import Reference
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.published_numbers import Reference
 from medtune.eval.scoring.tables import Cell, Table, beside_published, beside_published_columns, rank
 
 

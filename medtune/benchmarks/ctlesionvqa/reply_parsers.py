@@ -8,8 +8,7 @@ from decimal import Decimal
 from medtune.data.types import Question
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 from medtune.eval.scoring.parsers.choice_statements import after_thoughts, without_thinking
-from medtune.eval.scoring.parsers.number_parsers import read_number
-from medtune.eval.scoring.parsers.number_words import first_number_in_words
+from medtune.eval.scoring.parsers.number_parsers import first_number_in_words, read_number
 
 _V2 = re.compile(r"-?\d+\.?\d*")
 _VSI = re.compile(r"-?\d+(?:\.\d+)?")

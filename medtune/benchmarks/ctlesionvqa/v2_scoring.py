@@ -26,8 +26,6 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SubtypeScore:
-    """The official result of one subtype."""
-
     value: float  # The number that enters the averages: the mean MRA of a numeric subtype, the accuracy of any other.
     n: int  # The number of questions. That of a numeric subtype includes questions whose true answer is not a number.
     details: Json  # The dictionary that the official code writes.

@@ -31,9 +31,8 @@ from pathlib import Path
 
 from medtune.benchmarks import example
 from medtune.benchmarks.facets import DURATION_BINS
-from medtune.benchmarks.rexsonovqa import letter_parsers
 from medtune.benchmarks.rexsonovqa import rubric as free_response
-from medtune.benchmarks.rexsonovqa.official_report import official_prompts, read_judge_words
+from medtune.benchmarks.rexsonovqa.official_report import official_option, official_prompts, read_judge_words
 from medtune.benchmarks.rexsonovqa.rubric import FULL_POINTS, TYPES, is_kept, is_rubric, robust_verdict, rubric
 from medtune.benchmarks.rexsonovqa.tables import missing, references, tables
 from medtune.data.media.augment import NO_CHANGES, Change
@@ -45,6 +44,7 @@ from medtune.eval.judge import JudgeTask
 from medtune.eval.judge.verdicts import marked_verdicts
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.predictions.tool_files import ToolRow, ToolRows, cell_text, json_list, read_json_text, shown_options
+from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 
 _ERRORS = ("none", "wrong_visual_evidence", "wrong_conclusion", "both_fail")
 _SYSTEM = """You grade answers to questions about ultrasound videos. You are shown the question, a reference answer by
@@ -201,12 +201,12 @@ def allowed_changes(question: Question) -> frozenset[Change]:
 
 def parse_robust(reply: str, question: Question) -> str | None:
     """Returns the option that a reply clearly states, or the judge's verdict on a free response; else None."""
-    return free_response.robust(reply, question) if is_rubric(question) else letter_parsers.robust(reply, question)
+    return free_response.robust(reply, question) if is_rubric(question) else parse_choice(reply, question)
 
 
 def parse_official(reply: str, question: Question) -> str | None:
     """Returns the answer that the official code reads, its errors included, or None."""
-    return free_response.official(reply, question) if is_rubric(question) else letter_parsers.official(reply, question)
+    return free_response.official(reply, question) if is_rubric(question) else official_option(reply, question)
 
 
 def is_multiple_choice(question: Question) -> bool:

@@ -26,8 +26,6 @@ FULL_POINTS = 2
 
 @dataclass(frozen=True, slots=True)
 class ScoredItem:
-    """One question with its score."""
-
     is_mcq: bool  # Whether it is a multiple-choice question (at most 1 point) or a free response (at most 2 points).
     question_type: str  # The type of question, as the function `question_type` returns it.
     duration: str  # The bin of the clip's length, as the function `duration_bin` returns it.
@@ -128,8 +126,6 @@ class OfficialVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RubricVerdict:
-    """A judge's verdict."""
-
     # 2 if the response is right, 1 if either its evidence or its conclusion is wrong, 0 if both are wrong.
     score: Literal[0, 1, 2]
     # The type of error; "unknown" if the judge gave 1 point without naming one of the two errors.

@@ -12,8 +12,7 @@ from typing import cast
 
 from medtune.benchmarks import published
 from medtune.benchmarks.facets import DURATION_BINS
-from medtune.benchmarks.rexsonovqa.letter_parsers import LETTERS
-from medtune.benchmarks.rexsonovqa.official_report import Report, report, report_tables
+from medtune.benchmarks.rexsonovqa.official_report import LETTERS, Report, report, report_tables
 from medtune.benchmarks.rexsonovqa.rubric import (
     FULL_POINTS,
     TYPES,
@@ -26,9 +25,8 @@ from medtune.benchmarks.rexsonovqa.rubric import (
     tally,
 )
 from medtune.data.types import Question
-from medtune.eval.benchmark import Evidence
+from medtune.eval.benchmark import Evidence, Reference
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.published_numbers import Reference
 from medtune.eval.scoring.tables import Cell, Table, beside_published, rank
 
 MCQ_OUTCOMES = ("correct", "incorrect")

@@ -48,8 +48,6 @@ Source: the closed questions of SLAKE 1.0 in English and Chinese, and of VQA-RAD
 
 
 class ReleasedAnswer(NamedTuple):
-    """An answer as it is asked for."""
-
     text: str  # The answer; "yes" or "no" in small letters.
     options: tuple[str, ...]  # The two answers of a yes/no question; empty for a text.
     task: str

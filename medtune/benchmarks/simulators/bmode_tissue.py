@@ -107,9 +107,9 @@ def waves(rng: np.random.Generator, *, size: float) -> list[tuple[int, float, fl
     return [(count, float(rng.uniform(0, size)), float(rng.uniform(0, 2 * np.pi))) for count in (2, 3, 4)]
 
 
-def tinted(tissue: Tissue, rng: np.random.Generator, *, spread_db: float = 1.6) -> Tissue:
-    """Returns the tissue made at most 2 x `spread_db` brighter or darker, as it differs between people."""
-    return brighter(tissue, float(np.clip(rng.normal(0, spread_db), -2 * spread_db, 2 * spread_db)))
+def tinted(tissue: Tissue, rng: np.random.Generator) -> Tissue:
+    """Returns the tissue made at most 3.2 dB brighter or darker, as it differs between people."""
+    return brighter(tissue, float(np.clip(rng.normal(0, 1.6), -3.2, 3.2)))
 
 
 def wall(rng: np.random.Generator, *, thickness_mm: float) -> tuple[Structure, ...]:

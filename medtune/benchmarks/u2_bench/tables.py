@@ -18,11 +18,10 @@ from medtune.benchmarks.u2_bench.official.rows import OFFICIAL
 from medtune.benchmarks.u2_bench.parsers import KINDS, VALID, family, reply_type, task_of
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TEXT, VALUE
 from medtune.data.types import Condition, Question
-from medtune.eval.benchmark import Evidence
+from medtune.eval.benchmark import Evidence, Reference
 from medtune.eval.judge.verdicts import verdict_table
 from medtune.eval.metric import Metric
 from medtune.eval.parsed_reply import ParsedReply
-from medtune.eval.published_numbers import Reference
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.tables import Cell, Table, beside_published, rank
 from medtune.eval.statistics.patient_swaps import mcnemar_exact

@@ -22,34 +22,23 @@ _SEPARATORS = ("|", ";")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The part of the media that a row is about.
+    """The part of the media that a row is about."""
 
-    Attributes:
-        start, end: The seconds at which a film begins and ends, as the cells have them; None for those of the film.
-        box: The rectangle, or a list of them: drawn on an image, cut out of a film.
-        masks: The mask files of a volume: a folder, a path, or a mapping of organs to paths.
-    """
-
+    # The seconds at which a film begins and ends, as the cells have them; None for those of the film.
     start: object = None
     end: object = None
-    box: object = None
-    masks: object = None
+    box: object = None  # The rectangle, or a list of them: drawn on an image, cut out of a film.
+    masks: object = None  # The mask files of a volume: a folder, a path, or a mapping of organs to paths.
 
 
 @dataclass(frozen=True, slots=True)
 class MediaReader:
-    """Finds the files that cells name.
+    """Finds the files that cells name."""
 
-    Attributes:
-        folders: The folders to which paths may be relative, the first that holds the file counts.
-        scratch: The folder for files that exist nowhere else: fetched ones, and those inside the table.
-        needs_files: Whether a row is an error if its file is missing.
-    """
-
-    folders: tuple[Path, ...]
-    scratch: Path
+    folders: tuple[Path, ...]  # The folders to which paths may be relative, the first that holds the file counts.
+    scratch: Path  # The folder for files that exist nowhere else: fetched ones, and those inside the table.
     fetcher: Fetcher
-    needs_files: bool = True
+    needs_files: bool = True  # Whether a row is an error if its file is missing.
 
     def refs(self, cell: object, kind: MediaKind, place: Place, field: str, part: Part) -> tuple[MediaRef, ...]:
         """Returns the media items that a cell names, in their order; none for an empty cell.
@@ -57,7 +46,6 @@ class MediaReader:
         Args:
             cell: A path, URL, base64 text, bytes, a mapping with "path" or "bytes", or a list of these.
             kind: What the column holds; the name of a file says more.
-            part: The part of the media that the row is about.
         """
         found = []
         for each in self._items(cell):
@@ -256,19 +244,13 @@ ROLES = (*_USUAL, LETTERS, LABELS)
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which columns of a table hold what.
+    """Which columns of a table hold what."""
 
-    Attributes:
-        found: The columns of each role that has any; media and lettered options may have several.
-        others: The columns without a role.
-        patients: What the patient column names: "patient" or "study"; "" without one.
-        names: All columns in their order, for messages.
-    """
-
+    # The columns of each role that has any; media and lettered options may have several.
     found: Mapping[str, tuple[str, ...]]
-    others: tuple[str, ...]
-    patients: str
-    names: tuple[str, ...] = ()
+    others: tuple[str, ...]  # The columns without a role.
+    patients: str  # What the patient column names: "patient" or "study"; "" without one.
+    names: tuple[str, ...] = ()  # All columns in their order, for messages.
 
     def of(self, role: str) -> str | None:
         """Returns the column of a role that has at most one; None where it has none."""

@@ -27,33 +27,20 @@ _MEDIA_PARTS = {"image": "<image>", "image_url": "<image>", "video": "<video>"}
 
 
 class Said(NamedTuple):
-    """One turn of a conversation.
-
-    Attributes:
-        role: "system", "user" or "assistant".
-        text: The words of the turn, with the placeholders <image> and <video> of its media.
-        is_asked: Whether an answer of the assistant is one to learn; ms-swift marks others with `"loss": false`.
-    """
-
-    role: str
-    text: str
+    role: str  # "system", "user" or "assistant".
+    text: str  # The words of the turn, with the placeholders <image> and <video> of its media.
+    # Whether an answer of the assistant is one to learn; ms-swift marks others with `"loss": false`.
     is_asked: bool = True
 
 
 class AskedTurn(NamedTuple):
-    """A question of a conversation, with what was said before it.
+    """A question of a conversation, with what was said before it."""
 
-    Attributes:
-        text: The question; where its media do not all stand at the beginning, with a `MEDIA_MARK` for each.
-        media: The media items that were shown up to here.
-        is_last: Whether the conversation ends with this answer.
-    """
-
-    text: str
+    text: str  # The question; where its media do not all stand at the beginning, with a `MEDIA_MARK` for each.
     answer: str
     turns: tuple[Turn, ...]
-    media: tuple[MediaRef, ...]
-    is_last: bool
+    media: tuple[MediaRef, ...]  # The media items that were shown up to here.
+    is_last: bool  # Whether the conversation ends with this answer.
 
 
 def asked_turns(said: Sequence[Said], media: Sequence[MediaRef], place: Place) -> list[AskedTurn]:
@@ -93,12 +80,10 @@ def asked_turns(said: Sequence[Said], media: Sequence[MediaRef], place: Place) -
     return found
 
 
-def said_in(value: object, place: Place, field: str, *, roles: Mapping[str, str] = _ROLES) -> list[Said]:
+def said_in(value: object, place: Place, field: str) -> list[Said]:
     """Returns the turns in a cell: a list of objects with a role and a text or with two turns, or a JSON text of one.
 
     Args:
-        place: The row, for messages.
-        field: The column, for messages.
         roles: What the cell's names of roles stand for; others stay as they are.
     """
     if isinstance(value, str):
@@ -127,7 +112,7 @@ def said_in(value: object, place: Place, field: str, *, roles: Mapping[str, str]
             text = "".join(_part_text(part) for part in text)
         name = _ROLES.get(str(role), str(role))
         is_asked = turn.get("loss") not in (False, 0)
-        found.append(Said(roles.get(str(role), name), words(text, place, "content"), is_asked))
+        found.append(Said(name, words(text, place, "content"), is_asked))
     return found
 
 
@@ -179,20 +164,11 @@ _LETTER_FIRST = re.compile(r"\s*\(?([A-Z])(?:[.):]|\s*[:])\s*(.*)", re.DOTALL)
 
 
 class Answer(NamedTuple):
-    """The question of a row with its answer.
-
-    Attributes:
-        text: The question, without options that stood in it.
-        options: The options in the order of the row; empty for a free answer.
-        answer: The answer; one of `options` where there are any.
-        unit: The unit of a number; None without one.
-    """
-
-    text: str
-    options: tuple[str, ...]
-    answer: str
+    text: str  # The question, without options that stood in it.
+    options: tuple[str, ...]  # The options in the order of the row; empty for a free answer.
+    answer: str  # The answer; one of `options` where there are any.
     kind: AnswerKind
-    unit: str | None
+    unit: str | None  # The unit of a number; None without one.
 
 
 def cell_text(value: object) -> str:
@@ -251,12 +227,8 @@ def answered(
     """Returns a question with its answer, and what kind of answer that is.
 
     Args:
-        place: The row, for messages.
         answer: The answer of the row: an option or its letter, yes or no, a number, or words.
-        options: The options; empty where the row has none.
         declared: What the row says about its kind of answer, e.g. "OPEN"; "" where it says nothing.
-        unit: The unit of a number; "" without one.
-        field: The column of the answer, for messages.
     """
     said = _DECLARED.get(declared.casefold().replace(" ", "_"))
     if not answer:

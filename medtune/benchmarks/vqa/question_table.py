@@ -53,18 +53,13 @@ class LeftOut(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReadSet:
-    """The rows of one file or split, with their split and the function that reads them.
+    """The rows of one file or split, with their split and the function that reads them."""
 
-    Attributes:
-        rows: Reads the rows; a row that is broken is an error of its own.
-        split: The split that the file's name or the data set states; None without one.
-        notes: What had to be told from the file itself.
-    """
-
+    # Reads the rows; a row that is broken is an error of its own.
     rows: Callable[[], Iterator[Row | RowError | LeftOut]]
-    split: Split | None
+    split: Split | None  # The split that the file's name or the data set states; None without one.
     reader: RowReader
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # What had to be told from the file itself.
 
 
 @dataclass(slots=True)
@@ -119,9 +114,6 @@ def question_table(
     """Returns the questions of all sets with their media, and notes on the mapping and on what was ignored.
 
     Args:
-        sets: The files or splits; rows are read one after another and forgotten.
-        folder: The folder of the table, to which missing files are named.
-        options: What the user says about facets and splits.
         split_names: The names of files, folders or parts that may state a split, which `options.splits` may name.
         read_files: The files of the folder that are read, beside which no other data file may be lost; None where the
             source reads a single file or a data set.

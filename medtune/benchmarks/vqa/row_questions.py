@@ -42,35 +42,26 @@ MOST_CLASSES = 10
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question of a row with its media; the patient is "" where the row names none.
-
-    Attributes:
-        free: The answer as the row has it where the kind of answer follows from answers alone; else None.
-    """
+    """A question of a row with its media; the patient is "" where the row names none."""
 
     question: Question
     media: tuple[MediaRef, ...]
     place: Place
+    # The answer as the row has it where the kind of answer follows from answers alone; else None.
     free: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RowReader:
-    """Reads rows whose columns have the same meaning.
-
-    Attributes:
-        said: What the user says about the table.
-        question: The question that is asked of every row; None takes the row's own.
-        classes: The classes among which every row's answer is one; empty where rows have questions of their own.
-        seed: Decides which classes are shown, and their order.
-    """
+    """Reads rows whose columns have the same meaning."""
 
     columns: Columns
     media: MediaReader
-    said: TableOptions = NOTHING_SAID
-    question: str | None = None
+    said: TableOptions = NOTHING_SAID  # What the user says about the table.
+    question: str | None = None  # The question that is asked of every row; None takes the row's own.
+    # The classes among which every row's answer is one; empty where rows have questions of their own.
     classes: tuple[str, ...] = ()
-    seed: int = 0
+    seed: int = 0  # Decides which classes are shown, and their order.
 
     @property
     def of_labels(self) -> bool:
@@ -78,11 +69,7 @@ class RowReader:
         return self.question == QUESTION and self.said.question is None
 
     def read(self, row: Row, *, split: Split | None) -> Iterator[Asked]:
-        """Yields the questions of a row.
-
-        Args:
-            split: The split of its file; None where the file states none.
-        """
+        """Yields the questions of a row."""
         stated = self._split(row, split)
         if stated == LEFT_OUT:
             return

@@ -41,8 +41,6 @@ from medtune.data.types import MediaKind, MediaRef
 
 @dataclass(frozen=True, slots=True)
 class CopiedFile:
-    """A file in the media folder of a prepared folder."""
-
     digest: str  # The SHA-256 of its content, hex; for an image that of its shape and pixels.
     file: str
     size: Size | None = None  # The width and height of an image or of a video's frames.
@@ -214,24 +212,18 @@ def _store_video(path: Path, folder: Path) -> CopiedFile:
     draft = _draft(folder, STORED_VIDEO)
     cine = decode_cine(path)
     write_video(draft, cine.frames_THWC, cine.times_s, cine.duration_s)
-    digest = file_digest(draft)
-    _keep(draft, folder / f"{digest}{STORED_VIDEO}")
-    return CopiedFile(digest, f"{digest}{STORED_VIDEO}", extent.size, extent=extent)
+    return replace(_kept(draft, folder, STORED_VIDEO), size=extent.size, extent=extent)
 
 
 def _store_volume(path: Path, folder: Path) -> CopiedFile:
     if path.is_dir():
         draft = _draft(folder, STORED_SUFFIX)
         write_volume(draft, read_volume(path))
-        digest = file_digest(draft)
-        _keep(draft, folder / f"{digest}{STORED_SUFFIX}")
-        return CopiedFile(digest, f"{digest}{STORED_SUFFIX}")
+        return _kept(draft, folder, STORED_SUFFIX)
     if path.name.endswith(ARRAY):
         volume, draft = read_volume(path), _draft(folder, ".nii.gz")
         write_nifti(draft, volume.hu_IJK, affine_of(volume))
-        digest = file_digest(draft)
-        _keep(draft, folder / f"{digest}.nii.gz")
-        return CopiedFile(digest, f"{digest}.nii.gz")
+        return _kept(draft, folder, ".nii.gz")
     check_nifti(path)
     suffix = ".nii.gz" if path.name.endswith(".gz") else ".nii"
     if (cleaned := without_texts(path)) is not None:

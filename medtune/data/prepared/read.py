@@ -34,29 +34,23 @@ _AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An open prepared folder; its rows become questions only when they are asked for.
-
-    Attributes:
-        manifest: The folder's description of itself.
-        looks: The look of each media item that was compared with the others, by the name of its file.
-        contents: The digest of what each media file shows once it is decoded, by the name of the file.
-        by_organ: Whether the questions about the same organs of a volume form a group of their own, with these organs
-            as its target. The organs are then part of the media id.
-        crop_mm: The margin of the crop around its target to which each volume is read; None reads all of it.
-        crop_organs: The target of all other volumes that are cropped.
-        blind: Whether questions come without their media, for models of text alone.
-    """
+    """An open prepared folder; its rows become questions only when they are asked for."""
 
     root: Path
-    manifest: Manifest
+    manifest: Manifest  # The folder's description of itself.
     _questions: pa.Table = field(repr=False)
     _media: Mapping[str, tuple[MediaRef, ...]] = field(repr=False)
+    # The look of each media item that was compared with the others, by the name of its file.
     looks: Mapping[str, Look] = field(repr=False)
+    # The digest of what each media file shows once it is decoded, by the name of the file.
     contents: Mapping[str, str] = field(repr=False)
+    # Whether the questions about the same organs of a volume form a group of their own, with these organs as its
+    # target. The organs are then part of the media id.
     by_organ: bool = False
+    # The margin of the crop around its target to which each volume is read; None reads all of it.
     crop_mm: float | None = None
-    crop_organs: tuple[str, ...] = TARGETS
-    blind: bool = False
+    crop_organs: tuple[str, ...] = TARGETS  # The target of all other volumes that are cropped.
+    blind: bool = False  # Whether questions come without their media, for models of text alone.
     _rows: Mapping[Split, Sequence[int]] | None = field(default=None, repr=False)
     _fold_of: Sequence[int] = field(default=(), repr=False)
 
@@ -67,7 +61,6 @@ class Prepared:
 
     @property
     def kinds(self) -> frozenset[MediaKind]:
-        """The kinds of media in the folder."""
         self._require_media()
         return frozenset(ref.kind for items in self._media.values() for ref in items)
 
@@ -215,9 +208,6 @@ def asked_organs(question: Question, masks: Sequence[str]) -> tuple[str, ...]:
 
     It is about the organs that its words name. Where they name none, the facet "organ" says it, unless the answer may
     be an organ: a row may say there which one is right.
-
-    Args:
-        masks: The masks of organs that there are.
     """
     if named := named_masks(question.text, masks):
         return named
@@ -256,26 +246,15 @@ def open_prepared(root: Path) -> Prepared:
 
 @dataclass(frozen=True, slots=True)
 class ShownMedia:
-    """What the media of some splits show, as text and numbers that a checkpoint can keep.
+    """What the media of some splits show, as text and numbers that a checkpoint can keep."""
 
-    Attributes:
-        contents: The digests of what is decoded: of pixels, voxels or frames.
-        looks: The look of each of them that has one, by digest.
-    """
-
-    contents: Collection[str]
-    looks: Mapping[str, Look]
+    contents: Collection[str]  # The digests of what is decoded: of pixels, voxels or frames.
+    looks: Mapping[str, Look]  # The look of each of them that has one, by digest.
 
 
 class SharedMedia(NamedTuple):
-    """What evaluated media share with learnt ones.
-
-    Attributes:
-        same: The digests of the media that were learnt as well, in any file format.
-        alike: The other evaluated media that look like learnt ones, each with the nearest of them, by digest.
-    """
-
-    same: frozenset[str]
+    same: frozenset[str]  # The digests of the media that were learnt as well, in any file format.
+    # The other evaluated media that look like learnt ones, each with the nearest of them, by digest.
     alike: tuple[Lookalike, ...]
 
 

@@ -7,18 +7,13 @@ from medtune.data.types import Question, Split
 
 
 class Leak(NamedTuple):
-    """The patients, or the images, that are in two splits.
-
-    Attributes:
-        other: Another question about it, in another split.
-        name: The patient's hash, or the image's digest.
-    """
+    """The patients, or the images, that are in two splits."""
 
     num_names: int
     num_test: int
     one: Question
-    other: Question
-    name: str
+    other: Question  # Another question about it, in another split.
+    name: str  # The patient's hash, or the image's digest.
 
 
 def split_leaks(
@@ -30,7 +25,6 @@ def split_leaks(
 
     Args:
         media_digest: The digests of the pixels of the items of every media id.
-        keep: Whether leaks are kept and counted; else they are refused.
     """
     names: dict[str, Sequence[tuple[str, ...]]] = {
         "patient": [(question.patient_id,) for question in questions],

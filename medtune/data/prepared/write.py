@@ -32,11 +32,10 @@ from medtune.data.prepared.same_picture import MOST_IMAGES, same_pictures
 from medtune.data.prepared.split_leaks import repeated_texts
 from medtune.data.prepared.splits import DEFAULT_FRACTIONS, Fractions
 from medtune.data.prepared.tables import StoredMedia, data_hash, write_tables
-from medtune.data.prepared.work.take import Origin, Taken, check_folders, take, take_questions
+from medtune.data.prepared.work.take import Origin, Taken, check_folders, take
 from medtune.data.prepared.work.work_folder import work_folder
-from medtune.data.raw.row_errors import Reject
 from medtune.data.raw.source import Source
-from medtune.data.types import SPLITS, Question, Split, UnofficialSplit
+from medtune.data.types import SPLITS, Question, UnofficialSplit
 from medtune.version import __version__
 
 
@@ -76,12 +75,10 @@ def prepare(
     manifest and listed in rejects.jsonl. If they are too many, they are listed in a file beside `out` instead.
 
     Args:
-        benchmark: The name of the benchmark that the questions belong to.
         root: The folder of raw files, or the file or hub data set for a source that reads one; None for a simulation.
         seed: Decides the splits, the order of options and the patients that a limit takes.
         limit: The highest number of patients to take, chosen so that every task's answers stay present; None takes all.
         fractions: The shares of train, val and test. A source for evaluation only is all test, whatever they say.
-        max_rejected: The highest share of questions that may be rejected.
         without_media: Takes the questions alone, whose media files need not be there; the folder can then be scored but
             not run.
         unofficial_split: Divides by patient a source that is for evaluation only or brings its own split, which is
@@ -102,9 +99,16 @@ def prepare(
     with work_folder(out, source, processes=processes) as work:
         draft = work.draft
         rejected_list = out.with_name(f"{out.name}.{REJECTS}")
-        taking = take_questions if without_media else take
-        taken = taking(
-            source, root, work, seed=seed, limit=limit, max_share=max_rejected, keep=rejected_list, cells=show_cells
+        taken = take(
+            source,
+            root,
+            work,
+            seed=seed,
+            limit=limit,
+            max_share=max_rejected,
+            keep=rejected_list,
+            cells=show_cells,
+            without_media=without_media,
         )
         media = _undescribed(taken) if without_media else _described(taken)
         work.keep_only({file for row in media.rows for file in row.files})
@@ -146,23 +150,34 @@ def prepare(
         if keep_leaks and source.text_unit and (texts := repeated_texts(questions)):
             leaks |= {source.text_unit: texts}
         official = prompts(questions) if prompts else None
-        manifest = _manifest(
-            source,
-            questions,
-            media,
-            lookalikes=_found(source, questions, media, groups, kept_together=not split_lookalikes),
+        num_files = len({name for question in questions for name in media.shown(question.media_id)})
+        manifest = Manifest(
+            format_version=FORMAT_VERSION,
+            medtune_version=__version__,
             benchmark=benchmark,
+            source=source.name,
+            title=source.title,
+            provenance=source.provenance,
+            licence=source.licence,
+            url=source.url,
+            patient_unit=source.patient_unit,
+            stands_for_patient=stands_for_patient,
             seed=seed,
             limit=limit,
             fractions=fractions,
             own_splits=tuple(split for split in SPLITS if split in brought),
+            counts=question_rows.count_questions(questions),
+            num_patients=question_rows.count_patients(questions),
+            num_media=len(media.rows),
+            identical_media=media.num_sources - num_files,
+            lookalikes=_found(source, questions, media, groups, kept_together=not split_lookalikes),
             notes=(*notes, *split_notes, *(official.notes if official else ())),
             prompts=official.name if official else "ours",
             without_media=without_media,
             unofficial_split=unofficial_split,
             split_leaks=leaks,
-            rejected=rejected,
-            stands_for_patient=stands_for_patient,
+            rejected=count_rejects(rejected),
+            data_hash=data_hash(questions, media.rows),
         )
         write_tables(draft, questions, media.rows)
         write_manifest(draft, manifest)
@@ -174,8 +189,6 @@ def prepare(
 
 
 class _Media(NamedTuple):
-    """The media of a prepared folder."""
-
     ids: Mapping[str, str]  # The content id of each of the source's media ids.
     files: Mapping[str, Sequence[CopiedFile]]  # The copied files of the items of each content id.
     rows: list[StoredMedia]
@@ -263,54 +276,4 @@ def _found(
         num_again=len(groups.again) if 1 < num_images_compared <= MOST_IMAGES else None,
         contradictions=alikes.contradictions(questions, digests, groups.several),
         num_twins=sum(question.facets.get(alikes.TRAIN_TWIN) == "yes" for question in questions),
-    )
-
-
-def _manifest(
-    source: Source,
-    questions: Sequence[Question],
-    media: _Media,
-    *,
-    lookalikes: alikes.Lookalikes,
-    benchmark: str,
-    seed: int,
-    limit: int | None,
-    fractions: Fractions,
-    own_splits: tuple[Split, ...],
-    notes: tuple[str, ...],
-    prompts: str,
-    without_media: bool,
-    unofficial_split: UnofficialSplit | None,
-    split_leaks: Mapping[str, int],
-    rejected: Sequence[Reject],
-    stands_for_patient: str,
-) -> Manifest:
-    num_files = len({name for question in questions for name in media.shown(question.media_id)})
-    return Manifest(
-        format_version=FORMAT_VERSION,
-        medtune_version=__version__,
-        benchmark=benchmark,
-        source=source.name,
-        title=source.title,
-        provenance=source.provenance,
-        licence=source.licence,
-        url=source.url,
-        patient_unit=source.patient_unit,
-        stands_for_patient=stands_for_patient,
-        seed=seed,
-        limit=limit,
-        fractions=fractions,
-        own_splits=own_splits,
-        counts=question_rows.count_questions(questions),
-        num_patients=question_rows.count_patients(questions),
-        num_media=len(media.rows),
-        identical_media=media.num_sources - num_files,
-        lookalikes=lookalikes,
-        notes=notes,
-        prompts=prompts,
-        without_media=without_media,
-        unofficial_split=unofficial_split,
-        split_leaks=split_leaks,
-        rejected=count_rejects(rejected),
-        data_hash=data_hash(questions, media.rows),
     )

@@ -4,21 +4,23 @@ Rows are read one batch after another, so that a file of any size takes little m
 a path or bytes, and nothing is decoded. Code that comes with a data set is never run.
 
 Source: the library's documentation, huggingface.co/docs/datasets (5.2).
+
+Reads the sheets of .xlsx workbooks with openpyxl.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
+from zipfile import BadZipFile
 
 from medtune.data.raw.csv_header import code_page_note, csv_fault, csv_layout
 from medtune.data.raw.row_errors import Place
-from medtune.data.raw.spreadsheet import XLSX, filled_sheets, sheet_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,6 +58,7 @@ def parsed_hub_id(text: str) -> HubId | None:
     return HubId(said["id"], said["config"], said["revision"])
 
 
+XLSX = ".xlsx"
 BUILDERS: Mapping[str, str] = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".arrow": "arrow", XLSX: ""}
 """The builder of `datasets` that reads files of each suffix; openpyxl reads workbooks."""
 SAVED = ("dataset_dict.json", "state.json")
@@ -84,8 +87,6 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowSet:
-    """The rows of one file, or of one split of a data set."""
-
     name: str  # The name of the file relative to its folder, or of the split.
     split: str | None  # The name that the data set gives to the split; None for a file.
     columns: tuple[str, ...]
@@ -337,3 +338,46 @@ def _explained(where: str) -> Iterator[None]:
         raise ValueError(f"{where}: cannot be read as a table: {' '.join(str(cause).split())[:300]}") from error
     finally:
         logging.set_verbosity(verbosity)
+
+
+if TYPE_CHECKING:
+    from openpyxl.workbook import Workbook
+
+
+@contextmanager
+def open_workbook(path: Path) -> Iterator[Workbook]:
+    """Opens a workbook whose sheets are read row by row, with the values that formulas had when it was saved."""
+    # openpyxl loads slowly, and only .xlsx tables need it.
+    import openpyxl
+    from openpyxl.utils.exceptions import InvalidFileException
+
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except (BadZipFile, InvalidFileException, OSError, KeyError, ValueError) as error:
+        raise ValueError(f"{path}: no readable .xlsx table ({type(error).__name__}). Save it again.") from error
+    try:
+        yield book
+    finally:
+        book.close()
+
+
+def sheet_rows(path: Path, title: str) -> Iterator[tuple[int, Sequence[object]]]:
+    """Yields the number and the cells of each row of a sheet that is not empty; a date is its ISO text."""
+    with open_workbook(path) as book:
+        for number, row in enumerate(book[title].iter_rows(values_only=True), start=1):
+            cells = [_plain(cell) for cell in row]
+            if any(cell not in (None, "") for cell in cells):
+                yield number, cells
+
+
+def filled_sheets(path: Path) -> list[str]:
+    """Returns the titles of the sheets that have a header and a row, in their order."""
+    with open_workbook(path) as book:
+        titles = [sheet.title for sheet in book.worksheets if sheet.sheet_state == "visible"]
+    return [title for title in titles if sum(1 for _ in zip(range(2), sheet_rows(path, title), strict=False)) == 2]
+
+
+def _plain(cell: object) -> object:
+    if isinstance(cell, float) and cell.is_integer():
+        return int(cell)
+    return cell if cell is None or isinstance(cell, str | int | float | bool) else str(cell).removesuffix(" 00:00:00")

@@ -19,22 +19,17 @@ class Reject:
 
     Only `media` and `cell` may contain a patient's name: a column that is shifted puts one anywhere. They are never
     stored; `media` is shown on the screen, and `cell` stands only in the file that the user asks for (--show-cells).
-
-    Attributes:
-        file: The table that holds the row, or the folder that holds the image, relative to the source's folder. A
-            folder that is named after a patient is replaced by its number in order of names, such as [3]. It is "" if a
-            media file turned out to be broken only when it was copied.
-        cell: What the row holds where something else was wanted.
-        row: The line of the table, or a number from 1 among the file's rows, the folder's files or the questions.
-        field: The field that is wrong, as the file spells it; None for the row as a whole.
     """
 
+    # The table that holds the row, or the folder that holds the image, relative to the source's folder. A folder that
+    # is named after a patient is replaced by its number in order of names, such as [3]. It is "" if a media file turned
+    # out to be broken only when it was copied.
     file: str
-    row: int
-    field: str | None
+    row: int  # The line of the table, or a number from 1 among the file's rows, the folder's files or the questions.
+    field: str | None  # The field that is wrong, as the file spells it; None for the row as a whole.
     reason: str
     media: Path | None = None
-    cell: str = ""
+    cell: str = ""  # What the row holds where something else was wanted.
 
     def __str__(self) -> str:
         if not self.file:
@@ -118,47 +113,39 @@ def repeat_rejects(rejects: Iterable[Reject], *, made: int, of: int) -> tuple[Re
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """How a table is to be read, where its own names do not say it.
+    """How a table is to be read, where its own names do not say it."""
 
-    Attributes:
-        media_folder: The folder to which paths of media are relative; None for the folder of the table.
-        columns: The column of each role, such as {"question": "Q"}; several columns are separated by commas, and ""
-            lets a role have none.
-        facets: The columns by which scores are broken down; None takes all with few values that have no other role.
-        question: The question that is asked of every row; None takes the column with the questions.
-        options: The options, in their order, of every row that has none of its own; empty takes the row's.
-        answers: The words in which an answer of the data is asked for, such as {"1": "yes"}, without its case.
-        index_from: The number of the first option where answers are the places of options; None tells it from the rows
-            where it is certain.
-        patient: A pattern that finds the patient in the path of a row's first file: its first group, or all of it; None
-            takes the column.
-        keep: Which of the rows that ask the same of the same media stay: "first", or "all"; None keeps the first, and
-            none where their answers differ.
-        language: The language in which a prompt says how to answer; None takes that of the questions.
-        ask_labels: Whether a row's labels are asked about in one question, or each in a yes-or-no question.
-        uncertain: What a label that nobody knows counts as; None leaves it out.
-        tolerance: The largest error of a number that counts as right, such as "2 mm" or "10%"; "" for none.
-        unanswered: Whether the rows are questions without answers, to be predicted; answers that are there stay unread.
-        splits: The split that a name of the data stands for: "train", "val", "test", or "none" to leave its rows out.
-        limit: The number of patients of each split after which a data set of the hub is read no further; None reads
-            all.
-    """
-
+    # The folder to which paths of media are relative; None for the folder of the table.
     media_folder: Path | None = None
+    # The column of each role, such as {"question": "Q"}; several columns are separated by commas, and "" lets a role
+    # have none.
     columns: Mapping[str, str] = field(default_factory=dict)
+    # The columns by which scores are broken down; None takes all with few values that have no other role.
     facets: tuple[str, ...] | None = None
-    question: str | None = None
+    question: str | None = None  # The question that is asked of every row; None takes the column with the questions.
+    # The options, in their order, of every row that has none of its own; empty takes the row's.
     options: tuple[str, ...] = ()
+    # The words in which an answer of the data is asked for, such as {"1": "yes"}, without its case.
     answers: Mapping[str, str] = field(default_factory=dict)
+    # The number of the first option where answers are the places of options; None tells it from the rows where it is
+    # certain.
     index_from: int | None = None
+    # A pattern that finds the patient in the path of a row's first file: its first group, or all of it; None takes the
+    # column.
     patient: re.Pattern[str] | None = None
+    # Which of the rows that ask the same of the same media stay: "first", or "all"; None keeps the first, and none
+    # where their answers differ.
     keep: Literal["first", "all"] | None = None
-    language: str | None = None
+    language: str | None = None  # The language in which a prompt says how to answer; None takes that of the questions.
+    # Whether a row's labels are asked about in one question, or each in a yes-or-no question.
     ask_labels: Literal["one", "each"] = "each"
-    uncertain: Literal["yes", "no"] | None = None
-    tolerance: str = ""
+    uncertain: Literal["yes", "no"] | None = None  # What a label that nobody knows counts as; None leaves it out.
+    tolerance: str = ""  # The largest error of a number that counts as right, such as "2 mm" or "10%"; "" for none.
+    # Whether the rows are questions without answers, to be predicted; answers that are there stay unread.
     unanswered: bool = False
+    # The split that a name of the data stands for: "train", "val", "test", or "none" to leave its rows out.
     splits: Mapping[str, str] = field(default_factory=dict)
+    # The number of patients of each split after which a data set of the hub is read no further; None reads all.
     limit: int | None = None
 
     def renamed(self, answer: str) -> str:

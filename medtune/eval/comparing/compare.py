@@ -53,19 +53,15 @@ class Difference:
 
     @property
     def first(self) -> float:
-        """The primary metric of the first side."""
         return self.paired.before
 
     @property
     def second(self) -> float:
-        """The primary metric of the second side."""
         return self.paired.after
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The comparison of two sets of answers."""
-
     names: tuple[str, str]
     labels: tuple[DataLabel, DataLabel]
     benchmark: str

@@ -38,8 +38,6 @@ _NARROW_PX, _WIDE_PX, _CAPITAL_PX, _OTHER_PX, _BOLD = 5.5, 13.0, 10.0, 8.4, 1.15
 
 @dataclass(frozen=True, slots=True)
 class ForestRow:
-    """One row of the plot: a difference and its interval."""
-
     label: str
     n: int
     value: float
@@ -54,7 +52,6 @@ class ForestRow:
 
     @property
     def reach(self) -> str:
-        """The interval in words."""
         return span((self.low, self.high), sign=True)
 
 

@@ -232,20 +232,14 @@ class PartChange(Change, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Fall:
-    """A part of the questions on which the model got worse.
+    """A part of the questions on which the model got worse."""
 
-    Attributes:
-        name: The part, e.g. "the answer 'malignant' (diagnosis)".
-        change: The difference on this part.
-        certainty: "sure" if the p value and the interval say so and all questions together changed surely, "open" if
-            only the latter is missing, else "unsure".
-        verb: "fell" or "rose": lower is worse for most metrics.
-    """
-
-    name: str
-    change: PartChange
+    name: str  # The part, e.g. "the answer 'malignant' (diagnosis)".
+    change: PartChange  # The difference on this part.
+    # "sure" if the p value and the interval say so and all questions together changed surely, "open" if only the latter
+    # is missing, else "unsure".
     certainty: Certainty
-    verb: str
+    verb: str  # "fell" or "rose": lower is worse for most metrics.
 
     @property
     def words(self) -> str:

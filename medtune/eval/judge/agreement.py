@@ -21,8 +21,6 @@ _CONDITIONS: tuple[Condition, ...] = get_args(Condition)
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """The agreement of a judge with a person."""
-
     levels: tuple[int, ...]  # All possible points, lowest first.
     n: int  # The number of answers that both scored.
     without_verdict: int  # The number of answers that the person scored and the judge did not; they are left out.

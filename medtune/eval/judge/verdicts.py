@@ -30,8 +30,6 @@ from medtune.eval.statistics.intervals import METHOD, mean_interval
 
 @dataclass(frozen=True, slots=True)
 class StoredVerdict:
-    """A judge's verdict on one reply."""
-
     key: PredictionKey
     reply_hash: str  # The hash of the reply that was judged; the verdict counts for no other reply.
     judge: str
@@ -109,7 +107,6 @@ class VerdictWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Closes the file."""
         os.close(self._file)
 
     def write(self, verdict: StoredVerdict) -> None:
@@ -243,8 +240,6 @@ def _shown(question: Question, reply: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """The outcome of judging a file of predictions."""
-
     judge: str
     free: int
     judged: int  # The number of answers that have a verdict now.

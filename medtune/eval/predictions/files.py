@@ -238,7 +238,6 @@ class PredictionWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Syncs and closes the file."""
         try:
             if self._since_sync:
                 self._sync()

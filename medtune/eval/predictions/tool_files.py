@@ -19,8 +19,8 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import NamedTuple
 
+from medtune.data.raw.hub_rows import XLSX, open_workbook
 from medtune.data.raw.lettered_options import split_options
-from medtune.data.raw.spreadsheet import XLSX, open_workbook
 
 PREDICTION = "prediction"
 """The column with the model's replies, in VLMEvalKit's tables."""
@@ -94,8 +94,6 @@ class ToolRow(NamedTuple):
 
 
 class ToolRows(NamedTuple):
-    """The rows of other tools' files."""
-
     rows: Sequence[ToolRow]
     left_out: Mapping[str, int]  # The number of rows that were left out on purpose, by reason.
 

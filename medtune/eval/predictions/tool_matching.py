@@ -186,8 +186,6 @@ _MOST_ALIKE = 200
 
 
 class MatchedRows(NamedTuple):
-    """The rows of other tools' files as predictions."""
-
     predictions: list[Prediction]
     # The judge's replies that the rows carry, by the prediction that they are about.
     judge_replies: Mapping[PredictionKey, str]
@@ -232,8 +230,6 @@ def match_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A question for each row."""
-
     by: str  # What names the questions, in words.
     found: Sequence[Question]
     needs_proof: bool = True  # Whether the rows have to confirm it; what they state may never contradict it.

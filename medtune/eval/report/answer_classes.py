@@ -20,8 +20,6 @@ _MEASURES = ("sensitivity", "specificity", "ROC area")
 
 @dataclass(frozen=True, slots=True)
 class MatrixCell:
-    """A cell of a confusion matrix."""
-
     count: int
     shade: int  # Share of the row's replies, from 0 for none to 5 for nearly all, which is shown as a colour too.
     is_right: bool  # True if the answer is the true one.
@@ -37,8 +35,6 @@ class MatrixRow:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """The confusion matrix of a task in one phase."""
-
     caption: str
     # (short, whole) name of each answer that was read; both are the same if there are few.
     columns: tuple[tuple[str, str], ...]
@@ -47,8 +43,6 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class TaskMatrices:
-    """The confusion matrices of a task, one for each phase."""
-
     title: str
     matrices: tuple[Matrix, ...]  # The matrices in the order of the phases.
 
@@ -60,8 +54,6 @@ class TaskMatrices:
 
 @dataclass(frozen=True, slots=True)
 class AnswerClasses:
-    """The part of the report on single answers."""
-
     table: ReportTable  # Sensitivity, specificity and ROC area of each answer.
     brier: ReportTable  # The Brier score of each task; it has no rows if there is no likelihood reading.
     shown: tuple[TaskMatrices, ...]

@@ -24,8 +24,6 @@ _PLACES: Mapping[Outcome, int] = {"right": 1, "unscored": 2}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of a phase to a question."""
-
     said: str | None  # The answer that the phase's parser read; None if it could read none.
     # "right", "wrong" or "unreadable"; "graded" if an answer is not simply right or wrong, and "unscored" if it waits
     # for a judge.
@@ -37,8 +35,6 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A question with its image and the answers of the phases."""
-
     question: Question
     media: tuple[MediaRef, ...]  # The images, videos or volumes that are shown together; empty for none.
     answers: Mapping[str, Answer]

@@ -27,113 +27,62 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar with its interval.
-
-    Attributes:
-        y: Distance from the top in pixels.
-        x: Left end in percent.
-        width: Width in percent.
-        low: Lower end of the interval in percent; None without an interval.
-        high: Upper end of the interval in percent; None without an interval.
-    """
-
     kind: str
-    y: int
-    x: float
-    width: float
-    low: float | None
-    high: float | None
+    y: int  # Distance from the top in pixels.
+    x: float  # Left end in percent.
+    width: float  # Width in percent.
+    low: float | None  # Lower end of the interval in percent; None without an interval.
+    high: float | None  # Upper end of the interval in percent; None without an interval.
     title: str
 
 
 @dataclass(frozen=True, slots=True)
 class BarRow:
-    """A label with the bars below it.
-
-    Attributes:
-        y: Distance from the top in pixels.
-        random: Position of the random baseline in percent; None if there is none.
-        random_title: The random baseline in words; "" if there is none.
-    """
-
-    y: int
+    y: int  # Distance from the top in pixels.
     label: str
     text: str
     bars: tuple[Bar, ...]
-    random: float | None
-    random_title: str
+    random: float | None  # Position of the random baseline in percent; None if there is none.
+    random_title: str  # The random baseline in words; "" if there is none.
 
 
 @dataclass(frozen=True, slots=True)
 class BarChart:
-    """A chart of horizontal bars.
-
-    Attributes:
-        desc: The chart in words, for readers who cannot see it.
-        height: Height in pixels without the axis.
-        kinds: (name, title) of each phase.
-        has_random: True if any row has a random baseline.
-    """
-
     id: str
     title: str
-    desc: str
+    desc: str  # The chart in words, for readers who cannot see it.
     rows: tuple[BarRow, ...]
     ticks: tuple[Tick, ...]
-    height: int
-    kinds: tuple[tuple[str, str], ...]
-    has_random: bool
+    height: int  # Height in pixels without the axis.
+    kinds: tuple[tuple[str, str], ...]  # (name, title) of each phase.
+    has_random: bool  # True if any row has a random baseline.
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A line of a chart.
-
-    Attributes:
-        points: The points of the line in percent, as SVG writes them.
-        band: The outline of the interval in percent, as SVG writes it; "" for none.
-        dots: (x, y, text) of each dot on the line, in percent.
-    """
-
     kind: str
-    points: str
-    band: str
-    dots: tuple[tuple[float, float, str], ...]
+    points: str  # The points of the line in percent, as SVG writes them.
+    band: str  # The outline of the interval in percent, as SVG writes it; "" for none.
+    dots: tuple[tuple[float, float, str], ...]  # (x, y, text) of each dot on the line, in percent.
 
 
 @dataclass(frozen=True, slots=True)
 class LineChart:
-    """A chart of lines over training steps.
-
-    Attributes:
-        desc: The chart in words, for readers who cannot see it.
-        x_ticks: The marks on the horizontal axis, in steps.
-        y_ticks: The marks on the vertical axis.
-        reference: Horizontal lines, e.g. guessing.
-    """
-
     id: str
     title: str
-    desc: str
+    desc: str  # The chart in words, for readers who cannot see it.
     series: tuple[Series, ...]
-    x_ticks: tuple[Tick, ...]
-    y_ticks: tuple[Tick, ...]
-    reference: tuple[Tick, ...]
+    x_ticks: tuple[Tick, ...]  # The marks on the horizontal axis, in steps.
+    y_ticks: tuple[Tick, ...]  # The marks on the vertical axis.
+    reference: tuple[Tick, ...]  # Horizontal lines, e.g. guessing.
     points: tuple[CurvePoint, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A value that a bar shows.
-
-    Attributes:
-        value: The value; None for no bar.
-        ci95: Its 95 % interval; None if there is none.
-    """
-
     kind: str
-    value: float | None
-    ci95: Interval | None
+    value: float | None  # The value; None for no bar.
+    ci95: Interval | None  # Its 95 % interval; None if there is none.
 
 
 def facet_chart(run: RunData, facet: str) -> BarChart:

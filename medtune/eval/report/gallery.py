@@ -35,8 +35,6 @@ _CHANGE_TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image inside the page."""
-
     uri: str | None  # The image as a data: URI; None if the gallery has no bytes left for it.
     width: int  # Width in pixels.
     height: int  # Height in pixels.
@@ -49,8 +47,6 @@ NO_PICTURE = Picture(None, 0, 0, "")
 
 @dataclass(frozen=True, slots=True)
 class OptionRow:
-    """An option of a question, with its probability in each phase and the phases that chose it."""
-
     text: str
     is_true: bool  # True if it is the right answer.
     # (title of the phase, probability), 0 to 1; empty if replies were only generated.
@@ -60,8 +56,6 @@ class OptionRow:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer of a phase as text."""
-
     phase: str
     said: str | None  # The answer that the parser read; None if it could read none.
     outcome: str  # "right", "wrong", "unreadable", "graded" or "unscored".
@@ -70,8 +64,6 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One question of the gallery with its image and its answers."""
-
     number: int  # Its place in the gallery, from 1.
     question_id: str
     task: str  # Its task in words; "" if it has none.
@@ -87,8 +79,6 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Gallery:
-    """The questions that the report shows, and counts of all questions of the run."""
-
     items: tuple[Item, ...]
     num_questions: int
     num_patients: int | None  # Number of patients that they are about; None if the prepared folder is missing.
@@ -98,17 +88,14 @@ class Gallery:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks of the shown questions."""
         return tuple(sorted({item.task for item in self.items if item.task}))
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """The effects of training on the shown answers, in words."""
         return tuple(title for title in _CHANGE_TITLES.values() if any(item.change == title for item in self.items))
 
     @property
     def outcomes(self) -> tuple[str, ...]:
-        """The outcomes of the shown answers."""
         return tuple(sorted({item.outcome for item in self.items}, reverse=True))
 
 

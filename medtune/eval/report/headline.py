@@ -27,8 +27,6 @@ MAX_FLAGS = 5
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The first lines of a report."""
-
     # The verdict on the gain (`comparing.verdict`); "single" if there is no gain to judge.
     verdict: Verdict | Literal["single"]
     verdict_text: str  # The verdict in words, with a check that is better than the model, and a fall beside a gain.

@@ -1,14 +1,18 @@
-"""Assembles the parts of one run's report, which are the same in HTML and Markdown."""
+"""Assembles the parts of one run's report, which are the same in HTML and Markdown.
+
+Charts of single answers: confidence against the share of right ones, and answer - truth of measured numbers.
+"""
+
+from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
 
+from medtune.eval.benchmark import Paper, PaperOf
 from medtune.eval.data_label import UNKNOWN
-from medtune.eval.published_numbers import Paper, PaperOf
-from medtune.eval.report.answer_charts import AgreementChart, ReliabilityChart, agreement_charts, reliability_charts
 from medtune.eval.report.answer_classes import AnswerClasses, answer_classes
 from medtune.eval.report.audit import audit_table, collapse_table
-from medtune.eval.report.charts import BarChart, LineChart, facet_chart, loss_chart, validation_chart
+from medtune.eval.report.charts import BarChart, LineChart, Scale, Tick, axis, facet_chart, loss_chart, validation_chart
 from medtune.eval.report.gallery import Gallery, gallery
 from medtune.eval.report.headline import Headline, headline
 from medtune.eval.report.result_tables import (
@@ -20,77 +24,144 @@ from medtune.eval.report.result_tables import (
     paper_tables,
 )
 from medtune.eval.report.run_data import RunData
-from medtune.eval.report.table import ReportTable, spoken
+from medtune.eval.report.table import ReportTable, phase_title, plain, spoken
+from medtune.eval.results.phase_schema import Reliability
+from medtune.eval.scoring.tables import Agreement
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityBar:
+    """A bin of a reliability chart; all positions are in percent."""
+
+    x: float  # Left end of the bin.
+    width: float
+    top: float  # Distance of the bar's end from the top, which stands for the share of right answers.
+    confidence: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityChart:
+    """A chart of the share of right answers over confidence, for one phase."""
+
+    id: str
+    title: str
+    desc: str  # The chart in words, for readers who cannot see it.
+    ece: str  # Expected calibration error as text.
+    bars: tuple[ReliabilityBar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementChart:
+    """Answer - truth against the mean of both, with the bias and the limits of agreement; positions in percent."""
+
+    id: str
+    title: str
+    desc: str
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    lines: tuple[Tick, ...]
+    dots: tuple[tuple[float, float, str], ...]
+
+
+def reliability_charts(run: RunData) -> list[ReliabilityChart]:
+    """Returns a reliability chart for each phase that has a calibration."""
+    return [
+        _reliability(name, phase.calibration) for name, phase in run.phases.items() if phase.calibration is not None
+    ]
+
+
+def _reliability(name: str, calibration: Reliability) -> ReliabilityChart:
+    bars = [
+        ReliabilityBar(
+            x=100 * one.low,
+            width=100 * (one.high - one.low),
+            top=100 * (1 - one.accuracy),
+            confidence=100 * one.confidence,
+            title=f"confidence {plain(one.confidence, 2)}, right {plain(one.accuracy, 2)}, {one.n:,} answers",
+        )
+        for one in calibration.bins
+        if one.n and one.accuracy is not None and one.confidence is not None
+    ]
+    return ReliabilityChart(
+        id=f"reliability-{name}",
+        title=phase_title(name).capitalize(),
+        desc="; ".join(bar.title for bar in bars),
+        ece=plain(calibration.ece),
+        bars=tuple(bars),
+    )
+
+
+def agreement_charts(run: RunData) -> list[AgreementChart]:
+    """Returns Bland and Altman's figure of each kind of number that the last phase has tables of."""
+    return [
+        _agreement(f"agreement-{number}", found)
+        for number, found in enumerate(each for table in run.last.tables for each in table.agreements)
+    ]
+
+
+def _agreement(id_: str, found: Agreement) -> AgreementChart:
+    means = [(truth + said) / 2 for truth, said in found.pairs]
+    lines = {"bias": found.bias, "lower limit": found.low, "upper limit": found.high}
+    start, end, x_ticks = axis(means, share=False)
+    bottom, top, y_ticks = axis([*(said - truth for truth, said in found.pairs), *lines.values()], share=False)
+    across, down = Scale(start, end), Scale(top, bottom)
+    unit = f" {found.unit}" if found.unit else ""
+    return AgreementChart(
+        id=id_,
+        title=f"{found.title}{f' (in{unit})' if unit else ''}",
+        desc=", ".join(f"{name} {value:.4g}{unit}" for name, value in lines.items()),
+        x_ticks=tuple(Tick(across(tick), f"{tick:g}") for tick in x_ticks),
+        y_ticks=tuple(Tick(down(tick), f"{tick:g}") for tick in y_ticks),
+        lines=tuple(Tick(down(value), f"{name} {value:.3g}") for name, value in lines.items()),
+        dots=tuple(
+            (across(mean), down(said - truth), f"truth {truth:g}, answer {said:g}{unit}")
+            for mean, (truth, said) in zip(means, found.pairs, strict=True)
+        ),
+    )
+
 
 MAX_LEVELS = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """The scores by the levels of one facet.
-
-    Attributes:
-        chart: The scores as bars; None if there are more than `MAX_LEVELS` levels.
-    """
-
     title: str
-    chart: BarChart | None
+    chart: BarChart | None  # The scores as bars; None if there are more than `MAX_LEVELS` levels.
     table: ReportTable
 
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """The facts with which the run can be reproduced.
-
-    Attributes:
-        facts: (name, value) of the recipe, the seed, the benchmark, the data and the training.
-        versions: (name, version) of medtune, Python and the packages, and the devices.
-        weights: (part of the model, origin of its weights).
-        weight_notes: The consequences of these origins for the scores, as sentences.
-    """
-
     command: str
+    # (name, value) of the recipe, the seed, the benchmark, the data and the training.
     facts: tuple[tuple[str, str], ...]
-    versions: tuple[tuple[str, str], ...]
-    weights: tuple[tuple[str, str], ...]
-    weight_notes: tuple[str, ...]
+    versions: tuple[tuple[str, str], ...]  # (name, version) of medtune, Python and the packages, and the devices.
+    weights: tuple[tuple[str, str], ...]  # (part of the model, origin of its weights).
+    weight_notes: tuple[str, ...]  # The consequences of these origins for the scores, as sentences.
     recipe: str
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All parts of the report of one run.
-
-    Attributes:
-        gain: The phases, the gain and the baselines.
-        facets: The scores by each facet that has several levels.
-        answers: The change by true answer; None if there is none.
-        classes: The scores of single answers and the confusion matrices; None if no task has answer classes.
-        curves: The charts of loss and validation, as far as they were logged.
-        collapse: The most frequent answer of each subtype; None without an audit.
-        metrics: Every metric of every parser under every condition.
-        agreements: Bland and Altman's figure of each kind of measured number.
-        reliability: One reliability chart for each phase that has a calibration.
-        reproduction: The facts with which the run can be reproduced.
-    """
-
     run: RunData
     source: Paper
     headline: Headline
-    gain: ReportTable
-    facets: tuple[Facet, ...]
-    answers: ReportTable | None
+    gain: ReportTable  # The phases, the gain and the baselines.
+    facets: tuple[Facet, ...]  # The scores by each facet that has several levels.
+    answers: ReportTable | None  # The change by true answer; None if there is none.
+    # The scores of single answers and the confusion matrices; None if no task has answer classes.
     classes: AnswerClasses | None
-    curves: tuple[LineChart, ...]
+    curves: tuple[LineChart, ...]  # The charts of loss and validation, as far as they were logged.
     audit: ReportTable
-    collapse: ReportTable | None
-    metrics: ReportTable
-    agreements: tuple[AgreementChart, ...]
-    reliability: tuple[ReliabilityChart, ...]
+    collapse: ReportTable | None  # The most frequent answer of each subtype; None without an audit.
+    metrics: ReportTable  # Every metric of every parser under every condition.
+    agreements: tuple[AgreementChart, ...]  # Bland and Altman's figure of each kind of measured number.
+    reliability: tuple[ReliabilityChart, ...]  # One reliability chart for each phase that has a calibration.
     calibration: ReportTable
     gallery: Gallery
     papers: tuple[ReportTable, ...]
-    reproduction: Reproduction
+    reproduction: Reproduction  # The facts with which the run can be reproduced.
 
 
 def run_report(run: RunData, paper_of: PaperOf) -> Report:

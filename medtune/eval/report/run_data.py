@@ -43,8 +43,6 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class RunData:
-    """The content of a run folder."""
-
     folder: Path
     results: ResultsFile
     written: date  # The day on which results.json was written, in UTC.
@@ -59,17 +57,14 @@ class RunData:
 
     @property
     def primary(self) -> str:
-        """The name of the benchmark's primary metric."""
         return self.results.primary.name
 
     @property
     def level_metric(self) -> str:
-        """The name of the primary metric on the levels of a facet."""
         return self.results.primary.level_name or self.primary
 
     @property
     def higher_is_better(self) -> bool:
-        """True if a higher value of the primary metric is better."""
         return self.results.primary.higher_is_better
 
     @property
@@ -83,12 +78,10 @@ class RunData:
 
     @property
     def gain(self) -> Gain | None:
-        """The gain between the phases; None if there is none."""
         return self.results.gain
 
     @property
     def last(self) -> Phase:
-        """The evaluation after training, or the only one."""
         return self.results.last
 
     def setting(self, block: str, name: str) -> object:

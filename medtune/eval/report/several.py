@@ -43,8 +43,6 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """The report on several runs."""
-
     groups: tuple[Group, ...]  # Runs that can be compared, group by group.
     names: tuple[str, ...]
 

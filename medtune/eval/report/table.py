@@ -17,8 +17,6 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]>#|~!])")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table."""
-
     text: str
     sort: str | float | None = None  # The number or text by which the column is sorted; None sorts last.
     tone: Tone = ""  # The way in which the cell is marked, never by colour alone; "" for no mark.
@@ -31,8 +29,6 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """A table of the report."""
-
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]  # The rows; the first cell of each is its header.

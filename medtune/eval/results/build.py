@@ -35,26 +35,17 @@ NOTHING: Mapping[Reading, str] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """The facts about a run that results.json holds beside its scores.
+    """The facts about a run that results.json holds beside its scores."""
 
-    Attributes:
-        recipe: Name of the recipe.
-        data_hash: SHA-256 of the prepared folder that the questions came from, in hex digits.
-        label: The label of these data.
-        protocol: The settings with which the questions were answered.
-        trained_on: A description of the prepared folders that the model was trained on; "" if there was no training.
-        patient_unit: What stands for a patient, in the words of the source.
-        stopped_early: For each stage that ended before its last step, at which step and why; "" if none did.
-        weights_commit: Hub id and commit of the weights that the run began with; "" if they are not from the hub.
-    """
-
-    recipe: str
-    data_hash: str
-    label: DataLabel
-    protocol: schema.ProtocolFacts
+    recipe: str  # Name of the recipe.
+    data_hash: str  # SHA-256 of the prepared folder that the questions came from, in hex digits.
+    label: DataLabel  # The label of these data.
+    protocol: schema.ProtocolFacts  # The settings with which the questions were answered.
+    # A description of the prepared folders that the model was trained on; "" if there was no training.
     trained_on: str = ""
-    stopped_early: str = ""
-    patient_unit: str = ""
+    stopped_early: str = ""  # For each stage that ended before its last step, at which step and why; "" if none did.
+    patient_unit: str = ""  # What stands for a patient, in the words of the source.
+    # Hub id and commit of the weights that the run began with; "" if they are not from the hub.
     weights_commit: str = ""
 
 
@@ -72,7 +63,6 @@ def results_file(
 
     Args:
         gain: The gain between the phases; None if there is only one, or if no question has a score in both.
-        unavailable: For each reading that the model cannot give the reason.
     """
     return schema.ResultsFile(
         benchmark=benchmark_name,
@@ -243,7 +233,6 @@ def gain_table(
 
     Args:
         gain: The gain between the first and the last; None if there is only one phase, or no score in both.
-        unavailable: For each reading that the model cannot give the reason.
         judged_by: The command that has answers judged which wait for it.
     """
     *_, last = phases.values()

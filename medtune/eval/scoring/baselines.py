@@ -62,7 +62,6 @@ class TrainSplit(Iterable[Question]):
 
     @cached_property
     def answers(self) -> TrainAnswers | None:
-        """The most frequent answers; None if there are no questions."""
         return train_answers(self)
 
 

@@ -110,8 +110,6 @@ class LevelScore:
 
 @dataclass(frozen=True, slots=True)
 class PhaseScores:
-    """All scores of one evaluation."""
-
     parser: str  # Name of the parser whose answers `overall` and `by` count.
     # The parsed replies behind `overall`, in the order of the questions, with those that wait for a judge.
     rows: tuple[ParsedReply, ...]
@@ -150,7 +148,6 @@ def score_phase(
     """Returns all scores of one evaluation.
 
     Args:
-        predictions: The predictions, in any order and from any tool.
         train: The train split, for the baselines that learn from it; empty where there is none. A `TrainSplit` that is
             scored with repeatedly is counted once.
         parser: Name of the primary parser; by default "likelihood" where the predictions have one under

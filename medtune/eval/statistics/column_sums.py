@@ -54,7 +54,6 @@ class Statistic(Protocol):
         """Returns the statistic without the rows of each chosen cluster, one cluster at a time.
 
         Args:
-            codes: Cluster of each row (`cluster_codes`).
             chosen: The numbers of the clusters that are left out; no number may occur twice.
         """
 
@@ -141,7 +140,6 @@ class Sums:
         The value is not finite where the rows that are left have none.
 
         Args:
-            codes: Cluster of each row (`cluster_codes`).
             chosen: The numbers of the clusters that are left out; no number may occur twice.
 
         >>> mean_of([1.0, 0.0, 0.5]).without(np.array([0, 0, 1]), np.array([0, 1])).tolist()

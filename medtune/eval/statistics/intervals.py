@@ -47,11 +47,11 @@ def normal_quantile(confidence: float = CONFIDENCE) -> float:
     return NormalDist().inv_cdf(0.5 + confidence / 2)
 
 
-def t_quantile(freedom: float, *, confidence: float = CONFIDENCE) -> float:
+def t_quantile(freedom: float) -> float:
     """Returns the quantile of Student's t distribution for a two-sided interval."""
     from scipy.special import stdtrit
 
-    return float(stdtrit(freedom, 0.5 + confidence / 2))
+    return float(stdtrit(freedom, 0.5 + CONFIDENCE / 2))
 
 
 def wilson(successes: float, n: float, *, confidence: float = CONFIDENCE) -> Interval:
@@ -96,14 +96,13 @@ def difference_of_two(first: tuple[float, Interval], second: tuple[float, Interv
     )
 
 
-def tango(up: float, down: float, n: float, *, confidence: float = CONFIDENCE) -> Interval:
+def tango(up: float, down: float, n: float) -> Interval:
     """Returns Tango's score interval of the difference of two paired shares.
 
     Args:
         up: Share of the pairs that are wrong before and right after.
         down: Share of the pairs that are right before and wrong after; `up + down` is at most 1.
         n: Number of independent pairs, > 0; it need not be whole.
-        confidence: The confidence level, between 0 and 1.
 
     >>> low, high = tango(0, 0, 40)
     >>> round(low, 4), round(high, 4)
@@ -115,7 +114,7 @@ def tango(up: float, down: float, n: float, *, confidence: float = CONFIDENCE) -
 
     if up < 0 or down < 0 or up + down > 1 + 1e-9 or n <= 0:
         raise ValueError(f"tango wants shares that are >= 0, add up to at most 1, and n > 0, got {up}, {down}, {n}")
-    z, difference = normal_quantile(confidence), up - down
+    z, difference = normal_quantile(), up - down
 
     def outside(true: float) -> float:
         return (difference - true) ** 2 * n - z * z * _variance_of_a_pair(up, down, true)
@@ -197,10 +196,8 @@ def statistic_interval(
     """Returns the 95 % interval of any statistic of clustered questions that changes little with a single row.
 
     Args:
-        statistic: The statistic, with one row per question.
         right: Correctness of each answer, 0 to 1, which tells how many patients have wrong and right answers; None if
             answers are not simply right or wrong.
-        bounds: Lowest and highest possible value, which may be infinite.
     """
     codes = cluster_codes(clusters, right)
     found = spread([Term(1.0, statistic)], codes)

@@ -73,8 +73,6 @@ def patient_p(both: Statistic, patients: Sequence[str], *, seed: int = 0) -> flo
 
 @dataclass(frozen=True, slots=True)
 class _Swapped:
-    """The differences of a statistic after swaps."""
-
     num_clusters: int  # Number of clusters whose swap can change the difference.
     width: int  # Number of columns that each arrangement needs memory for.
     at_most: int  # Largest number of arrangements that are tried.
@@ -185,8 +183,6 @@ def mcnemar_exact(only_before: int, only_after: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Adjusted:
-    """The result of an adjustment for several tests."""
-
     p_values: tuple[float, ...]  # The adjusted p values in the order given.
     rejected: tuple[bool, ...]  # For each test whether its null hypothesis is rejected.
 

@@ -14,8 +14,6 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The assumptions about a planned comparison."""
-
     baseline: float  # Accuracy before, 0 to 1.
     gain: float
     questions_per_patient: float  # Mean number of questions about one patient, at least 1.
@@ -44,8 +42,6 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """The number of patients that a plan needs."""
-
     patients: int
     questions: int
     power: float  # The power with this number of patients, 0 to 1.

@@ -133,11 +133,6 @@ class ChatClient:
             repeat: Number of the repetition; the same body with another number is answered anew.
             accept: Returns None for a reply that can be used, and otherwise the reason why it has to be asked for
                 again. Only replies that can be used are kept in the cache.
-
-        Raises:
-            EndpointError: The server refused the request.
-            NoReplyError: No try gave a reply that can be used.
-            CostCapError: The request may cost more than is left of `max_usd`.
         """
         digest = self._digest(body, repeat)
         kept = self._cache.get(digest)

@@ -40,8 +40,6 @@ MESSAGE_TOKENS = 50
 
 
 class Tokens(NamedTuple):
-    """Numbers of tokens."""
-
     input: int
     output: int
 
@@ -59,10 +57,7 @@ def request_body(
     The pictures of each media item stand where the text says their place, else all in front of the first turn.
 
     Args:
-        endpoint: The settings; the model, the sampling and the image detail are taken from them.
-        prompt: The texts of the system turn and the last user turn.
         media: The pictures of each media item as data URLs, in the order in which they are shown.
-        max_new_tokens: Largest length of the reply, in tokens.
     """
     user = prompt.user
     if prompt.pictures_gap:
@@ -98,10 +93,7 @@ def judge_body(
     """Returns the body of a request for a verdict.
 
     Args:
-        endpoint: The settings; the model and the sampling are taken from them.
-        user: The question with the answer that is to be judged.
         schema: JSON schema that the server is asked to follow in its reply; None leaves the form of the reply open.
-        max_new_tokens: Largest length of the reply, in tokens.
     """
     turns: list[Mapping[str, Any]] = [{"role": "system", "content": system}, {"role": "user", "content": user}]
     body = _body(endpoint, turns, max_new_tokens=max_new_tokens)
@@ -128,10 +120,6 @@ def estimated_tokens(text: str, sizes: Sequence[Size], *, max_new_tokens: int) -
 
     The reply is counted with its full length limit.
 
-    Args:
-        sizes: The size of each picture that is sent, in pixels.
-        max_new_tokens: Largest length of the reply, in tokens.
-
     >>> estimated_tokens("Which plane?", [Size(280, 280)], max_new_tokens=16)
     Tokens(input=154, output=16)
     """
@@ -143,10 +131,7 @@ def cost_text(endpoint: Endpoint, tokens: Tokens, *, number: int, ratio: float =
     """Returns the estimated cost of requests as a sentence for the terminal.
 
     Args:
-        endpoint: The settings; the model, the prices and the cap are taken from them.
-        tokens: The estimated tokens of all requests.
         ratio: Factor by which earlier replies charged more input tokens than estimated; the estimate is raised by it.
-        spent_usd: US dollars that were spent before in the same run folder.
     """
     asked = f"{number:,} requests to {endpoint.model}, at most about {round(tokens.input * ratio):,} input and "
     asked += f"{tokens.output:,} output tokens"
@@ -195,7 +180,6 @@ def data_urls(media: Media, endpoint: Endpoint) -> tuple[str, ...]:
 
     Args:
         media: The media item; a video holds only the frames that `sampling` chose.
-        endpoint: The settings, which give the size and format of the pictures.
     """
     slices = _slices(endpoint)
     if slices and isinstance(media, Volume):
@@ -208,12 +192,7 @@ def data_urls(media: Media, endpoint: Endpoint) -> tuple[str, ...]:
 
 
 def sent_sizes(shape: Shape | None, endpoint: Endpoint) -> tuple[Size, ...]:
-    """Returns the size of each picture that is sent.
-
-    Args:
-        shape: The result of `sent_shape`.
-        endpoint: The settings, which limit the size.
-    """
+    """Returns the size of each picture that is sent."""
     if shape is None:
         raise ValueError(NO_VOLUMES)
     if isinstance(shape, Size):

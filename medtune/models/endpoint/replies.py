@@ -38,8 +38,6 @@ class PromptRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The reply of a model."""
-
     text: str  # The text of the reply, or of its refusal; "" where the model wrote nothing.
     # The server's word for the end of the reply, or "refusal" where the reply has that field; None where the server
     # names none.
@@ -236,7 +234,6 @@ class Budget:
         """Reads the costs of earlier commands.
 
         Args:
-            endpoint: The settings; the prices and the cap are taken from them.
             ledger: File with a line for each reply that was charged; it need not exist.
         """
         self._endpoint = endpoint

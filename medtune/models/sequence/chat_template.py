@@ -162,11 +162,7 @@ def _frame(tokenizer: PreTrainedTokenizerFast) -> _Frame:
 
 
 def _told(tokenizer: PreTrainedTokenizerFast, asked: str) -> _Told | None:
-    """Returns the ids around the answer of an earlier turn; None where the template does not keep such turns apart.
-
-    Args:
-        asked: A single question, as the template writes it.
-    """
+    """Returns the ids around the answer of an earlier turn; None where the template does not keep such turns apart."""
     names = [f"\ue000{number}\ue000" for number in range(5)]
     turns = [{"role": ("user", "assistant")[number % 2], "content": name} for number, name in enumerate(names)]
     try:

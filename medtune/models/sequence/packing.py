@@ -56,7 +56,6 @@ class PackedRows(NamedTuple):
 
     @property
     def num_tokens(self) -> int:
-        """The number of tokens without padding."""
         return int(self.counted.sum())
 
     def to(self, device: torch.device) -> PackedRows:

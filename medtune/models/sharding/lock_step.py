@@ -148,23 +148,13 @@ class Turns:
         self._parts = parts
 
     def wait_for(self, part: int) -> None:
-        """Helps the other ranks until all gather this part; the caller then takes part for itself.
-
-        Raises:
-            RanksFailedError: Another rank has failed.
-            StoppedInTurn: A rank was asked to stop.
-        """
+        """Helps the other ranks until all gather this part; the caller then takes part for itself."""
         while (chosen := self._agreed(part)) != part:
             with torch.no_grad():
                 self._parts[chosen].help()
 
     def meet(self) -> None:
-        """Helps the other ranks until all of them are here.
-
-        Raises:
-            RanksFailedError: Another rank has failed.
-            StoppedInTurn: A rank was asked to stop.
-        """
+        """Helps the other ranks until all of them are here."""
         self.wait_for(_NO_PART)
 
     def fail(self, error: BaseException) -> None:
@@ -203,12 +193,7 @@ class Turns:
 
 
 class FsdpPart:
-    """The parameters that FSDP2 gathers at once.
-
-    Args:
-        group: FSDP2's group of parameters.
-        number: The number of this part among those of the model.
-    """
+    """The parameters that FSDP2 gathers at once."""
 
     def __init__(self, group: Any, number: int, turns: Turns) -> None:
         self._group = group

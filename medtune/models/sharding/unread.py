@@ -84,11 +84,7 @@ def _in_dtype(dtype: torch.dtype, values: Tensor) -> Tensor:
 
 
 class UsedWeights:
-    """Notes which weights of a divided model get a gradient on this rank.
-
-    Args:
-        model: The model, which FSDP2 has divided.
-    """
+    """Notes which weights of a divided model get a gradient on this rank."""
 
     def __init__(self, model: nn.Module) -> None:
         self._names = [name for name, p in model.named_parameters() if isinstance(p, DTensor)]

@@ -19,8 +19,6 @@ from medtune.data.types import Image, Media, MediaKind, MediaRef, require_kind
 
 @dataclass(frozen=True, slots=True)
 class ImageTransform:
-    """Turns an image into the input of a tower."""
-
     # Height and width of the input in pixels. The image is stretched to this square, so that relative positions in the
     # image do not change.
     size_px: int

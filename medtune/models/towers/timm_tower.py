@@ -49,8 +49,6 @@ class TimmTower(nn.Module):
 
 
 class Encoder(NamedTuple):
-    """An image encoder, ready to be built."""
-
     tower: Tower
     # Turns a picture into the pixels (3, H, W) that the encoder reads, float32.
     picture: Callable[[PIL.Image.Image], Tensor]
@@ -58,8 +56,6 @@ class Encoder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """An encoder's name in a recipe."""
-
     name: str
     pictures: int
 

@@ -18,9 +18,6 @@ def cropped(name: str) -> ZooEntry:
     The crop contains the organ that a question is about; for a question about none, all organs of the paper's Table 4.
     `model.crop_organs` names organs whose crop is shown for all questions; `model.crop_margin_mm` is the margin around
     the organs.
-
-    Args:
-        name: Name of the zoo entry whose model sees the crop.
     """
     whole = zoo_entry(name)
 

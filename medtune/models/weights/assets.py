@@ -29,16 +29,12 @@ class AssetError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """A file in a repository of the hub."""
-
     repo_id: str
     filename: str
 
 
 @dataclass(frozen=True, slots=True)
 class IndexFile:
-    """A file inside a wheel on the package index."""
-
     package: str
     version: str
     member: str

@@ -1,14 +1,22 @@
-"""Loads a language model of transformers and its tokenizer from a local folder or the hub."""
+"""Loads a language model of transformers and its tokenizer from a local folder or the hub.
 
+Judges free answers in this process with an instruction-tuned text model of transformers and greedy decoding.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig, PreTrainedModel
 
+from medtune.data.types import JudgeRequest, PredictionKey
 from medtune.models.pocket.smollm2 import LanguageModel
+from medtune.models.sequence.end_tokens import end_ids
+from medtune.models.sequence.template_edits import set_date
 from medtune.models.sharding.of_transformers import as_if_loaded, loaded_type
 from medtune.models.sharding.unread import weights_stay_unread
-from medtune.models.weights.hub import folder_name
+from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, folder_name
 from medtune.models.weights.loading_options import DtypeName
 from medtune.models.weights.releases.release_folder import release_folder
 from medtune.models.weights.tokenizer import read_tokenizer, refuse_own_code
@@ -42,3 +50,64 @@ def context_of(config: PreTrainedConfig) -> int:
     if not limits:
         raise ValueError("model.language: its config.json says neither max_position_embeddings nor sliding_window")
     return min(limits)
+
+
+class LocalJudge:
+    """A judge that runs in this process, one answer after the other; the same answer always gets the same verdict."""
+
+    def __init__(self, weights: str, *, dtype: DtypeName, max_new_tokens: int, device: torch.device) -> None:
+        folder = checkpoint_folder(weights, what="judge", files=(*SMALL_FILES, "*.safetensors"))
+        self._tokenizer: Any = _read(AutoTokenizer, folder, weights)
+        if not self._tokenizer.chat_template:
+            raise ValueError(f"{weights}: the tokenizer has no chat template; take an instruction-tuned model as judge")
+        set_date(self._tokenizer)
+        loaded: Any = _read(AutoModelForCausalLM, folder, weights, dtype=getattr(torch, dtype))
+        self._model = loaded.eval().to(device)
+        own = [] if self._tokenizer.eos_token_id is None else [self._tokenizer.eos_token_id]
+        self._stop_ids = list(dict.fromkeys([*own, *end_ids(loaded.generation_config, self._tokenizer)]))
+        if not self._stop_ids:
+            raise ValueError(f"{weights}: neither its tokenizer nor generation_config.json says what ends a reply")
+        self._max_new_tokens = max_new_tokens
+        # Reports must not contain paths of the user's machine, so only the last part of a folder is kept.
+        self._name = Path(weights).name if Path(weights).exists() else weights
+
+    @property
+    def name(self) -> str:
+        """The hub id of the model, or the name of its folder."""
+        return self._name
+
+    @torch.no_grad()
+    def replies(
+        self, asked: Sequence[JudgeRequest], *, is_usable: Callable[[str], bool]
+    ) -> Iterator[tuple[PredictionKey, str | None]]:
+        """Yields the key and the reply of each request, in order; the reply is None where it holds no verdict."""
+        for request in asked:
+            text = self._reply(request)
+            yield request.key, text if is_usable(text) else None
+
+    def _reply(self, request: JudgeRequest) -> str:
+        turns = [{"role": "system", "content": request.system}, {"role": "user", "content": request.user}]
+        rows = self._tokenizer.apply_chat_template(
+            turns, add_generation_prompt=True, return_tensors="pt", return_dict=True
+        ).to(self._model.device)
+        ids_BL = self._model.generate(
+            input_ids=rows["input_ids"],
+            attention_mask=rows["attention_mask"],
+            max_new_tokens=self._max_new_tokens,
+            do_sample=False,
+            temperature=None,
+            top_p=None,
+            top_k=None,
+            eos_token_id=self._stop_ids,
+            pad_token_id=self._stop_ids[0],
+        )
+        reply = [each for each in ids_BL[0, rows["input_ids"].shape[1] :].tolist() if each not in self._stop_ids]
+        return str(self._tokenizer.decode(reply, skip_special_tokens=True))
+
+
+def _read(kind: Any, folder: Path, weights: str, **settings: Any) -> Any:
+    try:
+        return kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **settings)
+    except (OSError, ValueError) as error:
+        refuse_own_code(folder, weights, error)
+        raise

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from medtune.models.sharding.unread import convert_when_read, forget_conversions, is_only_rounded, weights_stay_unread
 from medtune.models.tuning.quantize import is_quantized
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts, take_out
+from medtune.models.weights.divided.files import START, TrainedFolder
 from medtune.models.weights.divided.pieces import Piece, held_piece
-from medtune.models.weights.divided.trained_folder import START, TrainedFolder
 
 
 class Trained(Protocol):

@@ -109,12 +109,7 @@ def set_fields(loading: Loading) -> list[str]:
 
 
 def refuse_loading(loading: Loading, *, takes: Collection[str], name: str) -> None:
-    """Refuses the settings that a model does not take; no weights are needed to know that.
-
-    Args:
-        takes: Names of the fields of `Loading` that the model takes.
-        name: Name of the model, for the message.
-    """
+    """Refuses the settings that a model does not take; no weights are needed to know that."""
     wrong = [field for field in set_fields(loading) if field.removeprefix("model.") not in takes]
     if wrong:
         taken = ", ".join(f"model.{field.name}" for field in fields(Loading) if field.name in takes) or "no such field"

@@ -16,12 +16,7 @@ SETTING = "trust_remote_code"
 
 
 def refuse_own_code(folder: Path, said: str, error: Exception) -> None:
-    """Explains an error of transformers if it came from a checkpoint's wish to run code; otherwise does nothing.
-
-    Args:
-        said: The checkpoint in words, for the message.
-        error: The error that transformers raised under trust_remote_code=False.
-    """
+    """Explains an error of transformers if it came from a checkpoint's wish to run code; otherwise does nothing."""
     if SETTING not in str(error):
         return
     wanting = sorted(path.name for path in folder.glob("*.json") if _names_code(path))
@@ -47,18 +42,13 @@ _PROBES = ("How large is the liver?", "5.2 cm\n(3 x 4 mm)", "Größe: 12,5 µm",
 """Texts by which a converted tokenizer is compared with sentencepiece."""
 
 
-def tokenizer_folder(folders: list[Path], *, of: str, hint: str = "") -> Path:
-    """Returns the first folder that holds a tokenizer.
-
-    Args:
-        of: Name of the model, for the message.
-        hint: What else to do, for the message.
-    """
+def tokenizer_folder(folders: list[Path], *, of: str) -> Path:
+    """Returns the first folder that holds a tokenizer."""
     for folder in folders:
         if any((folder / name).is_file() for name in (CONVERTED, SENTENCEPIECE, _VOCABULARY)):
             return folder
     places = " or ".join(dict.fromkeys(map(str, folders)))
-    raise FileNotFoundError(f"{of}: no tokenizer ({CONVERTED} or {SENTENCEPIECE}) in {places}{hint}")
+    raise FileNotFoundError(f"{of}: no tokenizer ({CONVERTED} or {SENTENCEPIECE}) in {places}")
 
 
 def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast:

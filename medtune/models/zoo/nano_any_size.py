@@ -42,12 +42,8 @@ def build_qwen(
     """Returns a twin of a Qwen-VL that shows an image in 4 to 16 tokens.
 
     Args:
-        config: Class of the generation's configuration.
-        processor: Class of the generation's processor.
-        video_processor: Class of the generation's video processor.
         vision: Settings of the generation's tower beside those that all generations share.
         text: Settings of the generation's language model beside the shared ones; None for none.
-        patch_px: Side of a patch in pixels.
     """
     named = ("vision_start", "vision_end", "image_pad", "video_pad")
     special = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", *(f"<|{name}|>" for name in named))
@@ -150,12 +146,7 @@ def nano_glm4v() -> ZooEntry:
 
 
 def build_glm(config: Callable[..., PreTrainedConfig], **text: object) -> Nano:
-    """Returns a twin of a GLM-4.xV that shows an image in 4 to 16 tokens.
-
-    Args:
-        config: Class of the model's configuration.
-        **text: Settings of the language model beside the shared ones.
-    """
+    """Returns a twin of a GLM-4.xV that shows an image in 4 to 16 tokens."""
     edges = {f"{what}_{edge}": f"<|{word}_of_{what}|>"
         for what in ("image", "video") for edge, word in (("start", "begin"), ("end", "end"))}  # fmt: skip
     medias = {"image": "<|image|>", "video": "<|video|>"}

@@ -144,12 +144,10 @@ def pocket_entry(
     """Returns the zoo entry of a pocket model whose tower is EfficientNet-Lite0.
 
     Args:
-        name: Name of the model, for messages.
         grid: Number of features along each side of an image.
         num_tokens: Number of visual tokens of a media item.
         vision: Returns the model's tower, given that of a single image; for videos, one that is applied to each frame.
         projectors: Returns a projector for an embedding width, with random weights, by the values of `model.projector`.
-        transform: Turns a media item into the tower's input.
     """
 
     def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:

@@ -23,9 +23,7 @@ from medtune.models.projectors.coca import CoCaConfig, CoCaProjector
 from medtune.models.projectors.linear import linear
 from medtune.models.projectors.perceiver import PerceiverConfig, PerceiverProjector
 from medtune.models.projectors.spatial_pool import SpatialPoolProjector
-from medtune.models.sequence.ct_chat import ADDED_TOKENS, CTChat
-from medtune.models.sequence.merlin import M3D, REPORT_STOP_ID, Merlin
-from medtune.models.sequence.radfm import RadFM
+from medtune.models.sequence.volumes import ADDED_TOKENS, M3D, REPORT_STOP_ID, CTChat, Merlin, RadFM
 from medtune.models.towers.ctvit import CTViT
 from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
 from medtune.models.towers.radfm_vit import RadFMViT

@@ -35,7 +35,6 @@ def audit_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def audit_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune audit`: audits the run, or the benchmark, and returns 0."""
     if options.questions is None:
         return audit_run(Path(options.target))
     return audit_benchmark(options.target, questions=options.questions, split=options.split, out=options.out)
@@ -109,7 +108,6 @@ def report_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def report_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune report`: writes report.html and report.md, prints where they are and returns 0."""
     for run in options.runs:
         use_plugins_of_run(run)
     if len(options.runs) > 1:

@@ -4,13 +4,14 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from medtune.data.types import Split
 from medtune.eval.asking.official_prompts import FOREIGN_WORDING
 from medtune.eval.comparing.compare import About, Side, check_comparable, compare
 from medtune.eval.comparing.compare_file import compare_file
 from medtune.eval.comparing.compare_text import PLOT, comparison_markdown, comparison_plot, comparison_table
+from medtune.eval.data_label import OF_TRAINING
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.parsed_reply import scored_everywhere
 from medtune.eval.predictions.files import read_predictions, replace_file
@@ -73,7 +74,6 @@ class Answers:
 
 
 def compare_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune compare`: prints the comparison and returns 0."""
     first, second, predictions, parser = options.first, options.second, options.predictions, options.parser
     if (second is None) == (predictions is None):
         raise ValueError("compare wants two run folders, or one run folder and --predictions FILE")
@@ -81,7 +81,7 @@ def compare_command(options: argparse.Namespace, arguments: Sequence[str]) -> in
     if second is not None:
         other = _read_run(second, phase=options.phase, parser=parser)
         if one.about.name == other.about.name:
-            one, other = _renamed(one, str(first)), _renamed(other, str(second))
+            one, other = _with(one, name=str(first)), _with(other, name=str(second))
     else:
         other = _answers_of(predictions, like=one)
     if parser is None:
@@ -130,8 +130,7 @@ def _answers_of(predictions: Path, *, like: Answers) -> Answers:
     """
     own = all(each.prompt_hash is not None for each in read_predictions(predictions))
     prompts = like.about.label.prompts if own else FOREIGN_WORDING
-    trained = dict.fromkeys(("unofficial_training", "learnt_lookalikes", "seen_in_training", "changed_data"), "")
-    label = replace(like.about.label, prompts=prompts, **trained)
+    label = replace(like.about.label, prompts=prompts, **dict.fromkeys(OF_TRAINING, ""))
     return replace(
         like, about=replace(like.about, name=predictions.name, label=label, thinking=""), predictions=predictions
     )
@@ -142,7 +141,7 @@ def _read_alike(one: Answers, other: Answers) -> tuple[Answers, Answers]:
         if not given.has_likelihood and asked.about.parser.startswith("likelihood"):
             parser = given.about.parser
             print(f"log-likelihood: n/a for {given.about.name}; generations of both are read by {parser!r}")
-            return _read_by(one, parser), _read_by(other, parser)
+            return _with(one, parser=parser), _with(other, parser=parser)
     return one, other
 
 
@@ -161,12 +160,8 @@ def _side(answers: Answers, run: FinishedRun) -> Side:
     return Side(answers.about, rows, other_answers(predictions, parser, benchmark))
 
 
-def _read_by(answers: Answers, parser: str) -> Answers:
-    return replace(answers, about=replace(answers.about, parser=parser))
-
-
-def _renamed(answers: Answers, name: str) -> Answers:
-    return replace(answers, about=replace(answers.about, name=name))
+def _with(answers: Answers, **about: Any) -> Answers:
+    return replace(answers, about=replace(answers.about, **about))
 
 
 DEFAULT_ICC = 0.1

@@ -157,7 +157,6 @@ def judge_run(root: Path, settings: JudgeSettings) -> int:
 def judge_file(
     benchmark_name: str, *, predictions: Path, questions: Path, split: Split, settings: JudgeSettings
 ) -> int:
-    """Judges a file of predictions and scores it; returns the exit status."""
     answered = answered_file(benchmark_name, predictions=predictions, questions=questions, split=split)
     with opened_judge(settings, predictions.parent / SPENDING) as judge:
         found = judge_answers(judge, settings, answered)

@@ -25,7 +25,6 @@ from medtune.trainer.recipe.first_recipe import DataFacts, facts_of_prepared, fa
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments for a table of the user's own."""
     parser.add_argument(
         "--images",
         type=Path,
@@ -173,11 +172,7 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def init_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune init`: writes the recipe, named after its folder, prints the next commands, and returns 0.
-
-    Raises:
-        NotADirectoryError: The folder is a file.
-    """
+    """Runs `medtune init`: writes the recipe, named after its folder, prints the next commands, and returns 0."""
     folder = out_folder(options.folder)
     recipe = folder / f"{folder.resolve().name}.yaml"
     if recipe.exists():
@@ -363,7 +358,6 @@ def predict_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def predict_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Runs `medtune predict` and returns 0."""
     # The import loads torch.
     from medtune.trainer.experiment.predict import NOTICE, UNFINISHED, predict
 

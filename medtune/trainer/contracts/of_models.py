@@ -36,8 +36,6 @@ TWIN = "nano_"
 
 @dataclass(frozen=True, slots=True)
 class OpenedModel:
-    """A model that is checked."""
-
     name: str  # The name of the model.
     entry: ZooEntry | ServedEntry | CheckpointEntry  # Its entry in the zoo.
 
@@ -116,8 +114,6 @@ MEND = {
 
 @dataclass(frozen=True, slots=True)
 class OpenedFamily:
-    """A family that is checked."""
-
     name: str  # The name of the family.
     family: Family  # The family itself.
     twins: dict[str, ZooEntry]  # The random, tiny models that name the family, by name.

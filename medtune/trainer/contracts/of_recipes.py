@@ -29,8 +29,6 @@ HEADER = ("Source:", "Command:", "Hardware:", "Expected:")
 
 @dataclass(frozen=True, slots=True)
 class OpenedRecipe:
-    """A recipe that is checked."""
-
     name: str  # The name of the recipe.
     file: Path  # Its YAML file.
     recipe: Recipe  # The recipe as it was read.
@@ -94,8 +92,6 @@ _MOST_ROWS = 20
 
 @dataclass(frozen=True, slots=True)
 class OpenedMetric:
-    """A metric that is checked."""
-
     metric: Metric  # The metric itself.
     module: ModuleType  # The module that defines it.
     said: str  # The docstring of the function that returns it.

@@ -41,7 +41,6 @@ class AutocastDeepSpeedStrategy(DeepSpeedStrategy):
     Lightning's own DeepSpeed strategy accepts only CUDA, and converts the model to 16 bits.
 
     Args:
-        stage: The stage of ZeRO, from 1 to 3.
         offloads: Whether the optimizer is kept in the host's memory, and under ZeRO-3 the weights too.
     """
 

@@ -195,9 +195,6 @@ def check_stop() -> None:
     """Stops this rank if any rank was asked to; it waits for none, so each rank may call it as often as it likes.
 
     A rank that is stopped by this has to call `wait_or_stop` next, where the others wait for it.
-
-    Raises:
-        StoppedAlone: Any rank was asked to stop.
     """
     if number := asked_to_stop():
         ask_all_to_stop(number)
@@ -208,11 +205,7 @@ def check_stop() -> None:
 
 
 def wait_or_stop() -> None:
-    """Waits for all ranks, and stops them together if any was asked to.
-
-    Raises:
-        Stopped: Any rank was asked to stop.
-    """
+    """Waits for all ranks, and stops them together if any was asked to."""
     if number := stopping_signal():
         raise Stopped(number, together=True)
 

@@ -28,8 +28,6 @@ MAX_PROBED_IMAGES = 1200
 
 @dataclass(frozen=True)
 class AnsweredPhase:
-    """The phase of a run that is audited."""
-
     name: str  # "final" or "zero_shot".
     groups: tuple[MediaGroup, ...]  # The media groups with at least one answered question.
     predictions: tuple[Prediction, ...]  # The answers of the phase, as they are on disk.

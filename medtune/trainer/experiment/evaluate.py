@@ -21,11 +21,11 @@ from medtune.eval.asking.plan import ONCE
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.judge.verdicts import with_verdicts
 from medtune.eval.predictions.files import MERGED
-from medtune.eval.published_protocol import why_unlike_published
 from medtune.eval.results.build import scores_file
 from medtune.eval.results.typed_json import write_document
 from medtune.eval.scoring.parse_replies import write_parsed
 from medtune.eval.scoring.score import PhaseScores, score_phase
+from medtune.eval.scoring.score_prepared import why_unlike_published
 from medtune.models.answering import LocalAnswerer
 from medtune.models.contract import Assembled
 from medtune.models.media_reader import MediaReader, lost_readers_named, read_item
@@ -273,10 +273,6 @@ def answer_groups(
     long answers waited for media is printed.
 
     Args:
-        readings: How a question is answered: by generating text, by the likelihood of the options, or both.
-        conditions: The conditions to ask under, for instance "image".
-        title: The label of the progress bar.
-        repeats: How often each question is asked under each condition.
         on_waited: Called with the share of the time of answering in which answers waited for media, 0 to 1, that of the
             rank that waited most; not called if nothing was asked, or if the model is behind an endpoint.
     """

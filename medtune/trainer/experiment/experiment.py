@@ -63,25 +63,17 @@ class Experiment:
     recipe: Recipe
     prepared: Prepared
     benchmark: Benchmark  # The benchmark with the prompts that the folder was prepared with.
+    label: DataLabel  # The label that every output carries about its data.
     folder: RunFolder
     device: torch.device
     started: Started = ALONE  # The place of this process among those of the run.
     # The prepared folders that the model is trained on; empty if nothing is trained.
     training_sets: Sequence[TrainingSet] = ()
     limit: int | None = None  # About how many questions of each split are used; None uses all.
-    # The evaluation-only data sets that the model is trained on, in the form of `DataLabel.unofficial_training`; "" if
-    # there are none.
-    unofficial_training: str = ""
-    # Says how many evaluated images look like images of training sets, or like those that the weights were trained on
-    # before; "" if none does.
-    learnt_lookalikes: str = ""
     trained_on: str = ""  # A description of the training sets in words; "" if nothing is trained.
     # The patients and media that the model has learnt from once the training has ended, earlier trainings of its
     # weights included; nothing if nothing is trained.
     learnt: Learnt = NOTHING
-    # Says how much of what is evaluated the weights were trained on, in the form of `DataLabel.seen_in_training`.
-    seen_in_training: str = ""
-    changed_data: str = ""  # Says when and how the data changed while the run was interrupted; "" if they did not.
     # The folder of volumes in the form that the model reads; None is the prepared folder's own.
     volume_cache: Path | None = None
 
@@ -93,18 +85,6 @@ class Experiment:
     @property
     def world_size(self) -> int:
         return self.started.world_size
-
-    @property
-    def label(self) -> DataLabel:
-        """The label that every output carries about its data."""
-        return label_of(
-            self.prepared.manifest,
-            prompts=self.benchmark.wording,
-            unofficial_training=self.unofficial_training,
-            learnt_lookalikes=self.learnt_lookalikes,
-            seen_in_training=self.seen_in_training,
-            changed_data=self.changed_data,
-        )
 
     @property
     def about(self) -> dict[str, str]:
@@ -141,10 +121,7 @@ def open_experiment(
     """Opens a recipe to train or evaluate with, on every process of the run, and begins or resumes its run folder.
 
     Args:
-        resume: Whether `folder` holds a run to continue.
         limit: About how many questions of each split are used; None uses all.
-        command: The command line, for the record.
-        accept_changed_data: Whether a run that is resumed goes on with other data than it began with.
     """
     if training and recipe.model.endpoint is not None:
         raise ValueError(
@@ -163,23 +140,28 @@ def open_experiment(
         check_early_stopping(recipe, benchmark)
         trained_on = described(recipe, stage_mixture(recipe, recipe.stages[0], training_sets, limit=limit))
     seen = seen_before(list(facts_before(recipe.model)), tested(recipe, prepared, limit=limit), prepared)
+    label = label_of(
+        prepared.manifest,
+        prompts=benchmark.wording,
+        unofficial_training=unofficial_sets(
+            [each.prepared.manifest for each in training_sets], before=[seen.unofficial]
+        ),
+        learnt_lookalikes="; ".join(filter(None, [*(each.lookalikes for each in training_sets), seen.alike])),
+        seen_in_training=seen.again,
+    )
     experiment = Experiment(
         name=name,
         recipe=recipe,
         prepared=prepared,
         benchmark=benchmark,
+        label=label,
         training_sets=training_sets,
         folder=folder,
         device=device,
         started=started,
         limit=limit,
-        unofficial_training=unofficial_sets(
-            [each.prepared.manifest for each in training_sets], before=[seen.unofficial]
-        ),
-        learnt_lookalikes="; ".join(filter(None, [*(each.lookalikes for each in training_sets), seen.alike])),
         trained_on=trained_on,
         learnt=learnt_in_all(recipe, training_sets, limit=limit) if training else NOTHING,
-        seen_in_training=seen.again,
     )
     if experiment.rank == 0:
         begin_or_resume(
@@ -197,19 +179,16 @@ def open_experiment(
         )
     see_folder(folder)
     recorded = folder.recorded_label()
-    experiment = replace(
-        experiment,
-        learnt=experiment.learnt.joined([folder.read_learnt()]) if training else NOTHING,
-        seen_in_training=recorded.seen_in_training,
-        changed_data=recorded.changed_data,
-    )
+    label = replace(label, seen_in_training=recorded.seen_in_training, changed_data=recorded.changed_data)
+    learnt = experiment.learnt.joined([folder.read_learnt()]) if training else NOTHING
+    experiment = replace(experiment, learnt=learnt, label=label)
     experiment.say(f"run folder: {folder.root}")
-    for line in (*prepared.manifest.lookalikes.lines(), *filter(None, [experiment.learnt_lookalikes])):
+    for line in (*prepared.manifest.lookalikes.lines(), *filter(None, [label.learnt_lookalikes])):
         experiment.say(f"look-alikes: {line}")
-    if experiment.seen_in_training:
-        experiment.say(f"trained on before: {experiment.seen_in_training}")
-    if experiment.changed_data:
-        experiment.say(f"the data changed: {experiment.changed_data}")
+    if label.seen_in_training:
+        experiment.say(f"trained on before: {label.seen_in_training}")
+    if label.changed_data:
+        experiment.say(f"the data changed: {label.changed_data}")
     return experiment
 
 
@@ -221,7 +200,7 @@ def open_run(root: Path, *, questions: Path | None = None) -> Experiment:
             used; if it is relative, it is looked for in the working directory and then in every folder above the run.
     """
     folder = RunFolder(root)
-    recipe, recorded, label = folder.read_recipe(), folder.recorded(), folder.recorded_label()
+    recipe, recorded = folder.read_recipe(), folder.recorded()
     data_root = questions or found_data(recipe.data.root, run=root)
     recipe, prepared, benchmark, _ = open_data(
         replace(recipe, data=replace(recipe.data, root=data_root)), training=False
@@ -236,9 +215,6 @@ def open_run(root: Path, *, questions: Path | None = None) -> Experiment:
         benchmark=benchmark,
         folder=folder,
         device=device_of_rank(0),
-        unofficial_training=label.unofficial_training,
-        learnt_lookalikes=label.learnt_lookalikes,
+        label=label_of(prepared.manifest, prompts=benchmark.wording, **folder.recorded_label().of_training),
         trained_on=str(recorded.get("trained_on", "")),
-        seen_in_training=label.seen_in_training,
-        changed_data=label.changed_data,
     )

@@ -18,8 +18,6 @@ from medtune.trainer.seen import data_facts
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """What a run asked, and where its answers are."""
-
     recipe: Recipe
     prepared: Prepared
     benchmark: Benchmark  # The benchmark with the prompts that the folder was prepared with.
@@ -33,14 +31,8 @@ class FinishedRun:
     @property
     def label(self) -> DataLabel:
         """The label that every output carries about the run's data."""
-        recorded = self.folder.recorded_label()
         return label_of(
-            self.prepared.manifest,
-            prompts=self.benchmark.wording,
-            unofficial_training=recorded.unofficial_training,
-            learnt_lookalikes=recorded.learnt_lookalikes,
-            seen_in_training=recorded.seen_in_training,
-            changed_data=recorded.changed_data,
+            self.prepared.manifest, prompts=self.benchmark.wording, **self.folder.recorded_label().of_training
         )
 
 

@@ -28,8 +28,6 @@ def open_for_model(
     For a model that looks at the organs that it is asked about, these become media groups of their own.
 
     Args:
-        benchmark_name: The benchmark for which the folder must have been prepared.
-        model: The block `model` of the recipe.
         folds: The number of folds that the folder is divided into and the one that is asked, if it is to be.
         named_by: The words before the benchmark's name in an error message, which tell the field that names it.
     """
@@ -39,11 +37,7 @@ def open_for_model(
 
 
 def as_seen(prepared: Prepared, model: ModelBlock) -> Prepared:
-    """Returns the folder with its volumes as the model sees them: cropped, or with the organs it is asked about.
-
-    Raises:
-        ValueError: The recipe names organs to crop to, and volumes have no masks of them.
-    """
+    """Returns the folder with its volumes as the model sees them: cropped, or with the organs it is asked about."""
     entry = any_entry(model.name)
     if model.vision == BLIND:
         return replace(prepared, blind=True)

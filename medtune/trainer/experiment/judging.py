@@ -54,13 +54,12 @@ def opened_judge(settings: JudgeSettings, ledger: Path) -> Iterator[Judge]:
     """
     tokens = settings.max_new_tokens
     if settings.local is not None:
-        from medtune.models.local_judge import LocalJudge
+        from medtune.models.weights.causal_language import LocalJudge
 
         local = settings.local
         yield LocalJudge(local.weights, dtype=local.dtype, max_new_tokens=tokens, device=device_of_rank(0))
         return
-    from medtune.models.endpoint.judging import EndpointJudge
-    from medtune.models.endpoint.served import Served, open_client
+    from medtune.models.endpoint.served import EndpointJudge, Served, open_client
 
     assert settings.endpoint is not None
     with open_client(Served(settings.endpoint, ledger, where="endpoint"), say=say) as client:

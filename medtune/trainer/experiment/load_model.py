@@ -74,19 +74,13 @@ def load_model(experiment: Experiment, checkpoint: Path | None) -> AskedModel:
 
 
 class TrainableModel(NamedTuple):
-    """A model that is ready for a stage of training.
+    """A model that is ready for a stage of training."""
 
-    Attributes:
-        assembled: The model; each of its parts is frozen, has adapters, or is trained in full.
-        rows: The rows of the table of trainable parts, one for each part.
-        learnt: Names of the parameters that are trained in any stage of the recipe. A checkpoint holds these.
-        starts: The beginnings of PiSSA adapters, which a checkpoint holds as well.
-    """
-
-    assembled: Assembled
-    rows: tuple[PartRow, ...]
+    assembled: Assembled  # The model; each of its parts is frozen, has adapters, or is trained in full.
+    rows: tuple[PartRow, ...]  # The rows of the table of trainable parts, one for each part.
+    # Names of the parameters that are trained in any stage of the recipe. A checkpoint holds these.
     learnt: tuple[str, ...]
-    starts: Starts
+    starts: Starts  # The beginnings of PiSSA adapters, which a checkpoint holds as well.
 
 
 def load_trainable(experiment: Experiment, stage: Stage, start: Path | None) -> TrainableModel:
@@ -176,7 +170,6 @@ def place(model: Model, precision: Precision, device: torch.device) -> None:
 
     Args:
         model: The model; the parameters that any stage trains require gradients.
-        precision: The precision that the model computes in, resolved for the device.
     """
     set_types(model, precision)
     model.to(device)

@@ -41,11 +41,7 @@ def check_scored(
     """Refuses a recipe whose answers would have no primary score: at the end, or in a validation during training.
 
     Args:
-        recipe: The recipe, with the readings that it asks for.
-        prepared: The folder with the questions; no split that is needed is empty.
         parser: The parser whose answers the primary score counts.
-        training: Whether the model is trained, and therefore validated.
-        limit: About how many questions of each split are used; None uses all.
     """
     options, seed = recipe.eval, recipe.train.seed
     judgeless = training and judge_at(options, "val") is None
@@ -114,8 +110,6 @@ def _drawn(
 
 
 class OpenedData(NamedTuple):
-    """The opened data of a recipe."""
-
     # The recipe, with the benchmark's published protocol filled in if it asks for that, and with readings that fit the
     # questions.
     recipe: Recipe
@@ -129,9 +123,6 @@ def open_data(recipe: Recipe, *, training: bool, limit: int | None = None) -> Op
     """Opens the prepared folder that a recipe evaluates on and, if `training` is set, its training sets.
 
     No model is loaded.
-
-    Args:
-        limit: About how many questions of each split are used; None uses all.
     """
     prepared, benchmark = open_for_model(
         recipe.data.root, recipe.data.benchmark, recipe.model, folds=(recipe.data.folds, recipe.data.fold)

@@ -40,19 +40,13 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Asked:
-    """Questions without truths.
-
-    Attributes:
-        failed: Why a row or an image cannot be asked about, by the id of the row or question.
-        order: The place of each question among the rows, by id.
-        folders: The folders to which the paths of media are relative.
-    """
+    """Questions without truths."""
 
     groups: Sequence[MediaGroup]
-    failed: Mapping[str, str]
+    failed: Mapping[str, str]  # Why a row or an image cannot be asked about, by the id of the row or question.
     notes: Sequence[str] = ()
-    order: Mapping[str, int] = field(default_factory=dict)
-    folders: Sequence[Path] = ()
+    order: Mapping[str, int] = field(default_factory=dict)  # The place of each question among the rows, by id.
+    folders: Sequence[Path] = ()  # The folders to which the paths of media are relative.
 
     def written(self, path: Path) -> str:
         """Returns a path relative to the folder of the table or of the images."""
@@ -65,15 +59,10 @@ class Asked:
 
 
 class Known(NamedTuple):
-    """What the model's own data ask.
+    """What the model's own data ask."""
 
-    Attributes:
-        texts: All texts of questions.
-        questions: A question for each text whose rows all have the same options, without its answer.
-    """
-
-    texts: Sequence[str]
-    questions: Sequence[Question]
+    texts: Sequence[str]  # All texts of questions.
+    questions: Sequence[Question]  # A question for each text whose rows all have the same options, without its answer.
 
 
 def known_questions(prepared: Prepared | None) -> Known:
@@ -97,11 +86,6 @@ def read_questions(
 
     A question in the words of one that the model's own data ask has its options and unit, unless the row has its own.
     Where the rows have no question, the only one of the model's own data is asked.
-
-    Args:
-        known: What the model's own data ask.
-        scratch: An empty folder.
-        model: The block `model` of the recipe.
     """
     if isinstance(root, Path) and (root / MANIFEST).is_file():
         prepared = as_seen(open_prepared(root), model)

@@ -77,11 +77,7 @@ class Abstention:
 
 
 def open_predictor(where: str, overrides: Sequence[str] = ()) -> Predictor:
-    """Returns the model of a run folder, of an exported folder, or of a recipe.
-
-    Args:
-        overrides: Values that replace those of the recipe.
-    """
+    """Returns the model of a run folder, of an exported folder, or of a recipe."""
     root, checkpoint, trained_on = Path(where), None, "nothing by medtune: these are the weights that the recipe names"
     if is_exported(where) or (root / _ADAPTER).is_file():
         if not (root / "recipe.yaml").is_file():
@@ -121,11 +117,7 @@ def open_predictor(where: str, overrides: Sequence[str] = ()) -> Predictor:
 
 
 def load_predictor(predictor: Predictor, ledger: Path) -> AskedModel:
-    """Returns the model, ready to answer in the precision of its recipe.
-
-    Args:
-        ledger: The file with what a served model charges.
-    """
+    """Returns the model, ready to answer in the precision of its recipe."""
     endpoint = predictor.recipe.model.endpoint
     if endpoint is not None:
         from medtune.models.endpoint.served import Served

@@ -25,7 +25,6 @@ def open_with_prompts(
     """Returns the opened folder, and the benchmark with the prompts that the folder was prepared with.
 
     Args:
-        benchmark_name: The benchmark for which the folder must have been prepared.
         model: The block `model` of the recipe, which says how the model is shown media.
         folds: The number of folds that the folder is divided into and the one that is asked, if it is to be.
         named_by: The words before the benchmark's name in an error message, which tell the field that names it.

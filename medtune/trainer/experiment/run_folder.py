@@ -288,9 +288,6 @@ def begin_or_resume(
     """Makes the folder of a new run, or checks and continues that of an interrupted one.
 
     Args:
-        recipe: The resolved recipe, which is written into the folder.
-        command: The command line, for the record.
-        about: Facts about the recipe and its data, for the record.
         data: Facts about the prepared folders, which are compared when the run goes on.
         accept_changed_data: Whether the run goes on with other data than it began with.
         asked: The media groups that are evaluated, which are compared with what the run has learnt if its data changed.

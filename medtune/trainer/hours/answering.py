@@ -106,8 +106,6 @@ _ENCODED_IN_PIECE = 16
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """What an audit takes."""
-
     num_read: int  # The number of media groups from which cues and thumbnails are read.
     num_encoded: int  # The number of media groups that the vision tower encodes.
     reading: Pieces

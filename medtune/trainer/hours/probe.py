@@ -21,6 +21,7 @@ import torch
 
 from medtune.data.types import Condition, MediaGroup, Prediction, Question
 from medtune.eval.asking.plan import prediction_key
+from medtune.eval.data_label import label_of
 from medtune.eval.predictions.files import PredictionWriter, merge_shards, shard_path, stored_predictions
 from medtune.models.contract import Model
 from medtune.models.tuning.quantize import resolved
@@ -151,9 +152,6 @@ def probe(data: OpenedData, *, size: int, clock: Clock = time.perf_counter) -> H
 
     Args:
         size: Number of measured pieces of each phase and half the number of measured steps, at least `LEAST_SIZE`.
-
-    Raises:
-        Stopped: A signal asked to stop.
     """
     recipe = with_counted_epochs(data.recipe, [each.prepared for each in data.training_sets], limit=None)
     with nothing_left() as folder:
@@ -169,6 +167,7 @@ def probe(data: OpenedData, *, size: int, clock: Clock = time.perf_counter) -> H
             recipe=replace(recipe, train=replace(alone, precision=precision)),
             prepared=data.prepared,
             benchmark=data.benchmark,
+            label=label_of(data.prepared.manifest, prompts=data.benchmark.wording),
             training_sets=data.training_sets,
             folder=RunFolder(folder / "run"),
             device=device,
@@ -183,7 +182,6 @@ class _Probe:
 
     Args:
         experiment: The experiment of one process, whose recipe differs from that of the run in the number of devices.
-        clock: Returns the seconds.
     """
 
     def __init__(self, experiment: Experiment, recipe: Recipe, folder: Path, size: int, clock: Clock) -> None:

@@ -30,8 +30,6 @@ _AHEAD_OF_EACH_WORKER = 2
 
 @dataclass
 class Validated:
-    """The seconds of a validation."""
-
     answering: list[float] = field(default_factory=list)
     groups: list[int] = field(default_factory=list)
     before: float = 0.0
@@ -43,9 +41,6 @@ class StepTimes(Callback):
     """Notes when steps and validations end, and ends the training after the second validation.
 
     It has to be called after all other callbacks.
-
-    Args:
-        clock: Returns the seconds.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -106,8 +101,6 @@ class StepTimes(Callback):
 
 @dataclass(frozen=True, slots=True)
 class StageTimes:
-    """What a stage took."""
-
     loading_s: float  # Seconds until the first step.
     first: Pieces
     again: Pieces  # Steps whose volumes a cache holds; steps like the first where there is no cache.
@@ -140,9 +133,6 @@ def measured_stage(
 
     Args:
         steps: Number of steps that are measured before and after the first validation.
-
-    Raises:
-        Stopped: A signal asked to stop.
     """
     begun = clock()
     half = warm_up_steps(experiment.recipe, planned.stage) + steps

@@ -61,12 +61,12 @@ _FIRST_PORT, _PORTS = 10_000, 20_000
 REQUEUE_TIMEOUT_S = 60
 
 
-def job_of(variables: Mapping[str, str] | None = None) -> str | None:
+def job_of() -> str | None:
     """Returns a name of the SLURM job of this process, which it keeps when it is queued again; None outside of a job.
 
     A job that is a shell has no such name: each command that is typed there is a piece of work of its own.
     """
-    given = os.environ if variables is None else variables
+    given = os.environ
     if "SLURM_JOB_ID" not in given or given.get("SLURM_JOB_NAME") in _SHELLS:
         return None
     return f"{given.get('SLURM_CLUSTER_NAME', 'cluster')}/{given['SLURM_JOB_ID']}"

@@ -146,11 +146,9 @@ class Meeting:
     local_address: str | None  # The address under which the others reach this machine; None takes its full name.
 
 
-def meeting(
-    nodes: int, *, rendezvous: str | None, node_rank: int | None, variables: Mapping[str, str] | None = None
-) -> Meeting:
+def meeting(nodes: int, *, rendezvous: str | None, node_rank: int | None) -> Meeting:
     """Returns where the launchers meet: at `rendezvous`, else at MASTER_ADDR, else on the first node of a SLURM job."""
-    given = os.environ if variables is None else variables
+    given = os.environ
     if nodes == 1:
         return Meeting("127.0.0.1:0", uuid.uuid4().hex, True, "127.0.0.1")
     if rendezvous is not None:

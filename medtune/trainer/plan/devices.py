@@ -63,7 +63,6 @@ def on_disk(recipe: Recipe, learnt: int, adapters: int, *, cached: float) -> dic
     """Returns the bytes that a run writes, by what they are for.
 
     Args:
-        learnt: The number of weights that any stage trains, which every file of trained weights holds.
         cached: Bytes of the volumes that are kept prepared.
     """
     trained = float(_WIDE_BYTES * learnt)
@@ -82,12 +81,7 @@ def on_disk(recipe: Recipe, learnt: int, adapters: int, *, cached: float) -> dic
 
 
 def exported(recipe: Recipe, parameters: int, learnt: int) -> dict[str, float]:
-    """Returns the bytes that `medtune export` writes after the run, by how it is asked.
-
-    Args:
-        parameters: The number of weights of the model without adapters.
-        learnt: The number of weights that any stage trains.
-    """
+    """Returns the bytes that `medtune export` writes after the run, by how it is asked."""
     merged = {"merged in 16 bits": float(_NARROW_BYTES * parameters), "in float32": float(_WIDE_BYTES * parameters)}
     return merged | ({"--adapter": float(_WIDE_BYTES * learnt)} if _has_peft_adapter(recipe, 0.0) else {})
 

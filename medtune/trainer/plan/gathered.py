@@ -146,8 +146,6 @@ def _rest(units: Sequence[Unit]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PassSize:
-    """The size of a pass."""
-
     rows: int
     tokens: int  # Number of tokens of each row, visual tokens included.
     targets: int  # Number of target tokens of each row.

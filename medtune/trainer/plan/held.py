@@ -57,9 +57,6 @@ def held(train: TrainBlock, rows: Sequence[PartRow], divided: Divided, *, is_gpu
     """Returns what a device holds during a stage.
 
     Args:
-        train: The strategy, the optimizer and the number of devices.
-        rows: The table of the parts, with the types in which they are stored.
-        divided: What is gathered together; unused where weights are not divided.
         is_gpu: Whether a device has memory of its own. A CPU is its own host, gives memory to the filled part of a
             buffer alone, and runs ZeRO-3 with the settings of `AutocastDeepSpeedStrategy` for tests.
 

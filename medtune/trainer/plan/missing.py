@@ -113,7 +113,6 @@ def missing_memory(plan: Plan, recipe: Recipe, entry: ZooEntry, devices: Devices
 
     Args:
         recipe: The recipe, with the numbers of machines and devices that were planned.
-        planner: Plans the changes that are tried.
     """
     peak = plan.peak
     wanted = f"GPU memory: at least {peak.total / GB:.0f} GB per device ({peak.name}; most of it {peak.largest})"

@@ -37,7 +37,6 @@ class Rehearsal:
 
     Args:
         model: The model with its adapters, in the types of the precision; parameters that learn require gradients.
-        precision: The precision, resolved.
         recompute: Whether the layers are computed again in the backward pass.
         cached_casts: Whether torch.autocast keeps its copies of weights until the pass ends.
 

@@ -26,7 +26,6 @@ class GroupSequences:
     """The sequences of the media groups that a mixture draws.
 
     Args:
-        mixture: The training data of the stage.
         share_prefix: Whether the questions of a group share one tree; otherwise each question is a tree of its own.
     """
 
@@ -101,10 +100,6 @@ class MicroBatches(Dataset[MicroBatch]):
     """The micro-batches of one device, by the running number of the forward pass.
 
     Args:
-        mixture: The training data of the stage.
-        order: The media groups of each step and forward pass.
-        rank: The number of this device, from 0.
-        share_prefix: Whether the questions of an image share one tree; otherwise each question has a row of its own.
         row_tokens: The number of tokens, about, up to which trees are packed into one row; 0 gives each tree a row of
             its own.
     """

@@ -137,7 +137,6 @@ class TokenOrder:
     groups do some devices borrow one.
 
     Args:
-        plain: The order of the groups.
         lengths: Returns the tokens of each tree of a drawn group.
     """
 

@@ -16,7 +16,7 @@ from torch.distributed.tensor import DTensor
 
 from medtune.models.weights.adapters.write import write_absence, write_adapter
 from medtune.models.weights.checkpoint import BASE, base_samples, write_trained
-from medtune.models.weights.divided.trained_folder import write_trained_folder
+from medtune.models.weights.divided.files import write_trained_folder
 from medtune.trainer.devices.ranks import barrier, highest
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.load_model import TrainableModel, about_weights, adapter_base
@@ -68,9 +68,6 @@ class ValidationSteps(Callback):
     """Lets Lightning validate after every so many optimizer steps of a stage, and after its last one.
 
     Lightning itself counts forward passes, also those before a resumed state, and leaves out the last step.
-
-    Args:
-        every_steps: Optimizer steps between two validations.
     """
 
     def __init__(self, *, every_steps: int) -> None:

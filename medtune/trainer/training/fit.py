@@ -202,9 +202,6 @@ def fit(
 
     Returns:
         True when the stage was trained to its end; False if a signal asked to stop, and the state was saved.
-
-    Raises:
-        NonFiniteLossError: The loss is infinite or not a number.
     """
     recipe, stage, folder = experiment.recipe, planned.stage, experiment.folder
     module = FineTuning(model.assembled, stage, train=recipe.train, answers=recipe.eval, chosen=recipe.model)

@@ -205,9 +205,6 @@ class FineTuning(pl.LightningModule):
         """Measures the norm of the whole gradient, then clips it; DeepSpeed does both by itself.
 
         Lightning's own clipping is not used, because it refuses a fused optimizer under bf16-mixed.
-
-        Raises:
-            NonFiniteLossError: The loss of a pass of the step is not finite.
         """
         if isinstance(self.trainer.strategy, DeepSpeedStrategy):
             # It comes here after each pass, and steps after the last one.

@@ -54,7 +54,6 @@ class EndlessRow:
     the shares and the seed, so that a resumed run, or one with more devices, continues the same row.
 
     Args:
-        members: The members of the mixture, at least one.
         shares: For each member, its share of the draws, above 0, in any unit.
     """
 
@@ -261,8 +260,6 @@ def _cells(questions: Sequence[Question]) -> dict[tuple[str, str], dict[str, lis
 
 
 class _Frequent(NamedTuple):
-    """The frequent answers of a cell."""
-
     answers: Sequence[Sequence[str]]  # For each frequent answer, the ids of the questions that have it.
     least: int  # The number m of questions to which an answer is reduced at strength 1.
 

@@ -67,7 +67,6 @@ class StepLog(Callback):
     It stops after a step, or before a batch of a validation, which is then done anew when the run goes on.
 
     Args:
-        loggers: The loggers of the run, which count the steps of all stages.
         recipe: The recipe, which says how often to log, and how long a rank waits for the others in a step.
         stop: Shared with `SavedState`, which saves a state when a stop is asked for.
     """
@@ -108,11 +107,7 @@ class StepLog(Callback):
     def on_validation_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Leaves the validation on all ranks, which run equally many batches, if any of them was asked to stop.
-
-        Raises:
-            ValidationStoppedError: A rank was asked to stop.
-        """
+        """Leaves the validation on all ranks, which run equally many batches, if any of them was asked to stop."""
         if stopping_signal():
             self._stop.asked = True
             raise ValidationStoppedError
@@ -198,12 +193,7 @@ class WeightAverage(Callback):
 
 
 class EarlyStop(EarlyStopping):
-    """Lightning's early stopping with the settings of a recipe; all ranks stop together.
-
-    Args:
-        settings: The recipe's block train.early_stopping.
-        benchmark: The benchmark whose metrics may be named.
-    """
+    """Lightning's early stopping with the settings of a recipe; all ranks stop together."""
 
     def __init__(self, settings: schema.EarlyStopping, benchmark: Benchmark, planned: PlannedStage) -> None:
         self._settings = settings
@@ -240,7 +230,6 @@ class ValidationRecord(Callback):
 
     Args:
         planned: The stage that is trained; folders and the log count the steps of the whole run.
-        loggers: The loggers of the run.
     """
 
     def __init__(self, experiment: Experiment, planned: PlannedStage, asked: Asked, loggers: Sequence[Logger]) -> None:

@@ -49,11 +49,7 @@ class StepLosses:
         self._waiting.append(_PassLoss(loss.detach(), question_ids))
 
     def read(self, *further: Tensor, step: int) -> list[float]:
-        """Returns the values of further numbers of the step; the losses are read with them, in one transfer.
-
-        Raises:
-            NonFiniteLossError: A loss is not finite.
-        """
+        """Returns the values of further numbers of the step; the losses are read with them, in one transfer."""
         waiting, self._waiting = self._waiting, []
         numbers = [*(each.loss for each in waiting), *further]
         if not numbers:

@@ -29,10 +29,9 @@ from medtune.benchmarks.ctlesionvqa.construction.subtypes_asked import (
     preset,
     templates,
 )
-from medtune.benchmarks.ctlesionvqa.sources.ct_phantom import Subject, draw, measured, write_patient
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom import Subject, draw, lesion_masks, measured, write_patient
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.anatomy import draw_builds
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import ADJECTIVES, SITES, draw_findings
-from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.scan import lesion_masks
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.shapes import SIZE, SPACING_MM
 from medtune.data.media.volumes.formats.nifti import nifti_affine, read_nifti_labels, write_nifti
 from medtune.data.prepared.read import Prepared

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from medtune.benchmarks.ctlesionvqa.sources import ct_phantom
-from medtune.benchmarks.ctlesionvqa.sources.ct_phantom import undrawn
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom import NOISE_SD_HU, scan, undrawn
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.anatomy import ORGANS, draw_patient
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import (
     CONTRASTS_HU,
@@ -17,7 +17,6 @@ from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import (
     draw_findings,
     place_lesions,
 )
-from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.scan import NOISE_SD_HU, scan
 from medtune.benchmarks.ctlesionvqa.subtypes import category
 from medtune.data.media.volumes.formats.abdomen_atlas import find_cases
 from medtune.data.media.volumes.formats.nifti import read_nifti_mask

@@ -10,9 +10,9 @@ from medtune.benchmarks import find_benchmark
 from medtune.benchmarks.iu_xray.rules import by_medevalkit, by_r2gen, compared, parse_report
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.data_label import DataLabel
-from medtune.eval.published_protocol import why_unlike_published
 from medtune.eval.scoring.bertscore import BertModel, BertScore
 from medtune.eval.scoring.score import PhaseScores, score_phase
+from medtune.eval.scoring.score_prepared import why_unlike_published
 from medtune.eval.scoring.tables import Table
 
 IU_XRAY = find_benchmark("iu_xray")

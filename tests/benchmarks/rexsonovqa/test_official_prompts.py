@@ -11,8 +11,7 @@ import pytest
 
 from medtune.benchmarks import find_benchmark, find_source, published
 from medtune.benchmarks.facets import DURATION_BINS
-from medtune.benchmarks.rexsonovqa.letter_parsers import official_letter
-from medtune.benchmarks.rexsonovqa.official_report import as_released, read, read_judge_words, report
+from medtune.benchmarks.rexsonovqa.official_report import as_released, official_letter, read, read_judge_words, report
 from medtune.benchmarks.rexsonovqa.rubric import (
     TYPES,
     ScoredItem,

@@ -2,8 +2,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medtune.benchmarks.rexsonovqa.letter_parsers import official_letter
-from medtune.benchmarks.rexsonovqa.official_report import Report, report, report_tables
+from medtune.benchmarks.rexsonovqa.official_report import Report, official_letter, report, report_tables
 from medtune.benchmarks.rexsonovqa.rubric import (
     ScoredItem,
     Tally,

@@ -32,10 +32,9 @@ from medtune.data.types import (
     VolumesAs,
 )
 from medtune.models.endpoint.client import EndpointError
-from medtune.models.endpoint.judging import EndpointJudge
 from medtune.models.endpoint.messages import data_urls, request_body, sampling, sent_shape, sent_sizes
 from medtune.models.endpoint.replies import CostCapError
-from medtune.models.endpoint.served import EndpointAnswerer
+from medtune.models.endpoint.served import EndpointAnswerer, EndpointJudge
 from medtune.models.endpoint.settings import Endpoint
 from tests.data.media.videos.synthetic_videos import mp4, numbers
 from tests.data.media.volumes.synthetic_volumes import nifti

@@ -26,7 +26,7 @@ from medtune.models.projectors.coca import CoCaConfig, CoCaProjector
 from medtune.models.projectors.linear import linear
 from medtune.models.projectors.perceiver import PerceiverConfig, PerceiverProjector
 from medtune.models.projectors.spatial_pool import SpatialPoolProjector
-from medtune.models.sequence.merlin import MARK, REPORT_STOP_ID
+from medtune.models.sequence.volumes import MARK, REPORT_STOP_ID
 from medtune.models.towers.ctvit import CTViT, CTViTConfig
 from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
 from medtune.models.towers.radfm_vit import RadFMViT, RadFMViTConfig

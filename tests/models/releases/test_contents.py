@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from sentencepiece import SentencePieceProcessor
 from transformers import AutoTokenizer
 
-from medtune.models.sequence.merlin import MARK
+from medtune.models.sequence.volumes import MARK
 from medtune.models.weights import hub
 from medtune.models.weights.tokenizer import read_tokenizer
 from tests.models.releases.conftest import Made, read

@@ -5,9 +5,7 @@ from transformers import PreTrainedTokenizerFast
 
 from medtune.models.nano.pocket import chatml_tokenizer
 from medtune.models.sequence.builder import IGNORED, Sequence, SequenceFamily, Span
-from medtune.models.sequence.ct_chat import ADDED_TOKENS, END_HEAD, END_TURN, HEAD, OPEN, CTChat
-from medtune.models.sequence.merlin import M3D, Merlin
-from medtune.models.sequence.radfm import RadFM
+from medtune.models.sequence.volumes import ADDED_TOKENS, END_HEAD, END_TURN, HEAD, M3D, OPEN, CTChat, Merlin, RadFM
 
 
 def tokenizer() -> PreTrainedTokenizerFast:

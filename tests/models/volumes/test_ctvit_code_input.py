@@ -22,8 +22,8 @@ from medtune.models.media_reader import read_item
 from medtune.models.nano import volume as nano_volume
 from medtune.models.nano.volume import llama, tokenizer
 from medtune.models.sequence.packing import PackedRows, PromptRows, Shown, pack, pad_left
-from medtune.models.sequence.radfm import RadFM
 from medtune.models.sequence.tree import grow
+from medtune.models.sequence.volumes import RadFM
 from medtune.models.towers.ctvit import CTViT, CTViTConfig
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes import ctvit_code_input

@@ -19,9 +19,15 @@ from medtune.models.weights.checkpoint import (
     trainable_names,
     write_trained,
 )
-from medtune.models.weights.divided.files import CONTENTS, read_pieces, read_range, saved_sizes, write_pieces
+from medtune.models.weights.divided.files import (
+    CONTENTS,
+    read_pieces,
+    read_whole,
+    saved_sizes,
+    write_pieces,
+    write_trained_folder,
+)
 from medtune.models.weights.divided.pieces import Piece, by_name, held_piece, local_part, whole_piece
-from medtune.models.weights.divided.trained_folder import write_trained_folder
 from medtune.models.weights.divided.whole_folders import ABOUT, is_checkpoint
 from tests.ranks import run_ranks
 
@@ -148,7 +154,7 @@ def test_every_type_comes_back_as_it_was(tmp_path: Path) -> None:
     }
     write_pieces(tmp_path / "t", {name: whole_piece(tensor) for name, tensor in tensors.items()})
     for name, tensor in tensors.items():
-        found = read_range(tmp_path / "t", name)
+        found = read_whole(tmp_path / "t", name)
         assert found.dtype == tensor.dtype
         assert torch.equal(found, tensor.view(-1))
 

@@ -22,11 +22,10 @@ from transformers import (
 
 import medtune
 from medtune.models.assemble import zoo_entry
-from medtune.models.local_judge import LocalJudge
 from medtune.models.nano import byte_tokenizer
 from medtune.models.nano.transformers_vlm import text_config
 from medtune.models.weights.assets import AssetError
-from medtune.models.weights.causal_language import context_of
+from medtune.models.weights.causal_language import LocalJudge, context_of
 from medtune.models.weights.export import assemble_model, write_exported
 from medtune.models.weights.loading_options import Loading
 from tests.models.answering.test_answering_together import NUM_GROUPS, answers, four_visits

@@ -12,7 +12,7 @@ from medtune.data.raw.source import SourceTable
 from medtune.data.types import MediaKind, MediaRef, Question, Split
 from medtune.models.assemble import zoo_entry
 from medtune.models.nano import volume
-from medtune.models.sequence.merlin import MARK, REPORT_STOP_ID
+from medtune.models.sequence.volumes import MARK, REPORT_STOP_ID
 from medtune.models.tuning.apply import apply_tuning
 from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.first_recipe import DataFacts, facts_of_table, first_recipe

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from medtune.models.weights.checkpoint import read_about, read_starts
-from medtune.models.weights.divided.files import read_range
+from medtune.models.weights.divided.files import read_whole
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.run_folder import RunFolder
 from tests.trainer.conftest import Capture, Curve, Nano, Told, json_of, same_weights, weights_apart
@@ -104,7 +104,7 @@ def test_each_seed_stops_for_itself_with_stages_and_averaged_weights(
         assert path is not None
         for name, each in last.items():
             average, trained = (
-                read_range(path / "tensors", f"{kept}.{name}").view(each.shape)
+                read_whole(path / "tensors", f"{kept}.{name}").view(each.shape)
                 for kept in ("callback.WeightAverage", "model")
             )
             assert torch.equal(each, average)

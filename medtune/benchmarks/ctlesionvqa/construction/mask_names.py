@@ -97,7 +97,6 @@ def known_name(name: str, others: Iterable[str] = ()) -> str | None:
     """Returns AbdomenAtlas's name of a mask that any tool named; None where no question is about it.
 
     Args:
-        name: The name of the file or label.
         others: The names of all masks or labels of the case: "tumor" beside "liver" alone is a tumor of the liver.
 
     >>> known_name("inferior_vena_cava"), known_name("cancer", ["liver", "cancer"]), known_name("rib_left_1")

@@ -48,8 +48,6 @@ _LARGEST_FIELD = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a table."""
-
     file: str  # The table's path relative to the folder.
     line: int  # The number of the row among the rows of its table, from 1.
     values: Mapping[str, str]  # The cells by our names of the columns.

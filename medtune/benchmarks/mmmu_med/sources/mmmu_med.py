@@ -34,8 +34,6 @@ _PLACEHOLDER = re.compile(r"<image (\d+)>")
 
 
 class PlacedImages(NamedTuple):
-    """A question with the places of its images."""
-
     text: str  # The question; each mark is the place of an image.
     options: tuple[str, ...]  # The options, which name images in words.
     images: tuple[int, ...]  # The numbers of the images in the order of their places.

@@ -33,8 +33,6 @@ _NAME = re.compile(r"(?P<stem>(?P<class>benign|malignant|normal) \((?P<number>\d
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One image of BUSI."""
-
     stem: str  # The file name without its ending, for example "benign (2)".
     path: Path
     lesion_class: str  # "benign", "malignant" or "normal".
@@ -74,8 +72,6 @@ def _read(folder: Path, scratch: Path) -> SetTable:
 
 
 class BusiCases(NamedTuple):
-    """The images of BUSI."""
-
     cases: list[Case]
     notes: tuple[str, ...]  # Sentences for the manifest that say what was left out and how much.
     rejects: tuple[Reject, ...]  # The images that cannot be used, with the reasons.

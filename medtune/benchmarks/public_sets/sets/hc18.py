@@ -33,8 +33,6 @@ _PLAIN = re.compile(r"(?P<patient>\d+)\.(jpg|jpeg|png)")
 
 
 class Pair(NamedTuple):
-    """An image and the outline of its head."""
-
     image: Path
     mask: Path
     patient: str  # The number before the first underscore of the file name, which HC18 assigns to a pregnancy.
@@ -42,8 +40,6 @@ class Pair(NamedTuple):
 
 
 class HeadFiles(NamedTuple):
-    """The files of HC18 in a folder."""
-
     pairs: list[Pair]
     notes: tuple[str, ...]  # Sentences for the manifest that say what was left out and how much.
     # Images without an outline, outlines without an image, and files that do not belong to the set.
@@ -53,8 +49,6 @@ class HeadFiles(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A head in an image."""
-
     name: str  # The image's file name without its ending.
     size: Size  # Width and height of the image in pixels.
     mask_HW: Mask  # Whether each pixel lies inside the head; the area within the outline is filled.

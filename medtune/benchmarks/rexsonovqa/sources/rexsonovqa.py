@@ -70,8 +70,6 @@ class Roi(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of a YouTube video."""
-
     url: str
     video: str  # YouTube's id of the video.
     start_s: float  # The start of the part in seconds.
@@ -168,8 +166,6 @@ def source() -> Source:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A question as it was released."""
-
     # The question file by its number, for example "mcq, file 3". Its own name is that of a video, which messages should
     # not show.
     file: str

@@ -63,11 +63,7 @@ class ClassScores:
 
 
 def read_row(cell: str | int | None, reply: str | None, *, dataset: str, mode: Mode) -> Reading:
-    """Returns how an official script reads one row; None is a missing cell or reply.
-
-    Raises:
-        OfficialFailureError: The script would fail on this reply, so that the whole data set is lost.
-    """
+    """Returns how an official script reads one row; None is a missing cell or reply."""
     if mode == "strict" and not reply:
         raise OfficialFailureError("KeyError", "an empty reply makes the script look for another column")
     if reply is None:

@@ -35,8 +35,6 @@ from medtune.data.types import MediaRef, Question
 
 
 class Choice(NamedTuple):
-    """A scenario with options."""
-
     task: str  # The task, for example "VRA".
     text: str
     terms: Mapping[str, str | None]  # The option by the set's label; None for a label about which no question is asked.

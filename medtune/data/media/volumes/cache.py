@@ -28,8 +28,6 @@ _NAMED_BY_CONTENT = re.compile(r"([0-9a-f]{64})\.")
 
 
 class Entry(NamedTuple):
-    """The entry of a volume in a cache."""
-
     name: str
     make: Callable[[], Kept]
 

@@ -184,9 +184,6 @@ Outcome = CopiedFile | str
 class Journal:
     """The entries of all processes, and the file to which this one appends.
 
-    Args:
-        media: The media folder, which holds the finished files.
-
     Attributes:
         suspects: The keys of what was begun and not finished by a process that read files itself, or that killed the
             process that read it.

@@ -21,8 +21,6 @@ Result = TypeVar("Result")
 
 
 class Done(NamedTuple, Generic[Result]):
-    """A task that was done."""
-
     number: int
     result: Result | None  # What it returned; None if its process died, tried alone as well.
 

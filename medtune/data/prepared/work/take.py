@@ -67,10 +67,14 @@ def take(
     limit: int | None,
     max_share: float,
     keep: Path,
-    cells: Path | None = None,
+    cells: Path | None,
+    without_media: bool,
 ) -> Taken:
-    """Reads the source and copies its media into the draft folder; questions with broken media are rejected."""
-    table = read_source(source, root, seed, work.scratch)
+    """Reads the source and copies its media into the draft folder; questions with broken media are rejected.
+
+    `without_media` leaves the media where they are, or missing.
+    """
+    table = read_source(source, root, seed, work.scratch, without_media=without_media)
     if cells is not None:
         write_cells(cells, table.rejects)
     check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
@@ -78,6 +82,8 @@ def take(
         source, question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed), work
     )
     check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
+    if without_media:
+        return Taken(table, {}, table.rejects)
     copied, broken = copy_media(table.media, work.media, draws=table.draws, work=work.copy)
     if others := sum(path.is_file() and holds_others(path) for path, file in copied.items() if file.size is not None):
         note = f"files with several pictures (MPO, as phones write them): {others}; the first picture of each was taken"
@@ -97,8 +103,6 @@ def take(
 
 
 class SharedWork(NamedTuple):
-    """What came of one share of the media files."""
-
     files: int  # The number of files of the share.
     broken: int  # How many of them could not be read.
     of: int  # The number of files of all shares.
@@ -131,29 +135,6 @@ def prepare_share(
     return SharedWork(
         len(outcomes), sum(isinstance(each, str) for each in outcomes), sum(len(unit.files) for unit in every)
     )
-
-
-def take_questions(
-    source: Source,
-    root: Origin,
-    work: WorkFolder,
-    *,
-    seed: int,
-    limit: int | None,
-    max_share: float,
-    keep: Path,
-    cells: Path | None = None,
-) -> Taken:
-    """Reads the source's questions and leaves its media where they are, or missing."""
-    table = read_source(source, root, seed, work.scratch, without_media=True)
-    if cells is not None:
-        write_cells(cells, table.rejects)
-    check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
-    table = _asked(
-        source, question_rows.limit_patients(question_rows.check_table(source.name, table), limit, seed), work
-    )
-    check_rejected_share(table.rejects, num_taken=len(table.questions), max_share=max_share, keep=keep)
-    return Taken(table, {}, table.rejects)
 
 
 def _asked(source: Source, table: SourceTable, work: WorkFolder) -> SourceTable:

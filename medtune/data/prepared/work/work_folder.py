@@ -69,8 +69,6 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True)
 class WorkFolder:
-    """The folder that a preparation works in."""
-
     root: Path
     scratch: Path  # A folder for the files that the source makes, of this process alone.
     claim: Claim
@@ -79,7 +77,6 @@ class WorkFolder:
 
     @property
     def draft(self) -> Path:
-        """The prepared folder as far as it is made."""
         return self.root / "folder"
 
     @property

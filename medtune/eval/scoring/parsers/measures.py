@@ -30,7 +30,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from medtune.eval.scoring.parsers.choice_statements import after_thoughts, marked_answers
-from medtune.eval.scoring.parsers.number_words import foreign_with_digits, with_digits
+from medtune.eval.scoring.parsers.number_parsers import foreign_with_digits, with_digits
 from medtune.eval.scoring.parsers.units import NAME, Unit, asked_unit, is_word_unit, unit_at, word_unit
 
 _TO_UNIT = re.compile(r"[)\]\"']?(?:\s*|-)[(\[]?(?:(?:gestational|completed|full|abgeschlossene)\s+)?")

@@ -67,8 +67,6 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class PeftAdapter:
-    """What was trained, as PEFT has it."""
-
     config: LoraConfig  # The ranks, scales and layers of the adapters, and the modules that were trained in full.
     tensors: dict[str, Tensor]  # The trained weights under PEFT's names.
     # Weights of the tower and the projector, under medtune's names, where only the language model is a model of
@@ -129,11 +127,7 @@ def read_about_adapter(folder: Path) -> dict[str, str]:
 
 
 def peft_adapter(model: Model, trained: Mapping[str, Tensor], base: Base, starts: Starts = NO_STARTS) -> PeftAdapter:
-    """Returns what was trained as PEFT has it.
-
-    Raises:
-        NoPeftFolderError: PEFT's format cannot express what was trained.
-    """
+    """Returns what was trained as PEFT has it."""
     if base.adapter is not None:
         raise NoPeftFolderError(
             f"the run began from the adapter {base.adapter} (model.adapter), which was merged into the base model "

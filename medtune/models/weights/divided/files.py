@@ -5,19 +5,27 @@ that it needs from all files. A tensor is saved by its flattened values; whoever
 
 The folder's list of contents, `.metadata`, is a pickle, which torch itself would execute. It is read here by an
 unpickler that makes nothing but the plain records of such a list.
+
+A checkpoint as a folder that all ranks write together, each the part of the trained weights that it holds.
+
+It is written where weights are divided among the ranks and too large to be gathered: parts that are trained in full
+under FSDP2 or ZeRO-3. `medtune export` makes one model of it.
 """
 
 import errno
 import functools
 import io
+import json
 import pickle
+import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+import torch.distributed as dist
+from torch import Tensor, nn
 from torch.distributed.checkpoint import filesystem as dcp_files
 from torch.distributed.checkpoint import metadata as dcp_metadata
 from torch.distributed.checkpoint.api import CheckpointException
@@ -26,7 +34,9 @@ from torch.distributed.checkpoint.metadata import Metadata, MetadataIndex, Tenso
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
-from medtune.models.weights.divided.pieces import Piece, shared_out
+from medtune.models.tuning.starting_weights import NO_STARTS, Starts
+from medtune.models.weights.divided.pieces import Piece, by_name, shared_out, whole_piece
+from medtune.models.weights.divided.whole_folders import ABOUT, UNFINISHED, is_whole, take_place, write_last
 
 CONTENTS = ".metadata"
 """The file that lists what a folder of torch's distributed checkpoint holds; it is written last."""
@@ -65,14 +75,14 @@ def read_pieces(folder: Path, pieces: Mapping[str, Piece]) -> None:
         load(dict(pieces), storage_reader=_SafeReader(folder), planner=_ReadPlan(), no_dist=True)
 
 
-def read_range(folder: Path, name: str, first: int = 0, count: int | None = None) -> Tensor:
-    """Returns some of the flattened values of a tensor, in the type in which they were saved."""
+def read_whole(folder: Path, name: str) -> Tensor:
+    """Returns the flattened values of a tensor, in the type in which they were saved."""
     found = _listed(folder).state_dict_metadata.get(name)
     if not isinstance(found, TensorStorageMetadata):
         raise ValueError(f"{folder}: no tensor {name} is there")
     whole = int(found.size[0])
-    values_N = torch.empty(whole - first if count is None else count, dtype=found.properties.dtype)
-    read_pieces(folder, {name: Piece(values_N, first, whole)})
+    values_N = torch.empty(whole, dtype=found.properties.dtype)
+    read_pieces(folder, {name: Piece(values_N, 0, whole)})
     return values_N
 
 
@@ -163,3 +173,71 @@ def _read_list(path: Path, changed_ns: int) -> Metadata:
         if where.relative_path != Path(where.relative_path).name or where.transform_descriptors:
             raise ValueError(f"{path}: {index.fqn} lies in {where.relative_path}, outside of the folder")
     return found
+
+
+START = "start."
+"""Begins the names of PiSSA's beginnings in a checkpoint."""
+
+
+class TrainedFolder:
+    def __init__(self, path: Path) -> None:
+        if not is_whole(path):
+            raise FileNotFoundError(f"{path}: no checkpoint, or one that was not written to its end (no {ABOUT})")
+        self._path = path
+        said = json.loads((path / ABOUT).read_text("utf-8"))
+        self._about: dict[str, str] = said["about"]
+        self._shapes: dict[str, list[int]] = said["shapes"]
+
+    @property
+    def about(self) -> dict[str, str]:
+        return dict(self._about)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each trained weight; what PiSSA adapters began with is not among them."""
+        return {name: tuple(shape) for name, shape in self._shapes.items() if not name.startswith(START)}
+
+    @property
+    def starts(self) -> Starts:
+        """The beginnings of PiSSA adapters; none if there are no such adapters."""
+        names = [name for name in self._shapes if name.startswith(START)]
+        return {
+            name.removeprefix(START): read_whole(self._path, name).view(torch.Size(self._shapes[name]))
+            for name in names
+        }
+
+    def fill(self, pieces: Mapping[str, Piece]) -> None:
+        """Fills pieces of weights with their values, and reads no more than these."""
+        read_pieces(self._path, pieces)
+
+
+def write_trained_folder(
+    path: Path, model: nn.Module, names: Collection[str], *, about: Mapping[str, str], starts: Starts = NO_STARTS
+) -> None:
+    """Writes a checkpoint as a folder, without gathering any weight; every rank has to call it.
+
+    Args:
+        path: The folder; what is there is replaced when the new one is whole.
+    """
+    learnt = [(name, p) for name, p in model.named_parameters() if name in names]
+    begun = {f"{START}{name}": tensor.detach().contiguous() for name, tensor in starts.items()}
+    shapes = {name: list(getattr(p, "ds_shape", p.shape)) for name, p in learnt}
+    shapes |= {name: list(tensor.shape) for name, tensor in begun.items()}
+    unfinished = path.with_name(path.name + UNFINISHED)
+    if _is_first():
+        shutil.rmtree(unfinished, ignore_errors=True)
+    _wait()
+    write_pieces(unfinished, {**by_name(learnt), **{name: whole_piece(tensor) for name, tensor in begun.items()}})
+    if _is_first():
+        write_last(unfinished / ABOUT, json.dumps({"about": dict(about), "shapes": shapes}))
+        take_place(unfinished, path)
+    _wait()
+
+
+def _is_first() -> bool:
+    return not dist.is_initialized() or dist.get_rank() == 0
+
+
+def _wait() -> None:
+    if dist.is_initialized():
+        dist.barrier()

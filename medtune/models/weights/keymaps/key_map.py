@@ -33,8 +33,6 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The tensors of a checkpoint in its files."""
-
     outline: dict[str, Tensor]  # The tensors by name without values, on the meta device: their types and shapes.
     tensors: Deferred  # The same tensors, each read from its file when it is called.
 

@@ -25,7 +25,6 @@ _MEDIA = ("pixel", "image_", "video_", "aspect_", "batch_num")
 
 
 def main(task_file: str, result_file: str) -> None:
-    """Carries out a task and writes its result."""
     task = json.loads(Path(task_file).read_text("utf-8"))
     model, processor = _read(task), AutoProcessor.from_pretrained(task["processor"], trust_remote_code=False)
     result: TaskRecord = {"reader": f"transformers {transformers.__version__}", "logprobs": []}

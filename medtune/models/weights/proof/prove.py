@@ -13,7 +13,7 @@ import numpy as np
 PROOF = "proof.json"
 PLAIN = (sys.executable, "-I", str(Path(__file__).with_name("plain_reader.py")))
 """The command of a reader that knows transformers and peft only."""
-OWN = (sys.executable, "-m", "medtune.models.weights.proof.own_reader")
+OWN = (sys.executable, "-m", "medtune.models.weights.proof.samples")
 """The command of a reader that puts the model together with medtune."""
 
 
@@ -42,8 +42,6 @@ class ProofError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The result of a proof."""
-
     samples: int
     origin: str  # Where the samples come from, in words.
     reader: str  # The program that read the export, with versions.
@@ -96,7 +94,6 @@ class Proof:
         return lines
 
     def write(self, folder: Path) -> None:
-        """Writes proof.json."""
         record = {**asdict(self), "tells_trained_from_untrained": self.tells}
         for name in ("difference", "tolerance", "training_moved", "four_bits_gap"):
             pair: Apart | None = getattr(self, name)

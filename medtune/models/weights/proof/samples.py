@@ -1,7 +1,16 @@
-"""The questions of a proof: a media item, a question and an answer each, and how likely a model finds the answers."""
+"""The questions of a proof: a media item, a question and an answer each, and how likely a model finds the answers.
 
+A program that reads an export with medtune in a fresh process, where no other library can put the model together.
+
+python -m medtune.models.weights.proof.samples TASK.json RESULT.json
+"""
+
+import json
+import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +21,7 @@ import torch
 from medtune.data.media.images import Size
 from medtune.data.media.load import Shape
 from medtune.data.media.videos.read import Frames
+from medtune.data.plugins import name_folders
 from medtune.data.types import Image, Media, Video, Volume
 from medtune.models.contract import Assembled, Transform
 from medtune.models.sequence.builder import IGNORED
@@ -19,6 +29,9 @@ from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.quantize import Precise
 from medtune.models.volumes.volume_parts import VolumeInput
+from medtune.models.weights.export import assemble_model
+from medtune.models.weights.loading_options import Loading
+from medtune.version import __version__
 
 _QUESTIONS = ("Which plane is shown?", "Is a lesion seen?", "What is the organ?", "Describe the finding.")
 _ANSWERS = ("abdomen", "no", "the left kidney", "a bright spot near the edge")
@@ -27,8 +40,6 @@ SYNTHETIC = "random media and made-up questions, drawn from a seed"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One question of a proof."""
-
     media: Media
     text: str  # The text of the user's turn.
     answer: str  # The answer whose log-probability is compared.
@@ -119,3 +130,22 @@ def read_samples(records: Sequence[dict[str, Any]], transform: Transform, *, see
         )
         for record, again in zip(records, drawn, strict=True)
     ]
+
+
+def main(task_file: str, result_file: str) -> None:
+    task = json.loads(Path(task_file).read_text("utf-8"))
+    name_folders(map(Path, task["plugins"]))
+    device, dtype = torch.device(task["device"]), getattr(torch, task["dtype"])
+    loading: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in task["loading"].items()
+    }
+    assembled = assemble_model(task["name"], task["seed"], Loading(**loading))
+    assembled.model.to(device)
+    precise = nullcontext if dtype == torch.float32 else partial(torch.autocast, device.type, dtype)
+    samples = read_samples(task["samples"], assembled.transform, seed=task["seed"])
+    told = answer_logprobs(assembled, samples, precise=precise)
+    Path(result_file).write_text(json.dumps({"reader": f"medtune {__version__}", "logprobs": told}), "utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

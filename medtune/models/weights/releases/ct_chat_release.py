@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from medtune.models.contract import Assembled
-from medtune.models.sequence.ct_chat import ADDED_TOKENS, CTChat
 from medtune.models.sequence.end_tokens import ContextLimited, ended_by
+from medtune.models.sequence.volumes import ADDED_TOKENS, CTChat
 from medtune.models.sharding.unread import convert_when_read, forget_conversions, read, weights_stay_unread
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_parts import VolumeParts
@@ -119,8 +119,6 @@ _HALVES = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
 
 
 class _Found(NamedTuple):
-    """The opened files of a release."""
-
     tower: Path
     tower_map: KeyMap
     stored_tower: Stored

@@ -146,8 +146,6 @@ def load_release(
     Args:
         parts: The parts at full size; the size of the vocabulary is that of the stored embeddings.
         tokenizer: The tokenizer, which may not have more tokens than the checkpoint has embeddings.
-        where: The files, for messages.
-        dtype: Type of the language model's weights.
     """
     if release.embeddings not in stored.outline:
         raise ValueError(f"{where}: not {release.key_map.checkpoint}; it has no {release.embeddings}")

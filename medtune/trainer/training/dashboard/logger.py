@@ -15,9 +15,8 @@ from lightning.pytorch.loggers import Logger, WandbLogger
 from lightning_utilities.core.rank_zero import rank_zero_only
 
 from medtune.data.types import MediaRef, Provenance
-from medtune.eval.benchmark import Benchmark
+from medtune.eval.benchmark import Benchmark, Reference
 from medtune.eval.comparing.gain import Gain, LevelGain
-from medtune.eval.published_numbers import Reference
 from medtune.eval.results.schema import ScoresFile
 from medtune.eval.results.typed_json import read_json
 from medtune.eval.scoring.answer_classes import TaskClasses
@@ -42,8 +41,6 @@ LOW, HIGH = "95 % low", "95 % high"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a chart."""
-
     name: str
     steps: tuple[int, ...]
     values: tuple[float, ...]
@@ -123,7 +120,6 @@ class Dashboard(WandbLogger):
     """Lightning's W&B logger with the dashboard's names of metrics, and with tables, confusion matrices and a summary.
 
     Args:
-        benchmark: The benchmark whose metrics are logged.
         images: Whether pictures and free texts of single cases may be logged.
         wandb_options: Options of Lightning's `WandbLogger` and of `wandb.init`.
     """

@@ -106,7 +106,6 @@ class VisitBatches(Dataset[VisitBatch]):
     """The batches of one rank.
 
     Args:
-        batch_size: Media groups in a batch, at least 1.
         world_size: The number of processes; rank r takes the groups r, r + world_size, ...
         reader: Returns a new reader of the media; None reads them as they are needed.
 

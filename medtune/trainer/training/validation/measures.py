@@ -38,8 +38,6 @@ UNPARSABLE, UNLISTED = 0, 1
 
 
 class Answered(NamedTuple):
-    """A question that was answered."""
-
     question: Question
     predictions: Sequence[Prediction]
     target: TargetRead
@@ -49,9 +47,6 @@ class AnswerMeasures:
     """Loss, token accuracy, choice accuracy, macro F1, calibration error, Brier score, and the same for each task.
 
     Every rank updates it with its own answers. `compute` has to be called on all ranks together.
-
-    Args:
-        asked: The questions, the same on all ranks.
     """
 
     def __init__(self, asked: Asked, device: torch.device) -> None:
@@ -113,8 +108,6 @@ class AnswerMeasures:
 
 
 class _Closed(NamedTuple):
-    """An answer to a closed question."""
-
     task: str
     answer: str
     true: int  # The label of the right answer.
@@ -228,11 +221,7 @@ def _brier(row: _Closed) -> float:
 
 
 class Asker:
-    """Answers batches of questions between `begin` and `end`.
-
-    Args:
-        limits: The limits of a forward pass and of a reply.
-    """
+    """Answers batches of questions between `begin` and `end`."""
 
     def __init__(self, assembled: Assembled, limits: EvalBlock, *, seed: int) -> None:
         self._assembled = assembled
@@ -274,11 +263,7 @@ class Asker:
         self._answerer = None
 
     def answered(self, batch: VisitBatch) -> list[Answered]:
-        """Returns the answers to the questions of a batch; ranks that share a divided model leave it together.
-
-        Raises:
-            RanksFailedError: Another rank has failed.
-        """
+        """Returns the answers to the questions of a batch; ranks that share a divided model leave it together."""
         assert self._answerer is not None
         self._targets.clear()
         self._answerer.expect([(visit.shown, visit.requests) for visit in batch.visits], batch.reader)

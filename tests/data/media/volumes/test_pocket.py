@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from medtune.benchmarks.ctlesionvqa.sources.ct_phantom import scan
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.anatomy import ORGANS, draw_patient
 from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.lesions import SITES, Finding, Findings, place_lesions
-from medtune.benchmarks.ctlesionvqa.sources.ct_phantom.scan import scan
 from medtune.data.media.volumes.transforms.organ_crop import POCKET
 from medtune.data.media.volumes.transforms.transform import transform_hash
 from medtune.data.types import Volume

@@ -50,8 +50,6 @@ _KEPT = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a table."""
-
     file: str  # The table's path relative to the folder.
     line: int  # The number of the row in its file, from 1.
     values: Mapping[str, str]  # The cells by our names of the columns, as `text` writes them.
@@ -167,8 +165,6 @@ _CORRECT = re.compile(r"\(?([A-Z])[.):]\s")
 
 
 class Measured(NamedTuple):
-    """A number with its unit."""
-
     value: float
     text: str  # The number as a plain text without thousands separators.
     unit: str | None  # The unit as it is written; None if there is none.

@@ -28,8 +28,6 @@ _LETTER = re.compile(r"^\s*\(?[A-Z][.):]\s+")
 
 
 class StructurePlace(NamedTuple):
-    """The place of a structure in the image."""
-
     structure: str | None  # The structure's name; None if the cell does not state it.
     position: str  # The one of nine parts of the image in which the structure lies, or "not visible".
     # The share of the image's area that the structure's box fills, 0 to 1; None if there is no box.

@@ -21,8 +21,6 @@ _ENCODED_SCAN = f"ct{stored_volume.ENCODING_SUFFIX}"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One CT scan with its files."""
-
     name: str
     scan: Path
     masks: Mapping[str, Path]  # The mask file of each organ or lesion, by name, e.g. "liver", "liver_lesion".

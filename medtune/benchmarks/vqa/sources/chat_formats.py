@@ -1,15 +1,22 @@
-"""Data sets in LLaMA-Factory's format: ShareGPT or Alpaca rows with images and videos, listed in dataset_info.json.
+"""Conversations as two training tools keep them: ms-swift's JSON lines, and LLaMA-Factory's dataset_info.json.
 
-Layout: dataset_info.json ({"name": {"file_name": ..., "formatting": "sharegpt", "columns": ..., "tags": ...}}), the
-.json or .jsonl files that it names, and the media files, whose paths are relative to the folder. Entries without a
-file_name refer to a data set on a hub and are left out.
+`ms_swift`: one or more *.jsonl files, whose names may state their split. Each line is an object with `messages` (a list
+of {"role": ..., "content": ...} with the roles system, user and assistant); with `conversation` or `conversations` (a
+list of these, of {"from": ..., "value": ...} or of {"human": ..., "assistant": ...}); or with `query` and `response`
+and optionally `history`. It may have `system`, and `images` or `videos`, lists of paths; <image> and <video> mark their
+positions in the text. Further columns are read as those of a table: options, answer_type, task, patient_id, split and
+others.
 
-Source: LLaMA-Factory, data/README.md.
+`llama_factory`: dataset_info.json ({"name": {"file_name": ..., "formatting": "sharegpt", "columns": ..., "tags":
+...}}), the .json or .jsonl files that it names, and the media files, whose paths are relative to the folder. Entries
+without a file_name refer to a data set on a hub and are left out.
+
+Source: ms-swift's documentation, "Custom dataset" (swift.readthedocs.io); LLaMA-Factory, data/README.md.
 """
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +27,6 @@ from medtune.benchmarks.vqa.columns import MediaReader, columns_of
 from medtune.benchmarks.vqa.conversation import ASSISTANT, SYSTEM, USER, words
 from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, json_rows, question_table
 from medtune.benchmarks.vqa.row_questions import RowReader
-from medtune.benchmarks.vqa.sources.ms_swift import MESSAGES, PREFERENCE, UNDESIRED, earlier_turns
 from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, json_columns
 from medtune.data.raw.folder import file_stem, raw_folder, splits_of_files
 from medtune.data.raw.hub_rows import HubId, Row
@@ -28,6 +34,128 @@ from medtune.data.raw.media_bytes import Fetcher
 from medtune.data.raw.row_errors import NOTHING_SAID, RowError, TableOptions
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.types import Split
+
+MESSAGES = "messages"
+PREFERENCE = "a preferred and a rejected answer"
+UNDESIRED = "an answer that is marked as undesired"
+
+
+def ms_swift() -> Source:
+    """Data sets in ms-swift's format: JSON lines with messages, images and videos."""
+    guide = "https://swift.readthedocs.io/en/latest/Customization/Custom-dataset.html"
+    return _of_tool("ms-swift", guide, _read_swift, _recognises_swift)
+
+
+def llama_factory() -> Source:
+    """Data sets in LLaMA-Factory's format: ShareGPT or Alpaca rows with media, listed in dataset_info.json."""
+    guide = "https://github.com/hiyouga/LLaMA-Factory/blob/main/data/README.md"
+    return _of_tool("LLaMA-Factory", guide, _read_factory, _recognises_factory)
+
+
+def _of_tool(
+    tool: str,
+    guide: str,
+    read: Callable[..., SourceTable],
+    recognises: Callable[[Path | HubId], bool],
+    options: TableOptions = NOTHING_SAID,
+) -> Source:
+    return Source(
+        title=f"a data set in {tool}'s format",
+        licence="of the data set's owner",
+        url=guide,
+        provenance="released",
+        patient_unit=PATIENT_UNIT,
+        read=partial(read, options=options, needs_files=True),
+        read_questions=partial(read, options=options, needs_files=False),
+        with_options=partial(_of_tool, tool, guide, read, recognises),
+        recognises=recognises,
+    )
+
+
+def _rows(
+    path: Path, file: str, left_out: Callable[[Row], str], with_messages: Callable[[Row], Row]
+) -> Iterator[Row | RowError | LeftOut]:
+    for row in json_rows(path, file=file):
+        if isinstance(row, RowError):
+            yield row
+        elif why := left_out(row):
+            yield LeftOut(why)
+        else:
+            try:
+                yield with_messages(row)
+            except RowError as error:
+                yield error
+
+
+def earlier_turns(row: Row, field: str) -> list[tuple[str, str]]:
+    """Returns the turns in a field with a list of [question, answer]; none where it is empty."""
+    found: list[tuple[str, str]] = []
+    history = row.values.get(field) or []
+    for pair in history if isinstance(history, list) else [history]:
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise row.place.error("wanted a list of [question, answer].", field=field)
+        found += [(USER, words(pair[0], row.place, field)), (ASSISTANT, words(pair[1], row.place, field))]
+    return found
+
+
+_PREFERENCES = ("rejected_response", "rejected_messages")
+_OTHER_NAMES = ("conversation", "conversations")
+_OF_TURNS = ("query", "response", "history", *_OTHER_NAMES)
+
+
+def _recognises_swift(origin: Path | HubId) -> bool:
+    if isinstance(origin, HubId) or not origin.exists():
+        return False
+    files = _line_files(origin)
+    if not files:
+        return False
+    names = set(json_columns(files[0], ""))
+    return not names.isdisjoint((MESSAGES, *_OTHER_NAMES)) or {"query", "response"} <= names
+
+
+def _line_files(origin: Path) -> list[Path]:
+    return sorted(origin.glob("*.jsonl")) if origin.is_dir() else [origin] if origin.suffix == ".jsonl" else []
+
+
+def _read_swift(
+    root: Path | None, seed: int, scratch: Path, *, options: TableOptions, needs_files: bool
+) -> SourceTable:
+    is_file = root is not None and root.is_file()
+    folder = root.parent if root and is_file else raw_folder(root, holds="*.jsonl with messages, and their media")
+    files = _line_files(root if root and is_file else folder)
+    if not files:
+        raise FileNotFoundError(f"{folder}: wanted at least one *.jsonl with messages, found none.")
+    splits = splits_of_files([file.name for file in files], options.splits)
+    media = MediaReader((*options.media_folders, folder), scratch, Fetcher(), needs_files)
+    sets = []
+    for name, split in splits.items():
+        names = [MESSAGES, *(each for each in json_columns(folder / name, name) if each not in (MESSAGES, *_OF_TURNS))]
+        columns = columns_of(names, {roles.TURNS: MESSAGES, **options.columns}, where=str(folder / name))
+        reader = RowReader(columns, media, options, seed=seed)
+        sets.append(ReadSet(partial(_rows, folder / name, name, _swift_left_out, _swift_messages), split, reader))
+    stems = [file_stem(file.name) for file in files]
+    return question_table(sets, folder, options=options, split_names=stems, read_files=None if is_file else files)
+
+
+def _swift_left_out(row: Row) -> str:
+    if any(column in row.values for column in _PREFERENCES):
+        return PREFERENCE
+    return UNDESIRED if row.values.get("label") is False else ""
+
+
+def _swift_messages(row: Row) -> Row:
+    values = row.values
+    if values.get(MESSAGES) is not None:
+        return row
+    if (turns := next((values[name] for name in _OTHER_NAMES if values.get(name) is not None), None)) is not None:
+        return Row(row.place, {**values, MESSAGES: turns})
+    if "query" not in values or "response" not in values:
+        raise row.place.error("wanted messages, or query and response.", cell=", ".join(map(str, values)))
+    asked, answer = (words(values[name], row.place, name) for name in ("query", "response"))
+    said = [*earlier_turns(row, "history"), (USER, asked), (ASSISTANT, answer)]
+    turns = [{"role": role, "content": text} for role, text in said]
+    return Row(row.place, {**{name: cell for name, cell in values.items() if name not in _OF_TURNS}, MESSAGES: turns})
+
 
 _MEDIA = ("images", "videos")
 INFO = "dataset_info.json"
@@ -46,21 +174,7 @@ _TAGS = {
 }
 
 
-def source(options: TableOptions = NOTHING_SAID) -> Source:
-    return Source(
-        title="a data set in LLaMA-Factory's format",
-        licence="of the data set's owner",
-        url="https://github.com/hiyouga/LLaMA-Factory/blob/main/data/README.md",
-        provenance="released",
-        patient_unit=PATIENT_UNIT,
-        read=partial(_read, options=options, needs_files=True),
-        read_questions=partial(_read, options=options, needs_files=False),
-        with_options=source,
-        recognises=_recognises,
-    )
-
-
-def _recognises(origin: Path | HubId) -> bool:
+def _recognises_factory(origin: Path | HubId) -> bool:
     if isinstance(origin, HubId) or not origin.exists():
         return False
     folder = origin if origin.is_dir() else origin.parent
@@ -70,7 +184,9 @@ def _recognises(origin: Path | HubId) -> bool:
         return False
 
 
-def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions, needs_files: bool) -> SourceTable:
+def _read_factory(
+    root: Path | None, seed: int, scratch: Path, *, options: TableOptions, needs_files: bool
+) -> SourceTable:
     one = root.name if root is not None and root.is_file() else None
     folder = root.parent if root and one else raw_folder(root, holds=f"{INFO} and the files that it names")
     entries = _entries(folder, one)
@@ -159,7 +275,8 @@ def _read_set(
     said = {roles.TURNS: MESSAGES, roles.IMAGE: "images", roles.VIDEO: "videos"}
     columns = columns_of(list(dict.fromkeys(names)), {**said, **options.columns}, where=str(folder / file))
     reader = RowReader(columns, media, options, seed=seed)
-    return ReadSet(partial(_rows, folder / file, file, layout), split, reader)
+    left_out, with_messages = partial(_factory_left_out, layout=layout), partial(_factory_messages, layout=layout)
+    return ReadSet(partial(_rows, folder / file, file, left_out, with_messages), split, reader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,22 +292,13 @@ class _Layout:
         return frozenset(self.columns.values())
 
 
-def _rows(path: Path, file: str, layout: _Layout) -> Iterator[Row | RowError | LeftOut]:
-    for row in json_rows(path, file=file):
-        if isinstance(row, RowError):
-            yield row
-        elif layout.is_preference:
-            yield LeftOut(PREFERENCE)
-        elif row.values.get(layout.columns.get("kto_tag", "")) is False:
-            yield LeftOut(UNDESIRED)
-        else:
-            try:
-                yield _with_messages(row, layout)
-            except RowError as error:
-                yield error
+def _factory_left_out(row: Row, layout: _Layout) -> str:
+    if layout.is_preference:
+        return PREFERENCE
+    return UNDESIRED if row.values.get(layout.columns.get("kto_tag", "")) is False else ""
 
 
-def _with_messages(row: Row, layout: _Layout) -> Row:
+def _factory_messages(row: Row, layout: _Layout) -> Row:
     columns, values = layout.columns, row.values
     said = _sharegpt(row, layout) if layout.is_sharegpt else _alpaca(row, columns)
     system = values.get(columns["system"])
