@@ -114,7 +114,7 @@ def reply(number: int, true: str, said: str | None, is_answered: bool) -> Parsed
 def its_docstring_has_a_source_and_an_example_that_holds(found: OpenedMetric) -> Iterator[str]:
     if "Source:" not in found.said:
         yield "the docstring of `metric` has no section `Source:`; say which paper or library defines the metric"
-    tried = doctest.testmod(found.module)
+    tried = doctest.testmod(found.module, verbose=False)
     if not tried.attempted:
         yield "the docstring has no example; write one with `>>>` whose answer you worked out by hand"
     if tried.failed:
