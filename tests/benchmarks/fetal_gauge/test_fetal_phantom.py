@@ -326,7 +326,7 @@ def test_a_folder_without_settings_is_refused(tmp_path: Path) -> None:
 
 def test_example_holds_settings(tmp_path: Path) -> None:
     write_example("fetal_phantom", tmp_path)
-    assert json.loads((tmp_path / "phantom.json").read_text()) == {"num_patients": 12}
+    assert json.loads((tmp_path / "phantom.json").read_text()) == {"num_patients": 6}
 
 
 @pytest.mark.soak
