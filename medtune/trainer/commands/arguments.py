@@ -1,6 +1,7 @@
 """The arguments that several commands share, and the types of values that an argument may have."""
 
 import argparse
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -26,9 +27,12 @@ def positive(text: str) -> int:
 
 def share(text: str) -> float:
     """Returns the number that `text` holds, which must be from 0 to 1."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
     if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a share from 0 to 1")
+        raise argparse.ArgumentTypeError(f"{text} is not a share from 0 to 1, in which 0.05 is 5 %")
     return value
 
 

@@ -217,3 +217,10 @@ def test_a_shortened_argument_is_refused(capsys: Capture) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["prepare", "busi", "--from", "raw", "--out", "out", "--slurm-arr", "8"])
     assert "unrecognized arguments: --slurm-arr" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("said", ["5%", "1.5", "nan"])
+def test_what_is_no_share_is_told_how_a_share_is_written(capsys: Capture, said: str) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["prepare", "busi", "--from", "raw", "--out", "out", "--max-rejected", said])
+    assert f"{said} is not a share from 0 to 1, in which 0.05 is 5 %" in capsys.readouterr().err
