@@ -15,13 +15,11 @@ from typing import Any, Self
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.distributed.tensor import DTensor
 from transformers import Cache, DynamicCache, PreTrainedModel
 
 from medtune.models.attention.decoder import Carried, carried, take_columns
 from medtune.models.contract import PARTS, Model, TargetLogprobs
-from medtune.models.placing import placed
+from medtune.models.placing import is_on_the_host, placed
 from medtune.models.replies import NewTokens, Wanted, grown
 from medtune.models.sequence.end_tokens import cut_behind
 from medtune.models.sequence.packing import PackedRows, PromptRows
@@ -33,13 +31,11 @@ LANGUAGE_FOLDER = "language"
 VISION_PROJECTOR_FILE = "vision_projector.safetensors"
 _ONE_FILE = "1TB"
 REMEMBERED_BYTES = 256 * 2**20
-"""The features that a model keeps in the host's memory, of the items that it saw last (our own choice)."""
+"""The features that are kept in the host's memory, of the items that were seen last (our own choice)."""
 
 
-def _is_on_the_host(weight: Tensor) -> bool:
-    """Returns whether a weight is whole and in the host's memory, and no stand-in for a plan."""
-    stands_in = isinstance(weight, DTensor | FakeTensor) or hasattr(weight, "ds_id")
-    return not stands_in and weight.device.type == "cpu"
+def _bytes_of(tensor: Tensor) -> bytes:
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 class VisionLanguageModel(Model):
@@ -54,8 +50,10 @@ class VisionLanguageModel(Model):
         self.vision = vision
         self.projector = projector
         self.language = language
-        self._remembered: dict[bytes, Tensor] = {}
-        self._remembered_by: tuple[object, ...] = ()
+        # The features of items by what was read and with which weights. Models of one architecture may share them, as
+        # those that a run loads for its phases do.
+        self.remembered: dict[bytes, Tensor] = {}
+        self._read_by: tuple[tuple[object, ...], bytes] = ((), b"")
         take_columns(language)
 
     @property
@@ -93,29 +91,36 @@ class VisionLanguageModel(Model):
         weights = list(self.vision.parameters())
         learns = torch.is_grad_enabled() and any(weight.requires_grad for weight in weights)
         with torch.set_grad_enabled(learns):
-            if weights and not (learns or self.training) and all(map(_is_on_the_host, weights)):
+            if weights and not (learns or self.training) and all(map(is_on_the_host, weights)):
                 return self._features_once(pixels_MCHW)
             features_MND: Tensor = self.vision(self._at_the_tower(pixels_MCHW))
             return features_MND
 
     def _features_once(self, pixels_MCHW: Tensor) -> Tensor:
-        state = chain(self.vision.parameters(), self.vision.buffers())
-        computed_in = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
-        read_by = (computed_in, *((each.data_ptr(), each._version) for each in state))
-        if read_by != self._remembered_by:
-            self._remembered, self._remembered_by = {}, read_by
-        keys = [hashlib.sha1(each.cpu().contiguous().view(torch.uint8).numpy()).digest() for each in pixels_MCHW]
-        found = {key: self._remembered.pop(key) for key in dict.fromkeys(keys) if key in self._remembered}
+        with_weights, kept = self._weights_digest(), self.remembered
+        keys = [hashlib.sha1(with_weights + _bytes_of(each)).digest() for each in pixels_MCHW]
+        found = {key: kept.pop(key) for key in dict.fromkeys(keys) if key in kept}
         new = {key: place for place, key in enumerate(keys) if key not in found}
         if new:
             features_MND = self.vision(self._at_the_tower(pixels_MCHW[list(new.values())]))
             found.update((key, each.clone()) for key, each in zip(new, features_MND, strict=True))
         # What was seen last stands behind, and the rest goes first.
-        self._remembered.update(found)
+        kept.update(found)
         most = max(1, REMEMBERED_BYTES // max(1, next(iter(found.values())).nbytes))
-        for key in list(self._remembered)[: max(0, len(self._remembered) - most)]:
-            del self._remembered[key]
+        for key in list(kept)[: max(0, len(kept) - most)]:
+            del kept[key]
         return torch.stack([found[key] for key in keys])
+
+    def _weights_digest(self) -> bytes:
+        state = list(chain(self.vision.named_parameters(), self.vision.named_buffers()))
+        computed_in = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+        as_it_is = (computed_in, *((each.data_ptr(), each._version) for _, each in state))
+        if as_it_is != self._read_by[0]:
+            digest = hashlib.sha1(str(computed_in).encode())
+            for name, each in state:
+                digest.update(f"{name} {each.dtype} {tuple(each.shape)}".encode() + _bytes_of(each))
+            self._read_by = as_it_is, digest.digest()
+        return self._read_by[1]
 
     def _at_the_tower(self, pixels_MCHW: Tensor) -> Tensor:
         weight = next(chain(self.vision.parameters(), self.language.parameters()))

@@ -180,7 +180,7 @@ class _Counted:
 @torch.no_grad()
 def test_in_evaluation_a_tower_reads_an_item_once_and_the_features_are_its_own(name: str) -> None:
     model = _own(twin(name))
-    model._remembered.clear()
+    model.remembered.clear()
     media = shown(twin(name), name, 1, 2, 1, 3)
     features_MND = model.vision(model._at_the_tower(media))
     plain_MNE = model.projector(features_MND)
@@ -217,6 +217,24 @@ def test_changed_weights_training_and_another_type_read_items_anew() -> None:
 
 
 @torch.no_grad()
+def test_models_that_share_features_read_an_item_once_while_their_weights_are_equal() -> None:
+    name = "nano_nn_m3d_phi3"
+    first, second = (_own(zoo_entry(name).assemble(0)) for _ in range(2))
+    second.remembered = first.remembered
+    media = shown(twin(name), name, 1, 2)
+    counted = _Counted(second)
+    first.eval().encode(media)
+    second.eval().encode(media)
+    assert counted.items == 0
+    before = first.encode(media)
+    for weight in second.vision.parameters():
+        weight.mul_(1.5)
+    assert not torch.allclose(second.encode(media), before)
+    assert counted.items == 2
+    assert torch.equal(first.encode(media), before)
+
+
+@torch.no_grad()
 def test_the_kept_features_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "nano_nn_m3d_phi3"
     model = _own(zoo_entry(name).assemble(0))
@@ -231,4 +249,4 @@ def test_the_kept_features_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None
     assert counted.items == 3, "the first was seen again and kept"
     model.encode(media[1:2])
     assert counted.items == 4
-    assert sum(each.nbytes for each in model._remembered.values()) <= vlm.REMEMBERED_BYTES
+    assert sum(each.nbytes for each in model.remembered.values()) <= vlm.REMEMBERED_BYTES

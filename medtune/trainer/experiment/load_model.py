@@ -22,6 +22,7 @@ from medtune.models.tuning.apply import PartRow, adapt, recompute_activations, s
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.quantize import quantize_language, resolved, set_types, stored_types
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts
+from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_parts import VolumeInput
 from medtune.models.weights.adapters.read import adapter_digest
 from medtune.models.weights.adapters.write import Base
@@ -243,6 +244,8 @@ def _fetched(experiment: Experiment) -> Assembled:
         otherwise["video"] = ", or say how many pictures this one sees (model.video_frames)"
     _refuse_media(reads, experiment.prepared, model=block.name, otherwise=otherwise)
     assembled = _with_volume_cache(experiment, assembled)
+    if isinstance(assembled.model, VisionLanguageModel):
+        assembled.model.remembered = experiment.features
     if block.language_bits is not None:
         quantize_language(assembled.model, precision=experiment.recipe.train.precision, device=experiment.device)
         assembled.provenance["language"] += FOUR_BITS
