@@ -115,7 +115,7 @@ def _tensors(gguf: Path) -> Iterator[tuple[str, Tensor]]:
         name = f"model.layers.{block}.{_PLACES[place]}" if block else f"model.{_PLACES[place]}"
         weight = torch.from_numpy(dequantize(each.data, each.tensor_type).astype("float32"))
         if place in _HEADS:
-            # The two rows that rotate together lie beside each other in the file, and half a head apart in transformers.
+            # Two rows that rotate together lie side by side in the file, and half a head apart in transformers.
             heads = getattr(architecture(), _HEADS[place])
             weight = weight.unflatten(0, (heads, -1, 2)).transpose(1, 2).reshape(weight.shape)
         yield f"{name}.{kind}", weight.contiguous()
