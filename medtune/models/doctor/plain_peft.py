@@ -159,7 +159,9 @@ def adapted_parameters(model: Model, part: PartName, tuning: Tuning) -> list[str
     found = []
     for name, parameter in part_parameters(model, part):
         owner, root = model.get_submodule(name.rpartition(".")[0]), root_of(name, model.part_roots)[1]
-        of_experts = parameter.dim() == 3 and min(parameter.shape) > 1 and not type(owner).__module__.startswith("torch.")
+        of_experts = (
+            parameter.dim() == 3 and min(parameter.shape) > 1 and not type(owner).__module__.startswith("torch.")
+        )
         if of_experts and re.fullmatch(how.lora.targets, name.removeprefix(f"{root}.")):
             found.append(name)
     return found

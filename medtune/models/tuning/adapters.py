@@ -122,7 +122,8 @@ def target_notes(model: Model, part: PartName, lora: Lora) -> list[str]:
         name
         for root, module in roots
         for name, each in module.named_modules()
-        if name not in able
+        if name
+        and name not in able
         and root_of(f"{root}.{name}", model.part_roots) == (part, root)
         and any(len(getattr(p, "ds_shape", p.shape)) > 1 for p in each.parameters(recurse=False))
     }
@@ -177,7 +178,9 @@ def unadapted_notes(model: Model, part: PartName) -> list[str]:
     if left.total() < MENTIONED * whole:
         return []
     named = ", ".join(f"{name} ({size / whole:.1%})" for name, size in left.most_common(_NAMED))
-    adapts = f"model.tuning.{part}.lora.targets adapts stacks that it names ('.*' all, and all layers); " if stacks else ""
+    adapts = (
+        f"model.tuning.{part}.lora.targets adapts stacks that it names ('.*' all, and all layers); " if stacks else ""
+    )
     return [
         f"model.tuning.{part}: {left.total() / whole:.1%} of the part's weights do not learn, because they lie in no "
         f"linear layer that LoRA adapts: {named}; {adapts}model.tuning.{part}.parameters trains them whole"

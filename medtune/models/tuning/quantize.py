@@ -205,7 +205,7 @@ def stack_names(model: Model, part: PartName, root: str) -> list[str]:
     They are the same before and after the stacks are adapted.
     """
     return [
-        f"{name}.{own}".replace(".base_layer.", ".").removeprefix(f"{root}.")
+        f"{name}.{own}".replace(".base_layer", "").removeprefix(f"{root}.")
         for name, module in model.named_modules()
         if name.startswith(f"{root}.")
         and root_of(name, model.part_roots) == (part, root)

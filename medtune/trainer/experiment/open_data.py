@@ -250,7 +250,8 @@ def _cannot_gather(model: Model, recipe: Recipe) -> str | None:
         return None
     return (
         f"train.strategy is {recipe.train.strategy} and {adapted[0][0]} names {adapted[0][1]}, a stack of matrices. "
-        "XXX. Take train.strategy=fsdp or deepspeed_stage_2"
+        "peft changes it for the length of a pass, and ZeRO-3 cannot gather what is changed. Take train.strategy=fsdp, "
+        "or deepspeed_stage_2"
     )
 
 

@@ -1,6 +1,7 @@
 """Tests LoRA on the stacked matrices of experts against plain peft: answers, gradients, merging, folders and refusals."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 import transformers
 from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from medtune.models.contract import Assembled
@@ -16,7 +18,7 @@ from medtune.models.transformers_vlm.generic.loading import from_checkpoint
 from medtune.models.tuning.apply import adapt, recompute_activations
 from medtune.models.tuning.plan import Lora, PartTuning, Tuning
 from medtune.models.weights.adapters.read import merge_adapter
-from medtune.models.weights.adapters.write import Base, write_adapter
+from medtune.models.weights.adapters.write import WEIGHTS, Base, write_adapter
 from medtune.models.weights.export import merge_adapters
 from medtune.models.weights.loading_options import Loading
 from medtune.models.zoo.nano_any_size import build_qwen3vl
@@ -25,7 +27,6 @@ from tests.models.twins import logprobs
 pytestmark = pytest.mark.filterwarnings("ignore:Could not find a config file")
 EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "mlp_only_layers": []}
 ALL = Lora(r=4, alpha=6, targets=".*")
-STACKS = [f"layers.{layer}.mlp.experts.{name}" for layer in (0, 1) for name in ("gate_up_proj", "down_proj")]
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,9 @@ def loaded(folder: Path) -> Assembled:
 
 def tuned(folder: Path, lora: Lora = ALL) -> tuple[Assembled, tuple[str, ...]]:
     assembled = loaded(folder)
-    return assembled, adapt(assembled.model, [Tuning(PartTuning(), PartTuning(), PartTuning("lora", lora=lora))], seed=0)
+    return assembled, adapt(
+        assembled.model, [Tuning(PartTuning(), PartTuning(), PartTuning("lora", lora=lora))], seed=0
+    )
 
 
 def stirred(model: nn.Module) -> None:
@@ -70,9 +73,11 @@ def test_answers_gradients_folder_and_merged_weights_are_plain_pefts(folder: Pat
     mine, theirs, untrained = tuned(folder)[0], loaded(folder), said(loaded(folder)).detach()
     assert torch.equal(said(mine), untrained)
     whole = theirs.model.of_transformers
-    layers = [name for name, module in whole.named_modules() if "language_model" in name and isinstance(module, nn.Linear)]
-    parameters = [f"model.language_model.{name}" for name in STACKS]
-    config = LoraConfig(r=4, lora_alpha=6, target_modules=layers, target_parameters=parameters)
+    layers = [
+        name for name, module in whole.named_modules() if "language_model" in name and isinstance(module, nn.Linear)
+    ]
+    stacks = ["mlp.experts.down_proj", "mlp.experts.gate_up_proj"]
+    config = LoraConfig(r=4, lora_alpha=6, target_modules=layers, target_parameters=stacks)
     wrapped = get_peft_model(whole, config)
     stirred(mine.model)
     stirred(wrapped)
@@ -92,14 +97,41 @@ def test_answers_gradients_folder_and_merged_weights_are_plain_pefts(folder: Pat
         torch.testing.assert_close(gradient, wanted[name], rtol=1e-4, atol=1e-6)
     mine.model.eval()
     write_adapter(tmp_path / "adapter", mine.model, dict(_learning(mine)), Base("twin"), about={})
-    begun = loaded(folder)
-    PeftModel.from_pretrained(begun.model.of_transformers, str(tmp_path / "adapter"))
-    torch.testing.assert_close(said(begun).detach(), answers, rtol=0, atol=1e-6)
-    begun = merge_adapter(loaded(folder), str(tmp_path / "adapter"), base="twin")
+    read = loaded(folder)
+    PeftModel.from_pretrained(read.model.of_transformers, str(tmp_path / "adapter"))
+    torch.testing.assert_close(said(read).detach(), answers, rtol=0, atol=1e-6)
+    wrapped.save_pretrained(str(tmp_path / "peft"))
+    begun = [merge_adapter(loaded(folder), str(tmp_path / name), base="twin") for name in ("adapter", "peft")]
     merge_adapters(mine.model)
     merged = dict(wrapped.merge_and_unload().named_parameters())
-    for each in (mine, begun):
+    for each in (mine, *begun):
         torch.testing.assert_close(dict(each.model.of_transformers.named_parameters()), merged, rtol=0, atol=1e-6)
+
+
+LOST = "base_model.model.model.language_model.layers.1.mlp.experts.base_layer.lora_"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (
+            lambda t: {n: v for n, v in t.items() if LOST not in n},
+            "1 layers that its target_modules or target_parameters name have no",
+        ),
+        (lambda t: {n: v for n, v in t.items() if f"{LOST}A" not in n}, "only one of its matrices"),
+        (lambda t: {n: v[:8] if f"{LOST}A" in n else v for n, v in t.items()}, "has rank 2, but adapter_config.json"),
+        (lambda t: {n.replace("layers.1.mlp.experts", "layers.1.mlp"): v for n, v in t.items()}, "not in the model"),
+    ],
+)
+def test_a_folder_that_does_not_fit_the_stacks_is_refused(
+    spoil: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]], message: str, folder: Path, tmp_path: Path
+) -> None:
+    assembled, _ = tuned(folder)
+    write_adapter(tmp_path / "adapter", assembled.model, dict(_learning(assembled)), Base("twin"), about={})
+    path = tmp_path / "adapter" / WEIGHTS
+    save_file({name: tensor.clone() for name, tensor in spoil(load_file(path)).items()}, path)
+    with pytest.raises(ValueError, match=message):
+        merge_adapter(loaded(folder), str(tmp_path / "adapter"), base="twin")
 
 
 def _learning(assembled: Assembled) -> list[tuple[str, nn.Parameter]]:
