@@ -57,7 +57,7 @@ def adapts_stack(module: nn.Module) -> TypeGuard[ParamWrapper]:
 
 
 def adapted_modules(model: nn.Module) -> list[tuple[str, BaseTunerLayer]]:
-    """Returns the modules with an adapter by their names, inner ones first: adapters of two stacks lie in each other."""
+    """Returns the modules with an adapter and their names, inner ones first: adapters of stacks lie in each other."""
     return [(name, module) for name, module in reversed(list(model.named_modules())) if is_adapted(module)]
 
 

@@ -1,4 +1,4 @@
-"""Tests LoRA on the stacked matrices of experts against plain peft: answers, gradients, merging, folders and refusals."""
+"""Tests LoRA on the stacks of experts against plain peft: answers, gradients, merging, folders and refusals."""
 
 import re
 from collections.abc import Callable
