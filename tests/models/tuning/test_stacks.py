@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -168,12 +169,12 @@ def test_what_does_not_learn_names_the_targets_that_adapt_it(folder: Path) -> No
         ({"targets": r".*experts"}, r"'\.\*experts' names layers\.0\.mlp\.experts, which holds stacks .*down_proj"),
     ],
 )
-def test_what_peft_cannot_do_with_stacks_is_refused(change: dict[str, object], message: str, folder: Path) -> None:
+def test_what_peft_cannot_do_with_stacks_is_refused(change: dict[str, Any], message: str, folder: Path) -> None:
     with pytest.raises(ValueError, match=message):
         tuned(folder, replace(ALL, **change))
 
 
 @pytest.mark.parametrize("change", [{"dora": True}, {"dropout": 0.1}])
-def test_targets_without_stacks_take_every_option(change: dict[str, object], folder: Path) -> None:
+def test_targets_without_stacks_take_every_option(change: dict[str, Any], folder: Path) -> None:
     assembled, _ = tuned(folder, replace(ALL, targets=r"(?!.*\.experts\.).*", **change))
     assert {name.split(".")[-4] for name, _ in _learning(assembled)} >= {"q_proj", "o_proj"}

@@ -253,8 +253,8 @@ def _explicit(config: LoraConfig, tensors: Mapping[str, Tensor], whole: PreTrain
     wanted = {name for name, module in modules.items() if _targeted(config, name, module)} | stacks.keys()
     if lacking := sorted(wanted - lora):
         raise ValueError(
-            f"{folder}: {len(lacking)} layers that its target_modules or target_parameters name have no weights in it, for "
-            f"instance {lacking[:3]}; it is incomplete, or was trained on another model"
+            f"{folder}: {len(lacking)} layers that its target_modules or target_parameters name have no weights in "
+            f"it, for instance {lacking[:3]}; it is incomplete, or was trained on another model"
         )
     table = whole.get_input_embeddings()
     if any(modules.get(name) is table for name in lora) and whole.config.tie_word_embeddings:
