@@ -297,18 +297,15 @@ def test_llama_4s_router_which_returns_two_values_is_not_adapted_and_its_experts
     )
     model = GenericVlm(AutoModelForImageTextToText.from_config(config), {})
     notes = adapt(model, [Tuning(language=PartTuning(mode="lora", lora=Lora(targets=targets)))], seed=0)
-    layers = {name.partition(".lora_A")[0] for name, _ in model.named_parameters() if "lora_A" in name}
-    adapted = {name.rpartition(".")[2] for name in layers}
+    adapted = {name.split(".lora_A")[0].rpartition(".")[2] for name, _ in model.named_parameters() if "lora_A" in name}
     assert {"q_proj", "gate_proj"} <= adapted
     assert "router" not in adapted
     assert ("experts" in adapted) == (targets is not None)
     assert any("feed_forward.experts.gate_up_proj" in note for note in notes) == (targets is None), notes
-    ids = torch.arange(1, 9).unsqueeze(0)
-    logits = model.whole(input_ids=ids).logits
+    logits = model.whole(input_ids=torch.arange(1, 9).unsqueeze(0)).logits
     assert logits.isfinite().all()
     logits.sum().backward()
-    learning = {name: p.grad for name, p in model.named_parameters() if "language_model" in name and ".lora_B" in name}
-    assert all(grad is not None and grad.any() for grad in learning.values()), learning.keys()
+    assert all(p.grad is not None and p.grad.any() for name, p in model.named_parameters() if ".lora_B" in name)
 
 
 def test_a_model_without_a_tower_is_refused_with_the_top_of_its_modules() -> None:
