@@ -58,14 +58,17 @@ WAYS: Mapping[str, tuple[str, ...]] = {
     "QLoRA": ("model.language_bits=4",),
     "DoRA": ("model.tuning.language.lora.dora=true",),
     "full": ("model.tuning.language.mode=full",),
+    "LoRA with experts": ("model.tuning.language.lora.targets='.*'",),
 }
 OF_ALL_WAYS = ("qwen25vl", "gemma3", "internvl", "llava", "qwen3_vl_moe")
+OF_EXPERTS = ("qwen3_vl_moe", "qwen3_5_moe", "glm4v_moe", "qwen3_omni")
 STEPS = ("validate", "train", "evaluate", "doctor", "merge", "export")
 
 
 def rows() -> list[tuple[str, str]]:
     """Returns each family with each way in which it is tuned."""
-    return [(name, way) for way in WAYS for name in FAMILIES if way == "LoRA" or name in OF_ALL_WAYS]
+    names = {"LoRA": tuple(FAMILIES), "LoRA with experts": OF_EXPERTS}
+    return [(name, way) for way in WAYS for name in FAMILIES if name in names.get(way, OF_ALL_WAYS)]
 
 
 def took(name: str, way: str, folder: Path, data: Path) -> dict[str, str]:

@@ -219,8 +219,9 @@ def _adapter(run: RunFolder, recipe: Recipe, assembled: Assembled, folder: Path,
         ranks=[config.r, *(config.rank_pattern or {}).values()],
         copies_modules=bool(config.modules_to_save),
         dora=config.use_dora,
+        stacks=bool(config.target_parameters),
     )
-    return _Described(len(config.target_modules or ()), read_by)
+    return _Described(len(config.target_modules or ()) + len(config.target_parameters or ()), read_by)
 
 
 def _facts(run: RunFolder, weights: Path | None) -> dict[str, str]:

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from medtune.models.contract import Model, root_of
+from medtune.models.contract import Model, part_parameters, root_of
 from medtune.models.tuning.plan import Lora, PartName, Tuning
-from medtune.models.tuning.quantize import is_adapted, is_quantized
+from medtune.models.tuning.quantize import adapted_modules, is_adapted, is_quantized
 
 if TYPE_CHECKING:
     from peft import LoraConfig
@@ -49,15 +49,20 @@ def plain_peft(model: Model, tuning: Tuning) -> Iterator[PlainPeft]:
     inside = next(name for name, module in model.named_modules() if module is whole)
     # In a model of three parts, transformers' module is the language model alone, and the other parts may learn too.
     target, prefix = (whole, f"{inside}.") if inside == "whole" else (model, "")
-    targets = {part: adapted_layers(model, part, tuning) for part in tuning.parts()}
+    targets = {
+        part: adapted_layers(model, part, tuning) + adapted_parameters(model, part, tuning) for part in tuning.parts()
+    }
+    parameters = {name.removeprefix(prefix) for name, _ in model.named_parameters()}
     if any(is_quantized(p) for p in target.parameters()):
         target.is_loaded_in_4bit = True  # type: ignore[assignment]
     try:
         with warnings.catch_warnings():
             # peft reads a field that transformers has renamed, and is told so.
             warnings.simplefilter("ignore", FutureWarning)
+            # It uses the patterns of parameters, and says that it does not.
+            warnings.filterwarnings("ignore", "The following (rank|alpha)_pattern keys", RuntimeWarning)
             # peft refuses a tuning without adapters, where parts learn in full.
-            configs = _configs(tuning, targets, prefix)
+            configs = _configs(tuning, targets, prefix, parameters)
             with names_kept():
                 peft_model = _with_peft(target, configs) if configs else target
         learning = {}
@@ -96,20 +101,25 @@ def _with_peft(target: nn.Module, configs: Sequence[LoraConfig]) -> nn.Module:
     return whole
 
 
-def _configs(tuning: Tuning, targets: Mapping[PartName, Sequence[str]], prefix: str) -> list[LoraConfig]:
+def _configs(
+    tuning: Tuning, targets: Mapping[PartName, Sequence[str]], prefix: str, parameters: set[str]
+) -> list[LoraConfig]:
     names = [(name.removeprefix(prefix), tuning.parts()[part].lora) for part, own in targets.items() for name in own]
     kinds = {lora.dora for _, lora in names}
-    return [_config([(name, lora) for name, lora in names if lora.dora == dora], dora) for dora in sorted(kinds)]
+    return [
+        _config([(name, lora) for name, lora in names if lora.dora == dora], dora, parameters) for dora in sorted(kinds)
+    ]
 
 
-def _config(names: Sequence[tuple[str, Lora]], dora: bool) -> LoraConfig:
+def _config(names: Sequence[tuple[str, Lora]], dora: bool, parameters: set[str]) -> LoraConfig:
     from peft import LoraConfig
 
     return LoraConfig(
         r=1,
         lora_alpha=1,
         use_dora=dora,
-        target_modules="|".join(re.escape(name) for name, _ in names),
+        target_modules="|".join(re.escape(name) for name, _ in names if name not in parameters) or [],
+        target_parameters=[name for name, _ in names if name in parameters] or None,
         rank_pattern={f"^{re.escape(name)}$": lora.r for name, lora in names},
         # rsLoRA divides by the root of the rank, which an alpha that is larger by that root gives as well.
         alpha_pattern={
@@ -141,6 +151,22 @@ def adapted_layers(model: Model, part: PartName, tuning: Tuning) -> list[str]:
     return found
 
 
+def adapted_parameters(model: Model, part: PartName, tuning: Tuning) -> list[str]:
+    """Returns the full names of the parameters of a part that a tuning adapts: those with a matrix for each expert."""
+    how = tuning.parts()[part]
+    if how.mode != "lora" or how.lora.targets is None:
+        return []
+    found = []
+    for name, parameter in part_parameters(model, part):
+        owner, root = model.get_submodule(name.rpartition(".")[0]), root_of(name, model.part_roots)[1]
+        of_experts = (
+            parameter.dim() == 3 and min(parameter.shape) > 1 and not type(owner).__module__.startswith("torch.")
+        )
+        if of_experts and re.fullmatch(how.lora.targets, name.removeprefix(f"{root}.")):
+            found.append(name)
+    return found
+
+
 def _learns_whole(model: Model, name: str, tuning: Tuning) -> bool:
     part, root = root_of(name, model.part_roots)
     how = tuning.parts()[part]
@@ -155,10 +181,10 @@ def _learns_whole(model: Model, name: str, tuning: Tuning) -> bool:
 
 def without_adapters(model: nn.Module) -> None:
     """Takes the adapters out of a model, in place; the layers below them stay as they are."""
-    for name, module in list(model.named_modules()):
-        if is_adapted(module):
-            model.set_submodule(name, module.get_base_layer())
-        elif hasattr(module, "peft_config"):
+    for name, module in adapted_modules(model):
+        model.set_submodule(name, module.get_base_layer())
+    for module in model.modules():
+        if hasattr(module, "peft_config"):
             # peft would warn of a second adapter.
             del module.peft_config
 

@@ -19,7 +19,7 @@ from medtune.models.doctor.sequences import sequence_checks
 from medtune.models.doctor.weights import format_check, weights_check
 from medtune.models.tuning.apply import adapt, set_learning
 from medtune.models.tuning.plan import PartTuning, Precision, Tuning
-from medtune.models.tuning.quantize import is_adapted, is_quantized
+from medtune.models.tuning.quantize import adapted_modules, adapted_weight, is_quantized
 from medtune.models.weights.adapters.write import merged_layer
 from medtune.models.weights.checkpoint import load_trained, write_trained
 from medtune.models.weights.export import write_exported
@@ -106,8 +106,8 @@ def _merged(
     saving: Saving,
     before: Sequence[Sequence[float]],
 ) -> Finding:
-    layers = {name: module for name, module in assembled.model.named_modules() if is_adapted(module)}
-    packed = {name: layer for name, layer in layers.items() if is_quantized(layer.get_base_layer().weight)}
+    layers = dict(adapted_modules(assembled.model))
+    packed = {name: layer for name, layer in layers.items() if is_quantized(adapted_weight(layer))}
     for name, layer in packed.items():
         apart_by = _merged_apart(layer)
         if not apart_by <= MERGED:
@@ -115,8 +115,9 @@ def _merged(
                 False,
                 f"{name}: merged with its adapter it computes otherwise, by {apart_by:.3g} of what it computes",
             )
-    for name in layers.keys() - packed.keys():
-        assembled.model.set_submodule(name, merged_layer(layers[name]))
+    for name, layer in layers.items():
+        if name not in packed:
+            assembled.model.set_submodule(name, merged_layer(layer))
     number = len(layers)
     assembled.model.requires_grad_(False)
     off = apart(told_before(reference, questions), before).largest

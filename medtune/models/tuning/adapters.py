@@ -11,7 +11,18 @@ from transformers import PreTrainedModel
 
 from medtune.models.contract import Model, part_parameters, root_of
 from medtune.models.tuning.plan import Lora, PartName
-from medtune.models.tuning.quantize import float32_adapters, is_lora, is_quantized, linear_names, logical_size
+from medtune.models.tuning.quantize import (
+    adapted_modules,
+    adapted_weight,
+    adapts_stack,
+    float32_adapters,
+    is_lora,
+    is_quantized,
+    is_stack,
+    linear_names,
+    logical_size,
+    stack_names,
+)
 
 _NAMED = 4
 
@@ -23,16 +34,20 @@ def inject_lora(model: Model, part: PartName, lora: Lora) -> None:
     for root in model.part_roots[part]:
         names = linear_names(model, part, root)
         chosen = [name for name in names if lora.targets is None or re.fullmatch(lora.targets, name)]
-        if not chosen:
+        stacks = chosen_stacks(model, part, root, lora)
+        if not (chosen or stacks):
             continue
+        if stacks:
+            _refuse_for_stacks(part, lora, stacks)
         # Without values, the rows of a weight in 4 bits have no lengths that peft could measure.
-        first: Any = model.get_submodule(f"{root}.{chosen[0]}")
-        counted_only = first.weight.is_meta and is_quantized(first.weight)
+        weights: list[Any] = [model.get_submodule(f"{root}.{name}").weight for name in chosen[:1]]
+        counted_only = any(weight.is_meta and is_quantized(weight) for weight in weights)
         config = LoraConfig(
             r=lora.r,
             lora_alpha=lora.alpha,
             lora_dropout=lora.dropout,
-            target_modules="|".join(re.escape(name) for name in chosen),
+            target_modules="|".join(re.escape(name) for name in chosen) or [],
+            target_parameters=stacks or None,
             use_rslora=lora.rslora,
             use_dora=lora.dora and not counted_only,
             # The weights that pissa and eva begin with are computed once for a run, by `starting_weights`.
@@ -40,11 +55,16 @@ def inject_lora(model: Model, part: PartName, lora: Lora) -> None:
         )
         with float32_adapters(model.get_submodule(f"{root}.{name}") for name in chosen):
             inject_adapter_in_model(config, model.get_submodule(root))
+        for _, layer in adapted_modules(model.get_submodule(root)) if stacks else ():
+            if adapts_stack(layer):
+                # peft has drawn these in the type of the stack, whatever `compute_dtype` says.
+                layer.lora_A.float(), layer.lora_B.float()
+                layer.reset_lora_parameters("default", config.init_lora_weights)
         if lora.dora and counted_only:
             _add_lengths(model, [f"{root}.{name}" for name in chosen])
         adapted = True
     if not adapted:
-        able = [name for root in model.part_roots[part] for name in linear_names(model, part, root)]
+        able = [name for root in model.part_roots[part] for name in _able(model, part, root)]
         raise ValueError(
             f"model.tuning.{part}.lora.targets: {lora.targets!r} fits no module of the part; "
             + (
@@ -53,6 +73,28 @@ def inject_lora(model: Model, part: PartName, lora: Lora) -> None:
                 else "it has none that LoRA could adapt; use full"
             )
         )
+
+
+def chosen_stacks(model: Model, part: PartName, root: str, lora: Lora) -> list[str]:
+    """Returns the names of the stacks of matrices under a root that are adapted: those that the targets name."""
+    if lora.targets is None:
+        return []
+    return [name for name in stack_names(model, part, root) if re.fullmatch(lora.targets, name)]
+
+
+def _refuse_for_stacks(part: PartName, lora: Lora, stacks: Sequence[str]) -> None:
+    refused = {"dora": lora.dora, "dropout": lora.dropout > 0, "init": lora.init in ("pissa", "eva")}
+    if wrong := [name for name, is_set in refused.items() if is_set]:
+        field = f"model.tuning.{part}.lora"
+        raise ValueError(
+            f"{field}.targets names {stacks[0]}, a stack of matrices that lies in no layer, and {field}.{wrong[0]} is "
+            f"{getattr(lora, wrong[0])}, which peft has for layers alone. Leave {wrong[0]} out, or take targets that "
+            rf"name no stack, such as {field}.targets='(?!.*\.experts\.).*'"
+        )
+
+
+def _able(model: Model, part: PartName, root: str) -> list[str]:
+    return [*linear_names(model, part, root), *stack_names(model, part, root)]
 
 
 def _add_lengths(model: Model, names: Sequence[str]) -> None:
@@ -74,19 +116,27 @@ def target_notes(model: Model, part: PartName, lora: Lora) -> list[str]:
     """
     if lora.targets is None:
         return []
-    able = {name for root in model.part_roots[part] for name in linear_names(model, part, root)}
+    able = {name for root in model.part_roots[part] for name in _able(model, part, root)}
     roots = [(root, module) for root in model.part_roots[part] for module in [model.get_submodule(root)]]
     others = {
         name
         for root, module in roots
         for name, each in module.named_modules()
-        if name not in able
+        if name
+        and name not in able
         and root_of(f"{root}.{name}", model.part_roots) == (part, root)
         and any(len(getattr(p, "ds_shape", p.shape)) > 1 for p in each.parameters(recurse=False))
     }
+    stacks = {name.rpartition(".")[0]: name for root, _ in roots for name in stack_names(model, part, root)}
     field, notes = f"model.tuning.{part}.lora.targets", []
     for said, pattern in alternatives(lora.targets):
         fits, beside = ([name for name in names if re.fullmatch(pattern, name)] for names in (able, sorted(others)))
+        if beside and not fits and beside[0] in stacks:
+            raise ValueError(
+                f"{field}: {said!r} names {beside[0]}, which holds stacks of matrices; name these, for instance "
+                f"{re.escape(stacks[beside[0]])}"
+            )
+        beside = [name for name in beside if name not in stacks]
         named = ", ".join(beside[:_NAMED]) + (", ..." if len(beside) > _NAMED else "")
         if beside and not fits:
             raise ValueError(
@@ -111,9 +161,10 @@ def unadapted_notes(model: Model, part: PartName) -> list[str]:
     Embeddings and output layers, which LoRA leaves alone by custom, and matrices that learn by themselves are left out.
     """
     able = {f"{root}.{name}" for root in model.part_roots[part] for name in linear_names(model, part, root)}
+    adapted = {id(adapted_weight(layer)) for _, layer in adapted_modules(model)}
     modules = dict(model.named_modules())
     outputs = [m.get_output_embeddings() for m in modules.values() if isinstance(m, PreTrainedModel)]
-    whole, left = 0, Counter[str]()
+    whole, left, stacks = 0, Counter[str](), 0
     for name, parameter in part_parameters(model, part):
         owner = name.rpartition(".")[0]
         if ".lora_" in name:
@@ -121,14 +172,18 @@ def unadapted_notes(model: Model, part: PartName) -> list[str]:
         whole += logical_size(parameter)
         layer = modules[owner]
         alone = isinstance(layer, nn.Embedding) or any(layer is output for output in outputs)
-        if owner not in able and not alone and not parameter.requires_grad:
-            left[re.sub(r"\.\d+(?=\.)", ".*", name)] += logical_size(parameter)
+        if owner not in able and not alone and not parameter.requires_grad and id(parameter) not in adapted:
+            left[re.sub(r"\.\d+(?=\.)", ".*", name.replace(".base_layer", ""))] += logical_size(parameter)
+            stacks += is_stack(parameter)
     if left.total() < MENTIONED * whole:
         return []
     named = ", ".join(f"{name} ({size / whole:.1%})" for name, size in left.most_common(_NAMED))
+    adapts = (
+        f"model.tuning.{part}.lora.targets adapts stacks that it names ('.*' all, and all layers); " if stacks else ""
+    )
     return [
         f"model.tuning.{part}: {left.total() / whole:.1%} of the part's weights do not learn, because they lie in no "
-        f"linear layer that LoRA could adapt: {named}; model.tuning.{part}.parameters trains them whole"
+        f"linear layer that LoRA adapts: {named}; {adapts}model.tuning.{part}.parameters trains them whole"
     ]
 
 

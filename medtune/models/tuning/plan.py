@@ -25,8 +25,10 @@ class Lora:
         alpha: Scale; the update is multiplied by alpha / r, or by alpha / sqrt(r) with `rslora`.
         dropout: Probability of dropping an input of the update, in [0, 1).
         targets: Regular expression that a module's full name inside its part must match; None adapts every
-            linear layer and every 1x1 convolution of the part but the language model's output layer. An alternative
-            that names only layers which cannot be adapted is refused.
+            linear layer and every 1x1 convolution of the part but the language model's output layer. Stacks of
+            matrices that lie in no layer, such as those of experts, are adapted (peft's target_parameters) only where
+            it matches their names, as `.*mlp.experts.(gate_up_proj|down_proj)` and `.*` do; they take no dropout, dora,
+            pissa or eva. An alternative that names only layers which cannot be adapted is refused.
         rslora: Whether the update is multiplied by alpha / sqrt(r), so that a high rank learns as fast as a low one.
         dora: Whether the length of each row of an adapted weight learns by itself, and the adapter changes only its
             direction. A training step takes longer.

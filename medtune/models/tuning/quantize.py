@@ -16,6 +16,7 @@ from torch import nn
 
 if TYPE_CHECKING:
     from peft.tuners.lora import LoraLayer
+    from peft.tuners.lora.layer import ParamWrapper
     from peft.tuners.tuners_utils import BaseTunerLayer
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -44,6 +45,26 @@ def is_lora(module: nn.Module) -> TypeGuard[LoraLayer]:
     from peft.tuners.lora import LoraLayer
 
     return isinstance(module, LoraLayer)
+
+
+def adapts_stack(module: nn.Module) -> TypeGuard[ParamWrapper]:
+    """Returns whether a module adapts one of the stacks of matrices (`stack_names`) of the module in it."""
+    if not is_lora(module):
+        return False
+    from peft.tuners.lora.layer import ParamWrapper
+
+    return isinstance(module, ParamWrapper)
+
+
+def adapted_modules(model: nn.Module) -> list[tuple[str, BaseTunerLayer]]:
+    """Returns the modules with an adapter and their names, inner ones first: adapters of stacks lie in each other."""
+    return [(name, module) for name, module in reversed(list(model.named_modules())) if is_adapted(module)]
+
+
+def adapted_weight(module: BaseTunerLayer) -> Tensor:
+    """Returns the weight that an adapter changes."""
+    found: Tensor = module.get_param() if adapts_stack(module) else module.get_base_layer().get_parameter("weight")
+    return found
 
 
 NARROW: dict[Precision, torch.dtype] = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
@@ -176,6 +197,28 @@ def linear_names(model: Model, part: PartName, root: str) -> list[str]:
         and not isinstance(modules[name.rpartition(".")[0]], nn.MultiheadAttention)
         and is_linear(module)
     ]
+
+
+def stack_names(model: Model, part: PartName, root: str) -> list[str]:
+    """Returns the names of the stacks under a root: parameters with a matrix for each expert, which lie in no layer.
+
+    They are the same before and after the stacks are adapted.
+    """
+    return [
+        f"{name}.{own}".replace(".base_layer", "").removeprefix(f"{root}.")
+        for name, module in model.named_modules()
+        if name.startswith(f"{root}.")
+        and root_of(name, model.part_roots) == (part, root)
+        and not type(module).__module__.startswith("torch.")
+        for own, parameter in module.named_parameters(recurse=False)
+        if is_stack(parameter)
+    ]
+
+
+def is_stack(parameter: Tensor) -> bool:
+    # Under ZeRO-3, `shape` is that of the local shard.
+    shape = getattr(parameter, "ds_shape", parameter.shape)
+    return len(shape) == 3 and min(shape) > 1 and parameter.is_floating_point()
 
 
 def is_linear(module: nn.Module) -> bool:

@@ -25,7 +25,7 @@ from transformers import PreTrainedConfig
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.contract import PARTS, Assembled, Model
 from medtune.models.sharding.unread import leaving_weights_unread
-from medtune.models.tuning.quantize import is_adapted, is_quantized
+from medtune.models.tuning.quantize import adapted_modules, is_quantized
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
 from medtune.models.volumes.ctvit_code_input import recoded
 from medtune.models.volumes.volume_parts import VolumeInput, chosen
@@ -43,7 +43,7 @@ def merge_adapters(model: nn.Module, *, dtype: torch.dtype | None = None) -> int
     """Merges every adapter into the weight that it adapts, in place, and returns the number of adapters."""
     if held := [name for name, p in model.named_parameters() if is_quantized(p)]:
         raise ValueError(f"{held[0]} is in 4 bits; load the model without model.language_bits to merge adapters")
-    adapted = [(name, module) for name, module in model.named_modules() if is_adapted(module)]
+    adapted = adapted_modules(model)
     for name, module in adapted:
         try:
             model.set_submodule(name, merged_layer(module, dtype))
@@ -241,7 +241,9 @@ def merged_read_by(model_type: str | None) -> list[str]:
     return lines
 
 
-def adapter_read_by(model_type: str | None, *, ranks: Sequence[int], copies_modules: bool, dora: bool) -> list[str]:
+def adapter_read_by(
+    model_type: str | None, *, ranks: Sequence[int], copies_modules: bool, dora: bool, stacks: bool
+) -> list[str]:
     """Returns sentences on who reads an adapter folder."""
     if model_type is None:
         return ["PEFT reads the adapters of the language model; only medtune puts the whole model together."]
@@ -255,6 +257,8 @@ def adapter_read_by(model_type: str | None, *, ranks: Sequence[int], copies_modu
         because.append("it holds whole modules (modules_to_save), such as the projector")
     if dora:
         because.append("it has DoRA")
+    if stacks:
+        because.append("it adapts stacks of matrices (target_parameters), which we have not tried there")
     if model_type in _NO_LORA_IN_VLLM:
         because.append(f"vLLM takes no adapters for {model_type}")
     if max(ranks) > max(_VLLM_RANKS):

@@ -227,11 +227,31 @@ def cannot_divide(model: Model, recipe: Recipe) -> str | None:
     from medtune.models.transformers_vlm.generic.model import GenericVlm
 
     if not isinstance(model, GenericVlm):
-        return None
+        return _cannot_gather(model, recipe)
     return (
         f"train.strategy is {recipe.train.strategy} and {recipe.model.weights or recipe.model.name} is read by the "
         "generic entry, which makes a pass for each shape of images: the devices would make different numbers of "
         "passes and wait for one another for ever. Take train.strategy=deepspeed_stage_2"
+    )
+
+
+def _cannot_gather(model: Model, recipe: Recipe) -> str | None:
+    from medtune.models.tuning.adapters import chosen_stacks
+
+    adapted = [
+        (f"model.tuning.{part}.lora.targets", name)
+        for stage in recipe.stages
+        for part, how in stage.tuning.parts().items()
+        for root in model.part_roots[part]
+        if how.mode == "lora" and recipe.train.zero_stage == 3
+        for name in chosen_stacks(model, part, root, how.lora)
+    ]
+    if not adapted:
+        return None
+    return (
+        f"train.strategy is {recipe.train.strategy} and {adapted[0][0]} names {adapted[0][1]}, a stack of matrices. "
+        "peft changes it for the length of a pass, and ZeRO-3 cannot gather what is changed. Take train.strategy=fsdp, "
+        "or deepspeed_stage_2"
     )
 
 

@@ -4,6 +4,7 @@ import datetime
 import re
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,6 +30,7 @@ from medtune.models.sequence.template_edits import opened_thought, set_thinking
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.generic.loading import family_of, from_checkpoint
 from medtune.models.tuning.apply import adapt
+from medtune.models.tuning.plan import Lora, PartTuning
 from medtune.models.weights.loading_options import Loading, Thinking
 from medtune.models.zoo.nano_any_size import build_glm, build_qwen3vl, build_qwen35
 from medtune.models.zoo.nano_hub import build_internvl
@@ -132,7 +134,9 @@ def test_logits_equal_transformers_own_forward(model_type: str, tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model_type", ["qwen3_vl_moe", "qwen3_5_moe", "glm4v_moe"])
-def test_a_model_of_experts_passes_the_doctor_and_says_what_does_not_learn(model_type: str, tmp_path: Path) -> None:
+def test_a_model_whose_experts_learn_passes_the_doctor_and_says_what_else_would_not(
+    model_type: str, tmp_path: Path
+) -> None:
     folder = tmp_path / "checkpoint"
     folder.mkdir()
     assembled = _loaded(model_type, folder)
@@ -140,8 +144,11 @@ def test_a_model_of_experts_passes_the_doctor_and_says_what_does_not_learn(model
     asked = asked_about(pictures(tmp_path))
     family = family_of(whole(assembled).config)
     assert family is not None
-    checks = examined(family, assembled, folder, asked) | trained(family, assembled, folder, asked, tmp_path)
+    experts = replace(TUNING, language=PartTuning("lora", lr=2e-4, lora=Lora(r=4, alpha=4.0, targets=".*")))
+    checks = examined(family, assembled, folder, asked)
+    checks |= trained(family, assembled, folder, asked, tmp_path, tuning=experts)
     assert failed(checks) == set(), [checks[each] for each in failed(checks)]
+    assert {checks[name].passed for name in ("what learns", "gradients", "one step", "merge", "export")} == {True}
     notes = [note for note in adapt(_loaded(model_type, folder).model, [TUNING], seed=0) if "tuning.language" in note]
     assert re.search(r"\d+\.\d% of the part's weights do not learn.*\.mlp\.experts\.gate_up_proj \(", notes[0])
 

@@ -54,7 +54,7 @@ class Case(NamedTuple):
     @property
     def twin(self) -> str:
         """The twin that reads the same media."""
-        return "nano_pocket" if self.name == "pocket" else self.name
+        return {"pocket": "nano_pocket", "auto": "nano_qwen3vl"}.get(self.name, self.name)
 
 
 def trained(case: Case, strategy: StrategyName = "auto", steps: int = 3) -> Course:
@@ -63,7 +63,7 @@ def trained(case: Case, strategy: StrategyName = "auto", steps: int = 3) -> Cour
     world_size, rank = (dist.get_world_size(), dist.get_rank()) if dist.is_initialized() else (1, 0)
     divides = strategy in ("fsdp", "deepspeed_stage_3", "deepspeed_stage_3_offload")
     with leaving_weights_unread(divides):
-        assembled = zoo_entry(name).assemble(0, loading)
+        assembled = zoo_entry(name, loading.weights).assemble(0, loading)
         adapt(assembled.model, [tuning], seed=0)
     set_learning(assembled.model, tuning)
     names = trainable_names(assembled.model)

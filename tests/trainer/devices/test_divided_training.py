@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -12,10 +13,17 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import TCPStore
 
+from medtune.models.assemble import zoo_entry
+from medtune.models.nano.transformers_vlm import write_nano
+from medtune.models.tuning.apply import adapt
 from medtune.models.tuning.plan import Lora, PartTuning, Tuning
+from medtune.models.weights.loading_options import Loading
 from medtune.trainer.commands.cli import main
 from medtune.trainer.devices.ranks import barrier, join_ranks
+from medtune.trainer.experiment.open_data import cannot_divide
+from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import StrategyName
+from tests.models.transformers_vlm.test_relatives import RELATIVES
 from tests.ranks import run_ranks, torchrun_environment
 from tests.trainer.conftest import Curve, weights_apart
 from tests.trainer.devices.divided import FULL, LORA, Case, Course, trained, trained_in_rank
@@ -82,6 +90,31 @@ def test_weights_that_no_answer_depends_on_stay_as_they_are() -> None:
 )
 def test_families_learn_with_a_share_of_the_weights_on_each_rank(strategy: StrategyName, cases: Sequence[Case]) -> None:
     _compare(cases, strategy)
+
+
+@pytest.fixture
+def experts(tmp_path: Path) -> Case:
+    write_nano(RELATIVES["qwen3_vl_moe"](), tmp_path, seed=0)
+    language = PartTuning("lora", lr=1e-2, lora=Lora(r=4, alpha=8.0, targets=".*"))
+    return Case("auto", replace(LORA, language=language), loading=Loading(weights=str(tmp_path)))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp", "deepspeed_stage_2"])
+def test_experts_learn_what_they_learn_on_one_device(strategy: StrategyName, experts: Case) -> None:
+    _compare([experts], strategy)
+
+
+def test_zero_3_is_refused_for_adapters_of_experts(experts: Case) -> None:
+    recipe = read_recipe("nano_busi_lora", ["train.strategy=deepspeed_stage_3", "train.devices=2"])
+    recipe = replace(recipe, model=replace(recipe.model, tuning=experts.tuning))
+    model = zoo_entry("auto", experts.loading.weights).assemble(0, experts.loading).model
+    before = cannot_divide(model, recipe)
+    assert before is not None
+    assert "ZeRO-3 cannot gather" in before
+    adapt(model, [experts.tuning], seed=0)
+    assert cannot_divide(model, recipe) == before
+    assert cannot_divide(model, replace(recipe, train=replace(recipe.train, strategy="fsdp"))) is None
 
 
 RATE = 1e-4

@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from medtune.models.contract import Assembled, Model, root_of
-from medtune.models.tuning.quantize import is_adapted
+from medtune.models.tuning.quantize import adapted_modules
 from medtune.models.weights.adapters.write import ABOUT, PARTS_FILE, PREFIX, WEIGHTS, merged_layer
 from medtune.models.weights.assets import AssetError
 
@@ -71,7 +71,7 @@ def _candidates(local: str) -> Iterator[str]:
 
 
 def _is_there(whole: PreTrainedModel, local: str) -> bool:
-    owner = _BEHIND.split(local)[0]
+    owner = _BEHIND.split(local)[0].replace(".base_layer", "")
     try:
         whole.get_submodule(owner)
     except AttributeError:
@@ -97,8 +97,8 @@ Source: peft 0.21.2, `LoraConfig.init_lora_weights`.
 _BINARY = "adapter_model.bin"
 _FIRST_HALF, _SECOND_HALF = (".lora_A.weight", ".lora_embedding_A"), (".lora_B.weight", ".lora_embedding_B")
 _OWN_MEANING = (
-    "layer_replication", "trainable_token_indices", "target_parameters", "alora_invocation_tokens", "arrow_config",
-    "megatron_config", "monteclora_config",
+    "layer_replication", "trainable_token_indices", "alora_invocation_tokens", "arrow_config", "megatron_config",
+    "monteclora_config",
 )  # fmt: skip
 """Settings with which an adapter is more than a change of weights that can be merged, or changes other weights.
 
@@ -142,7 +142,7 @@ def _of_adapter(tensors: Mapping[str, Tensor], whole: PreTrainedModel, folder: P
     """Yields all but the table of embeddings, which PEFT writes beside an adapter of it; it has to be the model's."""
     own = dict(whole.named_parameters())
     for name, tensor in tensors.items():
-        if ".base_layer." not in name:
+        if ".base_layer." not in name or ".lora_" in name:
             yield name, tensor
             continue
         mine = own.get(name.removeprefix(PREFIX).replace(".base_layer.", "."))
@@ -201,9 +201,8 @@ def _read_config(folder: Path) -> LoraConfig:
             "merged into the weights of any model"
         )
     if odd := [name for name in _OWN_MEANING if found.get(name)]:
-        experts = " (tensors that are no layer of their own, such as experts)" * (odd[0] == "target_parameters")
         raise ValueError(
-            f"{folder / CONFIG}: {odd[0]} is set{experts}; model.adapter takes adapters without it. Merge the adapter "
+            f"{folder / CONFIG}: {odd[0]} is set; model.adapter takes adapters without it. Merge the adapter "
             "with peft (merge_and_unload), save the model and its processor, "
             "and name that folder as model.weights"
         )
@@ -236,24 +235,29 @@ def _explicit(config: LoraConfig, tensors: Mapping[str, Tensor], whole: PreTrain
     from peft.utils.other import get_pattern_key
 
     modules = dict(whole.named_modules())
-    ranks = {_layer(name): len(t) for name, t in tensors.items() if name.endswith(_FIRST_HALF)}
+    stacks = _stacks(config.target_parameters or (), modules)
+    ranks = {
+        _layer(name): len(t) // stacks.get(_layer(name), ("", 1))[1]
+        for name, t in tensors.items()
+        if name.endswith(_FIRST_HALF)
+    }
     copied = sorted({_copied(name, modules, config.modules_to_save or ()) for name in tensors if ".lora_" not in name})
     lora = {_layer(name) for name in tensors if ".lora_" in name}
-    if strangers := sorted(name for name in (*lora, *copied) if name not in modules):
+    if strangers := sorted({*lora, *copied} - modules.keys() - stacks.keys()):
         raise ValueError(
             f"{folder}: {len(strangers)} of the {len(lora) + len(copied)} adapted modules are not in the model, for "
             f"instance {strangers[:3]}; is it the adapter of another model?"
         )
     if not ranks:
         raise ValueError(f"{folder}: it holds no LoRA weights")
-    wanted = {name for name, module in modules.items() if _targeted(config, name, module)}
+    wanted = {name for name, module in modules.items() if _targeted(config, name, module)} | stacks.keys()
     if lacking := sorted(wanted - lora):
         raise ValueError(
-            f"{folder}: {len(lacking)} layers that its target_modules name have no weights in it, for instance "
-            f"{lacking[:3]}; it is incomplete, or was trained on another model"
+            f"{folder}: {len(lacking)} layers that its target_modules or target_parameters name have no weights in "
+            f"it, for instance {lacking[:3]}; it is incomplete, or was trained on another model"
         )
     table = whole.get_input_embeddings()
-    if any(modules[name] is table for name in lora) and whole.config.tie_word_embeddings:
+    if any(modules.get(name) is table for name in lora) and whole.config.tie_word_embeddings:
         raise ValueError(
             f"{folder}: it adapts the embeddings, whose table is the output layer's too in this model, so that merging "
             "it would change both. Leave embed_tokens out of the adapter's target_modules"
@@ -262,6 +266,7 @@ def _explicit(config: LoraConfig, tensors: Mapping[str, Tensor], whole: PreTrain
     if lone := sorted(halves ^ ranks.keys()):
         raise ValueError(f"{folder}: {lone[0]} has only one of its matrices lora_A and lora_B; copy the adapter again")
     alphas = {}
+    ranks = {stacks[name][0] if name in stacks else name: rank for name, rank in ranks.items()}
     for name, rank in ranks.items():
         said = config.rank_pattern.get(get_pattern_key(list(config.rank_pattern), name), config.r)
         if said != rank:
@@ -270,7 +275,8 @@ def _explicit(config: LoraConfig, tensors: Mapping[str, Tensor], whole: PreTrain
     return LoraConfig(
         r=config.r,
         lora_alpha=config.lora_alpha,
-        target_modules=sorted(lora),
+        target_modules=sorted(lora - stacks.keys()),
+        target_parameters=sorted(name for name, _ in stacks.values()) or None,
         rank_pattern=_exact(ranks),
         alpha_pattern=_exact(alphas),
         modules_to_save=copied or None,
@@ -281,6 +287,20 @@ def _explicit(config: LoraConfig, tensors: Mapping[str, Tensor], whole: PreTrain
         init_lora_weights=config.init_lora_weights if _changes_base(config) else True,
         inference_mode=True,
     )
+
+
+def _stacks(targets: Collection[str], modules: Mapping[str, nn.Module]) -> dict[str, tuple[str, int]]:
+    """Returns the parameters that an adapter adapts, and how many matrices each has, by the name of the adapter.
+
+    Adapters of two parameters of a module lie in each other, that of the first one innermost.
+    """
+    found = {}
+    for owner, module in modules.items():
+        own = [(f"{owner}.{name}", p) for name, p in module.named_parameters(recurse=False)]
+        own = [(name, p) for name, p in own if any(f".{name}".endswith(f".{target}") for target in targets)]
+        for depth, (name, p) in enumerate(reversed(own)):
+            found[owner + ".base_layer" * depth] = (name, len(p) if p.dim() == 3 else 1)
+    return found
 
 
 def _changes_base(config: LoraConfig) -> bool:
@@ -298,7 +318,7 @@ def _copied(name: str, modules: Mapping[str, nn.Module], wanted: Sequence[str]) 
 
 
 def _targeted(config: LoraConfig, name: str, module: nn.Module) -> bool:
-    if config.target_modules == "all-linear" or not isinstance(module, nn.Linear | nn.Conv2d | nn.Embedding):
+    if config.target_modules in (None, "all-linear") or not isinstance(module, nn.Linear | nn.Conv2d | nn.Embedding):
         return False
     from peft.tuners.tuners_utils import check_target_module_exists
 
@@ -312,7 +332,10 @@ def _exact(values: Mapping[str, Any]) -> dict[str, Any]:
 def _merge(whole: PreTrainedModel, config: LoraConfig, tensors: dict[str, Tensor], folder: Path) -> None:
     from peft import PeftModel, set_peft_model_state_dict
 
-    wrapped = PeftModel(whole, config)
+    with warnings.catch_warnings():
+        # peft uses the patterns of parameters, and says that it does not.
+        warnings.filterwarnings("ignore", "The following (rank|alpha)_pattern keys", RuntimeWarning)
+        wrapped = PeftModel(whole, config)
     try:
         report = set_peft_model_state_dict(wrapped, tensors)
     except KeyError as error:
@@ -327,7 +350,7 @@ def _merge(whole: PreTrainedModel, config: LoraConfig, tensors: dict[str, Tensor
             f"{folder}: not all of it fits the model: {len(report.unexpected_keys)} tensors are not known "
             f"{sorted(report.unexpected_keys)[:3]}, {len(missing)} are missing {sorted(missing)[:3]}"
         )
-    for name, module in [each for each in whole.named_modules() if is_adapted(each[1])]:
+    for name, module in adapted_modules(whole):
         whole.set_submodule(name, merged_layer(module))
     # What is left are the modules that were copied whole.
     left: Any = wrapped

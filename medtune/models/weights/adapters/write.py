@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from transformers.conversion_mapping import get_model_conversion_mapping
 
 from medtune.models.contract import Model
-from medtune.models.tuning.quantize import is_lora, is_quantized, unpacked
+from medtune.models.tuning.quantize import adapted_weight, adapts_stack, is_lora, is_quantized, unpacked
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts
 
 if TYPE_CHECKING:
@@ -162,9 +162,8 @@ def _refuse_renamed(config: LoraConfig, whole: nn.Module) -> None:
 
     read = deepcopy(config)
     convert_peft_config_for_transformers(read, whole, get_model_conversion_mapping(whole))  # type: ignore[arg-type]
-    if renamed := sorted(
-        set(config.target_modules or ()) ^ {*(read.target_modules or ()), *(read.target_parameters or ())}
-    ):
+    wanted, found = ({*(each.target_modules or ()), *(each.target_parameters or ())} for each in (config, read))
+    if renamed := sorted(wanted ^ found):
         raise NoPeftFolderError(
             f"peft takes the names of its layers for those of an older transformers and adapts others ({renamed[0]})"
         )
@@ -198,14 +197,16 @@ def _config(adapted: Mapping[str, LoraLayer], base: Base) -> LoraConfig:
 
     if len(dora := {bool(layer.use_dora.get(_NAME)) for layer in adapted.values()}) > 1:
         raise NoPeftFolderError("some layers have DoRA and some have not; PEFT has one setting for all layers")
-    ranks = {name: int(layer.r[_NAME]) for name, layer in adapted.items()}
+    names = {_target(name, layer): layer for name, layer in adapted.items()}
+    ranks = {name: int(layer.r[_NAME]) for name, layer in names.items()}
     # Scales of layers with and without rsLoRA differ in their formula. An alpha of scale * r gives each of them.
-    alphas = {name: float(layer.scaling[_NAME]) * ranks[name] for name, layer in adapted.items()}
+    alphas = {name: float(layer.scaling[_NAME]) * ranks[name] for name, layer in names.items()}
     rank, alpha = _most_frequent(ranks.values()), _most_frequent(alphas.values())
     return LoraConfig(
         r=int(rank),
         lora_alpha=_whole(alpha),
-        target_modules=sorted(adapted),
+        target_modules=sorted(name for name, layer in names.items() if not adapts_stack(layer)),
+        target_parameters=sorted(name for name, layer in names.items() if adapts_stack(layer)) or None,
         rank_pattern={_exactly(name): r for name, r in ranks.items() if r != rank},
         alpha_pattern={_exactly(name): _whole(a) for name, a in alphas.items() if a != alpha},
         use_dora=dora.pop(),
@@ -215,6 +216,10 @@ def _config(adapted: Mapping[str, LoraLayer], base: Base) -> LoraConfig:
         revision=base.revision,
         inference_mode=True,
     )
+
+
+def _target(name: str, layer: LoraLayer) -> str:
+    return f"{name.replace('.base_layer', '')}.{layer.parameter_name}" if adapts_stack(layer) else name
 
 
 def _most_frequent(values: Any) -> float:
@@ -325,9 +330,10 @@ def merged_layer(layer: BaseTunerLayer, dtype: torch.dtype | None = None) -> nn.
 
     The sum is computed in float32 and rounded once to the type of the weights. In 16 bits the product of the adapter's
     two matrices would be rounded as well. A layer in 4 bits becomes a plain one, with the weights in float32 that its
-    codes stand for and the adapter merged into them; what it adapts stays as it is.
+    codes stand for and the adapter merged into them; what it adapts stays as it is. Where adapters of two stacks lie in
+    each other, the inner one has to be merged first.
     """
-    adapted: Any = layer if not is_quantized(layer.get_base_layer().weight) else _over_plain(layer)
+    adapted: Any = layer if not is_quantized(adapted_weight(layer)) else _over_plain(layer)
     base: nn.Module = adapted.get_base_layer()
     dtypes = {name: p.dtype for name, p in base.named_parameters()}
     adapted.float()

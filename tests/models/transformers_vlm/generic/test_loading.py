@@ -31,7 +31,7 @@ from medtune.models.transformers_vlm.generic.loading import from_checkpoint, gen
 from medtune.models.transformers_vlm.generic.model import GenericVlm, find_parts
 from medtune.models.transformers_vlm.model import TransformersVlm
 from medtune.models.tuning.apply import adapt
-from medtune.models.tuning.plan import PartTuning, Tuning
+from medtune.models.tuning.plan import Lora, PartTuning, Tuning
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.export import assemble_model
 from medtune.models.weights.hub import kept_weights
@@ -286,7 +286,8 @@ def test_parts_of_known_families_are_those_of_their_rows(name: str) -> None:
         assert root_of(parameter, found)[0] == root_of(parameter, named)[0], parameter
 
 
-def test_llama_4s_router_which_returns_two_values_is_not_adapted() -> None:
+@pytest.mark.parametrize("targets", [None, ".*"])
+def test_llama_4s_router_which_returns_two_values_is_not_adapted_and_its_experts_can_be(targets: str | None) -> None:
     sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     more = {"vocab_size": 64, "num_key_value_heads": 2, "head_dim": 16, "num_local_experts": 2, "pad_token_id": 0}
     eyes = {"image_size": 28, "patch_size": 14, "vision_output_dim": 32, "projector_input_dim": 32}
@@ -295,14 +296,16 @@ def test_llama_4s_router_which_returns_two_values_is_not_adapted() -> None:
         vision_config={**sizes, **eyes, "projector_output_dim": 32},
     )
     model = GenericVlm(AutoModelForImageTextToText.from_config(config), {})
-    notes = adapt(model, [Tuning(language=PartTuning(mode="lora"))], seed=0)
-    layers = {name.partition(".lora_A")[0] for name, _ in model.named_parameters() if "lora_A" in name}
-    adapted = {name.rpartition(".")[2] for name in layers}
+    notes = adapt(model, [Tuning(language=PartTuning(mode="lora", lora=Lora(targets=targets)))], seed=0)
+    adapted = {name.split(".lora_A")[0].rpartition(".")[2] for name, _ in model.named_parameters() if "lora_A" in name}
     assert {"q_proj", "gate_proj"} <= adapted
     assert "router" not in adapted
-    assert any("feed_forward.experts.gate_up_proj" in note for note in notes), notes
-    ids = torch.arange(1, 9).unsqueeze(0)
-    assert model.whole(input_ids=ids).logits.isfinite().all()
+    assert ("experts" in adapted) == (targets is not None)
+    assert any("feed_forward.experts.gate_up_proj" in note for note in notes) == (targets is None), notes
+    logits = model.whole(input_ids=torch.arange(1, 9).unsqueeze(0)).logits
+    assert logits.isfinite().all()
+    logits.sum().backward()
+    assert all(p.grad is not None and p.grad.any() for name, p in model.named_parameters() if ".lora_B" in name)
 
 
 def test_a_model_without_a_tower_is_refused_with_the_top_of_its_modules() -> None:

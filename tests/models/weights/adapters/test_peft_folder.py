@@ -191,7 +191,7 @@ FIRST = "base_model.model.model.language_model.layers.0.self_attn.q_proj.lora_A.
 SPOILT: dict[str, tuple[Callable[[dict[str, Tensor]], dict[str, Tensor]], str]] = {
     "a layer is lost": (
         lambda t: {n: v for n, v in t.items() if ".layers.1." not in n},
-        "that its target_modules name",
+        "that its target_modules or target_parameters name",
     ),
     "a tensor is lost": (lambda t: {n: v for n, v in t.items() if n != FIRST}, r"q_proj has only one of its matrices"),
     "a layer too many": (
@@ -206,7 +206,6 @@ SPOILT: dict[str, tuple[Callable[[dict[str, Tensor]], dict[str, Tensor]], str]] 
 SET: dict[str, tuple[dict[str, object], str]] = {
     "IA3": ({"peft_type": "IA3"}, "peft_type is IA3; model.adapter takes LORA alone"),
     "tokens": ({"trainable_token_indices": [1]}, "trainable_token_indices is set"),
-    "experts": ({"target_parameters": ["experts.gate_up_proj"]}, "such as experts.*merge_and_unload"),
     "biases": ({"bias": "all"}, "biases were trained as well"),
 }
 
