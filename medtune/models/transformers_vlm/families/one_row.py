@@ -7,7 +7,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from medtune.models.placing import placed
-from medtune.models.sequence import glm_vl, qwen_vl, visual_placeholders
+from medtune.models.sequence import qwen_vl, visual_placeholders
 from medtune.models.transformers_vlm.family import Family, Step, language_model, parts
 from medtune.models.transformers_vlm.media import as_images, as_pairs, as_tiles, as_video
 from medtune.models.transformers_vlm.visual_tokens import VisualTokens, in_sequence, rows_of
@@ -98,7 +98,7 @@ def glm4v() -> Family:
     return Family(
         model_types=("glm4v", "glm46v", "glm4v_moe"),
         wiring=in_sequence(_IN_MERGER, decoder=language_model),
-        sequence=glm_vl.family,
+        sequence=qwen_vl.glm_vl,
         pixels=_GRID,
         video=_PAIRS,
         any_size=True,
