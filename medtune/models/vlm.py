@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.tensor import DTensor
 from transformers import Cache, DynamicCache, PreTrainedModel
 
-from medtune.models.attention.decoder import Carried, carried, take_columns
+from medtune.models.attention import Carried, carried, take_columns
 from medtune.models.contract import PARTS, Model, TargetLogprobs
 from medtune.models.placing import placed
 from medtune.models.replies import NewTokens, Wanted, grown

@@ -13,7 +13,7 @@ _TINY, _SMALL = 1e-15, 1e-9
 
 
 def bleu1() -> Metric:
-    """bleu1: corpus BLEU-1 of single words, 0 to 1; an unparsable reply is an empty text.
+    """Corpus BLEU-1 of single words, 0 to 1; an unparsable reply is an empty text.
 
     >>> from medtune.data.types import Question
     >>> from medtune.eval.parsed_reply import ParsedReply
@@ -27,7 +27,7 @@ def bleu1() -> Metric:
 
 
 def bleu2() -> Metric:
-    """bleu2: corpus BLEU-2 of one and two words, 0 to 1; an unparsable reply is an empty text.
+    """Corpus BLEU-2 of one and two words, 0 to 1; an unparsable reply is an empty text.
 
     >>> from medtune.data.types import Question
     >>> from medtune.eval.parsed_reply import ParsedReply
@@ -41,7 +41,7 @@ def bleu2() -> Metric:
 
 
 def bleu3() -> Metric:
-    """bleu3: corpus BLEU-3 of one to three words, 0 to 1; an unparsable reply is an empty text.
+    """Corpus BLEU-3 of one to three words, 0 to 1; an unparsable reply is an empty text.
 
     >>> from medtune.data.types import Question
     >>> from medtune.eval.parsed_reply import ParsedReply
@@ -55,7 +55,7 @@ def bleu3() -> Metric:
 
 
 def bleu4() -> Metric:
-    """bleu4: corpus BLEU-4, 0 to 1; an unparsable reply is an empty text.
+    """Corpus BLEU-4, 0 to 1; an unparsable reply is an empty text.
 
     It is computed for all texts together and is not a mean over texts: n-gram matches and lengths are summed before
     the formula is applied. A text of fewer than four words has no 4-grams and lowers the score, even if it is exact.

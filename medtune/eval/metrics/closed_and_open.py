@@ -9,7 +9,7 @@ from medtune.eval.scoring.parse_replies import is_closed, is_open, normalised, s
 
 
 def closed_accuracy() -> Metric:
-    """closed_accuracy: share of right answers, 0 to 1, among the questions that list their answers.
+    """Share of right answers, 0 to 1, among the questions that list their answers.
 
     >>> from medtune.data.types import Question
     >>> from medtune.eval.parsed_reply import ParsedReply
@@ -25,7 +25,7 @@ def closed_accuracy() -> Metric:
 
 
 def exact_match() -> Metric:
-    """exact_match: share of open answers that equal the true one after normalisation, 0 to 1.
+    """Share of open answers that equal the true one after normalisation, 0 to 1.
 
     An unparsable or missing reply counts as wrong.
 
@@ -45,7 +45,7 @@ def _is_same(row: ParsedReply) -> float:
 
 
 def token_f1() -> Metric:
-    """token_f1: mean F1 of the words of open answers, 0 to 1; an unparsable reply is an empty text.
+    """Mean F1 of the words of open answers, 0 to 1; an unparsable reply is an empty text.
 
     A word counts as often as it stands in both texts. It says how much of the words is shared, not whether an answer is
     right: "not normal" has two thirds for the truth "normal".
@@ -63,7 +63,7 @@ def token_f1() -> Metric:
 
 
 def open_recall() -> Metric:
-    """open_recall: mean share of the true answer's words that stand in an open answer, 0 to 1.
+    """Mean share of the true answer's words that stand in an open answer, 0 to 1.
 
     An unparsable reply is an empty text. Needless words cost nothing, so that long replies score high and "not normal"
     has 1 for the truth "normal". It is shown because others report it; it never is the primary metric where another one

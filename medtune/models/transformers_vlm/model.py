@@ -18,7 +18,7 @@ from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from medtune.models.attention.decoder import take_columns
+from medtune.models.attention import take_columns
 from medtune.models.contract import Encoded, Model, TargetLogprobs, joined, root_of
 from medtune.models.placing import placed
 from medtune.models.replies import NewTokens, Wanted, grown

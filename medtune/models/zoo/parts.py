@@ -20,18 +20,18 @@ from medtune.data.media.volumes.read import axial_pictures
 from medtune.data.media.volumes.transforms import ct_chat, m3d, merlin
 from medtune.data.media.volumes.transforms.organ_crop import POCKET
 from medtune.data.media.volumes.transforms.transform import VolumeTransform
+from medtune.models import smollm2
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled, Transform
 from medtune.models.nano import byte_tokenizer
 from medtune.models.nano.volume import llama
 from medtune.models.pictures import PictureInput
-from medtune.models.pocket import smollm2
-from medtune.models.pocket.smollm2 import LanguageModel
 from medtune.models.projectors import Projector, find_projector
 from medtune.models.sequence.chat_template import CLOSE, OPEN, ChatML, ChatTemplate
 from medtune.models.sequence.end_tokens import ContextLimited, ended_by
 from medtune.models.sequence.template_edits import set_date
 from medtune.models.sharding.unread import read
+from medtune.models.smollm2 import LanguageModel
 from medtune.models.towers import Size, Tower, find_tower
 from medtune.models.towers.timm_tower import PREFIX, find_encoder
 from medtune.models.vlm import VisionLanguageModel

@@ -16,10 +16,10 @@ from transformers import LlamaForCausalLM
 
 from medtune.data.media.videos.read import Sampling
 from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, require_kind
+from medtune.models import efficientnet_lite0, smollm2
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled, Transform
 from medtune.models.nano import pocket as nano
-from medtune.models.pocket import efficientnet_lite0, smollm2
 from medtune.models.projectors.vocabulary import NUM_CODES, VocabularyProjector
 from medtune.models.sequence.chat_template import ChatML
 from medtune.models.sequence.end_tokens import ContextLimited
