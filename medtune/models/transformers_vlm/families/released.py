@@ -1,6 +1,7 @@
 """The families of released models, one function each.
 
-Shape legend of mllama: M images, B rows, L new tokens, I images of a row, T tiles, P patches of one tile, E embedding width.
+Shape legend of mllama: M images, B rows, L new tokens, I images of a row, T tiles, P patches of one tile, E embedding
+width.
 """
 
 from collections.abc import Sequence
