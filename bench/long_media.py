@@ -18,7 +18,7 @@ from bench.measuring.long_prompts import (
     long_prompts,
 )
 from bench.measuring.measured import Limit, Measured, peak_memory_gb, refuse_subject
-from medtune.models.attention.decoder import kernel_masks
+from medtune.models.attention import kernel_masks
 from medtune.models.sequence.builder import IGNORED
 from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.packing import Shown, pack

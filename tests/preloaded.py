@@ -22,7 +22,7 @@ LIBRARIES = (
 )  # fmt: skip
 OWN = (
     "benchmarks.busi", "eval.comparing.gain", "eval.report.write", "models.nano.pocket", "models.nano.transformers_vlm",
-    "models.nano.volume", "models.parts", "models.towers.timm_tower", "models.weights.export", "models.zoo.pocket",
+    "models.nano.volume", "models.zoo.parts", "models.towers.timm_tower", "models.weights.export", "models.zoo.pocket",
     "trainer.commands.start", "trainer.doctor", "trainer.experiment.audit", "trainer.experiment.evaluate",
     "trainer.experiment.run", "trainer.training.fit",
 )  # fmt: skip

@@ -16,7 +16,9 @@ ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted((ROOT / "medtune").rglob("*.py"))
 TEXTS = [ROOT / "pyproject.toml", *sorted((ROOT / "medtune").rglob("*.j2"))]
 EXTENSIONS = {"benchmark", "entry", "family", "metric", "projector", "public_set", "source", "tower"} | {
-    name for kind in (catalog.MODELS, catalog.FAMILIES, catalog.SOURCES) for name in catalog.names(kind)
+    name
+    for kind in (catalog.MODELS, catalog.FAMILIES, catalog.SOURCES, catalog.METRICS)
+    for name in catalog.names(kind)
 }
 """Functions that are found by name in a file of an extension: that of its kind, or rows by their own names."""
 _WORD = re.compile(r"[A-Za-z_]\w+")

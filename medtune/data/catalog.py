@@ -46,7 +46,7 @@ MODELS = Kind("models", "medtune.models.zoo", "entry", "ZooEntry|ServedEntry|Che
 FAMILIES = Kind("families", "medtune.models.transformers_vlm.families", "family", "Family")
 TOWERS = Kind("towers", "medtune.models.towers", "tower")
 PROJECTORS = Kind("projectors", "medtune.models.projectors", "projector")
-METRICS = Kind("metrics", "medtune.eval.metrics", "metric")
+METRICS = Kind("metrics", "medtune.eval.metrics", "metric", "Metric")
 RECIPES = Kind("recipes", "medtune.recipes", "")
 KINDS = {kind.name: kind for kind in (RECIPES, MODELS, BENCHMARKS, SOURCES, METRICS, FAMILIES, TOWERS, PROJECTORS)}
 """The kinds that plugins may hold, by name."""

@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import Cache, DynamicCache, PreTrainedModel
 
-from medtune.models.attention.decoder import Carried, carried, take_columns
+from medtune.models.attention import Carried, carried, take_columns
 from medtune.models.contract import PARTS, Model, TargetLogprobs
 from medtune.models.placing import is_on_the_host, placed
 from medtune.models.replies import NewTokens, Wanted, grown

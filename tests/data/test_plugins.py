@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from medtune.data import catalog
-from medtune.data.catalog import METRICS, MODELS, PROJECTORS, RECIPES, SOURCES
+from medtune.data.catalog import METRICS, MODELS, PROJECTORS, RECIPES, SOURCES, TOWERS
 from medtune.data.plugins import ROOT_PACKAGE, add_folders, name_folders, plugin_arguments, plugins
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,12 +54,12 @@ def test_a_file_may_hold_several_models_each_a_function_by_its_name(tmp_path: Pa
     )
     hidden = "def _c() -> ZooEntry:\n    return 3\n\n\ndef d() -> int:\n    return 4\n"
     written(tmp_path, "models/several.py", f"ZooEntry = str\n\n\n{rows}{hidden}")
-    written(tmp_path, "metrics/several.py", f"ZooEntry = str\n\n\n{rows}")
+    written(tmp_path, "towers/several.py", f"ZooEntry = str\n\n\n{rows}")
     name_folders([tmp_path])
     there = {name: each for name, each in catalog.extensions(MODELS).items() if each.origin == str(tmp_path)}
     assert {name: each.first_line() for name, each in there.items()} == {"a1": "Says a1.", "b2": "Says b2."}
     assert [each.load()() for each in there.values()] == ["a1", "b2"]  # type: ignore[operator]
-    assert not {"a1", "several"} & set(catalog.names(METRICS))
+    assert not {"a1", "several"} & set(catalog.names(TOWERS))
 
 
 def test_two_folders_of_one_name_do_not_clash_and_no_bare_name_is_imported(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from pycocoevalcap.rouge.rouge import Rouge
 from medtune.benchmarks.medical_kits.sentence_bleu import sentence_bleu, word_set_rouge
 from medtune.data.types import Question
 from medtune.eval.metric import Metric
-from medtune.eval.metrics.bleu4 import corpus_bleu
+from medtune.eval.metrics.bleu import corpus_bleu
 from medtune.eval.metrics.rouge_l import mean_rouge_l
 from medtune.eval.scoring.parse_replies import normalised
 from medtune.eval.scoring.parsers.choice_statements import after_thoughts

@@ -30,10 +30,7 @@ from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.judge import JudgeTask
 from medtune.eval.judge.verdicts import extra_judge_task
 from medtune.eval.metric import Metric
-from medtune.eval.metrics.closed_accuracy import metric as closed_accuracy
-from medtune.eval.metrics.exact_match import metric as exact_match
-from medtune.eval.metrics.open_recall import metric as open_recall
-from medtune.eval.metrics.token_f1 import metric as token_f1
+from medtune.eval.metrics.closed_and_open import closed_accuracy, exact_match, open_recall, token_f1
 from medtune.eval.scoring.parse_replies import normalised
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
 from medtune.eval.scoring.parsers.yes_no_parser import parse_closed, parse_yes_no, read_answer

@@ -33,8 +33,7 @@ from medtune.data.types import Question
 from medtune.eval.judge import JudgeTask
 from medtune.eval.judge.verdicts import extra_judge_task
 from medtune.eval.metric import Metric, OnRows, mean_of_rows
-from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
-from medtune.eval.metrics.bleu4 import metric as bleu4
+from medtune.eval.metrics.bleu import bleu4, bleu_counts, bleu_of_counts
 from medtune.eval.metrics.macro_f1 import label_sums
 from medtune.eval.metrics.rouge_l import metric as rouge_l
 from medtune.eval.parsed_reply import ParsedReply

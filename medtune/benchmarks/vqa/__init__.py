@@ -31,20 +31,16 @@ from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import MAX_LEVELS, Benchmark, Evidence
 from medtune.eval.judge.verdicts import verdict_table
-from medtune.eval.metric import Metric
-from medtune.eval.metrics import label_sets
+from medtune.eval.metric import Metric, mean_of_rows
 from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.metrics.bleu4 import corpus_bleu
-from medtune.eval.metrics.closed_accuracy import metric as closed_accuracy
-from medtune.eval.metrics.exact_match import metric as exact_match
-from medtune.eval.metrics.exact_match import verbatim
-from medtune.eval.metrics.label_sets import LABEL, LABELS, SET, is_about_labels, label_table
-from medtune.eval.metrics.number_errors import TOLERANCE, is_measured, number_tables, within_tolerance
-from medtune.eval.metrics.open_recall import metric as open_recall
+from medtune.eval.metrics.bleu import corpus_bleu
+from medtune.eval.metrics.closed_and_open import closed_accuracy, exact_match, open_recall, token_f1
 from medtune.eval.metrics.rouge_l import mean_rouge_l
-from medtune.eval.metrics.token_f1 import metric as token_f1
 from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.scoring import label_sets
 from medtune.eval.scoring.bertscore import BertModel, bert_scores
+from medtune.eval.scoring.label_sets import LABEL, LABELS, SET, is_about_labels, label_table
+from medtune.eval.scoring.number_errors import TOLERANCE, is_measured, number_tables, within_tolerance
 from medtune.eval.scoring.parse_replies import MAX_SHORT_WORDS, is_open, is_short, normalised, num_words
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice_strict
 from medtune.eval.scoring.parsers.measures import read_measure
@@ -69,6 +65,26 @@ def metrics() -> Mapping[str, Metric]:
         **{f"bleu{order}": corpus_bleu(order, form=normalised).only(_is_text_of(order)) for order in (1, 2, 3, 4)},
         "verbatim_match": verbatim(),
     }
+
+
+def verbatim() -> Metric:
+    """Returns the share of open replies that are the true answer character by character, but for blanks at the ends.
+
+    The whole reply counts, whatever the parser read from it, so that a full stop or a capital makes it wrong.
+
+    >>> from medtune.data.types import Question
+    >>> asked = Question("q", "m", "Where?", (), "left lobe", "text", "p")
+    >>> verbatim().value([ParsedReply(asked, None, said) for said in ("left lobe ", "Left lobe", "left lobe.")])
+    0.3333333333333333
+
+    Source: Our definition: equal texts.
+    """
+    return Metric(mean_of_rows(_is_verbatim), covers=is_open)
+
+
+def _is_verbatim(row: ParsedReply) -> float:
+    said = row.parsed if row.prediction is None else row.prediction.text
+    return float(said is not None and said.strip() == row.question.answer.strip())
 
 
 def _are_mostly_short(questions: Sequence[Question]) -> bool:

@@ -20,7 +20,7 @@ from medtune.data.languages import ENGLISH, LANGUAGES
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.row_errors import TableOptions
 from medtune.data.types import Prompt, Question
-from medtune.eval.metrics.label_sets import BETWEEN, LABEL, LABELS, NOTHING, SET, joined_labels, labels_of
+from medtune.eval.scoring.label_sets import BETWEEN, LABEL, LABELS, NOTHING, SET, joined_labels, labels_of
 from medtune.eval.scoring.parsers.yes_no_parser import read_answer
 
 QUESTION = "Which of these findings does the picture show?"

@@ -26,7 +26,7 @@ from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.row_errors import Place, Reject, RowError, TableOptions
 from medtune.data.raw.source import SourceTable, missing_media
 from medtune.data.types import MediaRef, Question, Split
-from medtune.eval.metrics.number_errors import TOLERANCE, is_measured
+from medtune.eval.scoring.number_errors import TOLERANCE, is_measured
 
 MOST_LEVELS = 20
 LONGEST_LEVEL = 60

@@ -29,7 +29,7 @@ from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.lettered_options import choice_question
 from medtune.data.raw.row_errors import NOTHING_SAID, Place, TableOptions
 from medtune.data.types import MediaKind, MediaRef, Question, Split
-from medtune.eval.metrics.number_errors import TOLERANCE, read_tolerance
+from medtune.eval.scoring.number_errors import TOLERANCE, read_tolerance
 
 KINDS: Mapping[str, MediaKind] = {"image": "image", "video": "video", "volume": "volume"}
 _WHOLE = re.compile(r"^(\d+)\.0$")

@@ -35,6 +35,7 @@ from medtune.data.media.volumes.geometry import affine_of
 from medtune.data.media.volumes.read import read_volume
 from medtune.data.prepared.decoded_content import Content, decoded_content
 from medtune.data.prepared.lookalikes import perceptual_hash
+from medtune.data.raw.row_errors import Broken
 from medtune.data.raw.source import Draw
 from medtune.data.types import MediaKind, MediaRef
 
@@ -57,13 +58,6 @@ _PNG_LEVEL = 1
 
 CopyFile = Callable[[Path, Path], CopiedFile]
 """A function of (path, media folder) that copies one file and describes the copy."""
-
-
-class Broken(NamedTuple):
-    """The media item that could not be copied, and why."""
-
-    path: Path
-    reason: str
 
 
 class CopiedMedia(NamedTuple):

@@ -45,6 +45,13 @@ class Reject:
         return f"field {self.field!r}: {said}" if self.field else said
 
 
+class Broken(NamedTuple):
+    """The media item that could not be copied, and why."""
+
+    path: Path
+    reason: str
+
+
 class RowError(ValueError):
     """The error of a raw row that cannot become a question; `read_rows` catches it and collects its reject."""
 

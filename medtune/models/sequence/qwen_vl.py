@@ -1,7 +1,9 @@
-"""Lays out media and questions for Qwen-VL models, whose positions have three axes: time, row and column.
+"""Lays out media and questions for Qwen-VL and GLM-4.xV, whose positions have three axes: time, row and column.
 
 Qwen2-VL and Qwen2.5-VL write a video as one run of tokens. Its time axis counts pairs of frames in Qwen2-VL, and time
 units of the clip in Qwen2.5-VL. Qwen3-VL writes each pair of frames as a run of its own, behind a text with its time.
+GLM-4.1V and GLM-4.6V write a video as images, one for each pair of frames, and behind each of them its time; all their
+visual tokens are image tokens.
 """
 
 import math
@@ -9,6 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from transformers.models.glm4v.image_processing_glm4v import smart_resize as smart_resize_pairs
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import smart_resize as smart_resize_frame
 from transformers.models.qwen3_vl.video_processing_qwen3_vl import smart_resize as smart_resize_video
@@ -165,3 +168,48 @@ def placed(grid: Grid, times: tuple[int, ...]) -> Placement:
         offsets=tuple((t, row, column) for t in times for row in range(grid.rows) for column in range(grid.columns)),
         advance=max(grid),
     )
+
+
+_CLOCK_DIGITS = 6
+"""Digits to which seconds are rounded before the processor cuts them: 2.9999999 s is 3 s."""
+
+
+def glm_vl(processor: Any, *, config: Any, max_tokens: int) -> ProcessorTemplate:
+    """Returns the sequence family of a GLM-4.xV processor."""
+    image = MediaText("image", processor.image_token, processor.image_token, partial(_glm_image, processor=processor))
+    video = MediaText("video", processor.video_token, processor.image_token, partial(_glm_video, processor=processor))
+    return ProcessorTemplate(processor, writing=Writing(image, video, axes=3), max_tokens=max_tokens)
+
+
+def _glm_image(size: Size, *, processor: Any) -> Written:
+    # The processor shows an image as a pair of equal frames, and its limits count the pixels of both.
+    run = _glm_run(size, processor.image_processor, frames=processor.image_processor.temporal_patch_size)
+    return Written(processor.image_token, (run,))
+
+
+def _glm_video(shape: Frames, *, processor: Any) -> Written:
+    merged = processor.video_processor.temporal_patch_size
+    # A single frame is shown twice, because the tower takes pairs.
+    run = _glm_run(shape.size, processor.video_processor, frames=max(len(shape.times_s), merged))
+    elapsed_s = [round(time_s - shape.times_s[0], _CLOCK_DIGITS) for time_s in shape.times_s[::merged]]
+    text = "".join(processor.replace_frame_token_id(time_s, num_image_tokens=1) for time_s in elapsed_s)
+    return Written(text, (run,) * len(elapsed_s))
+
+
+def _glm_run(size: Size, scaling: Any, *, frames: int) -> Placement:
+    """Returns the positions of one picture.
+
+    Args:
+        frames: Number of frames whose pixels the processor's limits count.
+    """
+    side, limits = scaling.patch_size * scaling.merge_size, scaling.size
+    height, width = smart_resize_pairs(
+        frames,
+        size.height,
+        size.width,
+        temporal_factor=scaling.temporal_patch_size,
+        factor=side,
+        min_pixels=limits["shortest_edge"],
+        max_pixels=limits["longest_edge"],
+    )
+    return placed(Grid(height // side, width // side), (0,))

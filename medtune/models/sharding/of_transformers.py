@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from medtune.models.sharding.unread import rounded_when_read, weights_stay_unread
-from medtune.models.weights.keymaps.key_map import open_checkpoint
+from medtune.models.weights.key_map import open_checkpoint
 
 
 def loaded_type(folder: Path, wanted: str) -> torch.dtype:

@@ -22,7 +22,7 @@ from timm.data import create_transform, resolve_model_data_config
 from torch import Tensor, nn
 
 from medtune.data.catalog import nearest
-from medtune.models.pocket import efficientnet_lite0
+from medtune.models import efficientnet_lite0
 from medtune.models.towers import Tower
 from medtune.models.towers.image_tower import load_by_order
 from medtune.models.weights import assets

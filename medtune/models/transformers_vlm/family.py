@@ -4,7 +4,7 @@ A family passes images to the decoder in one of two ways:
 
 - *in the sequence*: visual tokens take the place of placeholder tokens in the row (`visual_tokens`);
 - *beside the sequence*: the row holds a single token for the image, and the later tokens attend to the image's states
-  through cross-attention layers (`families.mllama`).
+  through cross-attention layers (`mllama`).
 
 Shape legend: B rows, C columns, L new tokens, K all tokens so far, S media spans, E embedding width.
 """
@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from transformers import Cache, PreTrainedModel
 
 from medtune.data.types import Video
-from medtune.models.attention.columns import sees
-from medtune.models.attention.decoder import Carried, carried
+from medtune.models.attention import Carried, carried
+from medtune.models.attention_columns import sees
 from medtune.models.contract import Encoded
 from medtune.models.placing import placed
 from medtune.models.sequence.builder import SequenceFamily

@@ -11,11 +11,11 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig, PreTrainedModel
 
 from medtune.data.types import JudgeRequest, PredictionKey
-from medtune.models.pocket.smollm2 import LanguageModel
 from medtune.models.sequence.end_tokens import end_ids
 from medtune.models.sequence.template_edits import set_date
 from medtune.models.sharding.of_transformers import as_if_loaded, loaded_type
 from medtune.models.sharding.unread import weights_stay_unread
+from medtune.models.smollm2 import LanguageModel
 from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, folder_name
 from medtune.models.weights.loading_options import DtypeName
 from medtune.models.weights.releases.release_folder import release_folder

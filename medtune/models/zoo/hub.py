@@ -11,8 +11,12 @@ import transformers
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled
 from medtune.models.transformers_vlm.families import find_family
-from medtune.models.transformers_vlm.families.llava_video.model import LlavaVideoConfig
-from medtune.models.transformers_vlm.families.llava_video.release import SO400M, assemble_llava_video, published_tensors
+from medtune.models.transformers_vlm.families.llava_video import (
+    SO400M,
+    LlavaVideoConfig,
+    assemble_llava_video,
+    published_tensors,
+)
 from medtune.models.transformers_vlm.generic.loading import generic_entry
 from medtune.models.transformers_vlm.loading import hub_entry, skeleton, taken_fields
 from medtune.models.weights.loading_options import DEFAULT, Loading

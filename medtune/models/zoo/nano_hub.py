@@ -10,7 +10,7 @@ import transformers
 from medtune.models.assemble import ZooEntry
 from medtune.models.nano import byte_tokenizer, token_id
 from medtune.models.nano.transformers_vlm import INITIALIZER_RANGE, Nano, nano_entry, shrunk
-from medtune.models.transformers_vlm.families.llava_video.model import IMAGE, VIDEO, LlavaVideoConfig, build_processor
+from medtune.models.transformers_vlm.families.llava_video import IMAGE, VIDEO, LlavaVideoConfig, build_processor
 
 _IMAGENET: dict[str, Any] = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
 _CLIP: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Models that are small enough for a laptop CPU, models of one's own parts, and the tiny, random twins of both.
+"""Models of images and clips that are small enough for a laptop CPU, and their tiny, random twins.
 
 Their projectors mix the feature grid of an image, or of all frames of a clip, into a few tokens.
 
@@ -12,18 +12,16 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 from medtune.data.media.videos.read import Sampling
 from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, require_kind
+from medtune.models import efficientnet_lite0, smollm2
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled, Transform
-from medtune.models.nano import byte_tokenizer, volume
 from medtune.models.nano import pocket as nano
-from medtune.models.parts import OwnParts, parts_entry
-from medtune.models.pocket import efficientnet_lite0, smollm2
 from medtune.models.projectors.vocabulary import NUM_CODES, VocabularyProjector
-from medtune.models.sequence.chat_template import CLOSE, OPEN, ChatML
+from medtune.models.sequence.chat_template import ChatML
 from medtune.models.sequence.end_tokens import ContextLimited
 from medtune.models.towers.image_tower import GridTower, ImageTransform
 from medtune.models.vlm import VisionLanguageModel
@@ -257,47 +255,4 @@ def nano_pocket_video() -> ZooEntry:
             )
         },
         transform=ClipTransform(nano.TRANSFORM, NANO_FRAMES),
-    )
-
-
-def parts() -> ZooEntry:
-    """parts: any image encoder of timm or 3D tower, projector and causal language model; images, video and CT."""
-    return parts_entry(
-        "parts",
-        "Any image encoder of timm or 3D tower, any projector (untrained) and any causal language model",
-        OwnParts("timm:efficientnet_lite0", "mlp", smollm2.load, smollm2.architecture),
-    )
-
-
-def pocket_ct() -> ZooEntry:
-    """pocket_ct: any small 3D tower and projector with SmolLM2-135M-Instruct, trainable on a laptop CPU.
-
-    The model sees only a crop around the organ that a question names, because a few hundred training steps hardly teach
-    a language model where to look.
-    """
-    return parts_entry(
-        "pocket_ct",
-        "A small 3D tower and projector of one's choice (untrained) + SmolLM2-135M-Instruct",
-        OwnParts("resnet3d", "linear", smollm2.load, smollm2.architecture, crops_organs=True),
-    )
-
-
-def nano_pocket_ct() -> ZooEntry:
-    """nano_pocket_ct: pocket_ct's towers and projectors with a random, tiny language model, only for tests."""
-    tokenizer = byte_tokenizer((OPEN, CLOSE), bos=OPEN, eos=CLOSE, pad=CLOSE)
-
-    def architecture() -> LlamaConfig:
-        config = volume.llama()
-        config.vocab_size = len(tokenizer)
-        return config
-
-    def load() -> smollm2.LanguageModel:
-        language = AutoModelForCausalLM.from_config(architecture(), trust_remote_code=False)
-        return smollm2.LanguageModel(language, tokenizer, "random")
-
-    return parts_entry(
-        "nano_pocket_ct",
-        "A small 3D tower and projector of one's choice + random Llama of width 32; for tests",
-        OwnParts("resnet3d", "linear", load, architecture, crops_organs=True),
-        twin=True,
     )

@@ -31,7 +31,7 @@ from medtune.models.towers.vit3d import M3DViT, M3DViTConfig
 from medtune.models.volumes.ctvit_code_input import as_codes
 from medtune.models.volumes.organ_cropped import cropped
 from medtune.models.volumes.volume_parts import RadFMInput, VolumeInput, VolumeParts, chosen, skeleton
-from medtune.models.weights.keymaps.key_map import Deferred, KeyMap, Rule, rename
+from medtune.models.weights.key_map import Deferred, KeyMap, Rule, rename
 from medtune.models.weights.loading_options import CODES, DEFAULT, Loading
 from medtune.models.weights.releases import volume_release as radfm_keys
 from medtune.models.weights.releases.volume_release import Release, release_entry

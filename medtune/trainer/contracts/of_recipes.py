@@ -115,7 +115,7 @@ def its_docstring_has_a_source_and_an_example_that_holds(found: OpenedMetric) ->
     if "Source:" not in found.said:
         yield "the docstring of `metric` has no section `Source:`; say which paper or library defines the metric"
     tried = doctest.testmod(found.module, verbose=False)
-    if not tried.attempted:
+    if not tried.attempted or ">>>" not in found.said:
         yield "the docstring has no example; write one with `>>>` whose answer you worked out by hand"
     if tried.failed:
         yield f"{tried.failed} of the {tried.attempted} examples in the docstring give another answer (printed above)"

@@ -17,7 +17,6 @@ from medtune.models.endpoint.settings import Endpoint, read_key
 from medtune.models.pictures import PictureInput
 from medtune.models.sharding.lock_step import divide, ranks_mesh
 from medtune.models.sharding.unread import leaving_weights_unread
-from medtune.models.transformers_vlm.originals.read import is_original
 from medtune.models.tuning.apply import PartRow, adapt, recompute_activations, set_learning
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.quantize import quantize_language, resolved, set_types, stored_types
@@ -191,6 +190,8 @@ def about_weights(recipe: Recipe) -> dict[str, str]:
 
 def adapter_base(recipe: Recipe) -> Base:
     """Returns the model that the adapter of a run belongs to."""
+    from medtune.models.transformers_vlm.originals.read import is_original
+
     block = recipe.model
     where = base_of(block.name, block)
     return Base(where, block.revision, block.adapter, is_plain=not is_original(where, block.revision))

@@ -21,7 +21,7 @@ from medtune.data.prepared.work.take import read_source
 from medtune.data.raw.hub_rows import HubId, parsed_hub_id
 from medtune.data.raw.row_errors import TableOptions
 from medtune.data.types import SPLITS, MediaGroup, Prediction, Question
-from medtune.eval.metrics.label_sets import LABEL, SET
+from medtune.eval.scoring.label_sets import LABEL, SET
 from medtune.eval.scoring.parse_replies import parse
 from medtune.eval.statistics.calibration import option_probabilities
 from medtune.trainer.experiment.evaluate import LoadedModel, answer_groups

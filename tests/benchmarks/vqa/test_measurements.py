@@ -10,10 +10,10 @@ import pytest
 from medtune.benchmarks import find_benchmark
 from medtune.data.raw.row_errors import TableOptions
 from medtune.data.types import Question
-from medtune.eval.metrics.number_errors import TOLERANCE, number_tables, within_tolerance
 from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.report.report import agreement_charts
 from medtune.eval.report.run_data import RunData
+from medtune.eval.scoring.number_errors import TOLERANCE, number_tables, within_tolerance
 from tests.benchmarks.vqa.own_data import read_text
 
 VQA = find_benchmark("vqa")

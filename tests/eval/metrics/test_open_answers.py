@@ -5,14 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torchmetrics.functional.text import bleu_score, squad
 
+from medtune.benchmarks.vqa import verbatim
 from medtune.data.types import AnswerKind, Question
 from medtune.eval.metric import Metric
-from medtune.eval.metrics import bleu1, bleu2, bleu3, bleu4
-from medtune.eval.metrics.closed_accuracy import metric as closed_accuracy
-from medtune.eval.metrics.exact_match import metric as exact_match
-from medtune.eval.metrics.exact_match import verbatim
-from medtune.eval.metrics.open_recall import metric as open_recall
-from medtune.eval.metrics.token_f1 import metric as token_f1
+from medtune.eval.metrics.bleu import bleu1, bleu2, bleu3, bleu4
+from medtune.eval.metrics.closed_and_open import closed_accuracy, exact_match, open_recall, token_f1
 from medtune.eval.parsed_reply import ParsedReply
 
 WORDS = ("left", "right", "lung", "Liver", "the", "mass", "of", "small", "no")
@@ -48,9 +45,9 @@ def test_bleu_of_each_order_is_that_of_torchmetrics(pairs: list[tuple[str, str]]
     # With a text of its own that is long and equal, no precision is 0, where the two libraries differ.
     long = "a small mass of the left lung near the heart"
     whole = [*pairs, (long, long)]
-    for order, module in enumerate((bleu1, bleu2, bleu3, bleu4), start=1):
+    for order, metric in enumerate((bleu1, bleu2, bleu3, bleu4), start=1):
         theirs = bleu_score([said for said, _ in whole], [[truth] for _, truth in whole], n_gram=order)
-        assert value(module.metric(), *whole) == pytest.approx(float(theirs), rel=1e-5)
+        assert value(metric(), *whole) == pytest.approx(float(theirs), rel=1e-5)
 
 
 def test_open_recall_counts_each_word_of_the_truth_once_for_each_time_it_is_said() -> None:
@@ -60,7 +57,7 @@ def test_open_recall_counts_each_word_of_the_truth_once_for_each_time_it_is_said
 
 
 def test_silence_and_unread_replies_score_0_and_raise_nothing() -> None:
-    for metric in (exact_match(), verbatim(), token_f1(), open_recall(), bleu1.metric(), bleu4.metric()):
+    for metric in (exact_match(), verbatim(), token_f1(), open_recall(), bleu1(), bleu4()):
         assert value(metric, (None, "left lung")) == pytest.approx(0, abs=1e-9)
         assert value(metric, ("", "left lung")) == pytest.approx(0, abs=1e-9)
 

@@ -14,8 +14,7 @@ from pycocoevalcap.rouge.rouge import Rouge
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.metrics.bleu4 import bleu_counts, bleu_of_counts
-from medtune.eval.metrics.bleu4 import metric as bleu4
+from medtune.eval.metrics.bleu import bleu4, bleu_counts, bleu_of_counts
 from medtune.eval.metrics.rouge_l import metric as mean_rouge_l
 from medtune.eval.metrics.rouge_l import rouge_l
 from medtune.eval.parsed_reply import ParsedReply

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from medtune.models.attention.columns import BLOCK, PLACE, chunked
-from medtune.models.attention.decoder import carried, tree_attention
+from medtune.models.attention import carried, tree_attention
+from medtune.models.attention_columns import BLOCK, PLACE, chunked
 from tests.models.attention.test_block_mask import random_rows
 
 pytestmark = pytest.mark.gpu

@@ -14,7 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from medtune.models.sequence import builder
 from medtune.models.sequence.builder import IGNORED
 from medtune.models.sequence.volumes import M3D, RadFM, cut
-from medtune.models.weights.keymaps.key_map import KeyMap, at_hand, load_published
+from medtune.models.weights.key_map import KeyMap, at_hand, load_published
 from medtune.models.weights.releases import volume_release as radfm_keys
 from medtune.models.zoo import volumes as m3d_keys
 from tests.models.golden.file import GoldenFile

@@ -14,7 +14,7 @@ from medtune.models.towers.ctvit import CTViT, CTViTConfig
 from medtune.models.towers.merlin_resnet import MerlinResNet, MerlinResNetConfig
 from medtune.models.towers.radfm_vit import RadFMViT, RadFMViTConfig
 from medtune.models.towers.vit3d import M3DViT, M3DViTConfig
-from medtune.models.weights.keymaps.key_map import KeyMap, Rule, at_hand, load_published
+from medtune.models.weights.key_map import KeyMap, Rule, at_hand, load_published
 from medtune.models.weights.releases import ct_chat_release, volume_release
 from medtune.models.zoo import volumes
 from tests.models.golden.file import GoldenFile, seen_outputs

@@ -11,9 +11,8 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from medtune.models.contract import Assembled
-from medtune.models.weights import hub
+from medtune.models.weights import hub, key_map
 from medtune.models.weights.export import assemble_model
-from medtune.models.weights.keymaps import key_map
 from medtune.models.weights.loading_options import Loading
 from tests.models.releases.folders import WRITERS, shrink
 

@@ -134,8 +134,8 @@ import sys, threading, time
 from pathlib import Path
 import torch
 from torch import nn
-from medtune.models.weights.keymaps.key_map import KeyMap, Rule, load_published
-from medtune.models.weights.keymaps.key_map import open_checkpoint
+from medtune.models.weights.key_map import KeyMap, Rule, load_published
+from medtune.models.weights.key_map import open_checkpoint
 
 
 def held_mb():

@@ -18,8 +18,7 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.nano.transformers_vlm import Nano
 from medtune.models.transformers_vlm.families import find_family
-from medtune.models.transformers_vlm.families.llava_video.model import build_processor
-from medtune.models.transformers_vlm.families.llava_video.release import assemble_llava_video
+from medtune.models.transformers_vlm.families.llava_video import assemble_llava_video, build_processor
 from medtune.models.transformers_vlm.loading import pretrained, put_together
 from medtune.models.weights.export import assemble_model, write_exported
 from medtune.models.weights.loading_options import Loading

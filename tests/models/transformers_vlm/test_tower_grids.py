@@ -14,8 +14,8 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
 from medtune.models.contract import Model, part_parameters
-from medtune.models.transformers_vlm import tower_segments, visual_tokens
-from medtune.models.transformers_vlm.tower_segments import SEGMENTS
+from medtune.models.transformers_vlm import model, visual_tokens
+from medtune.models.transformers_vlm.model import SEGMENTS
 from tests.models.twins import EVERY_TWIN, OF_TRANSFORMERS, shown, twin
 
 READS_BACK = ("nano_glm4v",)
@@ -160,8 +160,8 @@ def test_a_picture_as_the_model_shows_it_takes_few_calls() -> None:
 
 def test_a_boundary_that_is_left_out_changes_the_features(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = _Seen("nano_qwen25vl", PICTURES["uneven windows"], plain=True)
-    runs = tower_segments._runs
-    monkeypatch.setattr(tower_segments, "_runs", lambda boundaries: runs([*boundaries[:2], *boundaries[3:]]))
+    runs = model._runs
+    monkeypatch.setattr(model, "_runs", lambda boundaries: runs([*boundaries[:2], *boundaries[3:]]))
     assert _Seen("nano_qwen25vl", PICTURES["uneven windows"], plain=False).apart(plain) > 1e-2
 
 

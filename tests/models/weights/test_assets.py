@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
-from medtune.models.pocket import smollm2
+from medtune.models import smollm2
 from medtune.models.weights import assets
 from medtune.models.weights.assets import AssetError, IndexFile
 

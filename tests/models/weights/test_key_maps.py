@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from medtune.models.towers.merlin_resnet import MerlinResNetConfig
 from medtune.models.towers.vit3d import M3DViT, M3DViTConfig
-from medtune.models.weights.keymaps.key_map import KeyMap, Rule, at_hand, load_published, rename, translate
+from medtune.models.weights.key_map import KeyMap, Rule, at_hand, load_published, rename, translate
 from medtune.models.weights.releases import ct_chat_release, volume_release
 from medtune.models.zoo import volumes
 from tests.models.golden.towers import CONTRASTIVE, MerlinWithHeads

@@ -1,4 +1,7 @@
-"""InternVL's own layout (`internvl_chat`): InternVL 2, 2.5, 3 and 3.5, and models tuned from them."""
+"""InternVL's own layout (`internvl_chat`): InternVL 2, 2.5, 3 and 3.5, and models tuned from them.
+
+Source of the key map: OpenGVLab/InternVL, internvl_chat; convert_internvl_weights_to_hf.py of transformers 4.
+"""
 
 import ast
 from collections.abc import Callable, Mapping
@@ -21,8 +24,49 @@ from medtune.models.transformers_vlm.originals.layout import (
     turns,
     with_tokens,
 )
-from medtune.models.weights.keymaps.key_map import Deferred
-from medtune.models.weights.keymaps.originals import INTERNVL
+from medtune.models.weights.key_map import Deferred, KeyMap, Rule, rename
+
+_BLOCK, _OURS = r"vision_model\.encoder\.layers\.(\d+)\.", r"model.vision_tower.encoder.layer.\1."
+INTERNVL = KeyMap(
+    checkpoint="an InternVL checkpoint in its authors' layout (internvl_chat)",
+    rules=(
+        Rule(r"vision_model\.embeddings\.class_embedding", ("model.vision_tower.embeddings.cls_token",)),
+        Rule(r"vision_model\.embeddings\.position_embedding", ("model.vision_tower.embeddings.position_embeddings",)),
+        rename(
+            "vision_model.embeddings.patch_embedding.", "model.vision_tower.embeddings.patch_embeddings.projection."
+        ),
+        Rule(rf"{_BLOCK}ls([12])", (rf"{_OURS}lambda_\2",)),
+        Rule(rf"{_BLOCK}attn\.qkv\.(.+)", tuple(rf"{_OURS}attention.{each}_proj.\2" for each in "qkv")),
+        Rule(rf"{_BLOCK}attn\.proj\.(.+)", (rf"{_OURS}attention.projection_layer.\2",)),
+        Rule(rf"{_BLOCK}attn\.([qk]_norm\..+)", (rf"{_OURS}attention.\2",)),
+        Rule(rf"{_BLOCK}norm1\.(.+)", (rf"{_OURS}layernorm_before.\2",)),
+        Rule(rf"{_BLOCK}norm2\.(.+)", (rf"{_OURS}layernorm_after.\2",)),
+        Rule(rf"{_BLOCK}(mlp\..+)", (rf"{_OURS}\2",)),
+        rename("mlp1.0.", "model.multi_modal_projector.layer_norm."),
+        rename("mlp1.1.", "model.multi_modal_projector.linear_1."),
+        rename("mlp1.3.", "model.multi_modal_projector.linear_2."),
+        # InternLM2's names for what is a Llama.
+        rename("language_model.model.tok_embeddings.", "model.language_model.embed_tokens."),
+        rename("language_model.output.", "lm_head."),
+        *(
+            Rule(
+                rf"language_model\.model\.layers\.(\d+)\.{theirs}\.weight",
+                (rf"model.language_model.layers.\1.{ours}.weight",),
+            )
+            for theirs, ours in (
+                (r"attention\.wo", "self_attn.o_proj"),
+                (r"attention_norm", "input_layernorm"),
+                (r"ffn_norm", "post_attention_layernorm"),
+                (r"feed_forward\.w1", "mlp.gate_proj"),
+                (r"feed_forward\.w2", "mlp.down_proj"),
+                (r"feed_forward\.w3", "mlp.up_proj"),
+            )
+        ),
+        rename("language_model.lm_head.", "lm_head."),
+        rename("language_model.model.", "model.language_model."),
+    ),
+    left_out=(r".*\.rotary_emb\.inv_freq",),
+)
 
 _IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
 _CHATML = ("ChatML", "<|im_start|>", "<|im_end|>\n")

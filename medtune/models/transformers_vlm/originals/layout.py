@@ -10,7 +10,7 @@ import transformers
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from medtune.models.weights.keymaps.key_map import Deferred, KeyMap
+from medtune.models.weights.key_map import Deferred, KeyMap
 from medtune.models.weights.tokenizer import read_json, read_tokenizer
 
 _TURNED = """{% set ns = namespace(turns=[]) %}{% for message in messages %}{% if message['content'] is string %}\

@@ -1,4 +1,8 @@
-"""LLaVA's own layout: LLaVA-1.5, LLaVA-Med, the first HuatuoGPT-Vision, LLaVA-NeXT, OneVision and their relatives."""
+"""LLaVA's own layout: LLaVA-1.5, LLaVA-Med, the first HuatuoGPT-Vision, LLaVA-NeXT, OneVision and their relatives.
+
+Source of the key maps: LLaVA-VL/LLaVA-NeXT@df179663 and haotian-liu/LLaVA, llava/model; convert_llava_weights_to_hf.py
+of transformers 4.
+"""
 
 import ast
 import re
@@ -25,8 +29,39 @@ from medtune.models.transformers_vlm.originals.layout import (
     with_tokens,
 )
 from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder
-from medtune.models.weights.keymaps.originals import LLAVA, LLAVA_TOWER, LLAVA_VIDEO
+from medtune.models.weights.key_map import KeyMap, Rule, rename
 from medtune.models.weights.tokenizer import read_json
+
+LLAVA_TOWER = "model.vision_tower.vision_tower."
+_NEWLINE = r"model\.image_newline"
+
+LLAVA = KeyMap(
+    checkpoint="a LLaVA checkpoint in its authors' layout",
+    rules=(
+        rename(f"{LLAVA_TOWER}vision_model.", "model.vision_tower."),
+        rename("model.mm_projector.0.", "model.multi_modal_projector.linear_1."),
+        rename("model.mm_projector.2.", "model.multi_modal_projector.linear_2."),
+        Rule(r"model\.((?:embed_tokens|layers|norm)\..+)", (r"model.language_model.\1",)),
+        Rule(r"lm_head\.weight", ("lm_head.weight",)),
+    ),
+    left_out=(
+        # transformers computes both itself and no longer stores them.
+        r".*\.rotary_emb\.inv_freq",
+        r".*\.vision_model\.embeddings\.position_ids",
+        # An image is one row of tokens here, so that no line break is ever shown.
+        _NEWLINE,
+        # The half of CLIP that reads texts, and a head for pooling.
+        rf"{LLAVA_TOWER}(?:text_model|text_projection|visual_projection|logit_scale|logit_bias)(?:\..+)?",
+        rf"{LLAVA_TOWER}vision_model\.head\..+",
+    ),
+)
+"""The tower's wrapper in LLaVA-NeXT drops the last block and the pooling head of SigLIP."""
+LLAVA_VIDEO = replace(
+    LLAVA,
+    checkpoint="a LLaVA-Video checkpoint",
+    rules=(*LLAVA.rules, Rule(_NEWLINE, ("model.image_newline",))),
+    left_out=tuple(each for each in LLAVA.left_out if each != _NEWLINE),
+)
 
 _VICUNA = "A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, "
 _VICUNA += "detailed, and polite answers to the user's questions. "

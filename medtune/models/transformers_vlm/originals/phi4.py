@@ -7,6 +7,7 @@ Source: config.json of microsoft/Phi-4-multimodal-instruct, and the script conve
 transformers 4.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
@@ -18,9 +19,36 @@ from torch import Tensor
 
 from medtune.models.transformers_vlm.originals.layout import HF, Original, pictured, refuse, with_tokens
 from medtune.models.weights.hub import IMAGE_ADAPTER
-from medtune.models.weights.keymaps.key_map import Deferred, open_checkpoint
-from medtune.models.weights.keymaps.originals import PHI4
+from medtune.models.weights.key_map import Deferred, KeyMap, Rule, open_checkpoint, rename
 from medtune.models.weights.tokenizer import read_json, read_tokenizer
+
+_IMAGES, _SOUNDS = (f"model.embed_tokens_extend.{each}_embed." for each in ("image", "audio"))
+_CONFORMER = rf"{re.escape(_SOUNDS)}encoder\.encoders\.(\d+)\."
+_CONFORMER_HERE = rf"{_SOUNDS}encoder.encoders.\1."
+PHI4 = KeyMap(
+    checkpoint="a Phi-4-multimodal checkpoint",
+    rules=(
+        rename(f"{_IMAGES}img_projection.0.", f"{_IMAGES}img_projection_up."),
+        rename(f"{_IMAGES}img_projection.2.", f"{_IMAGES}img_projection_down."),
+        Rule(rf"{re.escape(_IMAGES)}glb_GN", (f"{_IMAGES}global_img_feature_extensor",)),
+        Rule(rf"{re.escape(_IMAGES)}sub_GN", (f"{_IMAGES}sub_img_feature_extensor",)),
+        rename(f"{_SOUNDS}audio_projection.speech.0.", f"{_SOUNDS}up_proj_for_speech."),
+        rename(f"{_SOUNDS}audio_projection.speech.2.", f"{_SOUNDS}down_proj_for_speech."),
+        rename(f"{_SOUNDS}audio_projection.vision.0.", f"{_SOUNDS}up_proj_for_vision_speech."),
+        rename(f"{_SOUNDS}audio_projection.vision.2.", f"{_SOUNDS}down_proj_for_vision_speech."),
+        *(
+            Rule(rf"{_CONFORMER}{theirs}\.(weight|bias)", (rf"{_CONFORMER_HERE}{ours}",))
+            for theirs, ours in (
+                (r"(feed_forward_(?:in|out))\.net\.0\.linear", r"\2.gate_up_proj.\3"),
+                (r"(feed_forward_(?:in|out))\.net\.2", r"\2.down_proj.\3"),
+                (r"self_attn\.linear_([qkv])", r"self_attn.\2_proj.\3"),
+                (r"self_attn\.linear_out", r"self_attn.o_proj.\2"),
+            )
+        ),
+        # transformers' own names.
+        Rule(r"(.+)", (r"\1",)),
+    ),
+)
 
 _TOKENS = {"image_token": "<|endoftext10|>", "audio_token": "<|endoftext11|>"}
 _HEARING = {

@@ -11,10 +11,10 @@ from transformers import AutoModelForMultimodalLM, PreTrainedModel
 from medtune.models.sequence.end_tokens import read_generation
 from medtune.models.transformers_vlm.originals.internvl import internvl
 from medtune.models.transformers_vlm.originals.layout import HF, Original, refuse
-from medtune.models.transformers_vlm.originals.llava import llava
+from medtune.models.transformers_vlm.originals.llava import LLAVA_TOWER, llava
 from medtune.models.transformers_vlm.originals.phi4 import phi4
 from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, kept_folder
-from medtune.models.weights.keymaps.key_map import (
+from medtune.models.weights.key_map import (
     KeyMap,
     Stored,
     at_hand,
@@ -23,7 +23,6 @@ from medtune.models.weights.keymaps.key_map import (
     open_checkpoint,
     translate,
 )
-from medtune.models.weights.keymaps.originals import LLAVA_TOWER
 from medtune.models.weights.loading_options import Loading
 from medtune.models.weights.releases.release_folder import weight_files
 from medtune.models.weights.tokenizer import read_json

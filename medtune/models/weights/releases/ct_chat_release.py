@@ -30,14 +30,7 @@ from medtune.models.sharding.unread import convert_when_read, forget_conversions
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_parts import VolumeParts
 from medtune.models.weights.causal_language import read_language
-from medtune.models.weights.keymaps.key_map import (
-    KeyMap,
-    Rule,
-    Stored,
-    check_published,
-    load_published,
-    open_checkpoint,
-)
+from medtune.models.weights.key_map import KeyMap, Rule, Stored, check_published, load_published, open_checkpoint
 from medtune.models.weights.loading_options import Loading
 from medtune.models.weights.releases.release_folder import Words, release_folder, system_prompt_of, weight_files
 from medtune.models.weights.tokenizer import read_json, read_tokenizer

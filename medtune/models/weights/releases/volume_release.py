@@ -24,7 +24,7 @@ from medtune.models.sequence.end_tokens import ContextLimited, ended_by, read_ge
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.volumes.volume_parts import VolumeInput, VolumeParts, chosen, modules, skeleton
 from medtune.models.weights.hub import folder_name
-from medtune.models.weights.keymaps.key_map import (
+from medtune.models.weights.key_map import (
     Deferred,
     KeyMap,
     Rule,

@@ -1,4 +1,4 @@
-"""Corpus BLEU-4 of free text, as pycocoevalcap counts it: split at white space, case kept, no tokeniser."""
+"""Corpus BLEU of free text, as pycocoevalcap counts it: split at white space, case kept, no tokeniser."""
 
 from collections.abc import Callable
 
@@ -12,16 +12,58 @@ _ORDER = 4
 _TINY, _SMALL = 1e-15, 1e-9
 
 
-def metric() -> Metric:
-    """Returns BLEU-4, 0 to 1, of the parsed replies against the true texts; an unparsable reply is an empty text.
+def bleu1() -> Metric:
+    """Corpus BLEU-1 of single words, 0 to 1; an unparsable reply is an empty text.
 
-    BLEU-4 is computed for all texts together and is not a mean over texts: n-gram matches and lengths are summed before
+    >>> from medtune.data.types import Question
+    >>> from medtune.eval.parsed_reply import ParsedReply
+    >>> asked = Question("q", "m", "Report?", (), "the liver is of normal size", "text", "p")
+    >>> round(bleu1().value([ParsedReply(asked, None, "the liver is of small size")]), 4)
+    0.8333
+
+    Source: Papineni et al. 2002, doi:10.3115/1073083.1073135; constants of pycocoevalcap 1.2, bleu_scorer.py.
+    """
+    return corpus_bleu(1)
+
+
+def bleu2() -> Metric:
+    """Corpus BLEU-2 of one and two words, 0 to 1; an unparsable reply is an empty text.
+
+    >>> from medtune.data.types import Question
+    >>> from medtune.eval.parsed_reply import ParsedReply
+    >>> asked = Question("q", "m", "Report?", (), "the liver is of normal size", "text", "p")
+    >>> round(bleu2().value([ParsedReply(asked, None, "the liver is of small size")]), 4)
+    0.7071
+
+    Source: Papineni et al. 2002, doi:10.3115/1073083.1073135; constants of pycocoevalcap 1.2, bleu_scorer.py.
+    """
+    return corpus_bleu(2)
+
+
+def bleu3() -> Metric:
+    """Corpus BLEU-3 of one to three words, 0 to 1; an unparsable reply is an empty text.
+
+    >>> from medtune.data.types import Question
+    >>> from medtune.eval.parsed_reply import ParsedReply
+    >>> asked = Question("q", "m", "Report?", (), "the liver is of normal size", "text", "p")
+    >>> round(bleu3().value([ParsedReply(asked, None, "the liver is of small size")]), 4)
+    0.63
+
+    Source: Papineni et al. 2002, doi:10.3115/1073083.1073135; constants of pycocoevalcap 1.2, bleu_scorer.py.
+    """
+    return corpus_bleu(3)
+
+
+def bleu4() -> Metric:
+    """Corpus BLEU-4, 0 to 1; an unparsable reply is an empty text.
+
+    It is computed for all texts together and is not a mean over texts: n-gram matches and lengths are summed before
     the formula is applied. A text of fewer than four words has no 4-grams and lowers the score, even if it is exact.
 
     >>> from medtune.data.types import Question
     >>> from medtune.eval.parsed_reply import ParsedReply
     >>> asked = Question("q", "m", "Report?", (), "the liver is of normal size", "text", "p")
-    >>> round(metric().value([ParsedReply(asked, None, "the liver is of normal size")]), 6)
+    >>> round(bleu4().value([ParsedReply(asked, None, "the liver is of normal size")]), 6)
     1.0
 
     Source: Papineni et al. 2002, doi:10.3115/1073083.1073135; constants of pycocoevalcap 1.2, bleu_scorer.py.

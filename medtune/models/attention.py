@@ -25,7 +25,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from medtune.models.attention.columns import BLOCK, END, NO_BLOCK, PLACE, RANK, chunked, continued
+from medtune.models.attention_columns import BLOCK, END, NO_BLOCK, PLACE, RANK, chunked, continued
 
 WIDTH = 128
 """Tokens of a block. Source: torch.nn.attention.flex_attention, `_DEFAULT_SPARSE_BLOCK_SIZE`."""

@@ -1,4 +1,4 @@
-"""Makes zoo entries of models whose tower, projector and language model a recipe chooses by name.
+"""Models whose tower, projector and language model a recipe chooses by name.
 
 Images, clips and volumes go the same way: the tower gives a grid of features with three axes, the projector turns the
 grid into tokens of the language model's width, and any causal language model of transformers reads them. A tower over
@@ -13,22 +13,25 @@ from typing import NamedTuple
 import PIL.Image
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, PreTrainedConfig, PreTrainedModel
 
 from medtune.data.catalog import nearest
 from medtune.data.media.volumes.read import axial_pictures
 from medtune.data.media.volumes.transforms import ct_chat, m3d, merlin
 from medtune.data.media.volumes.transforms.organ_crop import POCKET
 from medtune.data.media.volumes.transforms.transform import VolumeTransform
+from medtune.models import smollm2
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled, Transform
+from medtune.models.nano import byte_tokenizer
+from medtune.models.nano.volume import llama
 from medtune.models.pictures import PictureInput
-from medtune.models.pocket.smollm2 import LanguageModel
 from medtune.models.projectors import Projector, find_projector
-from medtune.models.sequence.chat_template import ChatML, ChatTemplate
+from medtune.models.sequence.chat_template import CLOSE, OPEN, ChatML, ChatTemplate
 from medtune.models.sequence.end_tokens import ContextLimited, ended_by
 from medtune.models.sequence.template_edits import set_date
 from medtune.models.sharding.unread import read
+from medtune.models.smollm2 import LanguageModel
 from medtune.models.towers import Size, Tower, find_tower
 from medtune.models.towers.timm_tower import PREFIX, find_encoder
 from medtune.models.vlm import VisionLanguageModel
@@ -220,3 +223,46 @@ def _model(vision: nn.Module, bridge: Projector, language: PreTrainedModel) -> V
     norm = nn.LayerNorm(width)
     nn.init.constant_(norm.weight, scale)
     return VisionLanguageModel(vision, nn.Sequential(bridge.build(width), norm), language)
+
+
+def parts() -> ZooEntry:
+    """parts: any image encoder of timm or 3D tower, projector and causal language model; images, video and CT."""
+    return parts_entry(
+        "parts",
+        "Any image encoder of timm or 3D tower, any projector (untrained) and any causal language model",
+        OwnParts("timm:efficientnet_lite0", "mlp", smollm2.load, smollm2.architecture),
+    )
+
+
+def pocket_ct() -> ZooEntry:
+    """pocket_ct: any small 3D tower and projector with SmolLM2-135M-Instruct, trainable on a laptop CPU.
+
+    The model sees only a crop around the organ that a question names, because a few hundred training steps hardly teach
+    a language model where to look.
+    """
+    return parts_entry(
+        "pocket_ct",
+        "A small 3D tower and projector of one's choice (untrained) + SmolLM2-135M-Instruct",
+        OwnParts("resnet3d", "linear", smollm2.load, smollm2.architecture, crops_organs=True),
+    )
+
+
+def nano_pocket_ct() -> ZooEntry:
+    """nano_pocket_ct: pocket_ct's towers and projectors with a random, tiny language model, only for tests."""
+    tokenizer = byte_tokenizer((OPEN, CLOSE), bos=OPEN, eos=CLOSE, pad=CLOSE)
+
+    def architecture() -> LlamaConfig:
+        config = llama()
+        config.vocab_size = len(tokenizer)
+        return config
+
+    def load() -> LanguageModel:
+        language = AutoModelForCausalLM.from_config(architecture(), trust_remote_code=False)
+        return LanguageModel(language, tokenizer, "random")
+
+    return parts_entry(
+        "nano_pocket_ct",
+        "A small 3D tower and projector of one's choice + random Llama of width 32; for tests",
+        OwnParts("resnet3d", "linear", load, architecture, crops_organs=True),
+        twin=True,
+    )

@@ -1,1 +1,0 @@
-"""Who sees whom in rows of token trees: a few integers a token, and the attention of decoders that reads them."""
