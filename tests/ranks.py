@@ -22,7 +22,7 @@ from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 ROOT = Path(__file__).resolve().parents[1]
 _PRELOADED = ["tests.preloaded"]
@@ -53,7 +53,7 @@ class _Shared:
 
 
 class Forked:
-    """A medtune command in a process of its own, with a session and a process group of its own.
+    """A command of medtune or torchrun in a process of its own, with a session and a process group of its own.
 
     Attributes:
         pid: The number of the process and of its group.
@@ -61,14 +61,19 @@ class Forked:
     """
 
     def __init__(
-        self, arguments: Sequence[str], *, folder: Path | None = None, environment: Mapping[str, str] | None = None
+        self,
+        arguments: Sequence[str],
+        *,
+        folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        program: Literal["medtune", "torchrun"] = "medtune",
     ) -> None:
-        """Starts `medtune ARGUMENTS` in a folder (None: this process's) with further variables of the environment."""
+        """Starts `PROGRAM ARGUMENTS` in a folder (None: this process's) with further variables of the environment."""
         _start_server()
         with tempfile.NamedTemporaryFile(prefix="medtune-said-", delete=False) as said:
             self._said = Path(said.name)
         where = str(folder or Path.cwd())
-        work = (list(arguments), where, {**os.environ, **(environment or {})}, str(self._said), _address())
+        work = (program, list(arguments), where, {**os.environ, **(environment or {})}, str(self._said), _address())
         self._process = multiprocessing.get_context("forkserver").Process(target=_command, args=work)
         self._process.start()
         assert self._process.pid is not None
@@ -92,9 +97,12 @@ class Forked:
             each.unlink()
         return text, None
 
-    def rank(self, number: int) -> int:
-        """Returns the number of the process of a rank that the command has started."""
-        return int(Path(f"{self._said}.{number}").read_text("ascii"))
+    def ranks(self) -> dict[int, int]:
+        """Returns the ranks that the command has started, with the numbers of their processes."""
+        return {
+            int(file.suffix[1:]): int(file.read_text("ascii"))
+            for file in self._said.parent.glob(f"{self._said.name}.*")
+        }
 
 
 def medtune_forked(
@@ -112,7 +120,9 @@ def _address() -> str:
     return address
 
 
-def _command(arguments: list[str], folder: str, environment: dict[str, str], said: str, address: str) -> None:
+def _command(
+    program: str, arguments: list[str], folder: str, environment: dict[str, str], said: str, address: str
+) -> None:
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _print_into(said)
@@ -121,13 +131,15 @@ def _command(arguments: list[str], folder: str, environment: dict[str, str], sai
     os.chdir(folder)
     _server.ensure_running = _Shared(address)
     import torch
+    from torch.distributed import run as torchrun
 
     torch.set_num_threads(1)
     from medtune.trainer.commands.cli import main
     from medtune.trainer.launch import agent
 
-    vars(agent)["elastic_launch"] = ForkedLaunch
-    status = main(arguments)
+    for each in (agent, torchrun):
+        vars(each)["elastic_launch"] = ForkedLaunch
+    status = main(arguments) if program == "medtune" else torchrun.main(arguments)
     sys.stdout.flush()
     sys.stderr.flush()
     sys.exit(status)
@@ -136,15 +148,16 @@ def _command(arguments: list[str], folder: str, environment: dict[str, str], sai
 class ForkedLaunch:
     """Takes the place of torch's `elastic_launch`: the agent is the real one, and its ranks are forked."""
 
-    def __init__(self, config: Any, _python: str) -> None:
+    def __init__(self, config: Any, entrypoint: str) -> None:
         from torch.distributed.launcher.api import elastic_launch
 
         _start_server()
         self._launch = elastic_launch(dataclasses.replace(config, start_method="forkserver"), _rank_of_agent)
 
     def __call__(self, *words: str) -> object:
-        assert words[:2] == ("-m", "medtune")
-        return self._launch(dict(os.environ), list(words[2:]), str(Path.cwd()))
+        first = words.index("-m") + 2
+        assert words[first - 1] == "medtune"
+        return self._launch(dict(os.environ), list(words[first:]), str(Path.cwd()))
 
 
 def _print_into(file: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import functools
 import re
 import traceback
 from collections.abc import Iterable, Iterator
@@ -146,8 +147,9 @@ def in_plugin(plugin: Plugin, kind: Kind) -> Iterator[Extension]:
     yield from _in_folder(kind, plugin.root / within.name, f"{plugin.package}.{within.name}", plugin.origin)
 
 
-def _own(kind: Kind) -> Iterator[Extension]:
-    return _in_folder(kind, _HOME.joinpath(*kind.package.split(".")[1:]), kind.package, MEDTUNE)
+@functools.cache
+def _own(kind: Kind) -> tuple[Extension, ...]:
+    return tuple(_in_folder(kind, _HOME.joinpath(*kind.package.split(".")[1:]), kind.package, MEDTUNE))
 
 
 def _in_folder(kind: Kind, folder: Path, package: str, origin: str) -> Iterator[Extension]:

@@ -1,17 +1,18 @@
 """Tests that the golden tests read every file of recorded metric values and every key in it, and demand no key."""
 
+import contextlib
+import io
 import json
 import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.eval.golden import NOTED_IN, golden_root
+from tests.ranks import run_ranks
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("metrics", "medical_vqa")
@@ -45,24 +46,23 @@ def _required() -> list[Path]:
     return folders
 
 
-def _golden_tests(golden: Path, reads: Path) -> subprocess.CompletedProcess[str]:
+def _golden_tests(golden: Path, reads: Path) -> None:
     """Runs all tests of recorded metric values in a process of their own, which notes the keys that they read."""
     files = sorted(
         str(path.relative_to(ROOT))
         for path in (ROOT / "tests").rglob("test_*.py")
         if "tests.eval.golden import" in path.read_text("utf-8") and path != Path(__file__)
     )
-    return subprocess.run(
-        [
-            sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "golden", "-m", "slow or not slow",
-            *files,
-        ],
-        cwd=ROOT,
-        env={**os.environ, "MEDTUNE_GOLDEN": str(golden), NOTED_IN: str(reads)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )  # fmt: skip
+    variables = {"MEDTUNE_GOLDEN": str(golden), NOTED_IN: str(reads)}
+    ((status, said),) = run_ranks(1, _pytest, files, environment=lambda _: variables)
+    assert status == pytest.ExitCode.OK, said[-3000:]
+
+
+def _pytest(rank: int, world_size: int, files: Sequence[str]) -> tuple[int, str]:
+    os.chdir(ROOT)
+    words = ["-q", "-p", "no:cacheprovider", "-k", "golden", "-m", "slow or not slow", *files]
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        return int(pytest.main(words)), said.getvalue()
 
 
 def _keys(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -79,8 +79,7 @@ def _keys(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 def test_golden_files_are_read_to_the_last_key(tmp_path: Path) -> None:
     folders, reads = _required(), tmp_path / "reads"
     reads.touch()
-    done = _golden_tests(golden_root(), reads)
-    assert done.returncode == 0, done.stdout[-3000:]
+    _golden_tests(golden_root(), reads)
     read = {tuple(json.loads(line)) for line in reads.read_text("utf-8").splitlines()}
     # Whoever compares a whole object has read every key below it.
     whole = {path[:-1] for path in read if path[-1] == "*"}
@@ -110,8 +109,7 @@ def test_golden_files_may_lack_keys(tmp_path: Path) -> None:
             _drop(said["expected"], key.split("."))
         path.write_text(json.dumps(said), "utf-8")
     (tmp_path / "reads").touch()
-    done = _golden_tests(tmp_path, tmp_path / "reads")
-    assert done.returncode == 0, done.stdout[-3000:]
+    _golden_tests(tmp_path, tmp_path / "reads")
 
 
 def _drop(said: Any, steps: list[str]) -> None:

@@ -6,6 +6,7 @@ A deep decoder is rehearsed with a few of its layers: what each further layer of
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,14 @@ class Pass:
     visual_tokens: int  # Tokens with which a media item stands in a row; 0 where no media were shown.
 
 
+class _Fake(FakeTensorMode):
+    """Looks once for a GPU, and not whenever it is entered, which is before each operator of a rehearsal."""
+
+    @cached_property
+    def avoid_device_init(self) -> bool:
+        return super().avoid_device_init
+
+
 class Rehearsal:
     """A model whose passes can be rehearsed; its weights are given up.
 
@@ -45,7 +54,7 @@ class Rehearsal:
     """
 
     def __init__(self, model: Model, *, precision: Precision, recompute: bool, cached_casts: bool) -> None:
-        self._fake = FakeTensorMode(allow_non_fake_inputs=True)
+        self._fake = _Fake(allow_non_fake_inputs=True)
         self._precise = precise(precision, torch.device("cpu"))
         self._cached_casts = cached_casts
         self._compute = torch.float32 if precision == "32-true" else torch.bfloat16

@@ -133,14 +133,14 @@ def test_without_any_change_a_claim_is_made_in_at_most_6_of_100_studies(setting:
 
 @pytest.mark.slow
 def test_without_any_change_claims_stay_at_their_level_over_all_settings_together() -> None:
-    studies = 200
+    studies = 100
     found = [claims(setting, studies=studies) for setting in SETTINGS]
     headline, tables, questions = np.sum(found, axis=0) / (len(SETTINGS) * studies)
     limit = most_claims(len(SETTINGS) * studies)
     assert headline <= limit
     assert tables <= limit
     assert questions > 0.12 > limit, "McNemar's test with Holm's correction fails here: the settings are clustered"
-    # Each setting by itself: 3 standard errors of 200 studies above the level.
+    # Each setting by itself: 3 standard errors of 100 studies above the level.
     assert np.max([each[:2] for each in found]) / studies <= 0.05 + 3 * (0.05 * 0.95 / studies) ** 0.5
 
 
@@ -171,14 +171,14 @@ def test_answers_that_become_all_or_nothing_by_patient_are_no_change_of_the_mean
 
 @pytest.mark.slow
 def test_all_or_nothing_by_patient_is_no_change_over_all_numbers_of_patients_together() -> None:
-    studies = 250
+    studies = 125
     found = [claims_of_all_or_nothing(patients, studies=studies) for patients in ALL_OR_NOTHING]
     assert sum(found) / (len(found) * studies) <= most_claims(len(found) * studies)
     assert max(found) / studies <= 0.05 + 3 * (0.05 * 0.95 / studies) ** 0.5
 
 
 @pytest.mark.parametrize(
-    "studies", [pytest.param(300, marks=pytest.mark.slow), pytest.param(STUDIES, marks=pytest.mark.soak)]
+    "studies", [pytest.param(150, marks=pytest.mark.slow), pytest.param(STUDIES, marks=pytest.mark.soak)]
 )
 def test_beside_a_true_gain_a_task_without_change_is_seldom_called_a_fall(studies: int) -> None:
     setting, rng = Setting(30, 1.0, 0.4), np.random.default_rng(5)
@@ -285,7 +285,7 @@ def test_without_any_change_a_page_claims_something_in_at_most_6_of_100_studies(
 
 @pytest.mark.slow
 def test_without_any_change_pages_stay_at_their_level_over_all_nulls_together() -> None:
-    studies = 40
+    studies = 20
     found = [marked(null, studies=studies) for null in NULLS]
     assert sum(each.page for each in found) / (len(NULLS) * studies) <= most_claims(len(NULLS) * studies)
     # By the intervals of the checks alone more is claimed.

@@ -3,6 +3,7 @@
 import csv
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from medtune.trainer.commands.cli import main
 from medtune.trainer.recipe.read import read_recipe
 from tests.benchmarks.vqa.own_data import pictures
 from tests.data.media.videos.synthetic_videos import mp4
+from tests.ranks import medtune_forked
 from tests.trainer.conftest import Capture, Told, json_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -120,12 +122,15 @@ def test_the_three_commands_work_when_they_are_pasted(table: Path, tiny_busi: Pa
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
         return done.stdout
 
+    def forked(line: str) -> str:
+        return medtune_forked(*shlex.split(line)[1:], folder=tmp_path)
+
     given = f"--data '{table.name}' --images {tiny_busi} --columns image=file patient=PID"
     prepare, validate, run = commands(typed(f"medtune init 'my study' {given}"))
     assert "NO PATIENTS" not in typed(prepare)
-    assert "trainable" in typed(f"{validate} --no-weights")
+    assert "trainable" in forked(f"{validate} --no-weights")
     quick = "model.name=nano_pocket train.precision=32-true train.epochs=0.2 eval.max_new_tokens=4"
-    assert "gain" in typed(f"{run} --limit 12 --set {quick}")
+    assert "gain" in forked(f"{run} --limit 12 --set {quick}")
     (results,) = (tmp_path / "runs" / "my study").glob("*/results.json")
     found = json_of(results)
     assert (found["benchmark"], found["primary"]["name"]) == ("vqa", "closed_accuracy")

@@ -159,7 +159,7 @@ def ranks_in_training(launcher: subprocess.Popen[str], run: Path) -> list[int]:
     return _children(launcher.pid)
 
 
-def end_within(process: subprocess.Popen[str], seconds: float) -> str:
+def end_within(process: subprocess.Popen[str] | Forked, seconds: float) -> str:
     begin = time.monotonic()
     output, _ = process.communicate(timeout=400)
     assert time.monotonic() - begin < seconds, output[-3000:]
@@ -211,8 +211,8 @@ def test_a_killed_rank_is_started_again(prepared_tiny: Path, tmp_path: Path) -> 
     assert medtune_ranks(2, arguments("train", prepared_tiny, whole, *RESTARTED), by_torchrun(1, 2)) == [0, 0]
     launcher = Forked(arguments("train", prepared_tiny, run, *RESTARTED, extra=("--devices", "2", "--restarts", "1")))
     wait_for_training(launcher, run)
-    os.kill(killed := launcher.rank(1), signal.SIGKILL)
-    while launcher.rank(1) == killed:
+    os.kill(killed := launcher.ranks()[1], signal.SIGKILL)
+    while launcher.ranks()[1] == killed:
         assert launcher.poll() is None, launcher.communicate(timeout=60)[0][-3000:]
         time.sleep(0.1)
     output, _ = launcher.communicate(timeout=500)
@@ -224,14 +224,17 @@ def test_a_killed_rank_is_started_again(prepared_tiny: Path, tmp_path: Path) -> 
 def test_a_lost_node_ends_the_others(prepared_tiny: Path, tmp_path: Path, started: list[subprocess.Popen[str]]) -> None:
     run, end = tmp_path / "run", f"127.0.0.1:{free_port()}"
     words = arguments("train", prepared_tiny, run, *ENDLESS, extra=("--nodes", "2", "--rendezvous", end))
-    nodes = [start([*words, "--node-rank", str(node)]) for node in range(2)]
-    started.extend(nodes)
-    ranks = [ranks_in_training(node, run)[0] for node in nodes]
-    nodes[1].kill()
-    assert is_gone(ranks[1], within_s=45), "the rank of a killed launcher lives on"
-    output = end_within(nodes[0], 60)
-    assert nodes[0].returncode in (1, 130), output[-3000:]
-    assert is_gone(ranks[0], within_s=5)
+    node = Forked([*words, "--node-rank", "0"])
+    # A rank watches its parent, which has to be the launcher that is killed, and no server that forks for it.
+    lost = start([*words, "--node-rank", "1"])
+    started.append(lost)
+    (rank,) = ranks_in_training(lost, run)
+    (other,) = node.ranks().values()
+    lost.kill()
+    assert is_gone(rank, within_s=45), "the rank of a killed launcher lives on"
+    output = end_within(node, 60)
+    assert node.returncode in (1, 130), output[-3000:]
+    assert is_gone(other, within_s=5)
 
 
 @pytest.mark.soak

@@ -1,8 +1,6 @@
 """Two machines with two processes each, however they are started, give the losses of one device and one run folder."""
 
 import shlex
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -50,7 +48,7 @@ def test_two_nodes_of_two_processes(starter: Starter, prepared_tiny: Path, one_d
     assert (train.nodes, train.devices) == (2, 2)
 
 
-def all_succeed(processes: Sequence[Forked | subprocess.Popen[str]]) -> None:
+def all_succeed(processes: Sequence[Forked]) -> None:
     said = [process.communicate(timeout=500)[0] for process in processes]
     assert [process.returncode for process in processes] == [0] * len(processes), "\n".join(
         each[-3000:] for each in said
@@ -62,25 +60,13 @@ def together(commands: Sequence[tuple[Sequence[str], Mapping[str, str]]], folder
     all_succeed([Forked(words, folder=folder, environment=variables) for words, variables in commands])
 
 
-def in_new_pythons(commands: Sequence[Sequence[str]], folder: Path) -> None:
-    """Runs `python ARGUMENTS` for each command at the same time; asserts that all succeed."""
-    all_succeed(
-        [
-            subprocess.Popen(
-                [sys.executable, *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-            )
-            for words in commands
-        ]
-    )
-
-
 @pytest.mark.parametrize("each", [pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.soak)])
 def test_two_agents_of_torchrun(prepared_tiny: Path, one_device: Path, tmp_path: Path, each: int) -> None:
     end = f"127.0.0.1:{free_port()}"
-    agent = ["-m", "torch.distributed.run", "--nnodes=2", f"--nproc-per-node={each}", "--rdzv-backend=c10d",
-             f"--rdzv-endpoint={end}", "--local-addr=127.0.0.1", "-m", "medtune"]  # fmt: skip
-    words = arguments("run", prepared_tiny, None)
-    in_new_pythons([[*agent, *words]] * 2, tmp_path)
+    agent = ["--nnodes=2", f"--nproc-per-node={each}", "--rdzv-backend=c10d", f"--rdzv-endpoint={end}",
+             "--local-addr=127.0.0.1", "-m", "medtune"]  # fmt: skip
+    words = [*agent, *arguments("run", prepared_tiny, None)]
+    all_succeed([Forked(words, folder=tmp_path, program="torchrun") for _ in range(2)])
     (run,) = (tmp_path / "runs" / "nano_busi_lora").iterdir()
     same_as(one_device, run)
 
