@@ -4,7 +4,7 @@ import pytest
 import torch
 from timm.layers import BatchNormAct2d
 
-from medtune.models.pocket import efficientnet_lite0
+from medtune.models import efficientnet_lite0
 from medtune.models.towers.image_tower import GridTower
 
 
