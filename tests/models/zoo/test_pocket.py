@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from gguf import GGMLQuantizationType, GGUFWriter, quantize
 from sklearn.datasets import load_sample_images
+from transformers import LlamaForCausalLM
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Image
@@ -24,6 +27,38 @@ def test_language_model_speaks() -> None:
     with torch.no_grad():
         generated_BL = language.model.generate(ids_BL, max_new_tokens=8, do_sample=False)  # type: ignore[operator]
     assert "Paris" in str(language.tokenizer.decode(generated_BL[0]))
+
+
+def test_a_gguf_file_is_read_as_transformers_reads_it(tmp_path: Path) -> None:
+    sizes = {
+        **dict.fromkeys(("attn_q", "attn_output"), (288, 288)), **dict.fromkeys(("attn_k", "attn_v"), (96, 288)),
+        **dict.fromkeys(("ffn_gate", "ffn_up"), (64, 288)), "ffn_down": (288, 64), "attn_norm": (288,),
+        "ffn_norm": (288,),
+    }  # fmt: skip
+    blocks = {f"blk.{block}.{name}": size for block in range(2) for name, size in sizes.items()}
+    rng, path = np.random.default_rng(0), tmp_path / "tiny.gguf"
+    writer = GGUFWriter(path, "llama")
+    writer.add_block_count(2)
+    writer.add_context_length(64)
+    writer.add_embedding_length(288)
+    writer.add_feed_forward_length(64)
+    writer.add_head_count(smollm2.architecture().num_attention_heads)
+    writer.add_head_count_kv(smollm2.architecture().num_key_value_heads)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_vocab_size(50)
+    for name, size in {"token_embd": (50, 288), "output_norm": (288,), **blocks}.items():
+        values = rng.normal(size=size).astype(np.float32)
+        kind = GGMLQuantizationType.F32 if len(size) == 1 else GGMLQuantizationType.Q4_1
+        writer.add_tensor(f"{name}.weight", quantize(values, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    ours = dict(smollm2._tensors(path))
+    theirs = LlamaForCausalLM.from_pretrained(tmp_path, gguf_file=path.name, dtype=torch.float32).state_dict()
+    assert ours.keys() == theirs.keys() - {"lm_head.weight"}
+    for name, weight in ours.items():
+        assert torch.equal(weight, theirs[name]), name
 
 
 def test_tower_knows_imagenet() -> None:
