@@ -29,7 +29,12 @@ def test_a_frozen_tower_reads_without_norms_what_it_reads_with_them(
     names = list(tower.state_dict())
     seen: list[int] = []
     forward = BatchNormAct2d.forward
-    monkeypatch.setattr(BatchNormAct2d, "forward", lambda norm, x: (seen.append(1), forward(norm, x))[1])
+
+    def counted(norm: BatchNormAct2d, x: torch.Tensor) -> torch.Tensor:
+        seen.append(1)
+        return forward(norm, x)
+
+    monkeypatch.setattr(BatchNormAct2d, "forward", counted)
     with torch.no_grad():
         assert torch.allclose(tower(pixels_BCHW), plain_BND, rtol=1e-4, atol=1e-4)
         assert not seen
