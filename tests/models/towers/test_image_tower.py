@@ -32,7 +32,8 @@ def test_a_frozen_tower_reads_without_norms_what_it_reads_with_them(
 
     def counted(norm: BatchNormAct2d, x: torch.Tensor) -> torch.Tensor:
         seen.append(1)
-        return forward(norm, x)
+        read_BCHW: torch.Tensor = forward(norm, x)
+        return read_BCHW
 
     monkeypatch.setattr(BatchNormAct2d, "forward", counted)
     with torch.no_grad():
