@@ -15,6 +15,7 @@ from typing import Any, Self
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
 from transformers import Cache, DynamicCache, PreTrainedModel
 
 from medtune.models.attention import Carried, carried, take_columns
@@ -91,7 +92,9 @@ class VisionLanguageModel(Model):
         weights = list(self.vision.parameters())
         learns = torch.is_grad_enabled() and any(weight.requires_grad for weight in weights)
         with torch.set_grad_enabled(learns):
-            if weights and not (learns or self.training) and all(map(is_on_the_host, weights)):
+            # FSDP changes weights in ways that no version counts.
+            changes = learns or self.training or isinstance(self, FSDPModule)
+            if weights and not changes and all(map(is_on_the_host, weights)):
                 return self._features_once(pixels_MCHW)
             features_MND: Tensor = self.vision(self._at_the_tower(pixels_MCHW))
             return features_MND

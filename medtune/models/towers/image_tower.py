@@ -50,7 +50,8 @@ class ImageTransform:
 class GridTower(nn.Module):
     """A timm network without its head, average-pooled to a square grid of features.
 
-    A frozen one in float32 on a CPU is read with each norm folded into the convolution before it (half the time).
+    A frozen one in float32 on a CPU, in a process that trains alone, is read with each norm folded into the convolution
+    before it (half the time).
     """
 
     def __init__(self, backbone: nn.Module, *, grid: int) -> None:
@@ -69,9 +70,11 @@ class GridTower(nn.Module):
         return features_BDHW.flatten(2).transpose(1, 2)
 
     def _network(self) -> nn.Module:
-        state = list(self.backbone.state_dict(keep_vars=True).values())
+        state = [*self.backbone.parameters(), *self.backbone.buffers()]
         norms = [each for each in self.backbone.modules() if isinstance(each, BatchNormAct2d)]
-        whole = all(is_on_the_host(each) and each.dtype in (torch.float32, torch.int64) for each in state)
+        # Strategies change the weights of divided models in ways that no version counts.
+        alone = not torch.distributed.is_initialized() and all(map(is_on_the_host, state))
+        whole = alone and all(each.dtype in (torch.float32, torch.int64) for each in state)
         if not (norms and whole) or torch.is_grad_enabled() or any(each.training for each in norms):
             return self.backbone
         folded_from = tuple((each.data_ptr(), each._version) for each in state)
