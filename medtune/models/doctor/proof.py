@@ -108,7 +108,7 @@ def _merged(
 ) -> Finding:
     layers = dict(adapted_modules(assembled.model))
     packed = {name: layer for name, layer in layers.items() if is_quantized(adapted_weight(layer))}
-    for name, layer in packed.items():
+    for name, layer in reversed(packed.items()):
         apart_by = _merged_apart(layer)
         if not apart_by <= MERGED:
             return (
