@@ -92,8 +92,9 @@ class VisionLanguageModel(Model):
         weights = list(self.vision.parameters())
         learns = torch.is_grad_enabled() and any(weight.requires_grad for weight in weights)
         with torch.set_grad_enabled(learns):
-            # FSDP changes weights in ways that no version counts.
-            changes = learns or self.training or isinstance(self, FSDPModule)
+            # FSDP changes weights in ways that no version counts, and DeepSpeed those that learn.
+            strategy = torch.distributed.is_initialized() and any(weight.requires_grad for weight in weights)
+            changes = learns or self.training or strategy or isinstance(self, FSDPModule)
             if weights and not changes and all(map(is_on_the_host, weights)):
                 return self._features_once(pixels_MCHW)
             features_MND: Tensor = self.vision(self._at_the_tower(pixels_MCHW))

@@ -235,6 +235,25 @@ def test_models_that_share_features_read_an_item_once_while_their_weights_are_eq
 
 
 @torch.no_grad()
+def test_a_tower_that_a_strategy_trains_is_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DeepSpeed writes the weights through its own buffers, which no version counts."""
+    name = "nano_nn_m3d_phi3"
+    model = _own(zoo_entry(name).assemble(0))
+    model.eval()
+    media = shown(twin(name), name, 1, 2)
+    monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
+    before = model.encode(media)
+    for weight in model.vision.parameters():
+        weight.data.mul_(1.5)
+    assert not torch.allclose(model.encode(media), before)
+    model.vision.requires_grad_(False)
+    counted = _Counted(model)
+    model.encode(media)
+    model.encode(media)
+    assert counted.items == 2, "a frozen one is read once"
+
+
+@torch.no_grad()
 def test_the_kept_features_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "nano_nn_m3d_phi3"
     model = _own(zoo_entry(name).assemble(0))

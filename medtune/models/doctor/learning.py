@@ -63,7 +63,7 @@ def stir(model: nn.Module, *, seed: int) -> None:
     for name, parameter in model.named_parameters():
         if ".lora_B." in name:
             drawn = torch.randn(parameter.shape, generator=generator) * SPREAD
-            parameter.data.copy_(drawn.to(parameter))
+            parameter.detach().copy_(drawn.to(parameter))
 
 
 def learn(assembled: Assembled, questions: Sequence[AskedQuestion], tuning: Tuning, asking: Asking) -> Learnt:
@@ -170,7 +170,7 @@ def _same_gradients(
     num_targets: int,
 ) -> Finding:
     for name, parameter in peft.learning.items():
-        parameter.data.copy_(mine.start[name].to(parameter))
+        parameter.detach().copy_(mine.start[name].to(parameter))
     peft.model.eval()
     for asked in questions:
         # One question at a time, so that the activations of one are in memory.
@@ -201,7 +201,7 @@ def _same_gradients(
 def _same_step(mine: Learnt, peft: PlainPeft, assembled: Assembled, tuning: Tuning) -> Finding:
     for name, parameter in peft.learning.items():
         gradient = mine.gradients[name]
-        parameter.data.copy_(mine.start[name].to(parameter))
+        parameter.detach().copy_(mine.start[name].to(parameter))
         parameter.grad = None if gradient is None else gradient.to(parameter)
     plain_step(peft.learning, assembled.model, tuning, weight_decay=WEIGHT_DECAY)
     moved = 0
@@ -215,7 +215,7 @@ def _same_step(mine: Learnt, peft: PlainPeft, assembled: Assembled, tuning: Tuni
                 f"{name} moves by {float((found - start).norm()):.3g} in one step of AdamW, expected {moves:.3g}",
             )
         moved += not torch.equal(found, start)
-        parameter.data.copy_(start.to(parameter))
+        parameter.detach().copy_(start.to(parameter))
     if not moved:
         return False, "no parameter moved in one step of AdamW"
     return True, f"one step of AdamW moves {moved} of {len(peft.learning)} parameters, as in torch and peft"

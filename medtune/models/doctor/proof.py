@@ -224,4 +224,4 @@ def _without_dropout(tuning: Tuning) -> Tuning:
 def _put(model: nn.Module, values: Mapping[str, Tensor]) -> None:
     for name, parameter in model.named_parameters():
         if name in values:
-            parameter.data.copy_(values[name].to(parameter))
+            parameter.detach().copy_(values[name].to(parameter))

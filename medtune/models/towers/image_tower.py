@@ -19,6 +19,7 @@ from torch.fx.experimental.optimization import fuse
 from medtune.data.media.load import Shape, media_shape
 from medtune.data.types import Image, Media, MediaKind, MediaRef, require_kind
 from medtune.models.placing import is_on_the_host
+from medtune.models.tuning.quantize import is_adapted
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,8 @@ class ImageTransform:
 class GridTower(nn.Module):
     """A timm network without its head, average-pooled to a square grid of features.
 
-    A frozen one in float32 on a CPU, in a process that trains alone, is read with each norm folded into the convolution
-    before it (half the time).
+    In evaluation, one in float32 without adapters on a CPU, in a process that trains alone, is read with each norm
+    folded into the convolution before it (half the time).
     """
 
     def __init__(self, backbone: nn.Module, *, grid: int) -> None:
@@ -75,7 +76,9 @@ class GridTower(nn.Module):
         # Strategies change the weights of divided models in ways that no version counts.
         alone = not torch.distributed.is_initialized() and all(map(is_on_the_host, state))
         whole = alone and all(each.dtype in (torch.float32, torch.int64) for each in state)
-        if not (norms and whole) or torch.is_grad_enabled() or any(each.training for each in norms):
+        learns = torch.is_grad_enabled() or any(each.training for each in norms)
+        # `fuse` follows no branches, and adapters have some.
+        if not (norms and whole) or learns or any(map(is_adapted, self.backbone.modules())):
             return self.backbone
         folded_from = tuple((each.data_ptr(), each._version) for each in state)
         if folded_from != self._folded_from:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from peft import LoraConfig, inject_adapter_in_model
 from timm.layers import BatchNormAct2d
 
 from medtune.models import efficientnet_lite0
@@ -48,6 +49,16 @@ def test_a_frozen_tower_reads_without_norms_what_it_reads_with_them(
     assert not torch.allclose(changed_BND, plain_BND, atol=1e-2)
     assert torch.allclose(tower(pixels_BCHW), changed_BND, rtol=1e-4, atol=1e-4)
     assert seen, "a tower that learns keeps its norms"
+
+
+def test_a_tower_with_adapters_keeps_its_norms(tower: GridTower) -> None:
+    pixels_BCHW = torch.randn(2, 3, 64, 64)
+    targets = [name for name, each in tower.named_modules() if getattr(each, "kernel_size", None) == (1, 1)]
+    inject_adapter_in_model(LoraConfig(r=2, target_modules=targets, init_lora_weights=False), tower)
+    tower.eval()
+    adapted_BND = tower(pixels_BCHW).detach()
+    with torch.no_grad():
+        assert torch.equal(tower(pixels_BCHW), adapted_BND)
 
 
 @torch.no_grad()
