@@ -32,7 +32,7 @@ _PLACES = {
 }
 """Modules of a Llama by their names in a GGUF file.
 
-Source: gguf 0.17, `gguf.constants.TENSOR_NAMES`.
+Source: gguf 0.19, `gguf.constants.TENSOR_NAMES`.
 """
 _HEADS = {"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"}
 """The number of heads of the weights whose rows llama.cpp reorders for its rotary embedding.
