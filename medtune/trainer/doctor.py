@@ -28,8 +28,9 @@ from medtune.models.doctor.weights import adapter_check, weights_check
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.tuning.apply import PartRow, adapt, set_learning
 from medtune.models.tuning.quantize import NARROW, precise, quantize_language, resolved
+from medtune.models.weights.adapters.read import check_adapter, merge_adapter
 from medtune.models.weights.assets import cache_folder
-from medtune.models.weights.export import assemble_model
+from medtune.models.weights.export import assemble_model, base_of
 from medtune.models.weights.hub import kept_weights, show_downloads_alone
 from medtune.trainer.devices.ranks import device_of_rank, highest
 from medtune.trainer.experiment.experiment import Experiment
@@ -225,12 +226,16 @@ def _checks(candidate: Candidate, questions: Sequence[AskedQuestion]) -> list[Ch
     recipe, device = candidate.recipe, candidate.device
     block, read_as = recipe.model, getattr(torch, recipe.model.dtype)
     show_downloads_alone()
-    assembled = assemble_model(block.name, recipe.train.seed, block)
+    if block.adapter is not None:
+        check_adapter(block.adapter)
+    assembled = assemble_model(block.name, recipe.train.seed, replace(block, adapter=None))
+    # The files are compared before anything is merged or narrowed, so that every bit counts.
+    folder = candidate.folder
+    checks = [weights_check(assembled.model, folder, read_as=read_as, published=candidate.entry.published)]
+    if block.adapter is not None:
+        assembled = merge_adapter(assembled, block.adapter, base=base_of(block.name, block))
     model = assembled.model
     model.requires_grad_(False)
-    # The files are compared before anything is narrowed, so that every bit counts.
-    folder = candidate.folder
-    checks = [weights_check(model, folder, read_as=read_as, published=candidate.entry.published)]
     if block.language_bits is not None:
         quantize_language(model, precision=recipe.train.precision, device=device)
     place(model, recipe.train.precision, device)

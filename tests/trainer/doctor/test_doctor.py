@@ -73,6 +73,9 @@ def test_a_run_keeps_the_proof_and_the_report_states_it(
         assert "verified on a CPU in 32-true, with medtune" in (out / name).read_text()
     trained = f"model.checkpoint={out / 'checkpoints' / 'best.safetensors'}"
     assert "pass  adapter" in shown(main(["doctor", *_settings(prepared_tiny, checkpoint), trained]))
+    again = f"model.adapter={out / 'checkpoints' / 'adapter'}"
+    # The weights are compared with their files before the adapter changes them.
+    assert "pass  weights" in shown(main(["doctor", *_settings(prepared_tiny, checkpoint), again]))
 
 
 @pytest.fixture
