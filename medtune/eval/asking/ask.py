@@ -64,7 +64,7 @@ def evaluate(
     asked = {
         prediction_key(request): (request, visit) for visits in plan for visit in visits for request in visit.requests
     }
-    order = _question_order(groups, asked)
+    order = _question_order(groups, asked, conditions)
     hashes = {key: prompt_hash(request, visit.shown) for key, (request, visit) in asked.items()}
     done = stored_predictions(out_dir)
     refuse_unasked(out_dir, done, order)
@@ -89,9 +89,11 @@ def evaluate(
     return list(stored_predictions(out_dir).values())
 
 
-def _question_order(groups: Sequence[MediaGroup], asked: Iterable[PredictionKey]) -> list[PredictionKey]:
+def _question_order(
+    groups: Sequence[MediaGroup], asked: Iterable[PredictionKey], conditions: Sequence[Condition]
+) -> list[PredictionKey]:
     place = {id_: number for number, id_ in enumerate(index(q for group in groups for q in group.questions))}
-    return sorted(asked, key=lambda key: place[key.question_id])
+    return sorted(asked, key=lambda key: (place[key.question_id], conditions.index(key.condition)))
 
 
 def _waiting(visit: Visit, done: Collection[PredictionKey]) -> dict[PredictionKey, Request]:

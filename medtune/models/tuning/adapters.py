@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from medtune.models.contract import Model, part_parameters, root_of
+from medtune.models.placing import is_on_the_host
 from medtune.models.tuning.plan import Lora, PartName
 from medtune.models.tuning.quantize import (
     adapted_modules,
@@ -97,6 +99,41 @@ def _refuse_for_stacks(part: PartName, lora: Lora, stacks: Sequence[str]) -> Non
 
 def _able(model: Model, part: PartName, root: str) -> list[str]:
     return [*linear_names(model, part, root), *stack_names(model, part, root)]
+
+
+MERGED_BYTES = 2**30
+"""The size of the weights, at most, that are held twice while a model answers with its adapters merged (our own)."""
+
+
+@contextmanager
+def merged(model: nn.Module) -> Iterator[None]:
+    """Adds LoRA to the weights that it adapts while a model answers, so that a layer costs one product and not three.
+
+    Only weights in float32 in the host's memory, of at most MERGED_BYTES together, where nothing changes but rounding.
+    Afterwards they are what they were, bit by bit.
+    """
+    layers = [layer for _, layer in adapted_modules(model) if _merges(layer)]
+    own = [layer.get_base_layer().weight.data for layer in layers]
+    if sum(weight.nbytes for weight in own) > MERGED_BYTES:
+        layers = []
+    try:
+        for layer, weight in zip(layers, own, strict=False):
+            layer.get_base_layer().weight.data = weight.clone()
+            layer.merge()
+        yield
+    finally:
+        for layer, weight in zip(layers, own, strict=False):
+            layer.get_base_layer().weight.data = weight
+            layer.merged_adapters.clear()
+
+
+def _merges(layer: Any) -> bool:
+    from peft.tuners.lora.layer import Linear
+
+    if type(layer) is not Linear or type(layer.get_base_layer()) is not nn.Linear or layer.lora_variant:
+        return False
+    exact = all(is_on_the_host(each) and each.dtype == torch.float32 for each in layer.parameters())
+    return exact and not layer.get_base_layer().weight.requires_grad and not (layer.disable_adapters or layer.merged)
 
 
 def _add_lengths(model: Model, names: Sequence[str]) -> None:

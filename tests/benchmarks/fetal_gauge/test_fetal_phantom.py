@@ -159,10 +159,10 @@ def test_each_kind_asks_in_one_wording(table: SourceTable) -> None:
     assert all(len({question.text for question in of_kind(table, kind)}) == 1 for kind in KINDS)
 
 
-def test_images_are_grey_rgb_png_of_the_stated_size(table: SourceTable) -> None:
+def test_images_are_grey_png_of_the_stated_size(table: SourceTable) -> None:
     for (ref,) in table.media.values():
         with PIL.Image.open(ref.path) as picture:
-            assert (picture.format, picture.mode, picture.size) == ("PNG", "RGB", (224, 224))
+            assert (picture.format, picture.mode, picture.size) == ("PNG", "L", (224, 224))
         if not ref.boxes:
             pixels_HWC = load_image(ref).pixels_HWC
             assert (pixels_HWC == pixels_HWC[..., :1]).all()

@@ -69,6 +69,8 @@ def test_other_image_shows_another_patient_and_the_rest_its_own(tmp_path: Path) 
     for shown, request in oracle.asked:
         is_own = shown.patient_id == request.question.patient_id
         assert is_own == (request.condition != "other_image")
+    visits = [visit for visits in plan_visits(groups(), BUSI, answer_format="text") for visit in visits]
+    assert [visit.shown for visit in visits] == groups()
 
 
 def test_predictions_carry_the_prompt_and_the_options_shown(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
+from medtune.models.tuning.adapters import merged
 from medtune.models.tuning.apply import GradientAudit, adapt, apply_tuning, parameters_by_part, recompute_activations
 from medtune.models.tuning.plan import Lora, PartTuning, Tuning
 from medtune.models.vlm import VisionLanguageModel
@@ -110,6 +111,38 @@ def test_untrained_lora_answers_like_the_model_without_it() -> None:
     plain.model.eval()
     tuned[1].eval()
     assert torch.equal(_loss(plain, _model(plain)), _loss(*tuned))
+
+
+@pytest.mark.parametrize(
+    ("lora", "dtype", "count"),
+    [(Lora(), torch.float32, 14), (Lora(dora=True), torch.float32, 0), (Lora(), torch.bfloat16, 0)],
+)
+def test_adapters_are_merged_while_a_model_answers(lora: Lora, dtype: torch.dtype, count: int) -> None:
+    assembled, model = _nano(Tuning(language=PartTuning("lora", lora=lora)))
+    model.eval()
+    for name, parameter in model.named_parameters():
+        if "lora_" in name:
+            parameter.data.normal_(std=0.1, generator=torch.Generator().manual_seed(1))
+        elif "base_layer" in name:
+            parameter.data = parameter.data.to(dtype)
+
+    def said() -> torch.Tensor:
+        with torch.no_grad(), torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+            return _loss(assembled, model)
+
+    before, alone = {name: each.clone() for name, each in model.state_dict().items()}, said()
+    with merged(model):
+        assert sum(getattr(module, "merged", False) for module in model.modules()) == count
+        torch.testing.assert_close(said(), alone, rtol=0, atol=1e-5)
+    assert torch.equal(said(), alone)
+    assert all(torch.equal(each, before[name]) for name, each in model.state_dict().items())
+
+
+def test_weights_that_would_not_fit_twice_are_not_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, model = _nano(Tuning())
+    monkeypatch.setattr("medtune.models.tuning.adapters.MERGED_BYTES", 10_000)
+    with merged(model):
+        assert not any(getattr(module, "merged", False) for module in model.modules())
 
 
 def test_table_counts_what_learns() -> None:

@@ -123,7 +123,7 @@ def write_patient(folder: Path, truth: Truth, *, seed: int, patient: int) -> Non
     for view in _views(person, truth, patient=patient, seed=seed):
         grey_HW = simulate_frame(person, view.scene, view.rng)
         path = folder / f"{view.subject.media_id}.png"
-        PIL.Image.fromarray(grey_HW).convert("RGB").save(path, compress_level=1)
+        PIL.Image.fromarray(grey_HW).save(path, compress_level=1)
 
 
 def draw_truth(num_patients: int, *, seed: int) -> list[Truth]:
