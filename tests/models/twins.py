@@ -13,8 +13,7 @@ import numpy as np
 import torch
 
 from medtune.data import catalog
-from medtune.data.media.images import Size
-from medtune.data.types import Image, Video
+from medtune.data.types import Image, Size, Video
 from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import ZooEntry, any_entry, zoo_entry
 from medtune.models.attention_columns import END, PADDING, PLACE, RANK

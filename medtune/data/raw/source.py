@@ -7,9 +7,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from medtune.data.raw.hub_rows import HubId
 from medtune.data.raw.row_errors import Reject, TableOptions
 from medtune.data.types import MediaRef, Provenance, Question
+
+
+class HubId(NamedTuple):
+    """The name of a data set on the hub."""
+
+    id: str  # The repository, such as "flaviagiammarino/vqa-rad"; or the path of a folder that holds a copy of it.
+    config: str | None = None  # The configuration of the data set; None for its only or default one.
+    revision: str | None = None  # The branch, tag or commit; None for the newest.
+
+    def __str__(self) -> str:
+        config = f":{self.config}" if self.config else ""
+        return f"hf:{self.id}{config}" + (f"@{self.revision}" if self.revision else "")
 
 
 @dataclass(frozen=True, slots=True)

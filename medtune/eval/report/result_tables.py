@@ -6,6 +6,7 @@ Values and gains stand in pairs of cells: the value, and its interval.
 from collections.abc import Mapping
 
 from medtune.data.prepared.lookalikes import TRAIN_TWIN
+from medtune.data.readable import spoken
 from medtune.eval.comparing.verdict import (
     Verdict,
     grounds,
@@ -29,7 +30,6 @@ from medtune.eval.report.table import (
     p_value,
     paper_table,
     phase_title,
-    spoken,
     word,
 )
 from medtune.eval.results.phase_schema import Level, Measured

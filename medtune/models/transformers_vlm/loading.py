@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForMultimodalLM, AutoProcessor, PreTrainedConfig, PreTrainedModel
 
-from medtune.data.media.videos.read import Sampling
 from medtune.data.media.volumes.read import AxialPictures, axial_pictures
+from medtune.data.types import Sampling
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled
 from medtune.models.sequence.end_tokens import ended_by

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM
 
-from medtune.data.media.videos.read import Sampling
-from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, require_kind
+from medtune.data.types import Image, Media, MediaKind, MediaRef, Sampling, Video, require_kind
 from medtune.models import efficientnet_lite0, smollm2
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled, Transform

@@ -8,8 +8,7 @@ import pytest
 
 from medtune.benchmarks.public_sets import SetTable
 from medtune.benchmarks.public_sets.sets import fpus23
-from medtune.data.media.images import Size
-from medtune.data.types import Box
+from medtune.data.types import Box, Size
 from tests.examples import OF_SETS
 
 

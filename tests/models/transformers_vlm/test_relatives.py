@@ -18,9 +18,7 @@ from transformers import Glm46VConfig, Glm46VImageProcessor, Glm46VProcessor, Gl
 from transformers.models.smolvlm import processing_smolvlm
 from transformers.utils import chat_template_utils
 
-from medtune.data.media.images import Size
-from medtune.data.media.videos.read import Frames
-from medtune.data.types import Image, Video
+from medtune.data.types import Frames, Image, Size, Video
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.doctor.find_reference import reference_of

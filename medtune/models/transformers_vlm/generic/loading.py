@@ -10,8 +10,8 @@ from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForMultimodalLM, P
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
 from medtune.data import catalog
-from medtune.data.media.videos.read import Sampling
 from medtune.data.media.volumes.read import AxialPictures, axial_pictures
+from medtune.data.types import Sampling
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import PARTS, Assembled, Model
 from medtune.models.sequence.end_tokens import ended_by
