@@ -30,11 +30,11 @@ from medtune.models.contract import PARTS, Assembled, Model
 from medtune.models.sharding.unread import leaving_weights_unread
 from medtune.models.tuning.quantize import adapted_modules, is_quantized
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
-from medtune.models.weights.adapters.read import check_adapter, merge_adapter
-from medtune.models.weights.adapters.write import merged_layer
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, refuse_revision
 from medtune.models.weights.loading_options import CODES, DEFAULT, Loading, refuse_loading
+from medtune.models.weights.read_adapter import check_adapter, merge_adapter
+from medtune.models.weights.write_adapter import merged_layer
 
 if TYPE_CHECKING:
     from medtune.models.volumes.volume_parts import VolumeInput

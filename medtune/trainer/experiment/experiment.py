@@ -14,10 +14,10 @@ from medtune.eval.data_label import DataLabel, label_of, unofficial_sets
 from medtune.eval.learnt import NOTHING, Learnt, learnt_before, learnt_from, seen_before
 from medtune.eval.scoring.baselines import TrainSplit
 from medtune.models.tuning.quantize import resolved
-from medtune.models.weights.adapters.read import adapter_folder
-from medtune.models.weights.adapters.write import read_about_adapter
 from medtune.models.weights.checkpoint import read_about
 from medtune.models.weights.export import is_exported, read_exported
+from medtune.models.weights.read_adapter import adapter_folder
+from medtune.models.weights.write_adapter import read_about_adapter
 from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.finished_run import answered_of, found_data
 from medtune.trainer.experiment.open_data import open_data

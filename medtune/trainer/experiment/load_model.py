@@ -20,11 +20,11 @@ from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.quantize import quantize_language, resolved, set_types, stored_types
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts
 from medtune.models.vlm import VisionLanguageModel
-from medtune.models.weights.adapters.read import adapter_digest
-from medtune.models.weights.adapters.write import Base
 from medtune.models.weights.checkpoint import fitting_facts, load_trained, read_starts, trainable_names
 from medtune.models.weights.export import assemble_model, base_of
 from medtune.models.weights.hub import commits, show_downloads_alone
+from medtune.models.weights.read_adapter import adapter_digest
+from medtune.models.weights.write_adapter import Base
 from medtune.trainer.devices.ranks import barrier, state_timeout
 from medtune.trainer.experiment.evaluate import AskedModel, LoadedModel, ServedModel
 from medtune.trainer.experiment.experiment import Experiment
