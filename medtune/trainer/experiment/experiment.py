@@ -197,16 +197,14 @@ def open_experiment(
     return experiment
 
 
-def open_run(root: Path, *, questions: Path | None = None) -> Experiment:
+def open_run(root: Path) -> Experiment:
     """Opens a run that was started before, in this process only and without its training sets.
 
-    Args:
-        questions: The prepared folder of the run, if it has been moved from `data.root`. With None, `data.root` is
-            used; if it is relative, it is looked for in the working directory and then in every folder above the run.
+    A relative `data.root` is looked for in the working directory and then in every folder above the run.
     """
     folder = RunFolder(root)
     recipe, recorded = folder.read_recipe(), folder.recorded()
-    data_root = questions or found_data(recipe.data.root, run=root)
+    data_root = found_data(recipe.data.root, run=root)
     recipe, prepared, benchmark, _ = open_data(
         replace(recipe, data=replace(recipe.data, root=data_root)), training=False
     )

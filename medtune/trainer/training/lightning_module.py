@@ -267,30 +267,18 @@ class FineTuning(pl.LightningModule):
         """Makes the model ready to answer."""
         self._asker.begin(self.device, self._precision, self._in_turns())
 
-    def on_test_start(self) -> None:
-        """Makes the model ready to answer."""
-        self._asker.begin(self.device, self._precision, self._in_turns())
-
-    def on_predict_start(self) -> None:
-        """Makes the model ready to answer."""
-        self._asker.begin(self.device, self._precision, self._in_turns())
+    on_test_start = on_predict_start = on_validation_start
 
     def on_validation_end(self) -> None:
-        self._asker.end()
-
-    def on_test_end(self) -> None:
         """Lets go of the model that answered."""
         self._asker.end()
 
-    def on_predict_end(self) -> None:
-        """Lets go of the model that answered."""
-        self._asker.end()
+    on_test_end = on_predict_end = on_validation_end
 
     def validation_step(self, batch: VisitBatch, batch_idx: int) -> dict[str, list[Answered]]:
         return {"answered": self._asker.measured(batch)}
 
-    def test_step(self, batch: VisitBatch, batch_idx: int) -> dict[str, list[Answered]]:
-        return {"answered": self._asker.measured(batch)}
+    test_step = validation_step
 
     def predict_step(self, batch: VisitBatch, batch_idx: int) -> list[dict[str, object]]:
         """Returns the answers to the questions of a batch, each with the fields of a line of predictions.jsonl.
