@@ -20,8 +20,7 @@ from medtune.data.types import FOLD, AnswerFormat, Condition, MediaRef, Predicti
 from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.asking.official_prompts import OUR_WORDING, OfficialPrompts
 from medtune.eval.judge import JudgeTask
-from medtune.eval.metric import Metric
-from medtune.eval.parsed_reply import ParsedReply, passes_of
+from medtune.eval.metric import Metric, ParsedReply, passes_of
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.reply_rules import ReplyRule
 from medtune.eval.scoring.tables import Table

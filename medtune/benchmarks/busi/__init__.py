@@ -15,8 +15,7 @@ from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.media.masks import NINE_CELLS, NOT_VISIBLE, box_size, cell_of_box
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.lettered_options import choice_question
-from medtune.data.raw.row_errors import repeat_rejects
-from medtune.data.raw.source import Source, SourceTable, missing_media
+from medtune.data.raw.source import Source, SourceTable, missing_media, repeat_rejects
 from medtune.data.seeding import stable_int
 from medtune.data.types import Box, MediaRef, Question
 from medtune.eval.asking.choice_prompt import render_choice

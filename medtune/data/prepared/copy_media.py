@@ -35,8 +35,7 @@ from medtune.data.media.volumes.geometry import affine_of
 from medtune.data.media.volumes.read import read_volume
 from medtune.data.prepared.decoded_content import Content, decoded_content
 from medtune.data.prepared.lookalikes import perceptual_hash
-from medtune.data.raw.row_errors import Broken
-from medtune.data.raw.source import Draw
+from medtune.data.raw.source import Broken, Draw
 from medtune.data.types import MediaKind, MediaRef, Size
 
 

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from zipfile import BadZipFile
 
 from medtune.data.raw.csv_header import code_page_note, csv_fault, csv_layout
-from medtune.data.raw.row_errors import Place
-from medtune.data.raw.source import HubId
+from medtune.data.raw.source import HubId, Place
 
 if TYPE_CHECKING:
     import pyarrow as pa

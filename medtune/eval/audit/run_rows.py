@@ -31,7 +31,7 @@ from medtune.eval.audit.row import (
     flagged_if_level,
     rights_in,
 )
-from medtune.eval.parsed_reply import ParsedReply, passes_text
+from medtune.eval.metric import ParsedReply, passes_text
 from medtune.eval.statistics import intervals
 
 LEAK_MARGIN = 0.10

@@ -17,7 +17,7 @@ from medtune.eval.comparing.verdict import (
     readability_text,
     verdict,
 )
-from medtune.eval.parsed_reply import passes_text
+from medtune.eval.metric import passes_text
 from medtune.eval.report.table import escaped, paper_table, signed, span, table_lines
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.statistics.intervals import METHOD

@@ -22,9 +22,8 @@ import numpy as np
 from medtune.data.types import Interval
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.verdict import Readability
-from medtune.eval.metric import Metric
+from medtune.eval.metric import Metric, ParsedReply, scored_everywhere
 from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
 from medtune.eval.scoring.answer_classes import is_closed, task_name
 from medtune.eval.scoring.score import PhaseScores, correctness, folds_of, levels
 from medtune.eval.statistics import Floats, cluster_codes

@@ -16,7 +16,7 @@ from medtune.eval.comparing.verdict import (
     verdict_text,
 )
 from medtune.eval.data_label import NOT_RECORDED, PATIENT, several
-from medtune.eval.parsed_reply import passes_text
+from medtune.eval.metric import passes_text
 from medtune.eval.report.audit import Strongest, strongest_check
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import plain, signed, span

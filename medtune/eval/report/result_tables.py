@@ -16,7 +16,7 @@ from medtune.eval.comparing.verdict import (
     readability_text,
     verdict,
 )
-from medtune.eval.parsed_reply import passes_text
+from medtune.eval.metric import passes_text
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import (
     Cell,

@@ -14,8 +14,7 @@ from medtune.benchmarks import find_source
 from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.folder import split_named, splits_of_files
-from medtune.data.raw.row_errors import TableOptions
-from medtune.data.raw.source import HubId, Source
+from medtune.data.raw.source import HubId, Source, TableOptions
 from medtune.data.types import SPLITS
 from tests.benchmarks.vqa.own_data import pictures, read, read_text
 

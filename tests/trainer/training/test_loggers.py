@@ -19,7 +19,7 @@ from medtune.benchmarks import find_benchmark
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import MEDIA_MARK, Box, MediaRef, Prediction, PredictionKey, Provenance, Question, Turn
 from medtune.eval.data_label import label_of
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import ParsedReply
 from medtune.eval.predictions.files import format_line
 from medtune.eval.scoring.answer_classes import classes_by_task
 from medtune.eval.statistics.intervals import METHOD

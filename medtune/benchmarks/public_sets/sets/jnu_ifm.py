@@ -16,7 +16,7 @@ from medtune.data.media.images import decode_image, image_size
 from medtune.data.media.masks import outer_box
 from medtune.data.raw.csv_header import Line, csv_lines
 from medtune.data.raw.folder import visible_entries
-from medtune.data.raw.row_errors import Place, read_rows, repeat_rejects
+from medtune.data.raw.source import Place, read_rows, repeat_rejects
 from medtune.data.types import Size
 
 TABLE = "frame_label.csv"

@@ -34,8 +34,7 @@ from medtune.data.media.videos import container
 from medtune.data.media.videos.read import video_extent
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.lettered_options import find_option, split_options
-from medtune.data.raw.row_errors import Reject, RowError
-from medtune.data.raw.source import Missing, Source, SourceTable
+from medtune.data.raw.source import Missing, Reject, RowError, Source, SourceTable
 from medtune.data.types import Box, MediaRef, Question, Size
 
 METADATA = "video_metadata_new.json"

@@ -17,8 +17,7 @@ from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, label_reader, map
 from medtune.data.raw.folder import raw_folder, split_named
 from medtune.data.raw.hub_rows import SAVED, RowSet, hub_rows
 from medtune.data.raw.media_bytes import Fetcher
-from medtune.data.raw.row_errors import NOTHING_SAID, TableOptions
-from medtune.data.raw.source import HubId, Source, SourceTable
+from medtune.data.raw.source import NOTHING_SAID, HubId, Source, SourceTable, TableOptions
 from medtune.data.types import Split
 
 

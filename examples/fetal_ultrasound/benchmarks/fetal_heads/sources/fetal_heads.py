@@ -28,8 +28,7 @@ from medtune.data.media.images import decode_image
 from medtune.data.media.masks import NINE_CELLS, NOT_VISIBLE, Mask, box_size, cell_of_box
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.lettered_options import choice_question
-from medtune.data.raw.row_errors import read_rows, repeat_rejects
-from medtune.data.raw.source import Source, SourceTable, missing_media
+from medtune.data.raw.source import Source, SourceTable, missing_media, read_rows, repeat_rejects
 from medtune.data.seeding import stable_int
 from medtune.data.types import Box, MediaRef, Question
 
