@@ -20,9 +20,10 @@ from transformers import PreTrainedTokenizerFast
 from medtune.data.media.load import Shape
 from medtune.data.types import Turn
 from medtune.models.sequence.builder import Piece, Sequence, SequenceBuilder, user_turns
-from medtune.models.sequence.processor_template import ANSWER, QUESTION
 from medtune.models.sequence.template_edits import set_date
 
+QUESTION, ANSWER = "\ue000question\ue000", "\ue000answer\ue000"
+"""Stand-ins with characters for private use, which occur in no template and no question."""
 _CACHED = 65536
 
 
