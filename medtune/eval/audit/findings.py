@@ -61,12 +61,7 @@ class Finding:
 
 
 def findings_of(
-    groups: Mapping[str, Sequence[MediaGroup]],
-    *,
-    split: str,
-    looks: Mapping[str, Look],
-    probes: Sequence[Probe] = (),
-    seed: int = 0,
+    groups: Mapping[str, Sequence[MediaGroup]], *, split: str, looks: Mapping[str, Look], probes: Sequence[Probe] = ()
 ) -> list[Finding]:
     """Returns all findings of a prepared benchmark.
 
@@ -77,7 +72,7 @@ def findings_of(
     if not questions:
         raise ValueError(f"the split {split!r} has no question to audit; name another with --split")
     choices = [question for question in questions if is_choice(question)]
-    found = [] if not choices else [_blind(choices, seed), _constant(choices), _longest(choices)]
+    found = [] if not choices else [_blind(choices), _constant(choices), _longest(choices)]
     found += [_probed(choices, probe) for probe in probes]
     everything = [question for part in groups.values() for group in part for question in group.questions]
     return [
@@ -135,8 +130,8 @@ def findings_text(findings: Sequence[Finding], *, title: str) -> str:
     return table_text(Table(title, columns, rows, tuple(notes)))
 
 
-def _blind(questions: Sequence[Question], seed: int) -> Finding:
-    answers = blind_answers(questions, seed=seed)
+def _blind(questions: Sequence[Question]) -> Finding:
+    answers = blind_answers(questions, seed=0)
     if not answers:
         note = "needs two patients"
         return Finding(

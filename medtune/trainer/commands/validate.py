@@ -294,7 +294,7 @@ def _show_batch(data: OpenedData, assembled: Assembled) -> None:
     print(f"learns     {described(recipe, mixture)}")
     if begins_with_words(recipe):
         print("           the projector begins with the words of the train split's answers, behind zero-shot")
-    batches = stage_batches(mixture, stage, assembled, rank=0, world_size=devices)
+    batches = stage_batches(mixture, stage, assembled, world_size=devices)
     order = batches.order
     batch = batches[0]
     rows, length = batch.rows.ids_BL.shape

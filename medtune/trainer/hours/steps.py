@@ -176,7 +176,7 @@ def of_one_device(stage: Stage, *, world_size: int) -> Stage:
 
 def probed_batches(experiment: Experiment, stage: Stage, assembled: Assembled) -> MicroBatches:
     mixture = stage_mixture(experiment.recipe, stage, experiment.training_sets, limit=None)
-    return stage_batches(mixture, stage, assembled, rank=0, world_size=1)
+    return stage_batches(mixture, stage, assembled, world_size=1)
 
 
 def volumes_changed(batches: MicroBatches, steps: range) -> int:

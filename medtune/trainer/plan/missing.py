@@ -167,7 +167,7 @@ def sizes_of(data: OpenedData, assembled: Assembled) -> Sizes:
     least: int | None = None
     for stage in recipe.stages:
         mixture = stage_mixture(recipe, stage, data.training_sets, limit=None)
-        batches = stage_batches(mixture, stage, assembled, rank=0, world_size=recipe.train.world_size)
+        batches = stage_batches(mixture, stage, assembled, world_size=recipe.train.world_size)
         draws = [(mixture.group(draw), draw) for draw in batches.first_epoch()]
         longest = nlargest(_LONGEST, draws, key=lambda each: _size(each[0]))
         most = nlargest(_LONGEST, draws, key=lambda each: len(each[0].media))

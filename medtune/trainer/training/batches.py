@@ -204,9 +204,9 @@ class MicroBatches(Dataset[MicroBatch]):
         return pack(balanced(trees, row_tokens=self._row_tokens), pad_id=self._family.pad_id)
 
 
-def stage_batches(mixture: Mixture, stage: Stage, assembled: Assembled, *, rank: int, world_size: int) -> MicroBatches:
-    """Returns the micro-batches of one device in a stage, made from the benchmarks' prompts in the model's layout."""
-    return micro_batches(mixture, stage_order(mixture, stage, assembled, world_size=world_size), assembled, rank=rank)
+def stage_batches(mixture: Mixture, stage: Stage, assembled: Assembled, *, world_size: int) -> MicroBatches:
+    """Returns the micro-batches of a stage's first device, made from the benchmarks' prompts in the model's layout."""
+    return micro_batches(mixture, stage_order(mixture, stage, assembled, world_size=world_size), assembled, rank=0)
 
 
 def stage_order(mixture: Mixture, stage: Stage, assembled: Assembled, *, world_size: int) -> GroupOrder:
