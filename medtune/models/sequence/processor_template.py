@@ -20,8 +20,7 @@ from jinja2 import TemplateError
 from medtune.data.media.load import Shape
 from medtune.data.types import Frames, Size, Turn
 from medtune.models.sequence.builder import IGNORED, Placement, Run, Sequence, at, laid_out, refuse_several, user_turns
-from medtune.models.sequence.chat_template import ANSWER
-from medtune.models.sequence.template_edits import set_date
+from medtune.models.sequence.chat_template import ANSWER, set_date
 
 ShapeT = TypeVar("ShapeT", Size, Frames)
 _STAND_IN = re.compile("\ue000[0-9]+\ue000")

@@ -24,7 +24,7 @@ from medtune.models.contract import Assembled
 from medtune.models.doctor.find_reference import reference_of
 from medtune.models.doctor.weights import weights_check
 from medtune.models.nano.transformers_vlm import Nano, text_config, write_nano
-from medtune.models.sequence.template_edits import opened_thought, set_thinking
+from medtune.models.sequence.chat_template import opened_thought, set_thinking
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.generic.loading import family_of, from_checkpoint
 from medtune.models.tuning.apply import adapt

@@ -17,7 +17,7 @@ import torch
 from medtune.data.media.load import Shape
 from medtune.data.types import Frames, Size, Turn
 from medtune.models.sequence.builder import IGNORED, Sequence, Span
-from medtune.models.sequence.template_edits import is_empty_thought
+from medtune.models.sequence.chat_template import is_empty_thought
 from medtune.models.transformers_vlm.generic.conversation import (
     MASK,
     PROBE,
