@@ -33,7 +33,6 @@ from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, refuse_revision
 from medtune.models.weights.loading_options import CODES, DEFAULT, Loading, refuse_loading
-from medtune.models.weights.read_adapter import check_adapter, merge_adapter
 from medtune.models.weights.write_adapter import merged_layer
 
 if TYPE_CHECKING:
@@ -82,10 +81,11 @@ def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assemble
     if loading.weights is not None and Path(loading.weights).is_dir():
         refuse_revision(loading.weights, loading.revision)
     check_loading(name, zoo_entry(name, loading.weights), loading)
-    if loading.adapter is not None:
-        check_adapter(loading.adapter)
     if loading.adapter is None:
         return _without_adapter(name, seed, loading)
+    from medtune.models.weights.read_adapter import check_adapter, merge_adapter
+
+    check_adapter(loading.adapter)
     with leaving_weights_unread(False):
         assembled = _without_adapter(name, seed, replace(loading, adapter=None))
     return merge_adapter(assembled, loading.adapter, base=base_of(name, loading))

@@ -16,7 +16,6 @@ from medtune.eval.scoring.baselines import TrainSplit
 from medtune.models.tuning.quantize import resolved
 from medtune.models.weights.checkpoint import read_about
 from medtune.models.weights.export import is_exported, read_exported
-from medtune.models.weights.read_adapter import adapter_folder
 from medtune.models.weights.write_adapter import read_about_adapter
 from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.finished_run import answered_of, found_data
@@ -38,6 +37,8 @@ def facts_before(model: ModelBlock) -> Iterator[Mapping[str, str]]:
     if model.weights is not None and is_exported(model.weights):
         yield read_exported(model.weights)
     if model.adapter is not None:
+        from medtune.models.weights.read_adapter import adapter_folder
+
         yield read_about_adapter(adapter_folder(model.adapter))
     if model.checkpoint is not None:
         yield read_about(model.checkpoint)

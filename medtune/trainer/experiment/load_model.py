@@ -23,7 +23,6 @@ from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.checkpoint import fitting_facts, load_trained, read_starts, trainable_names
 from medtune.models.weights.export import assemble_model, base_of
 from medtune.models.weights.hub import commits, show_downloads_alone
-from medtune.models.weights.read_adapter import adapter_digest
 from medtune.models.weights.write_adapter import Base
 from medtune.trainer.devices.ranks import barrier, state_timeout
 from medtune.trainer.experiment.evaluate import AskedModel, LoadedModel, ServedModel
@@ -181,8 +180,12 @@ def about_weights(recipe: Recipe) -> dict[str, str]:
         if how.mode == "lora"
     }
     average = {} if recipe.train.ema_decay is None else {"ema_decay": str(recipe.train.ema_decay)}
-    before = {} if recipe.model.adapter is None else {"adapter": adapter_digest(recipe.model.adapter)}
-    return {"model": recipe.model.name, "lora": json.dumps(adapters), **average, **before}
+    about = {"model": recipe.model.name, "lora": json.dumps(adapters), **average}
+    if recipe.model.adapter is None:
+        return about
+    from medtune.models.weights.read_adapter import adapter_digest
+
+    return {**about, "adapter": adapter_digest(recipe.model.adapter)}
 
 
 def adapter_base(recipe: Recipe) -> Base:
