@@ -77,7 +77,7 @@ def set_thinking(processor: Any, mode: Thinking) -> None:
         template = f"{{% set enable_thinking = {str(mode == 'on').lower()} %}}{template}"
         _put(processor, template)
     if mode == "off" and (opened := opened_thought(processor)):
-        asked, answered = (_rendered(processor, answered=each) or "" for each in (False, True))
+        asked, answered = (_tried(processor, answered=each) or "" for each in (False, True))
         lead = answered.removeprefix(asked).partition(_ANSWER)[0] if answered.startswith(asked) else ""
         tag = opened.strip()
         closing = lead or f"\n{_CLOSED.get(tag, tag.replace('<', '</'))}\n\n"
@@ -96,11 +96,11 @@ def is_empty_thought(text: str) -> bool:
 
 def opened_thought(processor: Any) -> str:
     """Returns the text with which the prompt for a reply opens a thought; "" if it opens none."""
-    found = _OPEN.search(_rendered(processor, answered=False) or "")
+    found = _OPEN.search(_tried(processor, answered=False) or "")
     return found.group() if found else ""
 
 
-def _rendered(processor: Any, *, answered: bool) -> str | None:
+def _tried(processor: Any, *, answered: bool) -> str | None:
     """Returns a conversation as the template writes it; None where it takes no question without an image."""
     for wrapped in (True, False):
         said = [("user", _ASKED), *([("assistant", _ANSWER)] if answered else [])]

@@ -79,7 +79,7 @@ def test_each_visit_of_training_decodes_once(
     looked, laid = Looked(monkeypatch), Counter[str]()
     batches = MicroBatches(data, order, rank=0, family=nano.family, transform=nano.transform)
     layouts = batches.sequences.layouts
-    monkeypatch.setattr(batches, "layouts", lambda draw: laid.update([str(draw.group)]) or layouts(draw))
+    monkeypatch.setattr(batches.sequences, "layouts", lambda draw: laid.update([str(draw.group)]) or layouts(draw))
     for number in range(2):
         assert batches[number].step_target_tokens
     assert dict(looked.decoded) == {f"{number}.png": 1 for number in range(NUM_PICTURES)}
