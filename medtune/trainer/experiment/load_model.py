@@ -261,7 +261,7 @@ def _pinned(block: ModelBlock, folder: RunFolder) -> ModelBlock:
 
 
 def _with_volume_cache(experiment: Experiment, assembled: Assembled) -> Assembled:
-    if not experiment.recipe.data.cache or "volume" not in experiment.prepared.kinds:
+    if not experiment.recipe.data.cache or "volume" not in assembled.transform.kinds:
         return assembled
     from medtune.data.media.volumes.cache import VolumeCache
     from medtune.models.volumes.volume_parts import VolumeInput
