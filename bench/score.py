@@ -19,8 +19,7 @@ from bench.measuring.workload import workload
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Question
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.metric import Metric
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import Metric, ParsedReply
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.score import score_phase

@@ -14,8 +14,8 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import B, adapt, set_learning
 from medtune.models.tuning.plan import PartTuning, Tuning
-from medtune.models.weights.adapters.write import Base, peft_adapter, write_peft_files
 from medtune.models.weights.loading_options import Loading
+from medtune.models.weights.write_adapter import Base, peft_adapter, write_peft_files
 
 LR = 1e-3
 WEIGHT_DECAY = 0.01

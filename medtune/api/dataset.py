@@ -13,9 +13,8 @@ import PIL.Image
 from medtune.benchmarks import OWN_QUESTIONS
 from medtune.data.catalog import nearest
 from medtune.data.media.load import load_media
-from medtune.data.media.videos.read import Sampling
 from medtune.data.prepared.read import Prepared, open_prepared
-from medtune.data.types import SPLITS, Image, MediaGroup, MediaRef, Question, Split, Video
+from medtune.data.types import SPLITS, Image, MediaGroup, MediaRef, Question, Sampling, Split, Video
 from medtune.eval.data_label import label_of
 
 

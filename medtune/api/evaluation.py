@@ -10,7 +10,7 @@ from medtune.data.files import out_folder
 from medtune.data.types import Interval, MediaRef, Prediction, Question, Score, Split
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import ParsedReply
 from medtune.eval.predictions.files import MERGED, format_line, replace_file
 from medtune.eval.results.build import gain_table, scores_file
 from medtune.eval.results.typed_json import write_document

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from medtune.benchmarks import own_question
 from medtune.data.catalog import nearest
-from medtune.data.raw.row_errors import RowError
+from medtune.data.raw.source import RowError
 from medtune.data.types import Prediction, PredictionKey, Question
 
 Truths = Iterable[str] | Mapping[str, str]

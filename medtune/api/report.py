@@ -15,6 +15,7 @@ from medtune.api.compare import Comparison
 from medtune.api.evaluation import Evaluation, NamedScore
 from medtune.benchmarks import paper_of
 from medtune.data.prepared.lookalikes import TRAIN_TWIN
+from medtune.data.readable import spoken
 from medtune.data.types import Question, Score
 from medtune.eval.comparing.compare_text import comparison_table
 from medtune.eval.comparing.verdict import Verdict, verdict
@@ -25,19 +26,7 @@ from medtune.eval.report.gallery import MAX_IMAGE_BYTES, MAX_ITEMS, NO_PICTURE, 
 from medtune.eval.report.html import render
 from medtune.eval.report.report import run_report
 from medtune.eval.report.run_data import read_run
-from medtune.eval.report.table import (
-    Cell,
-    ReportTable,
-    count,
-    interval,
-    number,
-    paper_table,
-    plain,
-    signed,
-    span,
-    spoken,
-    word,
-)
+from medtune.eval.report.table import Cell, ReportTable, count, interval, number, paper_table, plain, signed, span, word
 from medtune.eval.report.write import HTML, run_html
 from medtune.eval.results.build import scores_file
 from medtune.eval.results.phase_schema import counted_text

@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from medtune.data import catalog
-from medtune.data.raw.row_errors import Place
-from medtune.data.raw.source import Source
+from medtune.data.raw.source import Place, Source
 from medtune.data.types import AnswerKind, Question
 from medtune.eval.benchmark import Benchmark, Paper
 

@@ -41,7 +41,7 @@ SOURCES = Kind("sources", "medtune.benchmarks", "source", "Source")
 
 A plugin adds a source to another's benchmark in `benchmarks/NAME/sources`, without a benchmark of that name.
 """
-PUBLIC_SETS = Kind("public_sets", "medtune.benchmarks.public_sets.sets", "public_set")
+PUBLIC_SETS = Kind("public_sets", "medtune.benchmarks.public_sets", "public_set")
 """Image sets that benchmarks are rebuilt from; they are medtune's own alone."""
 MODELS = Kind("models", "medtune.models.zoo", "entry", "ZooEntry|ServedEntry|CheckpointEntry")
 FAMILIES = Kind("families", "medtune.models.transformers_vlm.families", "family", "Family")

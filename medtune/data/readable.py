@@ -45,3 +45,12 @@ def without_paths(text: str) -> str:
     'root: busi, weights: Qwen/Qwen2.5-VL-7B-Instruct'
     """
     return _PATH.sub(lambda found: found["name"], text)
+
+
+def spoken(name: str) -> str:
+    """Returns the name of a file or field as words.
+
+    >>> spoken("plane_identification")
+    'plane identification'
+    """
+    return name.replace("_", " ")

@@ -86,6 +86,38 @@ class MediaRef:
     encoding: Path | None = None
 
 
+class Size(NamedTuple):
+    """Width and height of an image in pixels."""
+
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """A rule that chooses frames of a video clip."""
+
+    # The highest number of frames. If more would be chosen, this number is spread evenly in time, first and last frame
+    # included; a clip with fewer frames gives all of them.
+    at_most: int
+    # The number of frames a second, beginning with the first frame; None spreads `at_most` frames over the clip however
+    # long it is.
+    per_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.at_most < 1 or (self.per_s is not None and self.per_s <= 0):
+            raise ValueError(
+                f"frames are sampled {self.at_most} at most and {self.per_s} a second; both must be above 0"
+            )
+
+
+class Frames(NamedTuple):
+    """The size of a video's frames in pixels, and the second at which each frame is shown."""
+
+    size: Size
+    times_s: tuple[float, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Image:
     """A decoded image.

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,13 @@ from medtune.data.types import FOLD, AnswerFormat, Condition, MediaRef, Predicti
 from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.asking.official_prompts import OUR_WORDING, OfficialPrompts
 from medtune.eval.judge import JudgeTask
-from medtune.eval.metric import Metric
-from medtune.eval.parsed_reply import ParsedReply, passes_of
-from medtune.eval.predictions.tool_files import ToolRows
+from medtune.eval.metric import Metric, ParsedReply, passes_of
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.reply_rules import ReplyRule
 from medtune.eval.scoring.tables import Table
+
+if TYPE_CHECKING:
+    from medtune.eval.predictions.tool_files import ToolRows
 
 
 @dataclass(frozen=True, slots=True)

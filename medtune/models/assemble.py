@@ -1,16 +1,20 @@
 """The records that describe the models of the zoo, and functions that find a model's record by name."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from torch import Tensor
 
 from medtune.data import catalog
 from medtune.models.contract import Assembled, Model
-from medtune.models.volumes.volume_parts import VolumeInput, VolumeParts
 from medtune.models.weights.loading_options import DEFAULT, Loading
+
+if TYPE_CHECKING:
+    from medtune.models.volumes.volume_parts import VolumeInput, VolumeParts
 
 
 class Assemble(Protocol):
@@ -33,7 +37,7 @@ class Skeleton(Protocol):
         ...
 
 
-VolumeInputOf = Callable[[int, Loading], VolumeInput | None]
+VolumeInputOf = Callable[[int, Loading], "VolumeInput | None"]
 """A function that returns how a model reads volumes, given seed and settings; None where it reads no volumes as such.
 
 It loads no weights, unless the input is made by the tower itself."""

@@ -15,8 +15,7 @@ from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from medtune.data.media.load import Shape
-from medtune.data.media.videos.read import Sampling
-from medtune.data.types import Media, MediaKind, MediaRef
+from medtune.data.types import Media, MediaKind, MediaRef, Sampling
 from medtune.models.replies import Wanted
 from medtune.models.sequence.builder import SequenceFamily
 from medtune.models.sequence.packing import PackedRows, PromptRows

@@ -28,7 +28,6 @@ from torch.utils.data import DataLoader, Dataset
 from medtune.data.media.load import load_media
 from medtune.data.types import Media, MediaRef
 from medtune.models.contract import MediaItem, Transform
-from medtune.models.volumes.volume_parts import VolumeInput
 
 LOADED_BYTES = 16 * 1024**3
 """The size of the micro-batches that wait for one device, at most, unless two alone are larger (our own choice)."""
@@ -165,8 +164,11 @@ def read_item(ref: MediaRef, transform: Transform, *, change: Callable[[Media], 
     Args:
         change: A change of the decoded item, which training makes before the preparation; it must keep the size.
     """
-    if isinstance(transform, VolumeInput) and ref.kind == "volume":
-        return transform.read(ref) if change is unchanged else transform.changed(ref, change)
+    if ref.kind == "volume":
+        from medtune.models.volumes.volume_parts import VolumeInput
+
+        if isinstance(transform, VolumeInput):
+            return transform.read(ref) if change is unchanged else transform.changed(ref, change)
     media = load_media(ref, transform.sampling)
     try:
         return transform(change(media))

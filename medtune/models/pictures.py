@@ -10,9 +10,8 @@ import PIL.Image
 import torch
 from torch import Tensor
 
-from medtune.data.media.videos.read import Sampling
 from medtune.data.media.volumes.read import AxialPictures, evenly_spaced
-from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, Volume, require_kind
+from medtune.data.types import Image, Media, MediaKind, MediaRef, Sampling, Video, Volume, require_kind
 
 
 @dataclass(frozen=True, slots=True)

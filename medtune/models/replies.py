@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from medtune.models.attention_columns import BLOCK, END, NO_BLOCK, PLACE, RANK
+from medtune.models.attention import BLOCK, END, NO_BLOCK, PLACE, RANK
 from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.packing import PackedRows, Shown
 from medtune.models.sequence.tree import grow_within

@@ -28,10 +28,10 @@ from medtune.models.doctor.weights import adapter_check, weights_check
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.tuning.apply import PartRow, adapt, set_learning
 from medtune.models.tuning.quantize import NARROW, precise, quantize_language, resolved
-from medtune.models.weights.adapters.read import check_adapter, merge_adapter
 from medtune.models.weights.assets import cache_folder
 from medtune.models.weights.export import assemble_model, base_of
 from medtune.models.weights.hub import kept_weights, show_downloads_alone
+from medtune.models.weights.read_adapter import check_adapter, merge_adapter
 from medtune.trainer.devices.ranks import device_of_rank, highest
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.load_model import about_weights, place

@@ -23,7 +23,6 @@ from medtune.models.contract import Assembled
 from medtune.models.doctor.weights import weights_check
 from medtune.models.tuning.quantize import Precise
 from medtune.models.tuning.starting_weights import NO_STARTS
-from medtune.models.weights.adapters.write import peft_adapter, write_peft_files
 from medtune.models.weights.checkpoint import read_about, read_starts, read_trained
 from medtune.models.weights.export import (
     adapter_read_by,
@@ -36,6 +35,7 @@ from medtune.models.weights.export import (
 from medtune.models.weights.loading_options import Loading
 from medtune.models.weights.proof.prove import OWN, PLAIN, TOLERANCES, Proof, ProofError, apart, refuse_beyond, told_by
 from medtune.models.weights.proof.samples import SYNTHETIC, Sample, answer_logprobs, synthetic_samples, write_samples
+from medtune.models.weights.write_adapter import peft_adapter, write_peft_files
 from medtune.trainer.experiment.for_model import open_for_model
 from medtune.trainer.experiment.load_model import adapter_base, load_as_left, trained_weights
 from medtune.trainer.experiment.prepared_data import groups_of

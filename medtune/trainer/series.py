@@ -15,7 +15,7 @@ from medtune.data.types import Interval, Question
 from medtune.eval.comparing.gain import MIN_SEEDS, SEEDS_METHOD, SeedsGain, seeds_gain
 from medtune.eval.data_label import recorded_label
 from medtune.eval.judge.verdicts import verdicts_path, with_verdicts
-from medtune.eval.parsed_reply import ParsedReply, num_passes, passes_text, scored_everywhere
+from medtune.eval.metric import ParsedReply, num_passes, passes_text, scored_everywhere
 from medtune.eval.predictions.files import MERGED, format_line, replace_file, stored_predictions
 from medtune.eval.results.schema import ResultsFile
 from medtune.eval.results.typed_json import read_json, write_document

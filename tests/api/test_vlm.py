@@ -16,9 +16,9 @@ from medtune.data.types import Reading
 from medtune.eval.learnt import learnt_from, seen_before
 from medtune.models.answering import LocalAnswerer
 from medtune.models.transformers_vlm.generic.loading import read_config, read_generic
-from medtune.models.weights.adapters.write import ABOUT
 from medtune.models.weights.export import MANIFEST
 from medtune.models.weights.loading_options import Loading
+from medtune.models.weights.write_adapter import ABOUT
 from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
 
 

@@ -10,7 +10,7 @@ from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.score_prepared import why_unlike_published
 

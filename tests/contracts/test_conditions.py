@@ -21,7 +21,7 @@ from medtune.data.types import Condition, Image, MediaGroup, MediaKind, MediaRef
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.conditions import AUDIT_CONDITIONS
 from medtune.models.answering import LocalAnswerer
-from medtune.models.attention_columns import PLACE, sees
+from medtune.models.attention import PLACE, sees
 from medtune.models.endpoint.messages import sampling
 from medtune.models.endpoint.served import Served, open_answerer
 from medtune.models.endpoint.settings import Endpoint

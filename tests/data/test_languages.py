@@ -7,7 +7,7 @@ import pytest
 
 from medtune.benchmarks.vqa import parse, render
 from medtune.data.languages import LANGUAGES, languages_of, told_language
-from medtune.data.raw.row_errors import TableOptions
+from medtune.data.raw.source import TableOptions
 from medtune.data.types import AnswerFormat, Question
 from tests.benchmarks.vqa.own_data import read_text
 

@@ -5,10 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medtune.data.types import AnswerKind, Question
-from medtune.eval.metric import Metric, mean_of_rows
+from medtune.eval.metric import Metric, ParsedReply, comparable, mean_of_rows
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
-from medtune.eval.parsed_reply import ParsedReply, comparable
 
 
 def asked(answer: str, kind: AnswerKind = "text", options: tuple[str, ...] = ()) -> Question:

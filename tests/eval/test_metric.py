@@ -15,9 +15,8 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.compare import About, Side, compare
 from medtune.eval.comparing.gain import Gain, gain_between, seeds_gain
 from medtune.eval.data_label import DataLabel
-from medtune.eval.metric import Metric, mean_of_rows, recomputed, sums_of_rows
+from medtune.eval.metric import Metric, ParsedReply, mean_of_rows, recomputed, sums_of_rows
 from medtune.eval.metrics.bleu import bleu4
-from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.report.headline import headline
 from medtune.eval.report.run_data import read_run
 from medtune.eval.results.build import gain_table, results_file

@@ -7,7 +7,7 @@ from runpy import run_path
 import numpy as np
 import PIL.Image
 
-from medtune.benchmarks.public_sets.sets import acouslic, busi, fetal_planes_db, fpus23, jnu_ifm, pbf_us1
+from medtune.benchmarks.public_sets import acouslic, busi, fetal_planes_db, fpus23, jnu_ifm, pbf_us1
 from medtune.data.media.masks import Mask
 from tests.examples.metaimage import write_metaimage
 

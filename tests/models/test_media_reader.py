@@ -18,13 +18,12 @@ from torch.utils.data import DataLoader, Dataset
 
 from medtune.data.media.augment import augment_media
 from medtune.data.media.load import Shape, media_shape
-from medtune.data.media.videos.read import Sampling
 from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.media.volumes.transforms.ct_chat import PAPER
 from medtune.data.media.volumes.transforms.m3d import M3DTransform
 from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform
-from medtune.data.types import Image, Media, MediaKind, MediaRef, require_kind
+from medtune.data.types import Image, Media, MediaKind, MediaRef, Sampling, require_kind
 from medtune.models import media_reader
 from medtune.models.media_reader import (
     AHEAD,

@@ -13,11 +13,10 @@ import numpy as np
 import torch
 
 from medtune.data import catalog
-from medtune.data.media.images import Size
-from medtune.data.types import Image, Video
+from medtune.data.types import Image, Size, Video
 from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import ZooEntry, any_entry, zoo_entry
-from medtune.models.attention_columns import END, PADDING, PLACE, RANK
+from medtune.models.attention import END, PADDING, PLACE, RANK
 from medtune.models.contract import Assembled
 from medtune.models.sequence.builder import Sequence
 from medtune.models.sequence.packing import PackedRows, Shown, pack

@@ -1,6 +1,6 @@
 """BUSI, a benchmark on breast ultrasound images: the diagnosis, the place of the lesion, and the content of a red box.
 
-The layout of the image folder is described in medtune/benchmarks/public_sets/sets/busi.py.
+The layout of the image folder is described in medtune/benchmarks/public_sets/busi.py.
 
 Source: Al-Dhabyani et al. 2020, doi:10.1016/j.dib.2019.104863. The questions are ours, not a published benchmark's.
 """
@@ -10,13 +10,12 @@ from functools import partial
 from pathlib import Path
 
 from medtune.benchmarks import example
-from medtune.benchmarks.public_sets.sets.busi import CLASSES, LICENCE, PATIENT_UNIT, Case, busi_cases
+from medtune.benchmarks.public_sets.busi import CLASSES, LICENCE, PATIENT_UNIT, Case, busi_cases
 from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.media.masks import NINE_CELLS, NOT_VISIBLE, box_size, cell_of_box
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.lettered_options import choice_question
-from medtune.data.raw.row_errors import repeat_rejects
-from medtune.data.raw.source import Source, SourceTable, missing_media
+from medtune.data.raw.source import Source, SourceTable, missing_media, repeat_rejects
 from medtune.data.seeding import stable_int
 from medtune.data.types import Box, MediaRef, Question
 from medtune.eval.asking.choice_prompt import render_choice

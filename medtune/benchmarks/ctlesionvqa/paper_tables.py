@@ -11,7 +11,7 @@ from medtune.benchmarks.ctlesionvqa.scoring import averages, detection_table, me
 from medtune.benchmarks.ctlesionvqa.subtypes import MEASUREMENT, MEDICAL, RECOGNITION, V1, VISUAL
 from medtune.data.types import Interval, Question
 from medtune.eval.benchmark import Reference
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.tables import Cell, Table, beside_published, beside_published_columns, rank
 
 

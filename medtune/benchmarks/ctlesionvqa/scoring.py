@@ -20,8 +20,7 @@ from medtune.benchmarks.ctlesionvqa.reply_parsers import is_yes_no
 from medtune.benchmarks.ctlesionvqa.subtypes import category, subtype
 from medtune.benchmarks.ctlesionvqa.yes_no_table import YesNoTable, yes_no_table
 from medtune.data.types import Question
-from medtune.eval.metric import Metric, mean_of_rows, sums_of_rows
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import Metric, ParsedReply, mean_of_rows, sums_of_rows
 from medtune.eval.scoring.parsers.number_parsers import read_number
 from medtune.eval.statistics import Floats
 from medtune.eval.statistics.column_sums import Sums

@@ -38,7 +38,7 @@ from medtune.data.types import Question
 from medtune.eval.benchmark import Evidence
 from medtune.eval.judge import JudgeTask
 from medtune.eval.judge.verdicts import extra_judge_task, verdict_table
-from medtune.eval.parsed_reply import ParsedReply, num_passes, passes_of
+from medtune.eval.metric import ParsedReply, num_passes, passes_of
 from medtune.eval.scoring.tables import Cell, Table
 
 _SYSTEM = """You check short answers to questions about lesions and organs in a CT scan of the abdomen. You get a

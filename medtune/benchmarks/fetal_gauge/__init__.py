@@ -12,9 +12,9 @@ from medtune.data.media.augment import ALL_CHANGES, NO_CHANGES, Change
 from medtune.data.types import Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import Benchmark, Evidence, Reference
+from medtune.eval.metric import ParsedReply
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
-from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice, parse_choice_strict
 from medtune.eval.scoring.tables import Cell, Table, beside_published, rank
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from medtune.benchmarks.iu_xray.rules import FINDINGS, IMPRESSION, REPORT
-from medtune.data.raw.row_errors import Place, Reject, read_rows
-from medtune.data.raw.source import SourceTable, missing_media
+from medtune.data.raw.source import Place, Reject, SourceTable, missing_media, read_rows
 from medtune.data.types import MediaRef, Question, Split
 
 OPEN_I = "https://openi.nlm.nih.gov/faq"

@@ -102,7 +102,11 @@ def open_scores(truth: str, reply: str) -> OpenScores:
     """
     # The kit normalises each text twice, which is not the same as once: "-- x" changes again.
     said = Counter(normalised(normalised(reply.lower())).split())
-    wanted = Counter(normalised(normalised(truth.lower())).split())
+    return word_scores(Counter(normalised(normalised(truth.lower())).split()), said)
+
+
+def word_scores(wanted: Counter[str], said: Counter[str]) -> OpenScores:
+    """Returns the numbers of a reply from the words of the truth and its own."""
     if not said:
         return OpenScores(0.0, 0.0, 0.0, 0.0)
     exact_match = sum(word in said for word in wanted) / said.total()

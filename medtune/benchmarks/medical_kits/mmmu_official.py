@@ -157,12 +157,7 @@ def lmms_letter(reply: str, options: Mapping[str, str]) -> str:
         places = {sign: text.rfind(f" {sign} ") for sign in options if f"{sign}{mark}" in text}
         if places:
             return first_largest(places)
-    if len(text.split()) > SHORT_REPLY_WORDS:
-        words = text.lower()
-        named = {sign: words.rfind(option.lower()) for sign, option in options.items() if option.lower() in words}
-        if named:
-            return first_largest(named)
-    return RANDOM
+    return last_named(text, (), options)
 
 
 def open_accuracies(truths: str | Sequence[str], reply: str) -> list[float]:

@@ -35,8 +35,7 @@ from medtune.benchmarks.short_answers.published_tables import MISSING_SHARE, pri
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.hub_rows import Row, file_rows
 from medtune.data.raw.media_bytes import StoredFiles, hub_folder, stored_files
-from medtune.data.raw.row_errors import Reject, read_rows
-from medtune.data.raw.source import Source, SourceTable, missing_media
+from medtune.data.raw.source import Reject, Source, SourceTable, missing_media, read_rows
 from medtune.data.types import MediaRef, Question, Split
 from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.benchmark import Benchmark

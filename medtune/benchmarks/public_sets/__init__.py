@@ -12,11 +12,18 @@ from typing import NamedTuple, cast
 
 from medtune.data import catalog
 from medtune.data.catalog import nearest
-from medtune.data.media.images import Size
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.row_errors import Place, Reject, read_rows, repeat_rejects
-from medtune.data.raw.source import Missing, Source, SourceTable, missing_media
-from medtune.data.types import Box, MediaRef, Question, Split
+from medtune.data.raw.source import (
+    Missing,
+    Place,
+    Reject,
+    Source,
+    SourceTable,
+    missing_media,
+    read_rows,
+    repeat_rejects,
+)
+from medtune.data.types import Box, MediaRef, Question, Size, Split
 
 
 class Marked(NamedTuple):

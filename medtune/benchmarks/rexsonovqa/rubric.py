@@ -13,8 +13,7 @@ from typing import Literal, NamedTuple
 from medtune.benchmarks.facets import DURATION_BINS
 from medtune.data.types import Question
 from medtune.eval.judge.verdicts import JUDGE_MARK
-from medtune.eval.metric import Metric, mean_of_rows
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import Metric, ParsedReply, mean_of_rows
 from medtune.eval.scoring.parsers.choice_statements import without_thinking
 
 WRONG_CONCLUSION, WRONG_EVIDENCE = "wrong_conclusion", "wrong_visual_evidence"

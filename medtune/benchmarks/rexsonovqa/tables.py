@@ -26,7 +26,7 @@ from medtune.benchmarks.rexsonovqa.rubric import (
 )
 from medtune.data.types import Question
 from medtune.eval.benchmark import Evidence, Reference
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.tables import Cell, Table, beside_published, rank
 
 MCQ_OUTCOMES = ("correct", "incorrect")

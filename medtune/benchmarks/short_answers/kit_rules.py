@@ -75,8 +75,8 @@ def exact_match(truth: str, reply: str) -> float | None:
     >>> exact_match("left lung", "the left lung"), exact_match("3", "3")
     (0.6666666666666666, None)
     """
-    said, wanted = _words(reply), _words(truth)
-    return sum(word in said for word in wanted) / said.total() if said else None
+    said = _words(reply)
+    return llava_med.word_scores(_words(truth), said).exact_match if said else None
 
 
 def f1(truth: str, reply: str) -> float | None:
@@ -85,15 +85,8 @@ def f1(truth: str, reply: str) -> float | None:
     >>> f1("left lung", "the left lung"), f1("left lung", "right")
     (0.8, 0.0)
     """
-    said, wanted = _words(reply), _words(truth)
-    if not said:
-        return None
-    hits = sum(count for word, count in said.items() if word in wanted)
-    if not hits:
-        return 0.0
-    precision = hits / said.total()
-    recall = hits / (hits + sum(count for word, count in wanted.items() if word not in said))
-    return 2 * precision * recall / (precision + recall)
+    said = _words(reply)
+    return llava_med.word_scores(_words(truth), said).f1 if said else None
 
 
 def bleu1(truth: str, reply: str) -> float | None:

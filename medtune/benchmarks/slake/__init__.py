@@ -19,8 +19,7 @@ from medtune.benchmarks.short_answers.published_tables import part_of, prompts_b
 from medtune.benchmarks.short_answers.released_answers import Asked, ReleasedRow, answer_table, asked, released_rows
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.media_bytes import StoredFiles, hub_folder, stored_files
-from medtune.data.raw.row_errors import read_rows
-from medtune.data.raw.source import Source, SourceTable, missing_media
+from medtune.data.raw.source import Source, SourceTable, missing_media, read_rows
 from medtune.data.types import Split
 from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.benchmark import Benchmark

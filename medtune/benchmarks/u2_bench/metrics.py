@@ -32,11 +32,10 @@ from medtune.benchmarks.u2_bench.tasks_and_sets import (
 from medtune.data.types import Question
 from medtune.eval.judge import JudgeTask
 from medtune.eval.judge.verdicts import extra_judge_task
-from medtune.eval.metric import Metric, OnRows, mean_of_rows
+from medtune.eval.metric import Metric, OnRows, ParsedReply, mean_of_rows
 from medtune.eval.metrics.bleu import bleu4, bleu_counts, bleu_of_counts
 from medtune.eval.metrics.macro_f1 import label_sums
 from medtune.eval.metrics.rouge_l import metric as rouge_l
-from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.statistics import Floats
 from medtune.eval.statistics.column_sums import Sums
 

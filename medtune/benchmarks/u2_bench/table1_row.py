@@ -21,9 +21,8 @@ from medtune.benchmarks.u2_bench.official.labels import ValueScores
 from medtune.benchmarks.u2_bench.parsers import task_of
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, TEXT, TOLERANCE, VALUE, WEIGHTS
 from medtune.data.types import Question
-from medtune.eval.metric import Metric
+from medtune.eval.metric import Metric, ParsedReply
 from medtune.eval.metrics.rouge_l import metric as rouge_l
-from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.bertscore import BertModel, bert_scores
 
 Row = dict[str, float | None]

@@ -20,8 +20,7 @@ from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION
 from medtune.data.types import Condition, Question
 from medtune.eval.benchmark import Evidence, Reference
 from medtune.eval.judge.verdicts import verdict_table
-from medtune.eval.metric import Metric
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import Metric, ParsedReply
 from medtune.eval.scoring.bertscore import BertModel
 from medtune.eval.scoring.tables import Cell, Table, beside_published, rank
 from medtune.eval.statistics.patient_swaps import mcnemar_exact

@@ -31,12 +31,11 @@ from medtune.data.types import AnswerFormat, Prompt, Question
 from medtune.eval.asking.choice_prompt import render_choice
 from medtune.eval.benchmark import MAX_LEVELS, Benchmark, Evidence
 from medtune.eval.judge.verdicts import verdict_table
-from medtune.eval.metric import Metric, mean_of_rows
+from medtune.eval.metric import Metric, ParsedReply, mean_of_rows
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.bleu import corpus_bleu
 from medtune.eval.metrics.closed_and_open import closed_accuracy, exact_match, open_recall, token_f1
 from medtune.eval.metrics.rouge_l import mean_rouge_l
-from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring import label_sets
 from medtune.eval.scoring.bertscore import BertModel, bert_scores
 from medtune.eval.scoring.label_sets import LABEL, LABELS, SET, is_about_labels, label_table

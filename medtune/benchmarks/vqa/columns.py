@@ -14,7 +14,7 @@ from medtune.data.media.videos.container import VIDEO_SUFFIXES
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
 from medtune.data.raw.folder import named_alike
 from medtune.data.raw.media_bytes import Fetcher, decoded_base64, is_url, refused_content, write_media_bytes
-from medtune.data.raw.row_errors import Place
+from medtune.data.raw.source import Place
 from medtune.data.types import Box, MediaKind, MediaRef
 
 _SEPARATORS = ("|", ";")

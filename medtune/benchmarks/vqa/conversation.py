@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from medtune.data.raw.lettered_options import LETTERS, find_option, split_options
-from medtune.data.raw.row_errors import Place, Reject, RowError
+from medtune.data.raw.source import Place, Reject, RowError
 from medtune.data.types import MEDIA_MARK, AnswerKind, MediaRef, Question, Turn
 from medtune.eval.judge import JudgeTask
 from medtune.eval.judge.verdicts import extra_judge_task

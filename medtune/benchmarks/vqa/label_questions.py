@@ -18,7 +18,7 @@ from functools import cache
 from medtune.benchmarks.vqa.conversation import SEPARATORS, cell_text
 from medtune.data.languages import ENGLISH, LANGUAGES
 from medtune.data.raw.hub_rows import Row
-from medtune.data.raw.row_errors import TableOptions
+from medtune.data.raw.source import TableOptions
 from medtune.data.types import Prompt, Question
 from medtune.eval.scoring.label_sets import BETWEEN, LABEL, LABELS, NOTHING, SET, joined_labels, labels_of
 from medtune.eval.scoring.parsers.yes_no_parser import read_answer

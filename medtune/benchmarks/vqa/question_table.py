@@ -23,8 +23,7 @@ from medtune.data.languages import languages_of, said_of_languages
 from medtune.data.raw.csv_header import broken_byte
 from medtune.data.raw.folder import check_all_used, file_stem, unread_files, unread_note
 from medtune.data.raw.hub_rows import Row
-from medtune.data.raw.row_errors import Place, Reject, RowError, TableOptions
-from medtune.data.raw.source import SourceTable, missing_media
+from medtune.data.raw.source import Place, Reject, RowError, SourceTable, TableOptions, missing_media
 from medtune.data.types import MediaRef, Question, Split
 from medtune.eval.scoring.number_errors import TOLERANCE, is_measured
 

@@ -27,7 +27,7 @@ from medtune.benchmarks.vqa.label_questions import is_of_labels, read_labels
 from medtune.data.raw.folder import LEFT_OUT, split_named
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.lettered_options import choice_question
-from medtune.data.raw.row_errors import NOTHING_SAID, Place, TableOptions
+from medtune.data.raw.source import NOTHING_SAID, Place, TableOptions
 from medtune.data.types import MediaKind, MediaRef, Question, Split
 from medtune.eval.scoring.number_errors import TOLERANCE, read_tolerance
 

@@ -33,9 +33,7 @@ from medtune.benchmarks.short_answers.released_answers import (
     tidy,
 )
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.hub_rows import HubId
-from medtune.data.raw.row_errors import read_rows
-from medtune.data.raw.source import Source, SourceTable, missing_media
+from medtune.data.raw.source import HubId, Source, SourceTable, missing_media, read_rows
 from medtune.data.types import Question, Split
 from medtune.eval.asking.answerer import AnswerProtocol
 from medtune.eval.benchmark import Benchmark

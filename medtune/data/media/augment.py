@@ -13,7 +13,6 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from medtune.data.media.volumes.geometry import augment_volume
 from medtune.data.types import Image, Media, MediaGroup, Question, Volume
 
 Change = Literal["mirror", "move", "grey"]
@@ -99,6 +98,8 @@ def augment_media(media: Media, changes: Collection[Change], *, rng: np.random.G
     Mirroring happens half of the time. Red rectangles that were drawn stay pure red under "grey".
     """
     if isinstance(media, Volume):
+        from medtune.data.media.volumes.geometry import augment_volume
+
         return augment_volume(media, changes, rng=rng)
     # All numbers are drawn in any case, so that asking for one more change does not alter the others.
     is_mirrored = rng.random() < 0.5

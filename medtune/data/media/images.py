@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from PIL import ImageOps
 
 from medtune.data.media import dicom
-from medtune.data.types import Box, Image, MediaRef
+from medtune.data.types import Box, Image, MediaRef, Size
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _HEADER, _PIXELS = b"IHDR", b"IDAT"
@@ -76,13 +76,6 @@ _ORIENTATION = 0x0112
 _SIDEWAYS = (5, 6, 7, 8)
 _REMEMBERED = 2**17
 """How many sizes a process remembers; about 60 MB."""
-
-
-class Size(NamedTuple):
-    """Width and height of an image in pixels, as `decode_image` returns it."""
-
-    width: int
-    height: int
 
 
 def decode_image(path: Path) -> Image:

@@ -13,12 +13,9 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from medtune.data.media.images import Size, image_size, load_image
-from medtune.data.media.videos.read import Frames, Sampling, read_video, video_frames
-from medtune.data.media.volumes.geometry import reoriented
-from medtune.data.media.volumes.read import load_volume
+from medtune.data.media.images import image_size, load_image
 from medtune.data.seeding import stable_int
-from medtune.data.types import Image, Media, MediaGroup, MediaKind, MediaRef, Video, Volume
+from medtune.data.types import Frames, Image, Media, MediaGroup, MediaKind, MediaRef, Sampling, Size, Video, Volume
 
 Shape = Size | Frames
 """The size of an image, or the frame size and times of a video."""
@@ -27,15 +24,25 @@ Shape = Size | Frames
 def load_media(ref: MediaRef, sampling: Sampling | None = None) -> Media:
     """Returns the decoded image, video or volume of a reference, red boxes drawn; of a video the sampled frames."""
     if ref.kind == "volume":
+        from medtune.data.media.volumes.read import load_volume
+
         return load_volume(ref)
-    return read_video(ref, sampling) if ref.kind == "video" else load_image(ref)
+    if ref.kind == "video":
+        from medtune.data.media.videos.read import read_video
+
+        return read_video(ref, sampling)
+    return load_image(ref)
 
 
 def media_shape(ref: MediaRef, sampling: Sampling | None = None) -> Shape | None:
     """Returns the size of an image, or the frame size and times of a video, without decoding; None for a volume."""
     if ref.kind == "volume":
         return None
-    return video_frames(ref, sampling) if ref.kind == "video" else image_size(ref.path)
+    if ref.kind == "image":
+        return image_size(ref.path)
+    from medtune.data.media.videos.read import video_frames
+
+    return video_frames(ref, sampling)
 
 
 BLANK = MediaRef(Path(__file__).with_name("blank.png"))
@@ -93,6 +100,8 @@ def _preview(ref: MediaRef) -> Image:
 
 
 def _slices(volume: Volume) -> NDArray[np.uint8]:
+    from medtune.data.media.volumes.geometry import reoriented
+
     patient = reoriented(volume, "LPS")
     x, y, z = (length // 2 for length in patient.hu_IJK.shape)
     x_mm, y_mm, z_mm = patient.spacing_mm

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from medtune.data.media.images import Size, decode_image
-from medtune.data.types import Box
+from medtune.data.media.images import decode_image
+from medtune.data.types import Box, Size
 
 Mask = NDArray[np.bool_]
 BoxSize = Literal["small", "medium", "large"]
@@ -34,6 +34,10 @@ LOCATIONS = (*NINE_CELLS, NOT_VISIBLE)
 LOW, HIGH = 0.45, 0.55
 SMALL_BELOW = 0.05
 LARGE_FROM = 0.15
+MARGIN_MM = 20.0
+"""The margin of a crop around organs. Source: as in `medtune.data.media.volumes.transforms.organ_crop`."""
+TARGETS = ("kidney_left", "kidney_right", "liver", "pancreas")
+"""The organs that are cropped to by default. Source: the seed paper's Table 4 is about lesions of these organs."""
 
 
 def read_mask(path: Path, size: Size) -> Mask:

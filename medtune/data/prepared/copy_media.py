@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from medtune.data.files import unique_mark
 from medtune.data.media.dicom import decode_cine, is_dicom
-from medtune.data.media.images import Size, check_box, decode_image
+from medtune.data.media.images import check_box, decode_image
 from medtune.data.media.videos.container import VIDEO_SUFFIXES, copy_without_texts, has_texts
 from medtune.data.media.videos.read import STORED_SUFFIX as STORED_VIDEO
 from medtune.data.media.videos.read import Extent, check_clip, video_extent, write_video
@@ -35,9 +35,8 @@ from medtune.data.media.volumes.geometry import affine_of
 from medtune.data.media.volumes.read import read_volume
 from medtune.data.prepared.decoded_content import Content, decoded_content
 from medtune.data.prepared.lookalikes import perceptual_hash
-from medtune.data.raw.row_errors import Broken
-from medtune.data.raw.source import Draw
-from medtune.data.types import MediaKind, MediaRef
+from medtune.data.raw.source import Broken, Draw
+from medtune.data.types import MediaKind, MediaRef, Size
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from medtune.data.prepared.lookalikes import Lookalikes
 from medtune.data.prepared.question_rows import ORIGINS
 from medtune.data.prepared.splits import Fractions
-from medtune.data.raw.row_errors import Reject
+from medtune.data.raw.source import Reject
 from medtune.data.types import Provenance, Split, UnofficialSplit
 
 REJECTS = "rejects.jsonl"

@@ -19,8 +19,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from medtune.data.prepared.splits import answer_labels, split_evenly
-from medtune.data.raw.row_errors import Broken, Reject
-from medtune.data.raw.source import SourceTable
+from medtune.data.raw.source import Broken, Reject, SourceTable
 from medtune.data.seeding import stable_order
 from medtune.data.types import MEDIA_MARK, SPLITS, Question, Split
 

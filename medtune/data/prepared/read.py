@@ -9,8 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from medtune.data.media.masks import OF_CONSTRUCTION, masks_of, named_masks
-from medtune.data.media.volumes.transforms.organ_crop import TARGETS
+from medtune.data.media.masks import OF_CONSTRUCTION, TARGETS, masks_of, named_masks
 from medtune.data.prepared.lookalikes import TRAIN_TWIN, Look, Lookalike, lookalike_groups, nearest_lookalikes
 from medtune.data.prepared.manifest import (
     AGAIN,

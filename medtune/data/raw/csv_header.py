@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from medtune.data.raw.row_errors import Place
+from medtune.data.raw.source import Place
 
 _DELIMITERS = ",;\t|"
 _SAMPLE_BYTES = 1 << 18

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from medtune.data.catalog import nearest
-from medtune.data.raw.row_errors import Place, Reject, RowError
+from medtune.data.raw.source import Place, Reject, RowError
 from medtune.data.types import SPLITS, Split
 
 _NAMES: Mapping[str, Split] = {

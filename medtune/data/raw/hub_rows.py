@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from zipfile import BadZipFile
 
 from medtune.data.raw.csv_header import code_page_note, csv_fault, csv_layout
-from medtune.data.raw.row_errors import Place
+from medtune.data.raw.source import HubId, Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,18 +28,6 @@ if TYPE_CHECKING:
 
 
 _FORM = re.compile(r"hf:(?P<id>[^:@]+)(:(?P<config>[^:@]+))?(@(?P<revision>[^:@]+))?")
-
-
-class HubId(NamedTuple):
-    """The name of a data set on the hub."""
-
-    id: str  # The repository, such as "flaviagiammarino/vqa-rad"; or the path of a folder that holds a copy of it.
-    config: str | None = None  # The configuration of the data set; None for its only or default one.
-    revision: str | None = None  # The branch, tag or commit; None for the newest.
-
-    def __str__(self) -> str:
-        config = f":{self.config}" if self.config else ""
-        return f"hf:{self.id}{config}" + (f"@{self.revision}" if self.revision else "")
 
 
 def parsed_hub_id(text: str) -> HubId | None:

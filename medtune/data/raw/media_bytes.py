@@ -12,8 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from medtune.data.raw.hub_rows import HubId
-from medtune.data.raw.row_errors import Place
+from medtune.data.raw.source import HubId, Place
 from medtune.data.types import MediaRef
 
 _DATA_URL = re.compile(r"data:[\w.+-]+/[\w.+-]+(;[\w.+=-]+)*;base64,", re.IGNORECASE)

@@ -9,9 +9,10 @@ answered by a classifier that was fitted on other patients.
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
+from pydantic import with_config
 
 from medtune.data.prepared.lookalikes import MAX_DISTANCE, Look, lookalike_groups
 from medtune.data.seeding import stable_order
@@ -19,9 +20,13 @@ from medtune.data.types import Interval, MediaGroup, Question
 from medtune.eval.audit.habits import CUE_MARGIN, longest_option
 from medtune.eval.audit.probes import Probe
 from medtune.eval.audit.row import is_choice
+from medtune.eval.data_label import DataLabel
+from medtune.eval.results.phase_schema import Count
+from medtune.eval.results.schema import DOCUMENT, Labelled
 from medtune.eval.scoring.tables import Table, table_text
 from medtune.eval.statistics import intervals
 from medtune.eval.statistics.calibration import option_probabilities
+from medtune.eval.statistics.intervals import METHOD
 
 BLIND_MARGIN = 0.10
 """How far the accuracy of a classifier of words, or of single cues of an image, has to stay above guessing for a flag,
@@ -61,12 +66,7 @@ class Finding:
 
 
 def findings_of(
-    groups: Mapping[str, Sequence[MediaGroup]],
-    *,
-    split: str,
-    looks: Mapping[str, Look],
-    probes: Sequence[Probe] = (),
-    seed: int = 0,
+    groups: Mapping[str, Sequence[MediaGroup]], *, split: str, looks: Mapping[str, Look], probes: Sequence[Probe] = ()
 ) -> list[Finding]:
     """Returns all findings of a prepared benchmark.
 
@@ -77,7 +77,7 @@ def findings_of(
     if not questions:
         raise ValueError(f"the split {split!r} has no question to audit; name another with --split")
     choices = [question for question in questions if is_choice(question)]
-    found = [] if not choices else [_blind(choices, seed), _constant(choices), _longest(choices)]
+    found = [] if not choices else [_blind(choices), _constant(choices), _longest(choices)]
     found += [_probed(choices, probe) for probe in probes]
     everything = [question for part in groups.values() for group in part for question in group.questions]
     return [
@@ -135,8 +135,8 @@ def findings_text(findings: Sequence[Finding], *, title: str) -> str:
     return table_text(Table(title, columns, rows, tuple(notes)))
 
 
-def _blind(questions: Sequence[Question], seed: int) -> Finding:
-    answers = blind_answers(questions, seed=seed)
+def _blind(questions: Sequence[Question]) -> Finding:
+    answers = blind_answers(questions, seed=0)
     if not answers:
         note = "needs two patients"
         return Finding(
@@ -317,3 +317,33 @@ def _features(question: Question, option: str) -> dict[str, float]:
         *(f"asked={word} option={option}" for word in asked),
     ]
     return dict.fromkeys(names, 1.0)
+
+
+@with_config(DOCUMENT)
+@dataclass(frozen=True, kw_only=True)
+class FindingsFile(Labelled):
+    """The audit of a benchmark without a model: cues to the answers, duplicates and leaks between splits.
+
+    Attributes:
+        version: Version of the file's format.
+        benchmark: Name of the benchmark in the catalog.
+        split: The split whose questions were searched for cues.
+        data_hash: SHA-256 of the prepared folder, in hex digits.
+        findings: The ways in which the benchmark could be easier than it looks, flagged or not.
+        interval_method: Name of the method of the 95 % intervals.
+    """
+
+    version: Count = 1
+    benchmark: str
+    split: str
+    data_hash: str
+    findings: tuple[Finding, ...]
+    interval_method: str = METHOD
+
+
+def findings_file(
+    findings: Sequence[Finding], label: DataLabel, *, benchmark: str, split: str, data_hash: str
+) -> FindingsFile:
+    return FindingsFile(
+        **asdict(label), benchmark=benchmark, split=split, data_hash=data_hash, findings=tuple(findings)
+    )

@@ -24,7 +24,7 @@ MAX_FILMS_AND_VOLUMES = 300
 """The same for videos and volumes, which take many times longer to read."""
 
 
-def split_probes(train: Sequence[MediaGroup], groups: Sequence[MediaGroup], *, seed: int = 0) -> list[Probe]:
+def split_probes(train: Sequence[MediaGroup], groups: Sequence[MediaGroup]) -> list[Probe]:
     """Returns the probes of a split, which learn from the train split; of very many media items some are drawn.
 
     The probes answer the questions of `groups` that have options, in their order.
@@ -35,7 +35,7 @@ def split_probes(train: Sequence[MediaGroup], groups: Sequence[MediaGroup], *, s
     is_image = all(ref.kind == "image" for part in (train, groups) for group in part for ref in group.media)
     most = MAX_IMAGES if is_image else MAX_FILMS_AND_VOLUMES
     read = [
-        drawn([group for group in part if any(map(is_choice, group.questions))], at_most=most, seed=seed)
+        drawn([group for group in part if any(map(is_choice, group.questions))], at_most=most, seed=0)
         for part in (train, groups)
     ]
     return cue_probes(known, read[0], asked, read[1])

@@ -9,7 +9,7 @@ import numpy as np
 from medtune.data.types import Condition, Interval, Prediction, Question
 from medtune.eval.audit.probes import Probe
 from medtune.eval.benchmark import Benchmark, ParsedReplies
-from medtune.eval.parsed_reply import ParsedReply, num_passes
+from medtune.eval.metric import ParsedReply, num_passes
 from medtune.eval.scoring.baselines import TrainAnswers, train_answers
 from medtune.eval.scoring.parse_replies import parse_all
 from medtune.eval.scoring.tables import Table, table_text

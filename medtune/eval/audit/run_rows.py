@@ -31,7 +31,7 @@ from medtune.eval.audit.row import (
     flagged_if_level,
     rights_in,
 )
-from medtune.eval.parsed_reply import ParsedReply, passes_text
+from medtune.eval.metric import ParsedReply, passes_text
 from medtune.eval.statistics import intervals
 
 LEAK_MARGIN = 0.10
@@ -91,9 +91,7 @@ def _prompt_leak(subject: Subject, right: list[float]) -> AuditRow:
     )
 
 
-def copying_row(
-    subject: Subject, name: str, title: str, copied: Sequence[str | None], *, note: str = ""
-) -> AuditRow | None:
+def copying_row(subject: Subject, name: str, title: str, copied: Sequence[str | None]) -> AuditRow | None:
     """Returns the row of how often the model gives the copied answer where it is wrong; None if it never is.
 
     The row is flagged if its whole interval is nearer to 1 than to guessing.
@@ -116,7 +114,7 @@ def copying_row(
         flag = f"the model copies: {value:.0%} of its answers follow it where it is wrong (guessing: {chance:.0%})"
     return AuditRow(
         name, title, subject.phase, "share", value, len(same), interval, flag=flag,
-        note=f"of the questions where it is wrong; guessing would give {chance:.3f}{note and '; '}{note}",
+        note=f"of the questions where it is wrong; guessing would give {chance:.3f}",
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.gain import LevelGain, adjusted_by_holm, level_gain
 from medtune.eval.data_label import DataLabel
-from medtune.eval.parsed_reply import ParsedReply, num_passes, scored_everywhere
+from medtune.eval.metric import ParsedReply, num_passes, scored_everywhere
 from medtune.eval.scoring.score import correctness
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from medtune.data.readable import spoken
 from medtune.eval.comparing.compare import Comparison, Difference
 from medtune.eval.comparing.gain import LevelGain
 from medtune.eval.comparing.verdict import (
@@ -16,8 +17,8 @@ from medtune.eval.comparing.verdict import (
     readability_text,
     verdict,
 )
-from medtune.eval.parsed_reply import passes_text
-from medtune.eval.report.table import escaped, paper_table, signed, span, spoken, table_lines
+from medtune.eval.metric import passes_text
+from medtune.eval.report.table import escaped, paper_table, signed, span, table_lines
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.statistics.intervals import METHOD
 from medtune.eval.statistics.patient_swaps import p_text

@@ -22,9 +22,8 @@ import numpy as np
 from medtune.data.types import Interval
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing.verdict import Readability
-from medtune.eval.metric import Metric
+from medtune.eval.metric import Metric, ParsedReply, scored_everywhere
 from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
 from medtune.eval.scoring.answer_classes import is_closed, task_name
 from medtune.eval.scoring.score import PhaseScores, correctness, folds_of, levels
 from medtune.eval.statistics import Floats, cluster_codes
@@ -79,7 +78,7 @@ class Gain:
     answers: Mapping[str, Mapping[str, LevelGain]] = field(default_factory=dict)
 
 
-def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark, *, seed: int = 0) -> Gain | None:
+def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark) -> Gain | None:
     """Returns the gain of the primary metric from `before` to `after`; None if no question has a score in both."""
     if before.parser != after.parser:
         raise ValueError(f"before was read by {before.parser!r}, after by {after.parser!r}; score both with one parser")
@@ -95,7 +94,7 @@ def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark, 
         earlier, later = scored_everywhere([first, second])
         if not earlier:
             return None
-        gain = level_gain(earlier, later, benchmark.primary_metric, seed=seed)
+        gain = level_gain(earlier, later, benchmark.primary_metric)
         return replace(gain, unscored=len(first) - len(earlier))
 
     by: dict[str, dict[str, LevelGain]] = {}
@@ -110,7 +109,7 @@ def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark, 
         return None
     scored_before, scored_after = scored_everywhere([before.rows, after.rows])
     tasks = {task.name for task in after.classes.found}
-    answers = _answers(scored_before, scored_after, tasks, facet=benchmark.class_facet, seed=seed)
+    answers = _answers(scored_before, scored_after, tasks, facet=benchmark.class_facet)
     one_family = adjusted_by_holm(
         {
             **{tested[facet, name]: level for facet, found in by.items() for name, level in found.items()},
@@ -193,14 +192,14 @@ def _whole(before: Sequence[ParsedReply], after: Sequence[ParsedReply], metric: 
 
 
 def _answers(
-    before: Sequence[ParsedReply], after: Sequence[ParsedReply], tasks: Collection[str], *, facet: str, seed: int
+    before: Sequence[ParsedReply], after: Sequence[ParsedReply], tasks: Collection[str], *, facet: str
 ) -> dict[str, dict[str, LevelGain]]:
     pairs: dict[tuple[str, str], list[tuple[ParsedReply, ParsedReply]]] = {}
     for one, two in zip(before, after, strict=True):
         if is_closed(one) and (task := task_name(one.question, facet)) in tasks:
             pairs.setdefault((task, one.question.answer), []).append((one, two))
     found = {
-        name: level_gain([one for one, _ in both], [two for _, two in both], accuracy(), seed=seed)
+        name: level_gain([one for one, _ in both], [two for _, two in both], accuracy())
         for name, both in pairs.items()
         if len(both) >= MIN_QUESTIONS
     }

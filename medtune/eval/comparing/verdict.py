@@ -21,8 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from medtune.data.readable import spoken
 from medtune.data.types import Interval
-from medtune.eval.report.table import spoken
 from medtune.eval.statistics.patient_swaps import ALPHA, p_equals, p_text
 
 Verdict = Literal["gain", "format", "loss", "unclear"]

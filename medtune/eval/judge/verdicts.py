@@ -20,7 +20,7 @@ from medtune.data.readable import readable_question
 from medtune.data.types import JudgeRequest, Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark, Evidence
 from medtune.eval.judge import Judge, JudgeTask
-from medtune.eval.parsed_reply import passes_text
+from medtune.eval.metric import passes_text
 from medtune.eval.predictions.files import replace_file
 from medtune.eval.scoring.parse_replies import index, question_of, words_of
 from medtune.eval.scoring.parsers.choice_statements import without_thinking

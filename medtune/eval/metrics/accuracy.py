@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from medtune.data.types import Question
-from medtune.eval.metric import Metric, mean_of_rows
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import Metric, ParsedReply, mean_of_rows
 
 
 def metric() -> Metric:

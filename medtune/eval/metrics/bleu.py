@@ -16,7 +16,7 @@ def bleu1() -> Metric:
     """Corpus BLEU-1 of single words, 0 to 1; an unparsable reply is an empty text.
 
     >>> from medtune.data.types import Question
-    >>> from medtune.eval.parsed_reply import ParsedReply
+    >>> from medtune.eval.metric import ParsedReply
     >>> asked = Question("q", "m", "Report?", (), "the liver is of normal size", "text", "p")
     >>> round(bleu1().value([ParsedReply(asked, None, "the liver is of small size")]), 4)
     0.8333
@@ -30,7 +30,7 @@ def bleu2() -> Metric:
     """Corpus BLEU-2 of one and two words, 0 to 1; an unparsable reply is an empty text.
 
     >>> from medtune.data.types import Question
-    >>> from medtune.eval.parsed_reply import ParsedReply
+    >>> from medtune.eval.metric import ParsedReply
     >>> asked = Question("q", "m", "Report?", (), "the liver is of normal size", "text", "p")
     >>> round(bleu2().value([ParsedReply(asked, None, "the liver is of small size")]), 4)
     0.7071
@@ -44,7 +44,7 @@ def bleu3() -> Metric:
     """Corpus BLEU-3 of one to three words, 0 to 1; an unparsable reply is an empty text.
 
     >>> from medtune.data.types import Question
-    >>> from medtune.eval.parsed_reply import ParsedReply
+    >>> from medtune.eval.metric import ParsedReply
     >>> asked = Question("q", "m", "Report?", (), "the liver is of normal size", "text", "p")
     >>> round(bleu3().value([ParsedReply(asked, None, "the liver is of small size")]), 4)
     0.63
@@ -61,7 +61,7 @@ def bleu4() -> Metric:
     the formula is applied. A text of fewer than four words has no 4-grams and lowers the score, even if it is exact.
 
     >>> from medtune.data.types import Question
-    >>> from medtune.eval.parsed_reply import ParsedReply
+    >>> from medtune.eval.metric import ParsedReply
     >>> asked = Question("q", "m", "Report?", (), "the liver is of normal size", "text", "p")
     >>> round(bleu4().value([ParsedReply(asked, None, "the liver is of normal size")]), 6)
     1.0

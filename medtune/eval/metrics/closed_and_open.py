@@ -2,9 +2,8 @@
 
 from collections import Counter
 
-from medtune.eval.metric import Metric, mean_of_rows
+from medtune.eval.metric import Metric, ParsedReply, mean_of_rows
 from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.parse_replies import is_closed, is_open, normalised, same_text
 
 
@@ -12,7 +11,7 @@ def closed_accuracy() -> Metric:
     """Share of right answers, 0 to 1, among the questions that list their answers.
 
     >>> from medtune.data.types import Question
-    >>> from medtune.eval.parsed_reply import ParsedReply
+    >>> from medtune.eval.metric import ParsedReply
     >>> closed = Question("q", "m", "Is it so?", ("yes", "no"), "no", "yes_no", "p")
     >>> opened = Question("r", "m", "What is it?", (), "no", "text", "p")
     >>> rows = [ParsedReply(closed, None, "no"), ParsedReply(closed, None, None), ParsedReply(opened, None, "yes")]
@@ -51,7 +50,7 @@ def token_f1() -> Metric:
     right: "not normal" has two thirds for the truth "normal".
 
     >>> from medtune.data.types import Question
-    >>> from medtune.eval.parsed_reply import ParsedReply
+    >>> from medtune.eval.metric import ParsedReply
     >>> asked = Question("q", "m", "Where?", (), "normal", "text", "p")
     >>> token_f1().value([ParsedReply(asked, None, said) for said in ("Normal.", "not normal", None)])
     0.5555555555555555
@@ -70,7 +69,7 @@ def open_recall() -> Metric:
     is defined.
 
     >>> from medtune.data.types import Question
-    >>> from medtune.eval.parsed_reply import ParsedReply
+    >>> from medtune.eval.metric import ParsedReply
     >>> asked = Question("q", "m", "What?", (), "liver mass", "text", "p")
     >>> open_recall().value([ParsedReply(asked, None, said) for said in ("The liver.", "a mass of the liver", None)])
     0.5

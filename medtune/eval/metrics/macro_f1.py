@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from medtune.data.types import Question
-from medtune.eval.metric import Metric
-from medtune.eval.parsed_reply import ParsedReply, comparable
+from medtune.eval.metric import Metric, ParsedReply, comparable
 from medtune.eval.statistics import Floats
 from medtune.eval.statistics.column_sums import Sums
 

@@ -11,7 +11,7 @@ def metric() -> Metric:
     """Returns the mean ROUGE-L, 0 to 1, of the parsed replies; an unparsable reply is an empty text.
 
     >>> from medtune.data.types import Question
-    >>> from medtune.eval.parsed_reply import ParsedReply
+    >>> from medtune.eval.metric import ParsedReply
     >>> asked = Question("q", "m", "Report?", (), "a b c d", "text", "p")
     >>> metric().value([ParsedReply(asked, None, "a b c d"), ParsedReply(asked, None, None)])
     0.5

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from medtune.eval.metric import Metric, sums_of_rows
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import Metric, ParsedReply, sums_of_rows
 from medtune.eval.statistics import Floats
 
 

@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from medtune.data.readable import spoken
 from medtune.eval.report.run_data import RunData
-from medtune.eval.report.table import NONE, Cell, ReportTable, count, phase_title, plain, span, spoken, word
+from medtune.eval.report.table import NONE, Cell, ReportTable, count, phase_title, plain, span, word
 from medtune.eval.scoring.answer_classes import AnswerClass, ClassScore, TaskClasses
 
 MAX_OPEN = 4

@@ -5,6 +5,7 @@ The rows are those of audit.json, or, without such a file, the baselines in resu
 
 from dataclasses import dataclass
 
+from medtune.data.readable import spoken
 from medtune.eval.audit.row import ACCURACY, NO_MODEL, SUBTYPE, AuditRow, Collapse, Gap
 from medtune.eval.audit.run_rows import LINEAR_PROBE
 from medtune.eval.report.run_data import RunData
@@ -19,7 +20,6 @@ from medtune.eval.report.table import (
     plain,
     signed,
     span,
-    spoken,
     word,
 )
 from medtune.eval.results.phase_schema import Level, Phase

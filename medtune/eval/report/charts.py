@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from medtune.data.readable import spoken
 from medtune.data.types import Interval
 from medtune.eval.report.run_data import CurvePoint, RunData
-from medtune.eval.report.table import phase_title, plain, span, spoken
+from medtune.eval.report.table import phase_title, plain, span
 
 MAX_POINTS = 400
 MAX_LABEL = 36

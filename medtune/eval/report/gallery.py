@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 import PIL.Image
 
 from medtune.data.media.load import preview
-from medtune.data.readable import readable_question
+from medtune.data.readable import readable_question, spoken
 from medtune.data.types import MediaRef, Question
 from medtune.eval.report.answers import CHANGES, Answered, answered_questions, chosen, with_replies
 from medtune.eval.report.run_data import RunData
-from medtune.eval.report.table import phase_title, spoken
+from medtune.eval.report.table import phase_title
 
 MAX_ITEMS = 60
 MAX_IMAGE_BYTES = 4_000_000

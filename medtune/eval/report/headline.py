@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from medtune.data.readable import spoken
 from medtune.eval.comparing.verdict import (
     Fall,
     Verdict,
@@ -15,10 +16,10 @@ from medtune.eval.comparing.verdict import (
     verdict_text,
 )
 from medtune.eval.data_label import NOT_RECORDED, PATIENT, several
-from medtune.eval.parsed_reply import passes_text
+from medtune.eval.metric import passes_text
 from medtune.eval.report.audit import Strongest, strongest_check
 from medtune.eval.report.run_data import RunData
-from medtune.eval.report.table import plain, signed, span, spoken
+from medtune.eval.report.table import plain, signed, span
 from medtune.eval.results.schema import LevelGain
 from medtune.eval.scoring.reply_ends import cut_text, refusals_text
 

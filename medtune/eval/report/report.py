@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
+from medtune.data.readable import spoken
 from medtune.eval.benchmark import Paper, PaperOf
 from medtune.eval.data_label import UNKNOWN
 from medtune.eval.report.answer_classes import AnswerClasses, answer_classes
@@ -24,7 +25,7 @@ from medtune.eval.report.result_tables import (
     paper_tables,
 )
 from medtune.eval.report.run_data import RunData
-from medtune.eval.report.table import ReportTable, phase_title, plain, spoken
+from medtune.eval.report.table import ReportTable, phase_title, plain
 from medtune.eval.results.phase_schema import Reliability
 from medtune.eval.scoring.tables import Agreement
 

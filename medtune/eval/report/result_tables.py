@@ -6,6 +6,7 @@ Values and gains stand in pairs of cells: the value, and its interval.
 from collections.abc import Mapping
 
 from medtune.data.prepared.lookalikes import TRAIN_TWIN
+from medtune.data.readable import spoken
 from medtune.eval.comparing.verdict import (
     Verdict,
     grounds,
@@ -15,7 +16,7 @@ from medtune.eval.comparing.verdict import (
     readability_text,
     verdict,
 )
-from medtune.eval.parsed_reply import passes_text
+from medtune.eval.metric import passes_text
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import (
     Cell,
@@ -29,7 +30,6 @@ from medtune.eval.report.table import (
     p_value,
     paper_table,
     phase_title,
-    spoken,
     word,
 )
 from medtune.eval.results.phase_schema import Level, Measured

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from medtune.data.readable import spoken
 from medtune.eval.data_label import UNKNOWN
 from medtune.eval.report.charts import BarChart, Measure, bar_chart
 from medtune.eval.report.html import render
@@ -18,7 +19,6 @@ from medtune.eval.report.table import (
     number,
     p_value,
     phase_title,
-    spoken,
     table_lines,
     word,
 )

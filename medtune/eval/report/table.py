@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from medtune.data.readable import spoken
 from medtune.eval.results.phase_schema import counted_text
 from medtune.eval.scoring.tables import Table
 from medtune.eval.statistics.patient_swaps import p_text
@@ -103,15 +104,6 @@ def span(pair: Sequence[float], digits: int = 3, *, sign: bool = False) -> str:
     """
     low, high = (signed(end, digits) if sign else plain(end, digits) for end in pair)
     return f"{low} to {high}"
-
-
-def spoken(name: str) -> str:
-    """Returns the name of a file or field as words.
-
-    >>> spoken("plane_identification")
-    'plane identification'
-    """
-    return name.replace("_", " ")
 
 
 def phase_title(name: str) -> str:

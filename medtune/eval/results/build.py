@@ -21,7 +21,7 @@ from medtune.eval.comparing.verdict import (
     verdict_text,
 )
 from medtune.eval.data_label import DataLabel
-from medtune.eval.parsed_reply import passes_text
+from medtune.eval.metric import passes_text
 from medtune.eval.results import phase_schema, schema
 from medtune.eval.scoring.parse_replies import read_by
 from medtune.eval.scoring.reply_ends import cut_text, refusals_text

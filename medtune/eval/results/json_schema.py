@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import DataclassSchema
 
-from medtune.eval.audit.findings_file import FindingsFile
+from medtune.eval.audit.findings import FindingsFile
 from medtune.eval.comparing.compare_file import CompareFile
 from medtune.eval.results.schema import AuditFile, DoctorFile, ResultsFile, ScoresFile
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from medtune.data.types import Interval, Prediction, Question
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.parse_replies import LIKELIHOOD, PER_TOKEN
 from medtune.eval.statistics import Floats
 from medtune.eval.statistics.calibration import brier_score, option_probabilities, true_place

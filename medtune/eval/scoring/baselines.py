@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from medtune.data.types import Question
-from medtune.eval.metric import Metric
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import Metric, ParsedReply
 from medtune.eval.statistics.column_sums import Statistic
 
 BASELINES = ("random", "majority", "constant_letter", "question_prior", "text_only", "other_image")

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from medtune.data.types import Question
-from medtune.eval.metric import Metric
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import Metric, ParsedReply
 from medtune.eval.scoring.tables import Cell, Table
 from medtune.eval.statistics import Floats
 from medtune.eval.statistics.column_sums import Sums, dense_sums, mean_of

@@ -8,8 +8,7 @@ from statistics import NormalDist
 import numpy as np
 
 from medtune.data.types import Interval, Question
-from medtune.eval.metric import Metric, mean_of_rows
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import Metric, ParsedReply, mean_of_rows
 from medtune.eval.scoring.parsers.measures import read_measure
 from medtune.eval.scoring.tables import Agreement, Cell, Table
 from medtune.eval.statistics import Floats

@@ -33,7 +33,7 @@ from typing import get_args
 from medtune.data.catalog import nearest
 from medtune.data.types import OF_OPTIONS, Condition, Prediction, PredictionKey, Question, Reading
 from medtune.eval.benchmark import Benchmark, ParsedReplies
-from medtune.eval.parsed_reply import ParsedReply, joined_passes
+from medtune.eval.metric import ParsedReply, joined_passes
 from medtune.eval.predictions.files import describe_key, replace_file
 from medtune.eval.scoring.parsers.choice_statements import without_thinking
 from medtune.eval.scoring.parsers.number_parsers import with_digits

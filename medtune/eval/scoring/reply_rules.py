@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from medtune.data.types import Question
-from medtune.eval.metric import Metric
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import Metric, ParsedReply
 from medtune.eval.scoring.tables import Cell, Table
 
 TITLE = "The same replies by the rules of other tools"

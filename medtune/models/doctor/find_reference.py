@@ -21,8 +21,7 @@ from medtune.models.doctor.reference import AskedQuestion, Continued, Reference,
 from medtune.models.media_reader import read_item
 from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.builder import user_turns
-from medtune.models.sequence.processor_template import ANSWER, QUESTION
-from medtune.models.sequence.template_edits import set_date, set_thinking
+from medtune.models.sequence.chat_template import ANSWER, QUESTION, set_date, set_thinking
 from medtune.models.transformers_vlm.family import Family
 from medtune.models.transformers_vlm.generic.conversation import clocked, marks_prefix
 from medtune.models.transformers_vlm.generic.model import GenericVlm

@@ -20,10 +20,10 @@ from medtune.models.doctor.weights import format_check, weights_check
 from medtune.models.tuning.apply import adapt, set_learning
 from medtune.models.tuning.plan import PartTuning, Precision, Tuning
 from medtune.models.tuning.quantize import adapted_modules, adapted_weight, is_quantized
-from medtune.models.weights.adapters.write import merged_layer
 from medtune.models.weights.checkpoint import load_trained, write_trained
 from medtune.models.weights.export import write_exported
 from medtune.models.weights.proof.prove import apart
+from medtune.models.weights.write_adapter import merged_layer
 
 ROOM = 1.1
 """The free room that an export needs, as a multiple of the bytes of the model's weights."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from medtune.models.attention_columns import BLOCK, END, NO_BLOCK, PADDING, PLACE
+from medtune.models.attention import BLOCK, END, NO_BLOCK, PADDING, PLACE
 from medtune.models.placing import placed
 from medtune.models.sequence.builder import Sequence
 from medtune.models.sequence.tree import ROOT, Tree
@@ -39,7 +39,7 @@ class PackedRows(NamedTuple):
 
     ids_BL: Tensor  # Token ids, int64; visual tokens have a placeholder.
     positions_BL: Tensor  # Position ids, int64; (B, L, 3) for M-RoPE.
-    columns_BCL: Tensor  # Who sees whom, int64: the columns of `medtune.models.attention_columns`.
+    columns_BCL: Tensor  # Who sees whom, int64: the columns of `medtune.models.attention`.
     is_plain: bool  # Whether each row holds one sequence alone, so that each token sees all tokens before it.
     media_BL: Tensor  # bool, True at visual tokens; it stays in the host's memory, and so do the next two.
     media_S: Tensor  # Number of the media item that each media span shows, int64; spans in the order of the rows.

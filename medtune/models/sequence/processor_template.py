@@ -17,16 +17,12 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from jinja2 import TemplateError
 
-from medtune.data.media.images import Size
 from medtune.data.media.load import Shape
-from medtune.data.media.videos.read import Frames
-from medtune.data.types import Turn
+from medtune.data.types import Frames, Size, Turn
 from medtune.models.sequence.builder import IGNORED, Placement, Run, Sequence, at, laid_out, refuse_several, user_turns
-from medtune.models.sequence.template_edits import set_date
+from medtune.models.sequence.chat_template import ANSWER, set_date
 
 ShapeT = TypeVar("ShapeT", Size, Frames)
-QUESTION, ANSWER = "\ue000question\ue000", "\ue000answer\ue000"
-"""Stand-ins with characters for private use, which occur in no template and no question."""
 _STAND_IN = re.compile("\ue000[0-9]+\ue000")
 
 

@@ -16,8 +16,7 @@ from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import smart_resize as smart_resize_frame
 from transformers.models.qwen3_vl.video_processing_qwen3_vl import smart_resize as smart_resize_video
 
-from medtune.data.media.images import Size
-from medtune.data.media.videos.read import Frames
+from medtune.data.types import Frames, Size
 from medtune.models.sequence.builder import Placement
 from medtune.models.sequence.processor_template import MediaText, ProcessorTemplate, Writing, Written
 

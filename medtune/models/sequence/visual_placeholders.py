@@ -7,8 +7,7 @@ belongs; its features are not part of the sequence, and cross-attention layers r
 from collections.abc import Callable
 from typing import Any
 
-from medtune.data.media.images import Size
-from medtune.data.media.videos.read import Frames
+from medtune.data.types import Frames, Size
 from medtune.models.sequence.builder import Placement
 from medtune.models.sequence.processor_template import MediaText, ProcessorTemplate, Writing, Written
 

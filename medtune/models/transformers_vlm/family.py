@@ -20,8 +20,7 @@ from torch import Tensor, nn
 from transformers import Cache, PreTrainedModel
 
 from medtune.data.types import Video
-from medtune.models.attention import Carried, carried
-from medtune.models.attention_columns import sees
+from medtune.models.attention import Carried, carried, sees
 from medtune.models.contract import Encoded
 from medtune.models.placing import placed
 from medtune.models.sequence.builder import SequenceFamily

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForMultimodalLM, AutoProcessor, PreTrainedConfig, PreTrainedModel
 
-from medtune.data.media.videos.read import Sampling
 from medtune.data.media.volumes.read import AxialPictures, axial_pictures
+from medtune.data.types import Sampling
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import Assembled
+from medtune.models.sequence.chat_template import opened_thought, set_date, set_thinking
 from medtune.models.sequence.end_tokens import ended_by
-from medtune.models.sequence.template_edits import opened_thought, set_date, set_thinking
 from medtune.models.sharding.of_transformers import as_if_loaded, loaded_type
 from medtune.models.sharding.unread import weights_stay_unread
 from medtune.models.transformers_vlm.families import find_family

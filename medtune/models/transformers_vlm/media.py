@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from medtune.data.media.load import Shape, media_shape
-from medtune.data.media.videos.read import Sampling
 from medtune.data.media.volumes.read import AxialPictures
-from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, Volume, require_kind
+from medtune.data.types import Image, Media, MediaKind, MediaRef, Sampling, Video, Volume, require_kind
 from medtune.models.transformers_vlm.family import Pixels
 
 

@@ -5,7 +5,8 @@ Source: the seed paper's section 4.5 (nnVLM). The paper crops by masks of nnU-Ne
 
 from dataclasses import replace
 
-from medtune.data.media.volumes.transforms.organ_crop import MARGIN_MM, TARGETS, CroppedTransform
+from medtune.data.media.masks import MARGIN_MM, TARGETS
+from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.volumes.volume_parts import VolumeInput

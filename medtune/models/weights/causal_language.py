@@ -11,8 +11,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig, PreTrainedModel
 
 from medtune.data.types import JudgeRequest, PredictionKey
+from medtune.models.sequence.chat_template import set_date
 from medtune.models.sequence.end_tokens import end_ids
-from medtune.models.sequence.template_edits import set_date
 from medtune.models.sharding.of_transformers import as_if_loaded, loaded_type
 from medtune.models.sharding.unread import weights_stay_unread
 from medtune.models.smollm2 import LanguageModel

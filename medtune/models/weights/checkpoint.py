@@ -1,7 +1,7 @@
 """Writes checkpoints that hold only the trained weights, and reads them back with a check of every name.
 
 A checkpoint is a safetensors file, or a folder that all ranks wrote together where no rank holds the weights whole
-(`medtune/models/weights/divided`). Readers take both.
+(`medtune/models/weights/divided_files.py`). Readers take both.
 """
 
 import json
@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from medtune.models.sharding.unread import convert_when_read, forget_conversions, is_only_rounded, weights_stay_unread
 from medtune.models.tuning.quantize import is_quantized
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts, take_out
-from medtune.models.weights.divided.files import START, TrainedFolder
-from medtune.models.weights.divided.pieces import Piece, held_piece
+from medtune.models.weights.divided_files import START, Piece, TrainedFolder, held_piece
 
 
 class Trained(Protocol):

@@ -11,10 +11,13 @@ projector, and a folder in transformers' format with the language model:
 The versions of transformers, vLLM and SGLang that read what `medtune export` writes: the one place that says so.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 import transformers
@@ -27,13 +30,13 @@ from medtune.models.contract import PARTS, Assembled, Model
 from medtune.models.sharding.unread import leaving_weights_unread
 from medtune.models.tuning.quantize import adapted_modules, is_quantized
 from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
-from medtune.models.volumes.ctvit_code_input import recoded
-from medtune.models.volumes.volume_parts import VolumeInput, chosen
-from medtune.models.weights.adapters.read import check_adapter, merge_adapter
-from medtune.models.weights.adapters.write import merged_layer
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.hub import SMALL_FILES, checkpoint_folder, refuse_revision
 from medtune.models.weights.loading_options import CODES, DEFAULT, Loading, refuse_loading
+from medtune.models.weights.write_adapter import merged_layer
+
+if TYPE_CHECKING:
+    from medtune.models.volumes.volume_parts import VolumeInput
 
 MANIFEST = "medtune.json"
 _LANGUAGE_FILE = "model.safetensors"
@@ -78,10 +81,11 @@ def assemble_model(name: str, seed: int, loading: Loading = DEFAULT) -> Assemble
     if loading.weights is not None and Path(loading.weights).is_dir():
         refuse_revision(loading.weights, loading.revision)
     check_loading(name, zoo_entry(name, loading.weights), loading)
-    if loading.adapter is not None:
-        check_adapter(loading.adapter)
     if loading.adapter is None:
         return _without_adapter(name, seed, loading)
+    from medtune.models.weights.read_adapter import check_adapter, merge_adapter
+
+    check_adapter(loading.adapter)
     with leaving_weights_unread(False):
         assembled = _without_adapter(name, seed, replace(loading, adapter=None))
     return merge_adapter(assembled, loading.adapter, base=base_of(name, loading))
@@ -120,6 +124,8 @@ def _without_adapter(name: str, seed: int, loading: Loading) -> Assembled:
                 seed, replace(loading, weights=manifest["base_weights"], language=language)
             )
         _read_parts(assembled.model, folder)
+        from medtune.models.volumes.ctvit_code_input import recoded
+
         tower = assembled.model.get_submodule("vision")
         assembled = replace(assembled, transform=recoded(assembled.transform, tower))
     else:
@@ -138,6 +144,8 @@ def check_loading(name: str, entry: ZooEntry, loading: Loading) -> None:
         name=f"model.name {name}",
     )
     if entry.variants:
+        from medtune.models.volumes.volume_parts import chosen
+
         chosen(entry.variants, loading.variant)
 
 
@@ -196,6 +204,8 @@ def volume_input(name: str, seed: int, loading: Loading = DEFAULT) -> VolumeInpu
     check_loading(name, entry, loading)
     is_changed = loading.adapter is not None or (loading.weights is not None and is_exported(loading.weights))
     if loading.variant == CODES and is_changed:
+        from medtune.models.volumes.volume_parts import VolumeInput
+
         transform = assemble_model(name, seed, loading).transform
         return transform if isinstance(transform, VolumeInput) else None
     return entry.volume_input(seed, loading)

@@ -29,10 +29,11 @@ from huggingface_hub.utils.tqdm import enable_progress_bars
 from transformers.utils import logging
 
 from medtune.models.weights.assets import PROBE_S, AssetError, hub_reachable
-from medtune.models.weights.proof.prove import PROOF
 
 SMALL_FILES = ("*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.md", "LICENSE*", "conversation.py")
 """Patterns of the files of a transformers checkpoint beside its weights: configuration, tokenizer, card, licence."""
+PROOF = "proof.json"
+"""The file in an export that says how it was proven."""
 WEIGHT_FILES = ("model.safetensors.index.json", "model.safetensors")
 IMAGE_ADAPTER = "vision-lora"
 """The folder in which a checkpoint with adapters inside, Phi-4-multimodal, keeps the one for images."""

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM
 
-from medtune.data.media.videos.read import Sampling
-from medtune.data.types import Image, Media, MediaKind, MediaRef, Video, require_kind
+from medtune.data.types import Image, Media, MediaKind, MediaRef, Sampling, Video, require_kind
 from medtune.models import efficientnet_lite0, smollm2
 from medtune.models.assemble import ZooEntry
 from medtune.models.contract import Assembled, Transform
@@ -133,8 +132,6 @@ def pocket_entry(
     name: str,
     title: str,
     *,
-    grid: int,
-    num_tokens: int,
     vision: Callable[[GridTower], nn.Module],
     projectors: nano.Projectors,
     transform: Transform,
@@ -142,21 +139,19 @@ def pocket_entry(
     """Returns the zoo entry of a pocket model whose tower is EfficientNet-Lite0.
 
     Args:
-        grid: Number of features along each side of an image.
-        num_tokens: Number of visual tokens of a media item.
         vision: Returns the model's tower, given that of a single image; for videos, one that is applied to each frame.
         projectors: Returns a projector for an embedding width, with random weights, by the values of `model.projector`.
     """
 
     def assemble(seed: int, loading: Loading = DEFAULT, /) -> Assembled:
-        tower, tower_provenance = efficientnet_lite0.load(grid=grid)
+        tower, tower_provenance = efficientnet_lite0.load(grid=nano.GRID)
         language = smollm2.load()
         torch.manual_seed(seed)
         untrained = nano.chosen(name, projectors, loading)(language.model.config.hidden_size)
         return Assembled(
             model=VisionLanguageModel(vision(tower), untrained, language.model),
             family=ContextLimited(
-                ChatML(language.tokenizer, num_media_tokens=num_tokens),
+                ChatML(language.tokenizer, num_media_tokens=nano.NUM_TOKENS),
                 max_tokens=int(language.model.config.max_position_embeddings),
             ),
             transform=transform,
@@ -170,7 +165,7 @@ def pocket_entry(
     def skeleton(loading: Loading = DEFAULT, /) -> VisionLanguageModel:
         config, projector = smollm2.architecture(), nano.chosen(name, projectors, loading)
         with torch.device("meta"):
-            tower = efficientnet_lite0.tower(grid=grid)
+            tower = efficientnet_lite0.tower(grid=nano.GRID)
             return VisionLanguageModel(vision(tower), projector(config.hidden_size), LlamaForCausalLM(config))
 
     return ZooEntry(title, "Apache-2.0", assemble, skeleton, takes=nano.takes(projectors))
@@ -197,8 +192,6 @@ def pocket() -> ZooEntry:
     return pocket_entry(
         "pocket",
         "EfficientNet-Lite0 (ImageNet) + untrained projector of the whole grid + SmolLM2-135M-Instruct",
-        grid=GRID,
-        num_tokens=NUM_TOKENS,
         vision=lambda tower: tower,
         projectors=_over_grid(efficientnet_lite0.FEATURE_WIDTH, reduced_width=128),
         transform=efficientnet_lite0.transform(256),
@@ -220,8 +213,6 @@ def pocket_video() -> ZooEntry:
     return pocket_entry(
         "pocket_video",
         "EfficientNet-Lite0 (ImageNet) on 8 frames + clip-mixing projector (untrained) + SmolLM2-135M-Instruct",
-        grid=GRID,
-        num_tokens=NUM_TOKENS,
         vision=ClipTower,
         projectors={
             None: lambda embedding_width: ClipMixer(

@@ -7,8 +7,7 @@ from pathlib import Path
 from medtune.benchmarks import find_benchmark, paper_of
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import SPLITS, MediaGroup, Split
-from medtune.eval.audit.findings import findings_of, findings_text
-from medtune.eval.audit.findings_file import findings_file
+from medtune.eval.audit.findings import findings_file, findings_of, findings_text
 from medtune.eval.audit.image_cues import split_probes
 from medtune.eval.data_label import label_of
 from medtune.eval.report.write import write_report, write_runs

@@ -13,7 +13,7 @@ from medtune.eval.comparing.compare_file import compare_file
 from medtune.eval.comparing.compare_text import PLOT, comparison_markdown, comparison_plot, comparison_table
 from medtune.eval.data_label import OF_TRAINING
 from medtune.eval.judge.verdicts import with_verdicts
-from medtune.eval.parsed_reply import scored_everywhere
+from medtune.eval.metric import scored_everywhere
 from medtune.eval.predictions.files import read_predictions, replace_file
 from medtune.eval.results.schema import ResultsFile
 from medtune.eval.results.typed_json import read_json, write_document

@@ -20,8 +20,8 @@ from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.models.tuning.quantize import precise, resolved
 from medtune.models.vlm import LANGUAGE_FOLDER
-from medtune.models.weights.adapters.write import Base, usage
 from medtune.models.weights.hub import check_public, check_repo, push, terms_of
+from medtune.models.weights.write_adapter import Base, usage
 from medtune.trainer.commands.arguments import Commands, positive
 from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.load_model import adapter_base, load_as_left, place

@@ -294,7 +294,7 @@ def _show_batch(data: OpenedData, assembled: Assembled) -> None:
     print(f"learns     {described(recipe, mixture)}")
     if begins_with_words(recipe):
         print("           the projector begins with the words of the train split's answers, behind zero-shot")
-    batches = stage_batches(mixture, stage, assembled, rank=0, world_size=devices)
+    batches = stage_batches(mixture, stage, assembled, world_size=devices)
     order = batches.order
     batch = batches[0]
     rows, length = batch.rows.ids_BL.shape
@@ -308,9 +308,9 @@ def _show_batch(data: OpenedData, assembled: Assembled) -> None:
     )
     if assembled.model.plain_because is not None:
         print(f"           a row for each question: {assembled.model.plain_because}")
-    if batches.num_text_only:
-        print(f"           {batches.num_text_only} groups are learnt without their media")
-    lengths = sorted(len(layout.ids) for draw in batches.first_epoch() for layout in batches.layouts(draw))
+    if batches.sequences.num_text_only:
+        print(f"           {batches.sequences.num_text_only} groups are learnt without their media")
+    lengths = sorted(len(layout.ids) for draw in batches.first_epoch() for layout in batches.sequences.layouts(draw))
     print(f"tokens     per training row: median {lengths[len(lengths) // 2]}, longest {lengths[-1]}")
     print(
         f"           eval.batch_tokens {recipe.eval.batch_tokens}: {recipe.eval.batch_tokens // lengths[-1]} such rows"
@@ -320,7 +320,7 @@ def _show_batch(data: OpenedData, assembled: Assembled) -> None:
         print(f"warning    {cut}")
     draw = order.micro_batch(0, 0, 0)[0]
     print(f"\nlabels     of the first row, question {mixture.group(draw).questions[0].id}: [[learnt]], (visual tokens)")
-    print(labelled_text(batches.layouts(draw)[0], assembled.family))
+    print(labelled_text(batches.sequences.layouts(draw)[0], assembled.family))
 
 
 def refuse_long_questions(data: OpenedData, assembled: Assembled) -> None:

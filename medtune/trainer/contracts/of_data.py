@@ -18,7 +18,7 @@ from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import Source, SourceTable
 from medtune.data.types import SPLITS, AnswerFormat, Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.parse_replies import parse_replies
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import table_text
@@ -308,7 +308,7 @@ def a_lost_media_file_is_refused_in_words(example: Example) -> Iterator[str]:
     except Exception as error:  # A source of somebody's own may raise anything.
         yield (
             f"without {lost} `read` ends with {type(error).__name__}: {error}; put a `Reject` of "
-            "medtune.data.raw.row_errors into the table"
+            "medtune.data.raw.source into the table"
         )
 
 

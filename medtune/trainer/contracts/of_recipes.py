@@ -15,8 +15,7 @@ import yaml
 from medtune import benchmarks
 from medtune.data import catalog
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.metric import Metric
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import Metric, ParsedReply
 from medtune.models.assemble import ServedEntry, any_entry, zoo_entry
 from medtune.models.towers.timm_tower import PREFIX
 from medtune.models.tuning.apply import apply_tuning

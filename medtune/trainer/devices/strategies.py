@@ -20,7 +20,6 @@ from lightning.pytorch.strategies import (
 )
 
 from medtune.models.tuning.plan import Precision
-from medtune.trainer.devices.deepspeed_strategy import AutocastDeepSpeedStrategy
 from medtune.trainer.recipe.schema import StrategyName
 
 
@@ -38,20 +37,29 @@ def build_strategy(name: StrategyName, *, world_size: int, device: torch.device,
         import deepspeed  # noqa: F401  (only to say early and clearly that it is missing)
     except ImportError as error:
         raise ValueError(f"train.strategy {name} needs DeepSpeed: pip install 'medtune[deepspeed]'") from error
+    from medtune.trainer.devices.deepspeed_strategy import AutocastDeepSpeedStrategy
+
     offloads = name.endswith("_offload")
     return AutocastDeepSpeedStrategy(int(name.split("_")[2]), precision=precision, offloads=offloads, device=device)
 
 
 def divides_weights(strategy: Strategy) -> bool:
     """Returns whether a strategy divides the weights among the ranks, so that it stores them in their types itself."""
-    own_zero_3 = isinstance(strategy, AutocastDeepSpeedStrategy) and strategy.zero_stage_3
-    return own_zero_3 or isinstance(strategy, ModelParallelStrategy)
+    return _is_own_zero_3(strategy) or isinstance(strategy, ModelParallelStrategy)
+
+
+def _is_own_zero_3(strategy: Strategy) -> bool:
+    if not isinstance(strategy, DeepSpeedStrategy) or not strategy.zero_stage_3:
+        return False
+    from medtune.trainer.devices.deepspeed_strategy import AutocastDeepSpeedStrategy
+
+    return isinstance(strategy, AutocastDeepSpeedStrategy)
 
 
 def refuse_strategy(strategy: Strategy) -> None:
     """Refuses a Lightning strategy that divides the weights in a way in which the module could not compute."""
-    foreign_zero_3 = isinstance(strategy, DeepSpeedStrategy) and strategy.zero_stage_3
-    if isinstance(strategy, FSDPStrategy) or (foreign_zero_3 and not isinstance(strategy, AutocastDeepSpeedStrategy)):
+    foreign_zero_3 = isinstance(strategy, DeepSpeedStrategy) and strategy.zero_stage_3 and not _is_own_zero_3(strategy)
+    if isinstance(strategy, FSDPStrategy) or foreign_zero_3:
         raise ValueError(
             f"{type(strategy).__name__} shards the weights in a way that the model cannot follow: take 'ddp', "
             "'deepspeed_stage_2' or ModelParallelStrategy(data_parallel_size=DEVICES, tensor_parallel_size=1), or "

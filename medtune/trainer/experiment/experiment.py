@@ -14,10 +14,9 @@ from medtune.eval.data_label import DataLabel, label_of, unofficial_sets
 from medtune.eval.learnt import NOTHING, Learnt, learnt_before, learnt_from, seen_before
 from medtune.eval.scoring.baselines import TrainSplit
 from medtune.models.tuning.quantize import resolved
-from medtune.models.weights.adapters.read import adapter_folder
-from medtune.models.weights.adapters.write import read_about_adapter
 from medtune.models.weights.checkpoint import read_about
 from medtune.models.weights.export import is_exported, read_exported
+from medtune.models.weights.write_adapter import read_about_adapter
 from medtune.trainer.devices.ranks import device_of_rank
 from medtune.trainer.experiment.finished_run import answered_of, found_data
 from medtune.trainer.experiment.open_data import open_data
@@ -38,6 +37,8 @@ def facts_before(model: ModelBlock) -> Iterator[Mapping[str, str]]:
     if model.weights is not None and is_exported(model.weights):
         yield read_exported(model.weights)
     if model.adapter is not None:
+        from medtune.models.weights.read_adapter import adapter_folder
+
         yield read_about_adapter(adapter_folder(model.adapter))
     if model.checkpoint is not None:
         yield read_about(model.checkpoint)
@@ -197,16 +198,14 @@ def open_experiment(
     return experiment
 
 
-def open_run(root: Path, *, questions: Path | None = None) -> Experiment:
+def open_run(root: Path) -> Experiment:
     """Opens a run that was started before, in this process only and without its training sets.
 
-    Args:
-        questions: The prepared folder of the run, if it has been moved from `data.root`. With None, `data.root` is
-            used; if it is relative, it is looked for in the working directory and then in every folder above the run.
+    A relative `data.root` is looked for in the working directory and then in every folder above the run.
     """
     folder = RunFolder(root)
     recipe, recorded = folder.read_recipe(), folder.recorded()
-    data_root = questions or found_data(recipe.data.root, run=root)
+    data_root = found_data(recipe.data.root, run=root)
     recipe, prepared, benchmark, _ = open_data(
         replace(recipe, data=replace(recipe.data, root=data_root)), training=False
     )

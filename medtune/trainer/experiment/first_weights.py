@@ -107,7 +107,7 @@ def _batches(experiment: Experiment, assembled: Assembled) -> Iterator[EvaBatch]
     recipe = experiment.recipe
     stage = next(each for each in recipe.stages if parts_with([each.tuning], "eva"))
     mixture = stage_mixture(recipe, stage, experiment.training_sets, limit=experiment.limit)
-    batches = stage_batches(mixture, stage, assembled, rank=0, world_size=1)
+    batches = stage_batches(mixture, stage, assembled, world_size=1)
     return _shown(batches, with_media=recipe.train.text_only_share < 1)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from medtune.data.media.volumes.transforms.organ_crop import MARGIN_MM, TARGETS
+from medtune.data.media.masks import MARGIN_MM, TARGETS
 from medtune.data.prepared.read import Prepared
 from medtune.data.types import MediaGroup
 from medtune.eval.benchmark import Benchmark

@@ -1,20 +1,18 @@
 """Loads the model of a recipe or a run: to answer questions, to be trained in a stage, or with trained weights."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
-from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.prepared.read import Prepared
 from medtune.data.types import MediaKind
 from medtune.models.assemble import zoo_entry
-from medtune.models.contract import Assembled, Model
+from medtune.models.contract import Assembled, Model, Transform
 from medtune.models.endpoint.settings import Endpoint, read_key
-from medtune.models.pictures import PictureInput
 from medtune.models.sharding.lock_step import divide, ranks_mesh
 from medtune.models.sharding.unread import leaving_weights_unread
 from medtune.models.tuning.apply import PartRow, adapt, recompute_activations, set_learning
@@ -22,12 +20,10 @@ from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.quantize import quantize_language, resolved, set_types, stored_types
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts
 from medtune.models.vlm import VisionLanguageModel
-from medtune.models.volumes.volume_parts import VolumeInput
-from medtune.models.weights.adapters.read import adapter_digest
-from medtune.models.weights.adapters.write import Base
 from medtune.models.weights.checkpoint import fitting_facts, load_trained, read_starts, trainable_names
 from medtune.models.weights.export import assemble_model, base_of
 from medtune.models.weights.hub import commits, show_downloads_alone
+from medtune.models.weights.write_adapter import Base
 from medtune.trainer.devices.ranks import barrier, state_timeout
 from medtune.trainer.experiment.evaluate import AskedModel, LoadedModel, ServedModel
 from medtune.trainer.experiment.experiment import Experiment
@@ -184,16 +180,22 @@ def about_weights(recipe: Recipe) -> dict[str, str]:
         if how.mode == "lora"
     }
     average = {} if recipe.train.ema_decay is None else {"ema_decay": str(recipe.train.ema_decay)}
-    before = {} if recipe.model.adapter is None else {"adapter": adapter_digest(recipe.model.adapter)}
-    return {"model": recipe.model.name, "lora": json.dumps(adapters), **average, **before}
+    about = {"model": recipe.model.name, "lora": json.dumps(adapters), **average}
+    if recipe.model.adapter is None:
+        return about
+    from medtune.models.weights.read_adapter import adapter_digest
+
+    return {**about, "adapter": adapter_digest(recipe.model.adapter)}
 
 
 def adapter_base(recipe: Recipe) -> Base:
     """Returns the model that the adapter of a run belongs to."""
-    from medtune.models.transformers_vlm.originals.read import is_original
-
     block = recipe.model
     where = base_of(block.name, block)
+    if where == block.name:
+        return Base(where, block.revision, block.adapter)
+    from medtune.models.transformers_vlm.originals.read import is_original
+
     return Base(where, block.revision, block.adapter, is_plain=not is_original(where, block.revision))
 
 
@@ -237,13 +239,8 @@ def _fetched(experiment: Experiment) -> Assembled:
         assembled = assemble_model(block.name, seed, block)
     if refused := cannot_divide(assembled.model, experiment.recipe):
         raise ValueError(refused)
-    reads = assembled.transform.kinds
-    otherwise: dict[MediaKind, str] = {}
-    if "video" in reads or isinstance(assembled.transform, PictureInput):
-        otherwise["volume"] = ", or show this one slices (model.volumes_as)"
-    if isinstance(assembled.transform, PictureInput):
-        otherwise["video"] = ", or say how many pictures this one sees (model.video_frames)"
-    _refuse_media(reads, experiment.prepared, model=block.name, otherwise=otherwise)
+    transform = assembled.transform
+    _refuse_media(transform.kinds, experiment.prepared, block.name, lambda kind: _instead(transform, kind))
     assembled = _with_volume_cache(experiment, assembled)
     if isinstance(assembled.model, VisionLanguageModel):
         assembled.model.remembered = experiment.features
@@ -264,10 +261,13 @@ def _pinned(block: ModelBlock, folder: RunFolder) -> ModelBlock:
 
 
 def _with_volume_cache(experiment: Experiment, assembled: Assembled) -> Assembled:
+    if not experiment.recipe.data.cache or "volume" not in assembled.transform.kinds:
+        return assembled
+    from medtune.data.media.volumes.cache import VolumeCache
+    from medtune.models.volumes.volume_parts import VolumeInput
+
     transform = assembled.transform
     if not isinstance(transform, VolumeInput):
-        return assembled
-    if not experiment.recipe.data.cache:
         return assembled
     folder = experiment.volume_cache or experiment.prepared.cache_folder
     return replace(assembled, transform=replace(transform, cache=VolumeCache(folder)))
@@ -278,16 +278,26 @@ def _served(experiment: Experiment, endpoint: Endpoint) -> ServedModel:
     from medtune.models.endpoint.served import Served
 
     name = experiment.recipe.model.name
-    _refuse_media(read_kinds(endpoint), experiment.prepared, model=name, otherwise={"volume": f", or {SLICES_INSTEAD}"})
+    instead: dict[MediaKind, str] = {"volume": f", or {SLICES_INSTEAD}"}
+    _refuse_media(read_kinds(endpoint), experiment.prepared, name, lambda kind: instead.get(kind, ""))
     read_key(endpoint, where="model.endpoint")
     return ServedModel(experiment, Served(endpoint, experiment.folder.spending))
 
 
+def _instead(transform: Transform, kind: MediaKind) -> str:
+    from medtune.models.pictures import PictureInput
+
+    takes_pictures = isinstance(transform, PictureInput)
+    if kind == "volume" and (takes_pictures or "video" in transform.kinds):
+        return ", or show this one slices (model.volumes_as)"
+    return ", or say how many pictures this one sees (model.video_frames)" if kind == "video" and takes_pictures else ""
+
+
 def _refuse_media(
-    reads: Sequence[MediaKind], prepared: Prepared, *, model: str, otherwise: Mapping[MediaKind, str]
+    reads: Sequence[MediaKind], prepared: Prepared, model: str, instead: Callable[[MediaKind], str]
 ) -> None:
     if odd := sorted(prepared.kinds - set(reads)):
         raise ValueError(
             f"{prepared.root} holds {odd[0]}s; model.name {model} reads {' and '.join(f'{kind}s' for kind in reads)} "
-            f"only. Take another model (`medtune list models`){otherwise.get(odd[0], '')}"
+            f"only. Take another model (`medtune list models`){instead(odd[0])}"
         )

@@ -4,9 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from medtune.benchmarks import find_benchmark, find_source
-from medtune.data.raw.hub_rows import HubId
-from medtune.data.raw.row_errors import TableOptions
-from medtune.data.raw.source import Source
+from medtune.data.raw.source import HubId, Source, TableOptions
 
 
 def source_for(

@@ -31,9 +31,8 @@ from medtune.trainer.launch.slurm import mark_stopped
 from medtune.trainer.launch.stop import INTERRUPTED, asked_to_stop
 from medtune.trainer.recipe.check import protocol_facts
 from medtune.trainer.recipe.schema import Recipe
-from medtune.trainer.training.dashboard.logger import dashboard_of
 from medtune.trainer.training.fit import fit
-from medtune.trainer.training.loggers import WAITED, close_loggers, log_parts, log_phase, open_loggers
+from medtune.trainer.training.loggers import WAITED, close_loggers, dashboard_of, log_parts, log_phase, open_loggers
 from medtune.trainer.training.stages import PlannedStage, planned_stages
 
 

@@ -13,7 +13,7 @@ from medtune.data.types import MediaGroup
 from medtune.eval.data_label import DataLabel, recorded_label
 from medtune.eval.learnt import NOTHING, Learnt, asked_again, read_learnt
 from medtune.eval.predictions.files import replace_file
-from medtune.models.weights.divided.whole_folders import ABOUT, BEFORE, is_checkpoint
+from medtune.models.weights.whole_folders import ABOUT, BEFORE, is_checkpoint
 from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.seen import DATA, changes, differences

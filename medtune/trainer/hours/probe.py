@@ -264,7 +264,7 @@ class _Probe:
             clock=self._clock,
         )
         mixture = stage_mixture(recipe, planned.stage, experiment.training_sets, limit=None)
-        batches = stage_batches(mixture, planned.stage, model.assembled, rank=0, world_size=self._devices)
+        batches = stage_batches(mixture, planned.stage, model.assembled, world_size=self._devices)
         from_files = volumes_from_files(batches, range(planned.stage.steps)) / self._devices
         learnt = weakref.ref(model.assembled.model)
         del model, batches

@@ -176,14 +176,14 @@ def of_one_device(stage: Stage, *, world_size: int) -> Stage:
 
 def probed_batches(experiment: Experiment, stage: Stage, assembled: Assembled) -> MicroBatches:
     mixture = stage_mixture(experiment.recipe, stage, experiment.training_sets, limit=None)
-    return stage_batches(mixture, stage, assembled, rank=0, world_size=1)
+    return stage_batches(mixture, stage, assembled, world_size=1)
 
 
 def volumes_changed(batches: MicroBatches, steps: range) -> int:
     """Returns how many volumes these steps read from their files although a cache is full: those that are changed."""
     if not has_cache(batches.transform):
         return 0
-    drawn = [draw for step in steps for draw in batches.order.step_groups(step) if not batches.is_blind(draw)]
+    drawn = [draw for step in steps for draw in batches.order.step_groups(step) if not batches.sequences.is_blind(draw)]
     groups = [(draw, batches.mixture.group(draw)) for draw in drawn]
     return sum(len(group.media) for draw, group in groups if batches.mixture.change(draw, group) is not unchanged)
 
@@ -192,6 +192,6 @@ def _fill_cache_of_steps(batches: MicroBatches, steps: range) -> None:
     for step in steps:
         for draw in batches.order.step_groups(step):
             group = batches.mixture.group(draw)
-            if not batches.is_blind(draw) and batches.mixture.change(draw, group) is unchanged:
+            if not batches.sequences.is_blind(draw) and batches.mixture.change(draw, group) is unchanged:
                 for ref in group.media:
                     read_item(ref, batches.transform)

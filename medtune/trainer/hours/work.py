@@ -116,7 +116,9 @@ def volumes_from_files(batches: MicroBatches, steps: range) -> int:
         for draw in batches.order.step_groups(step):
             group = batches.mixture.group(draw)
             changed = batches.mixture.change(draw, group) is not unchanged
-            fresh = [] if batches.is_blind(draw) else [ref for ref in group.media if changed or ref not in seen]
+            fresh = (
+                [] if batches.sequences.is_blind(draw) else [ref for ref in group.media if changed or ref not in seen]
+            )
             number += len(fresh) if step in steps else 0
             seen.update(() if changed else fresh)
     return number

@@ -66,10 +66,9 @@ def job_of() -> str | None:
 
     A job that is a shell has no such name: each command that is typed there is a piece of work of its own.
     """
-    given = os.environ
-    if "SLURM_JOB_ID" not in given or given.get("SLURM_JOB_NAME") in _SHELLS:
+    if "SLURM_JOB_ID" not in os.environ or os.environ.get("SLURM_JOB_NAME") in _SHELLS:
         return None
-    return f"{given.get('SLURM_CLUSTER_NAME', 'cluster')}/{given['SLURM_JOB_ID']}"
+    return f"{os.environ.get('SLURM_CLUSTER_NAME', 'cluster')}/{os.environ['SLURM_JOB_ID']}"
 
 
 def first_host(node_list: str) -> str:

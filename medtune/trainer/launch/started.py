@@ -148,12 +148,11 @@ class Meeting:
 
 def meeting(nodes: int, *, rendezvous: str | None, node_rank: int | None) -> Meeting:
     """Returns where the launchers meet: at `rendezvous`, else at MASTER_ADDR, else on the first node of a SLURM job."""
-    given = os.environ
     if nodes == 1:
         return Meeting("127.0.0.1:0", uuid.uuid4().hex, True, "127.0.0.1")
     if rendezvous is not None:
         host, port = _host_and_port(rendezvous)
-    elif found := address_of(given):
+    elif found := address_of(os.environ):
         host, port = found
     else:
         raise ValueError(
@@ -161,8 +160,9 @@ def meeting(nodes: int, *, rendezvous: str | None, node_rank: int | None) -> Mee
             "free port of it"
         )
     is_host = None if node_rank is None else node_rank == 0
-    local = host if is_host or host in _LOOPBACK else given.get("SLURMD_NODENAME")
-    parts = [given[name] for name in ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT") if name in given]
+    local = host if is_host or host in _LOOPBACK else os.environ.get("SLURMD_NODENAME")
+    numbers = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
+    parts = [os.environ[name] for name in numbers if name in os.environ]
     return Meeting(f"{host}:{port}", "-".join(["medtune", host, str(port), *parts]), is_host, local)
 
 

@@ -167,15 +167,17 @@ def sizes_of(data: OpenedData, assembled: Assembled) -> Sizes:
     least: int | None = None
     for stage in recipe.stages:
         mixture = stage_mixture(recipe, stage, data.training_sets, limit=None)
-        batches = stage_batches(mixture, stage, assembled, rank=0, world_size=recipe.train.world_size)
+        batches = stage_batches(mixture, stage, assembled, world_size=recipe.train.world_size)
         draws = [(mixture.group(draw), draw) for draw in batches.first_epoch()]
         longest = nlargest(_LONGEST, draws, key=lambda each: _size(each[0]))
         most = nlargest(_LONGEST, draws, key=lambda each: len(each[0].media))
         if stage.micro_batch_tokens is not None:
             shortest = nsmallest(_LONGEST, draws, key=lambda each: (len(each[0].media), _size(each[0])))
-            least = min([sum(batches.lengths(draw)) for _, draw in shortest] + ([] if least is None else [least]))
+            least = min(
+                [sum(batches.sequences.lengths(draw)) for _, draw in shortest] + ([] if least is None else [least])
+            )
         for _, draw in (*longest, *most):
-            layouts = batches.layouts(draw)
+            layouts = batches.sequences.layouts(draw)
             if assembled.model.plain_because is None:
                 tree = grow(layouts, range(len(layouts)))
                 tokens, targets = max(tokens, len(tree.ids)), max(targets, len(tree.targets))

@@ -120,7 +120,7 @@ class MicroBatches(Dataset[MicroBatch]):
         self._rank = rank
         self._family = family
         self.transform = transform
-        self._sequences = GroupSequences(mixture, family=family, transform=transform, share_prefix=share_prefix)
+        self.sequences = GroupSequences(mixture, family=family, transform=transform, share_prefix=share_prefix)
         self._row_tokens = row_tokens if share_prefix else 0
         self._laid: tuple[int, dict[Draw, list[Layout]]] = (-1, {})
         self.turns: Turns | None = None
@@ -128,28 +128,11 @@ class MicroBatches(Dataset[MicroBatch]):
     def __len__(self) -> int:
         raise TypeError("training has no end of its own; the sampler counts the steps")
 
-    @property
-    def num_text_only(self) -> int:
-        """The number of groups that are trained on without their media, beside those that have none."""
-        return self._sequences.num_text_only
-
     def first_epoch(self, epoch: int = 0) -> Iterator[Draw]:
         """Yields every group of one epoch of each member, member by member; by default of the first epoch."""
         for number, member in enumerate(self.mixture.members):
             for group in member.epochs.groups_in(epoch):
                 yield Draw(number, group, epoch=epoch, place=0)
-
-    def layouts(self, draw: Draw) -> list[Layout]:
-        """Returns the sequences of a drawn group: one for each question, with its answer."""
-        return self._sequences.layouts(draw)
-
-    def lengths(self, draw: Draw) -> Lengths:
-        """Returns the tokens of each tree of a drawn group."""
-        return self._sequences.lengths(draw)
-
-    def is_blind(self, draw: Draw) -> bool:
-        """Returns whether a drawn group is learnt without its media."""
-        return self._sequences.is_blind(draw)
 
     def __getitem__(self, number: int) -> MicroBatch:
         if self.turns is None:
@@ -166,19 +149,19 @@ class MicroBatches(Dataset[MicroBatch]):
         borrowed = self._borrowed(mine, whole)
         step_layouts = self._step_layouts(step, whole)
         layouts = [step_layouts[draw] for draw in mine]
-        layouts += [(step_layouts.get(draw) or self.layouts(draw))[:1] for draw in borrowed]
+        layouts += [(step_layouts.get(draw) or self.sequences.layouts(draw))[:1] for draw in borrowed]
         items: list[MediaItem] = []
         first: list[int | None] = []
         for draw in (*mine, *borrowed):
-            first.append(None if self.is_blind(draw) else len(items))
-            items += [] if self.is_blind(draw) else self._items(draw)
+            first.append(None if self.sequences.is_blind(draw) else len(items))
+            items += [] if self.sequences.is_blind(draw) else self._items(draw)
         return MicroBatch(
             number=number,
             rows=self._packed(layouts, first),
             media=self.transform.stack(items) if items else None,
             step_target_tokens=sum(sequence.num_targets for draw in whole for sequence in step_layouts[draw]),
             num_counted=sum(len(group) for group in layouts[: len(mine)]),
-            num_shown=sum(not self.is_blind(draw) for draw in mine),
+            num_shown=sum(not self.sequences.is_blind(draw) for draw in mine),
             question_ids=tuple(
                 question.id for draw in mine or borrowed for question in self.mixture.group(draw).questions
             ),
@@ -186,7 +169,7 @@ class MicroBatches(Dataset[MicroBatch]):
 
     def _step_layouts(self, step: int, whole: Sequence[Draw]) -> dict[Draw, list[Layout]]:
         if self._laid[0] != step:
-            self._laid = (step, {draw: self.layouts(draw) for draw in whole})
+            self._laid = (step, {draw: self.sequences.layouts(draw) for draw in whole})
         return self._laid[1]
 
     def _items(self, draw: Draw) -> list[MediaItem]:
@@ -202,13 +185,13 @@ class MicroBatches(Dataset[MicroBatch]):
         layers: the vision tower runs only for groups with media, and layers that attend to an image are skipped for the
         others.
         """
-        kinds = {self.is_blind(draw) for draw in mine}
-        blind = np.concatenate(self._sequences.blind)
+        kinds = {self.sequences.is_blind(draw) for draw in mine}
+        blind = np.concatenate(self.sequences.blind)
         if self.order.world_size > 1 and blind.any() and not blind.all():
             missing = sorted({False, True} - kinds)
             # Balancing may leave a kind out of an epoch, but some later epoch contains it.
             drawn = (draw for epoch in count() for draw in self.first_epoch(epoch))
-            return [next(draw for draw in drawn if self.is_blind(draw) == kind) for kind in missing]
+            return [next(draw for draw in drawn if self.sequences.is_blind(draw) == kind) for kind in missing]
         return [] if mine else list(whole[:1])
 
     def _packed(self, layouts: Sequence[Sequence[Layout]], shown: Sequence[int | None]) -> PackedRows:
@@ -217,13 +200,13 @@ class MicroBatches(Dataset[MicroBatch]):
         for media, group in zip(shown, layouts, strict=True):
             numbers = range(first, first + len(group))
             first = numbers.stop
-            trees += [Shown(tree, media) for tree in self._sequences.trees(group, numbers)]
+            trees += [Shown(tree, media) for tree in self.sequences.trees(group, numbers)]
         return pack(balanced(trees, row_tokens=self._row_tokens), pad_id=self._family.pad_id)
 
 
-def stage_batches(mixture: Mixture, stage: Stage, assembled: Assembled, *, rank: int, world_size: int) -> MicroBatches:
-    """Returns the micro-batches of one device in a stage, made from the benchmarks' prompts in the model's layout."""
-    return micro_batches(mixture, stage_order(mixture, stage, assembled, world_size=world_size), assembled, rank=rank)
+def stage_batches(mixture: Mixture, stage: Stage, assembled: Assembled, *, world_size: int) -> MicroBatches:
+    """Returns the micro-batches of a stage's first device, made from the benchmarks' prompts in the model's layout."""
+    return micro_batches(mixture, stage_order(mixture, stage, assembled, world_size=world_size), assembled, rank=0)
 
 
 def stage_order(mixture: Mixture, stage: Stage, assembled: Assembled, *, world_size: int) -> GroupOrder:

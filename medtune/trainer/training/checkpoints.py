@@ -14,9 +14,9 @@ from lightning.pytorch.callbacks import Callback
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from medtune.models.weights.adapters.write import write_absence, write_adapter
 from medtune.models.weights.checkpoint import BASE, base_samples, write_trained
-from medtune.models.weights.divided.files import write_trained_folder
+from medtune.models.weights.divided_files import write_trained_folder
+from medtune.models.weights.write_adapter import write_absence, write_adapter
 from medtune.trainer.devices.ranks import barrier, highest
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.load_model import TrainableModel, about_weights, adapter_base
@@ -24,7 +24,7 @@ from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.schema import Recipe, TrainBlock
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.stages import PlannedStage
-from medtune.trainer.training.states.folder import SavedFacts, load_state, save_state
+from medtune.trainer.training.state_folder import SavedFacts, load_state, save_state
 from medtune.trainer.training.step_callbacks import EarlyStop, StopRequest, ValidationStoppedError, step_done
 
 

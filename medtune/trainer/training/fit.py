@@ -37,7 +37,7 @@ from medtune.trainer.training.checkpoints import Checkpoints, Continued, SavedSt
 from medtune.trainer.training.data_module import QuestionData
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.stages import PlannedStage
-from medtune.trainer.training.states.folder import SavedFacts
+from medtune.trainer.training.state_folder import SavedFacts
 from medtune.trainer.training.step_callbacks import (
     EarlyStop,
     StepLog,

@@ -30,7 +30,6 @@ from medtune.models.tuning.apply import adapt, build_optimizer, parameters_by_pa
 from medtune.models.tuning.plan import Precision, Tuning
 from medtune.models.tuning.quantize import NARROW, set_types
 from medtune.models.weights.export import assemble_model
-from medtune.trainer.devices.deepspeed_strategy import zero_in_turns
 from medtune.trainer.devices.ranks import summed
 from medtune.trainer.devices.strategies import divides_weights, gradient_divisor, refuse_strategy
 from medtune.trainer.recipe.read import read_recipe
@@ -258,37 +257,28 @@ class FineTuning(pl.LightningModule):
 
     def _in_turns(self) -> InTurns | None:
         strategy = self.trainer.strategy
-        divided_by_zero = isinstance(strategy, DeepSpeedStrategy) and strategy.zero_stage_3
-        return functools.partial(zero_in_turns, strategy.model) if divided_by_zero else None
+        if not isinstance(strategy, DeepSpeedStrategy) or not strategy.zero_stage_3:
+            return None
+        from medtune.trainer.devices.deepspeed_strategy import zero_in_turns
+
+        return functools.partial(zero_in_turns, strategy.model)
 
     def on_validation_start(self) -> None:
         """Makes the model ready to answer."""
         self._asker.begin(self.device, self._precision, self._in_turns())
 
-    def on_test_start(self) -> None:
-        """Makes the model ready to answer."""
-        self._asker.begin(self.device, self._precision, self._in_turns())
-
-    def on_predict_start(self) -> None:
-        """Makes the model ready to answer."""
-        self._asker.begin(self.device, self._precision, self._in_turns())
+    on_test_start = on_predict_start = on_validation_start
 
     def on_validation_end(self) -> None:
-        self._asker.end()
-
-    def on_test_end(self) -> None:
         """Lets go of the model that answered."""
         self._asker.end()
 
-    def on_predict_end(self) -> None:
-        """Lets go of the model that answered."""
-        self._asker.end()
+    on_test_end = on_predict_end = on_validation_end
 
     def validation_step(self, batch: VisitBatch, batch_idx: int) -> dict[str, list[Answered]]:
         return {"answered": self._asker.measured(batch)}
 
-    def test_step(self, batch: VisitBatch, batch_idx: int) -> dict[str, list[Answered]]:
-        return {"answered": self._asker.measured(batch)}
+    test_step = validation_step
 
     def predict_step(self, batch: VisitBatch, batch_idx: int) -> list[dict[str, object]]:
         """Returns the answers to the questions of a batch, each with the fields of a line of predictions.jsonl.

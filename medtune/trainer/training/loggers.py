@@ -1,5 +1,7 @@
 """Opens the loggers of a run: metrics.csv in every run, and W&B unless the recipe disables it."""
 
+from __future__ import annotations
+
 import contextlib
 import csv
 import dataclasses
@@ -10,7 +12,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from lightning.pytorch.loggers import CSVLogger, Logger
@@ -30,8 +32,10 @@ from medtune.trainer.launch.started import how_started
 from medtune.trainer.recipe.judge import unnamed
 from medtune.trainer.recipe.read import recipe_tree
 from medtune.trainer.recipe.schema import LogBlock, Recipe
-from medtune.trainer.training.dashboard.logger import Dashboard, dashboard_of, shows_images
 from medtune.trainer.training.stages import PlannedStage, part_table
+
+if TYPE_CHECKING:
+    from medtune.trainer.training.dashboard.logger import Dashboard
 
 
 def phase_metrics(phase: str, scores: PhaseScores, benchmark: Benchmark) -> dict[str, float]:
@@ -200,9 +204,26 @@ def build_loggers(
     loggers: list[Logger] = [_csv_logger(root, resume_step=resume_step)]
     if block.wandb != "disabled":
         options = _wandb_options(root, block, recipe_name=recipe_name, group=group)
+        from medtune.trainer.training.dashboard.logger import Dashboard
+
         images = shows_images(block, provenance)
         loggers.append(Dashboard(benchmark=benchmark, images=images, config=config, tags=tags, **options))
     return loggers
+
+
+def shows_images(block: LogBlock, provenance: Provenance) -> bool:
+    """Returns whether pictures and free texts of single cases may be logged.
+
+    By default only those of simulated data may be: W&B is online wherever a key is set, and nobody should send a
+    patient's image away without having decided to. Data with the provenance "released" count as real, because only the
+    user can know who may receive them.
+    """
+    return block.images == "always" or (block.images == "auto" and provenance == "synthetic")
+
+
+def dashboard_of(loggers: Sequence[Logger]) -> Dashboard | None:
+    """Returns the dashboard among a run's loggers; None if W&B is disabled."""
+    return next((cast("Dashboard", logger) for logger in loggers if not isinstance(logger, CSVLogger)), None)
 
 
 def _csv_logger(root: Path, *, resume_step: int) -> CSVLogger:

@@ -24,7 +24,7 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.predictions.files import PredictionWriter, merge_shards, shard_path, stored_predictions
 from medtune.eval.results.build import phase_text
 from medtune.eval.scoring.score import PhaseScores
-from medtune.models.weights.divided.pieces import Piece, held_piece, local_part
+from medtune.models.weights.divided_files import Piece, held_piece, local_part
 from medtune.trainer.devices.ranks import barrier, state_timeout, stopping_signal
 from medtune.trainer.experiment.evaluate import score_answers
 from medtune.trainer.experiment.experiment import Experiment

@@ -6,7 +6,7 @@ import PIL.Image
 
 from bench.measuring.peer_job import opened, write_image
 from bench.measuring.peers_qwen import write_peers_model
-from medtune.data.media.images import Size
+from medtune.data.types import Size
 
 
 def test_an_image_comes_out_of_a_jpeg_as_it_went_in(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from bench.measuring.random_weights import PICTURE_PX, random_weights
-from medtune.data.media.images import Size
+from medtune.data.types import Size
 
 
 def test_a_model_of_images_is_refused() -> None:

@@ -36,7 +36,7 @@ from medtune.benchmarks.ctlesionvqa.v2_scoring import (
     score_numeric,
 )
 from medtune.data.types import AnswerKind, Question
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.parsers.choice_statements import without_thinking
 from medtune.eval.scoring.parsers.number_parsers import read_number
 from tests.benchmarks.ctlesionvqa import generated_replies

@@ -29,7 +29,7 @@ from medtune.benchmarks.ctlesionvqa.subtypes import V1, V2_ONLY, answer_type, ca
 from medtune.benchmarks.ctlesionvqa.v2_scoring import aggregate_free_text, aggregate_letters, score_numeric
 from medtune.benchmarks.ctlesionvqa.yes_no_table import YesNoTable
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import Table
 from tests.eval.golden import near, recorded

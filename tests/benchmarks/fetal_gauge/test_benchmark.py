@@ -12,7 +12,7 @@ import pytest
 from medtune.benchmarks import find_benchmark, find_source, public_sets, published
 from medtune.benchmarks.fetal_gauge import TASKS
 from medtune.benchmarks.fetal_gauge.sources import fetal_gauge_rebuilt
-from medtune.benchmarks.public_sets.sets import fpus23
+from medtune.benchmarks.public_sets import fpus23
 from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import SourceTable

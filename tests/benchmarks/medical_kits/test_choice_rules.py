@@ -11,7 +11,7 @@ import pytest
 from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.medical_kits.choice_rules import are_other_letters
 from medtune.data.types import Question
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.reply_rules import TITLE
 from medtune.trainer.commands.cli import main
 from tests.examples import write_example

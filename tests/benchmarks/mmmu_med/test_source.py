@@ -18,8 +18,7 @@ from medtune.benchmarks.medical_kits import mmmu_official
 from medtune.benchmarks.medical_kits.mmmu_official import RANDOM
 from medtune.benchmarks.mmmu_med.sources.mmmu_med import SUBJECTS, TEST_ANSWERS
 from medtune.data.prepared.write import prepare
-from medtune.data.raw.hub_rows import HubId
-from medtune.data.raw.source import SourceTable
+from medtune.data.raw.source import HubId, SourceTable
 from medtune.data.types import MEDIA_MARK
 from medtune.eval.scoring.reply_rules import TITLE
 from medtune.trainer.commands.cli import main

@@ -8,8 +8,7 @@ import pytest
 
 from medtune.benchmarks import find_source
 from medtune.data.prepared.write import prepare
-from medtune.data.raw.hub_rows import HubId
-from medtune.data.raw.source import SourceTable
+from medtune.data.raw.source import HubId, SourceTable
 from tests.examples import write_example
 from tests.examples.drawn_images import drawn_image
 

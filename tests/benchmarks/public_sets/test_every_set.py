@@ -1,4 +1,4 @@
-"""Tests the contract that every module in medtune/benchmarks/public_sets/sets must keep."""
+"""Tests the contract that every module in medtune/benchmarks/public_sets must keep."""
 
 import json
 from dataclasses import dataclass
@@ -8,8 +8,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from medtune.benchmarks.public_sets import PublicSet, SetTable, public_set, read_set, sub_folders
-from medtune.benchmarks.public_sets.sets import hc18
+from medtune.benchmarks.public_sets import PublicSet, SetTable, hc18, public_set, read_set, sub_folders
 from medtune.benchmarks.u2_bench.sources import u2_bench_rebuilt
 from medtune.data import catalog
 from medtune.data.media.images import check_box, image_size

@@ -6,10 +6,8 @@ from xml.etree import ElementTree
 import PIL.Image
 import pytest
 
-from medtune.benchmarks.public_sets import SetTable
-from medtune.benchmarks.public_sets.sets import fpus23
-from medtune.data.media.images import Size
-from medtune.data.types import Box
+from medtune.benchmarks.public_sets import SetTable, fpus23
+from medtune.data.types import Box, Size
 from tests.examples import OF_SETS
 
 

@@ -9,8 +9,7 @@ import PIL.Image
 import PIL.ImageDraw
 import pytest
 
-from medtune.benchmarks.public_sets import SetTable
-from medtune.benchmarks.public_sets.sets import hc18
+from medtune.benchmarks.public_sets import SetTable, hc18
 from tests.examples import OF_SETS
 
 TEST_TABLE = "test_set_pixel_size.csv"

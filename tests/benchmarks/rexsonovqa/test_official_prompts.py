@@ -23,9 +23,8 @@ from medtune.benchmarks.rexsonovqa.rubric import (
 )
 from medtune.benchmarks.rexsonovqa.sources import rexsonovqa
 from medtune.benchmarks.rexsonovqa.tables import FreeOutcome, cross_free
-from medtune.data.media.images import Size
 from medtune.data.prepared.read import open_prepared
-from medtune.data.types import Question
+from medtune.data.types import Question, Size
 from medtune.eval.asking.ask import evaluate
 from medtune.eval.asking.official_prompts import ShownAs, wording_name
 from medtune.eval.asking.plan import plan_visits

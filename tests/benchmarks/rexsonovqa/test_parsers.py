@@ -24,7 +24,7 @@ from medtune.benchmarks.rexsonovqa.rubric import (
 from medtune.data.raw.lettered_options import split_options
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.judge.verdicts import JUDGE_MARK, marked_verdicts
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import ParsedReply
 from tests.benchmarks.rexsonovqa.score_files import official_score_of_stored
 from tests.eval.golden import recorded, rows
 from tests.eval.scoring.parsers.generated_replies import replies

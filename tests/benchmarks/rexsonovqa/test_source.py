@@ -11,9 +11,8 @@ import pytest
 from medtune.benchmarks import find_source
 from medtune.benchmarks.facets import DURATION_BINS
 from medtune.benchmarks.rexsonovqa.sources import rexsonovqa
-from medtune.data.media.images import Size
 from medtune.data.raw.source import SourceTable
-from medtune.data.types import Box
+from medtune.data.types import Box, Size
 from medtune.trainer.commands.cli import main
 from tests.examples import write_example
 

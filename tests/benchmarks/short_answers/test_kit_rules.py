@@ -10,7 +10,7 @@ import pytest
 from medtune.benchmarks import find_benchmark, published
 from medtune.benchmarks.short_answers.parser import is_same_answer, parse, parse_chinese_yes_no
 from medtune.benchmarks.short_answers.released_answers import released_answer
-from medtune.data.raw.row_errors import Place, RowError
+from medtune.data.raw.source import Place, RowError
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.scoring.parse_replies import normalised
 from medtune.eval.scoring.reply_rules import TITLE

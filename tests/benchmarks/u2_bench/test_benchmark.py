@@ -22,7 +22,7 @@ from medtune.benchmarks.u2_bench.tables import Paired, majority
 from medtune.benchmarks.u2_bench.tasks_and_sets import ALL_RANGES, EXACT_WEIGHTS, TASKS, WEIGHTS
 from medtune.data.media.masks import LOCATIONS, NINE_CELLS
 from medtune.data.types import Condition, Prediction, PredictionKey, Question
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.parse_replies import parse_replies
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import Table, table_text

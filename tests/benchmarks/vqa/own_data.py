@@ -10,8 +10,7 @@ import numpy as np
 import PIL.Image
 
 from medtune.benchmarks import find_source
-from medtune.data.raw.row_errors import TableOptions
-from medtune.data.raw.source import SourceTable
+from medtune.data.raw.source import SourceTable, TableOptions
 
 
 def pictures(folder: Path, number: int) -> list[str]:

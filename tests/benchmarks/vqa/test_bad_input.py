@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from medtune.data.raw.row_errors import TableOptions
+from medtune.data.raw.source import TableOptions
 from medtune.trainer.commands.cli import main
 from tests.benchmarks.vqa.own_data import pictures, read, read_text
 

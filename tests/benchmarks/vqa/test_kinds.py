@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks.vqa import render
-from medtune.data.raw.row_errors import TableOptions
-from medtune.data.raw.source import SourceTable
+from medtune.data.raw.source import SourceTable, TableOptions
 from tests.benchmarks.vqa.own_data import read_text
 
 

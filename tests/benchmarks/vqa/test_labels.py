@@ -7,8 +7,7 @@ from typing import Any
 import openpyxl
 import pytest
 
-from medtune.data.raw.row_errors import TableOptions
-from medtune.data.raw.source import SourceTable
+from medtune.data.raw.source import SourceTable, TableOptions
 from tests.benchmarks.vqa.own_data import pictures, read, read_text
 
 

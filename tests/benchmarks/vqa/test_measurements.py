@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.raw.row_errors import TableOptions
+from medtune.data.raw.source import TableOptions
 from medtune.data.types import Question
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import ParsedReply
 from medtune.eval.report.report import agreement_charts
 from medtune.eval.report.run_data import RunData
 from medtune.eval.scoring.number_errors import TOLERANCE, number_tables, within_tolerance

@@ -16,7 +16,7 @@ import pytest
 
 from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.raw.media_bytes import Fetcher
-from medtune.data.raw.row_errors import TableOptions
+from medtune.data.raw.source import TableOptions
 from medtune.data.types import Box
 from tests.benchmarks.vqa.own_data import pictures, read, read_text
 from tests.data.media.videos.synthetic_videos import mp4

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from medtune.benchmarks import find_benchmark
-from medtune.data.raw.row_errors import TableOptions
+from medtune.data.raw.source import TableOptions
 from medtune.data.types import Prediction, PredictionKey, Question
 from medtune.eval.benchmark import MAX_LEVELS
 from medtune.eval.scoring.parse_replies import parse_replies

@@ -15,9 +15,9 @@ from medtune.benchmarks import find_benchmark
 from medtune.benchmarks.vqa import KINDS
 from medtune.benchmarks.vqa.label_questions import read_set, render_labels
 from medtune.data.languages import LANGUAGES
-from medtune.data.raw.row_errors import TableOptions
+from medtune.data.raw.source import TableOptions
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.label_sets import LABEL, LABELS, SET, joined_labels, label_table, macro_f1
 from medtune.eval.scoring.score import score_phase
 from medtune.trainer.experiment.predict import Known, read_questions

@@ -14,9 +14,7 @@ from medtune.benchmarks import find_source
 from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.folder import split_named, splits_of_files
-from medtune.data.raw.hub_rows import HubId
-from medtune.data.raw.row_errors import TableOptions
-from medtune.data.raw.source import Source
+from medtune.data.raw.source import HubId, Source, TableOptions
 from medtune.data.types import SPLITS
 from tests.benchmarks.vqa.own_data import pictures, read, read_text
 

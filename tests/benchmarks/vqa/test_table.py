@@ -11,8 +11,7 @@ from medtune.benchmarks.vqa.columns import columns_of
 from medtune.benchmarks.vqa.sources.table import mapped
 from medtune.data.prepared.read import Prepared
 from medtune.data.prepared.write import prepare
-from medtune.data.raw.row_errors import TableOptions
-from medtune.data.raw.source import SourceTable
+from medtune.data.raw.source import SourceTable, TableOptions
 from medtune.data.types import SPLITS, Turn
 from tests.benchmarks.vqa.own_data import pictures, read, read_text
 

@@ -12,8 +12,7 @@ from medtune.benchmarks import find_benchmark, find_source
 from medtune.benchmarks.vqa_rad import PAIR, PUBLIC, release_note
 from medtune.data.prepared.read import open_prepared
 from medtune.data.prepared.write import prepare
-from medtune.data.raw.hub_rows import HubId
-from medtune.data.raw.source import SourceTable
+from medtune.data.raw.source import HubId, SourceTable
 from medtune.eval.data_label import label_of
 from medtune.trainer.commands.cli import main
 from tests.benchmarks.short_answers.real_questions import real_questions

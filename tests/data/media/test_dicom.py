@@ -25,7 +25,8 @@ from pydicom.uid import (
     generate_uid,
 )
 
-from medtune.data.media.images import Size, decode_image, image_size
+from medtune.data.media.images import decode_image, image_size
+from medtune.data.types import Size
 
 SECRET = "Secret^Patient"
 

@@ -10,8 +10,8 @@ import PIL.Image
 import PIL.PngImagePlugin
 import pytest
 
-from medtune.data.media.images import Size, decode_image, image_size, load_image, stroke_px
-from medtune.data.types import Box, MediaRef
+from medtune.data.media.images import decode_image, image_size, load_image, stroke_px
+from medtune.data.types import Box, MediaRef, Size
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.data.media.images import Size
 from medtune.data.media.masks import (
     NINE_CELLS,
     Mask,
@@ -17,7 +16,7 @@ from medtune.data.media.masks import (
     outer_box,
     read_mask,
 )
-from medtune.data.types import Box
+from medtune.data.types import Box, Size
 
 
 def _save(path: Path, values_HW: list[list[int]]) -> Path:

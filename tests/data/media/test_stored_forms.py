@@ -13,12 +13,12 @@ import pytest
 from numpy.typing import NDArray
 
 from medtune.benchmarks import find_source
-from medtune.data.media.images import Size, decode_image, image_size
+from medtune.data.media.images import decode_image, image_size
 from medtune.data.media.videos.container import timeline
 from medtune.data.media.videos.read import read_video
 from medtune.data.media.volumes.read import read_volume
 from medtune.data.prepared.write import prepare
-from medtune.data.types import MediaRef
+from medtune.data.types import MediaRef, Size
 
 Order = Literal["<", ">"]
 ORDERS: tuple[Order, ...] = ("<", ">")

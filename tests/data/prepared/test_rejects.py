@@ -18,8 +18,7 @@ from medtune.data.prepared.manifest import count_rejects, rejects_table
 from medtune.data.prepared.question_rows import hashed_patient, key_path, patient_key
 from medtune.data.prepared.read import Prepared, open_prepared
 from medtune.data.prepared.write import prepare
-from medtune.data.raw.row_errors import Reject
-from medtune.data.raw.source import Source, SourceTable
+from medtune.data.raw.source import Reject, Source, SourceTable
 from medtune.data.types import SPLITS, MediaRef, Question
 from medtune.trainer.commands.cli import main
 from tests.examples.fetal_gauge import write_fetal_gauge

@@ -9,8 +9,7 @@ import pytest
 from medtune.data.seeding import stable_order
 from medtune.data.types import MediaGroup, MediaRef, Question
 from medtune.eval.audit import findings as audit
-from medtune.eval.audit.findings import Finding, blind_answers, findings_of, findings_text
-from medtune.eval.audit.findings_file import FindingsFile, findings_file
+from medtune.eval.audit.findings import Finding, FindingsFile, blind_answers, findings_file, findings_of, findings_text
 from medtune.eval.data_label import DataLabel
 from medtune.eval.results.typed_json import json_bytes, read_json
 

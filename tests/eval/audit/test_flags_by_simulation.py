@@ -11,7 +11,7 @@ from medtune.eval.audit.habits import reading_rows
 from medtune.eval.audit.row import BETTER, IMAGE_WORDS, NOT_BEATEN, ORDER_WORDS, Subject
 from medtune.eval.audit.run_rows import audit_of
 from medtune.eval.benchmark import ParsedReplies
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.parse_replies import LIKELIHOOD
 from tests.eval.comparing.test_claims_by_simulation import NULLS, STUDIES, TASKS, Study
 

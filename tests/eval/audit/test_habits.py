@@ -1,7 +1,7 @@
 from medtune.data.types import Condition, Question
 from medtune.eval.audit.habits import collapse_by_subtype, most_frequent_answer_row
 from medtune.eval.audit.row import Subject
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import ParsedReply
 
 NUMBERS = ("one", "two", "three", "four")
 

@@ -11,7 +11,7 @@ from medtune.eval.audit import image_cues
 from medtune.eval.audit.findings import Finding, findings_of
 from medtune.eval.audit.image_cues import box_places, cue_probes, grey_histograms, split_probes
 from medtune.eval.audit.row import Subject
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import ParsedReply
 from tests.eval.audit.world import World
 
 ORGANS = ("brain", "heart", "liver")

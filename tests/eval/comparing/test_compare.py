@@ -22,7 +22,7 @@ from medtune.eval.comparing.compare_text import (
     forest_svg,
 )
 from medtune.eval.data_label import DataLabel
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import ParsedReply
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.tables import table_text
 from medtune.eval.statistics.intervals import METHOD, gain_interval

@@ -9,8 +9,8 @@ from scipy.stats import norm
 
 from medtune.data.types import FOLD, Interval
 from medtune.eval.comparing.gain import level_gain
+from medtune.eval.metric import ParsedReply
 from medtune.eval.metrics.accuracy import metric as accuracy
-from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring.score import score_rows
 from medtune.eval.statistics.intervals import OVER_FOLDS, gain_interval, mean_interval, method_for, over_folds
 from tests.eval.comparing.test_seeds import lowest, rows

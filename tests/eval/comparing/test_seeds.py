@@ -7,10 +7,9 @@ import pytest
 
 from medtune.data.types import Interval, Question
 from medtune.eval.comparing.gain import seeds_gain
-from medtune.eval.metric import Metric, recomputed
+from medtune.eval.metric import Metric, ParsedReply, recomputed
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
-from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.statistics.intervals import gain_interval, tango
 
 Run = tuple[list[ParsedReply], list[ParsedReply]]

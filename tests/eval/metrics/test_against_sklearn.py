@@ -4,10 +4,10 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score
 
 from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.eval.metric import ParsedReply
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
 from medtune.eval.metrics.unparsable_share import metric as unparsable_share
-from medtune.eval.parsed_reply import ParsedReply
 
 LABELS = ("a", "b", "c", "d")
 PAIRS = st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from([*LABELS, None])), min_size=1, max_size=40)

@@ -7,10 +7,9 @@ from torchmetrics.functional.text import bleu_score, squad
 
 from medtune.benchmarks.vqa import verbatim
 from medtune.data.types import AnswerKind, Question
-from medtune.eval.metric import Metric
+from medtune.eval.metric import Metric, ParsedReply
 from medtune.eval.metrics.bleu import bleu1, bleu2, bleu3, bleu4
 from medtune.eval.metrics.closed_and_open import closed_accuracy, exact_match, open_recall, token_f1
-from medtune.eval.parsed_reply import ParsedReply
 
 WORDS = ("left", "right", "lung", "Liver", "the", "mass", "of", "small", "no")
 TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=7).map(" ".join)

@@ -14,10 +14,10 @@ from pycocoevalcap.rouge.rouge import Rouge
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
+from medtune.eval.metric import ParsedReply
 from medtune.eval.metrics.bleu import bleu4, bleu_counts, bleu_of_counts
 from medtune.eval.metrics.rouge_l import metric as mean_rouge_l
 from medtune.eval.metrics.rouge_l import rouge_l
-from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.scoring import bertscore
 from medtune.eval.scoring.bertscore import BertModel, bert_scores
 from medtune.eval.scoring.score import score_phase

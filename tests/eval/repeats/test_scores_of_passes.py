@@ -12,9 +12,8 @@ from sklearn.metrics import f1_score
 from medtune.benchmarks import find_benchmark, names
 from medtune.data.types import Condition, Prediction, PredictionKey, Score
 from medtune.eval.benchmark import Benchmark, Evidence, no_tables
-from medtune.eval.metric import Metric, recomputed
+from medtune.eval.metric import Metric, ParsedReply, passes_of, recomputed
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
-from medtune.eval.parsed_reply import ParsedReply, passes_of
 from medtune.eval.scoring.parse_replies import parse_replies
 from medtune.eval.scoring.score import mean_tables, score_phase, score_rows
 from medtune.eval.scoring.tables import Table, table_text

@@ -15,7 +15,7 @@ from torchmetrics.functional.classification import (
 
 from medtune.benchmarks import find_benchmark
 from medtune.data.types import Prediction, PredictionKey, Question
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.answer_classes import ByTask, TaskClasses, classes_by_task
 from medtune.eval.statistics.calibration import option_probabilities
 from medtune.eval.statistics.intervals import mean_interval, wilson

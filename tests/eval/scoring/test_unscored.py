@@ -14,7 +14,7 @@ from medtune.eval.comparing.compare_file import compare_file
 from medtune.eval.comparing.compare_text import comparison_table, notes
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.data_label import DataLabel
-from medtune.eval.parsed_reply import ParsedReply, scored_everywhere
+from medtune.eval.metric import ParsedReply, scored_everywhere
 from medtune.eval.results.build import gain_table, results_file
 from medtune.eval.results.typed_json import json_bytes
 from medtune.eval.scoring.parse_replies import write_parsed

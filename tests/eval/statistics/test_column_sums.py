@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medtune.data.types import Interval, Question
-from medtune.eval.metric import Metric
+from medtune.eval.metric import Metric, ParsedReply
 from medtune.eval.metrics.accuracy import metric as accuracy
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
-from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.statistics import Numbers, cluster_codes
 from medtune.eval.statistics.column_sums import Recomputed, Sums, dense_sums, mean_of
 from medtune.eval.statistics.intervals import statistic_gain_interval, statistic_interval

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medtune.data.types import Question
-from medtune.eval.metric import Metric, mean_of_rows, recomputed, sums_of_rows
+from medtune.eval.metric import Metric, ParsedReply, mean_of_rows, recomputed, sums_of_rows
 from medtune.eval.metrics.macro_f1 import metric as macro_f1
-from medtune.eval.parsed_reply import ParsedReply
 from medtune.eval.statistics import patient_swaps
 from medtune.eval.statistics.column_sums import Recomputed, Statistic, mean_of
 from medtune.eval.statistics.patient_swaps import mcnemar_exact, patient_p

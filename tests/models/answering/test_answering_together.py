@@ -7,8 +7,8 @@ import numpy as np
 import PIL.Image
 import pytest
 
+from medtune.data.media.masks import TARGETS
 from medtune.data.media.volumes.formats.nifti import write_nifti
-from medtune.data.media.volumes.transforms.organ_crop import TARGETS
 from medtune.data.types import MediaGroup, MediaKind, MediaRef, Prediction, PredictionKey, Prompt, Question, Request
 from medtune.models.answering import Visit
 from medtune.models.assemble import zoo_entry

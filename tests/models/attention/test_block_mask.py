@@ -13,10 +13,20 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import BloomConfig, BloomForCausalLM, MistralConfig, MistralForCausalLM
 
-from medtune.models import attention_columns as module
+from medtune.models import attention as module
 from medtune.models.assemble import zoo_entry
-from medtune.models.attention import NAME, WIDTH, block_mask, carried, kernel_masks, take_columns
-from medtune.models.attention_columns import BLOCK, PLACE, chunked, continued
+from medtune.models.attention import (
+    BLOCK,
+    NAME,
+    PLACE,
+    WIDTH,
+    block_mask,
+    carried,
+    chunked,
+    continued,
+    kernel_masks,
+    take_columns,
+)
 from medtune.models.sequence.builder import IGNORED, Sequence, Span
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import Tree, grow

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from medtune.models.attention import carried, tree_attention
-from medtune.models.attention_columns import BLOCK, PLACE, chunked
+from medtune.models.attention import BLOCK, PLACE, carried, chunked, tree_attention
 from tests.models.attention.test_block_mask import random_rows
 
 pytestmark = pytest.mark.gpu

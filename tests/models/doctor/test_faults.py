@@ -24,9 +24,9 @@ from medtune.models.transformers_vlm.families import find_family
 from medtune.models.tuning.apply import adapt, set_learning
 from medtune.models.tuning.plan import Lora, PartTuning, Precision, Tuning
 from medtune.models.tuning.quantize import NARROW, is_quantized, precise, quantize_language, set_types
-from medtune.models.weights.adapters.write import merged_layer
 from medtune.models.weights.checkpoint import BASE, base_samples, write_trained
 from medtune.models.weights.loading_options import DEFAULT, Loading
+from medtune.models.weights.write_adapter import merged_layer
 from tests.models.transformers_vlm.test_parity import saved
 from tests.models.twins import MODELS, OF_TRANSFORMERS, picture
 

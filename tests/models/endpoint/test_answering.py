@@ -13,7 +13,6 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from medtune.data.media.images import Size
 from medtune.data.media.load import load_media, media_shape
 from medtune.data.media.volumes.read import axial_pictures
 from medtune.data.types import (
@@ -27,6 +26,7 @@ from medtune.data.types import (
     Prompt,
     Question,
     Request,
+    Size,
     Turn,
     Volume,
     VolumesAs,

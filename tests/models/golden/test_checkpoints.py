@@ -15,9 +15,8 @@ import pytest
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig
 
-from medtune.data.media.images import Size
 from medtune.data.media.load import Shape
-from medtune.data.media.videos.read import Frames
+from medtune.data.types import Frames, Size
 from medtune.models.assemble import zoo_entry
 from medtune.models.nano.transformers_vlm import Nano, write_nano
 from medtune.models.sequence.builder import Sequence, SequenceFamily

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.data.media.images import Size, decode_image
-from medtune.data.types import MediaGroup, MediaRef, Prediction, Prompt, Question, Request
+from medtune.data.media.images import decode_image
+from medtune.data.types import MediaGroup, MediaRef, Prediction, Prompt, Question, Request, Size
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.nano.pocket import chatml_tokenizer

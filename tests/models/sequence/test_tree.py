@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medtune.models.attention_columns import BLOCK, PLACE, sees
+from medtune.models.attention import BLOCK, PLACE, sees
 from medtune.models.sequence.builder import IGNORED, Sequence, Span
 from medtune.models.sequence.packing import PackedRows, Shown, balanced, batched, pack, pad_left, spans_of_rows
 from medtune.models.sequence.tree import ROOT, Tree, grow, grow_within

@@ -11,9 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from medtune.data.media.images import Size
-from medtune.data.media.videos.read import Frames
-from medtune.data.types import Video
+from medtune.data.types import Frames, Size, Video
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.nano.transformers_vlm import Nano

@@ -18,15 +18,13 @@ from transformers import Glm46VConfig, Glm46VImageProcessor, Glm46VProcessor, Gl
 from transformers.models.smolvlm import processing_smolvlm
 from transformers.utils import chat_template_utils
 
-from medtune.data.media.images import Size
-from medtune.data.media.videos.read import Frames
-from medtune.data.types import Image, Video
+from medtune.data.types import Frames, Image, Size, Video
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.doctor.find_reference import reference_of
 from medtune.models.doctor.weights import weights_check
 from medtune.models.nano.transformers_vlm import Nano, text_config, write_nano
-from medtune.models.sequence.template_edits import opened_thought, set_thinking
+from medtune.models.sequence.chat_template import opened_thought, set_thinking
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.generic.loading import family_of, from_checkpoint
 from medtune.models.tuning.apply import adapt

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from medtune.data.media.images import Size
+from medtune.data.types import Size
 from medtune.models.sequence.builder import IGNORED
 from medtune.models.sequence.processor_template import ProcessorTemplate
 from medtune.models.transformers_vlm.families import find_family

@@ -16,9 +16,8 @@ import pytest
 import torch
 from transformers import Qwen2VLVideoProcessor, Qwen3VLVideoProcessor
 
-from medtune.data.media.images import Size
-from medtune.data.media.videos.read import Frames, Sampling, chosen_frames
-from medtune.data.types import MediaRef, Video
+from medtune.data.media.videos.read import chosen_frames
+from medtune.data.types import Frames, MediaRef, Sampling, Size, Video
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.media_reader import read_item

@@ -18,10 +18,10 @@ from medtune.models.nano.transformers_vlm import write_nano
 from medtune.models.transformers_vlm.generic.loading import from_checkpoint
 from medtune.models.tuning.apply import adapt, recompute_activations
 from medtune.models.tuning.plan import Lora, PartTuning, Tuning
-from medtune.models.weights.adapters.read import merge_adapter
-from medtune.models.weights.adapters.write import WEIGHTS, Base, write_adapter
 from medtune.models.weights.export import merge_adapters
 from medtune.models.weights.loading_options import Loading
+from medtune.models.weights.read_adapter import merge_adapter
+from medtune.models.weights.write_adapter import WEIGHTS, Base, write_adapter
 from medtune.models.zoo.nano_any_size import build_qwen3vl
 from tests.models.twins import logprobs
 

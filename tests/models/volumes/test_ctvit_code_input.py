@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from medtune.data.media.load import BLANKS
+from medtune.data.media.masks import TARGETS
 from medtune.data.media.volumes.cache import VolumeCache
 from medtune.data.media.volumes.formats.abdomen_atlas import find_cases
 from medtune.data.media.volumes.formats.nifti import read_nifti_mask
 from medtune.data.media.volumes.read import read_volume
 from medtune.data.media.volumes.transforms.ct_chat import ENCODE, CTChatTransform
-from medtune.data.media.volumes.transforms.organ_crop import TARGETS, CroppedTransform, crop_around
+from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform, crop_around
 from medtune.data.types import Image, MediaRef, Volume
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled

@@ -19,16 +19,20 @@ from medtune.models.weights.checkpoint import (
     trainable_names,
     write_trained,
 )
-from medtune.models.weights.divided.files import (
+from medtune.models.weights.divided_files import (
     CONTENTS,
+    Piece,
+    by_name,
+    held_piece,
+    local_part,
     read_pieces,
     read_whole,
     saved_sizes,
+    whole_piece,
     write_pieces,
     write_trained_folder,
 )
-from medtune.models.weights.divided.pieces import Piece, by_name, held_piece, local_part, whole_piece
-from medtune.models.weights.divided.whole_folders import ABOUT, is_checkpoint
+from medtune.models.weights.whole_folders import ABOUT, is_checkpoint
 from tests.ranks import run_ranks
 
 

@@ -24,10 +24,10 @@ from medtune.models.vlm import LANGUAGE_FOLDER, VISION_PROJECTOR_FILE
 from medtune.models.volumes.ctvit_code_input import CodesInput
 from medtune.models.volumes.volume_parts import RadFMInput, VolumeInput
 from medtune.models.weights.export import MANIFEST, assemble_model, merge_adapters, volume_input, write_exported
+from medtune.models.weights.hub import PROOF
 from medtune.models.weights.loading_options import CODES, Loading
 from medtune.models.weights.proof.prove import (
     PLAIN,
-    PROOF,
     TOLERANCES,
     Apart,
     Proof,

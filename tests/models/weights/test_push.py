@@ -11,8 +11,7 @@ import pytest
 from huggingface_hub import HfApi
 
 from medtune.models.weights import hub as module
-from medtune.models.weights.hub import PushError, check_public, check_repo, push
-from medtune.models.weights.proof.prove import PROOF
+from medtune.models.weights.hub import PROOF, PushError, check_public, check_repo, push
 
 
 class Receiver(BaseHTTPRequestHandler):

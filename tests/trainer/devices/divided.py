@@ -94,7 +94,7 @@ def trained(case: Case, strategy: StrategyName = "auto", steps: int = 3) -> Cour
         callbacks=[watch],
     )
     assembled.model.train()
-    batches = _Batches(assembled, case.twin, first=rank, apart=world_size, count=steps * accumulate)
+    batches = Batches(assembled, case.twin, in_a_step=GROUPS, first=rank, apart=world_size, count=steps * accumulate)
     trainer.fit(module, DataLoader(batches, batch_size=None))
     learnt = {each: tensor.numpy() for each, tensor in gathered(assembled.model, names).items()}
     end_engine(trainer.strategy)
@@ -125,11 +125,11 @@ class _Watch(pl.Callback):
             self.norms.append(pl_module.take_gradient_norm())
 
 
-class _Batches(Dataset[MicroBatch]):
+class Batches(Dataset[MicroBatch]):
     """The forward passes of one rank, with one group each."""
 
-    def __init__(self, assembled: Assembled, name: str, *, first: int, apart: int, count: int) -> None:
-        self._groups = [_group(assembled, name, seed) for seed in range(GROUPS)]
+    def __init__(self, assembled: Assembled, name: str, *, in_a_step: int, first: int, apart: int, count: int) -> None:
+        self._groups = [_group(assembled, name, seed, in_a_step) for seed in range(4)]
         self._first, self._apart, self._count = first, apart, count
 
     def __len__(self) -> int:
@@ -137,16 +137,18 @@ class _Batches(Dataset[MicroBatch]):
 
     def __getitem__(self, number: int) -> MicroBatch:
         group = (self._first + number * self._apart) % len(self._groups)
+        # Dropout is seeded with the number of the pass and the rank; the number of the group alone makes it the same
+        # on one device and two.
         return self._groups[group]._replace(number=number)
 
 
-def _group(assembled: Assembled, name: str, seed: int) -> MicroBatch:
+def _group(assembled: Assembled, name: str, seed: int, in_a_step: int) -> MicroBatch:
     rows = row_each(assembled, [layout(assembled, name, answer) for answer in ("head", "arm")], [0, 0])
     return MicroBatch(
         number=0,
         rows=rows,
         media=shown(assembled, name, seed),
-        step_target_tokens=GROUPS * len(rows.target_id_T),
+        step_target_tokens=in_a_step * len(rows.target_id_T),
         num_counted=2,
         num_shown=1,
         question_ids=("a", "b"),

@@ -14,6 +14,7 @@ from medtune.benchmarks import find_source
 from medtune.data.prepared.write import prepare
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.experiment import open_run
+from medtune.trainer.experiment.finished_run import open_finished
 from medtune.trainer.experiment.run_folder import RunFolder
 from tests.trainer.conftest import QUICK, Capture, Nano, Told, json_of
 
@@ -134,7 +135,7 @@ def test_questions_name_the_data_of_a_run_that_lies_apart_from_them(moved: Path,
     apart = Path(shutil.copytree(moved / "runs" / "one", elsewhere / "apart"))
     with pytest.raises(FileNotFoundError, match="prepared"):
         open_run(apart)
-    assert open_run(apart, questions=moved / "prepared").prepared.root == moved / "prepared"
+    assert open_finished(apart, questions=moved / "prepared").prepared.root == moved / "prepared"
 
 
 def test_other_data_at_the_place_are_refused(moved: Path, tiny_busi: Path, elsewhere: Path, refused: Told) -> None:

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medtune.data.media import augment
-from medtune.data.media.volumes import cache
+from medtune.data.media.volumes import cache, geometry
 from medtune.data.media.volumes.geometry import augment_volume
 from medtune.data.types import Volume
 from medtune.models.media_reader import MediaReader
@@ -94,7 +93,7 @@ def test_changed_scans_are_learnt(prepared_ct: Path, tmp_path: Path, monkeypatch
         seen.append(volume)
         return augment_volume(volume, changes, rng=rng)
 
-    monkeypatch.setattr(augment, "augment_volume", watch)
+    monkeypatch.setattr(geometry, "augment_volume", watch)
     out = tmp_path / "run"
     assert main(["train", "nano_ct_lora", "--out", str(out), "--set", f"data.root={prepared_ct}", *QUICK,
                  "data.augment=[move,grey]"]) == 0  # fmt: skip

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from medtune.models.weights.export import write_exported
-from medtune.models.weights.proof.prove import PROOF
+from medtune.models.weights.hub import PROOF
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.load_model import load_as_left
 from medtune.trainer.experiment.run_folder import RunFolder

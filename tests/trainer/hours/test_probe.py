@@ -330,7 +330,7 @@ def test_volumes_are_read_from_files_as_often_as_the_cache_gets_entries(prepared
     assert isinstance(assembled.transform, VolumeInput)
     cached = replace(assembled, transform=replace(assembled.transform, cache=VolumeCache(tmp_path / "cache")))
     mixture = stage_mixture(recipe, recipe.stages[0], data.training_sets, limit=None)
-    batches = stage_batches(mixture, recipe.stages[0], cached, rank=0, world_size=1)
+    batches = stage_batches(mixture, recipe.stages[0], cached, world_size=1)
     entries = []
     for step in range(5):
         _ = batches[step]
@@ -338,5 +338,5 @@ def test_volumes_are_read_from_files_as_often_as_the_cache_gets_entries(prepared
     assert [volumes_from_files(batches, range(end)) for end in range(1, 6)] == entries
     assert volumes_from_files(batches, range(2, 5)) == entries[4] - entries[1]
     assert entries[4] < 10, "groups of one volume come again"
-    plain = stage_batches(mixture, recipe.stages[0], assembled, rank=0, world_size=1)
+    plain = stage_batches(mixture, recipe.stages[0], assembled, world_size=1)
     assert volumes_from_files(plain, range(5)) == 0

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled, Model
@@ -22,11 +22,11 @@ from medtune.models.weights.loading_options import DtypeName, Loading
 from medtune.trainer.devices.ranks import join_ranks
 from medtune.trainer.devices.strategies import build_strategy
 from medtune.trainer.recipe.schema import EvalBlock, ModelBlock, Stage, StrategyName, TrainBlock
-from medtune.trainer.training.batches import MicroBatch
 from medtune.trainer.training.checkpoints import gathered
 from medtune.trainer.training.lightning_module import FineTuning
-from tests.models.twins import OF_TRANSFORMERS, layout, row_each, shown
+from tests.models.twins import OF_TRANSFORMERS
 from tests.ranks import run_ranks
+from tests.trainer.devices.divided import Batches
 
 STEPS, LR, GROUPS = 50, 1e-5, 2
 CPU = torch.device("cpu")
@@ -134,7 +134,7 @@ def learnt(
         callbacks=[] if narrow_masters is None else [_NarrowMasters(narrow_masters)],
     )
     model.train()
-    batches = _Batches(assembled, case.name, first=rank, apart=world_size, count=steps * accumulate)
+    batches = Batches(assembled, case.name, in_a_step=GROUPS, first=rank, apart=world_size, count=steps * accumulate)
     trainer.fit(module, DataLoader(batches, batch_size=None))
     if narrow_masters is None:
         _all_is_float32(trainer, module)
@@ -152,36 +152,6 @@ class _NarrowMasters(pl.Callback):
         for parameter in pl_module.parameters():
             if parameter.requires_grad:
                 parameter.data = parameter.data.to(self._dtype)
-
-
-class _Batches(Dataset[MicroBatch]):
-    """The forward passes of one rank, with one group each."""
-
-    def __init__(self, assembled: Assembled, name: str, *, first: int, apart: int, count: int) -> None:
-        self._groups = [_group(assembled, name, seed) for seed in range(4)]
-        self._first, self._apart, self._count = first, apart, count
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __getitem__(self, number: int) -> MicroBatch:
-        group = (self._first + number * self._apart) % len(self._groups)
-        # Dropout is seeded with the number of the pass and the rank; the number of the group alone makes it the same
-        # on one device and two.
-        return self._groups[group]._replace(number=number)
-
-
-def _group(assembled: Assembled, name: str, seed: int) -> MicroBatch:
-    rows = row_each(assembled, [layout(assembled, name, answer) for answer in ("head", "arm")], [0, 0])
-    return MicroBatch(
-        number=0,
-        rows=rows,
-        media=shown(assembled, name, seed),
-        step_target_tokens=GROUPS * len(rows.target_id_T),
-        num_counted=2,
-        num_shown=1,
-        question_ids=("a", "b"),
-    )
 
 
 def _all_is_float32(trainer: pl.Trainer, module: FineTuning) -> None:

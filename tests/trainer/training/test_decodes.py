@@ -78,8 +78,8 @@ def test_each_visit_of_training_decodes_once(
     order = StepOrder(data.row(), batch_size=4, micro_batch_size=2, world_size=1)
     looked, laid = Looked(monkeypatch), Counter[str]()
     batches = MicroBatches(data, order, rank=0, family=nano.family, transform=nano.transform)
-    layouts = batches.layouts
-    monkeypatch.setattr(batches, "layouts", lambda draw: laid.update([str(draw.group)]) or layouts(draw))
+    layouts = batches.sequences.layouts
+    monkeypatch.setattr(batches.sequences, "layouts", lambda draw: laid.update([str(draw.group)]) or layouts(draw))
     for number in range(2):
         assert batches[number].step_target_tokens
     assert dict(looked.decoded) == {f"{number}.png": 1 for number in range(NUM_PICTURES)}

@@ -19,15 +19,15 @@ from medtune.benchmarks import find_benchmark
 from medtune.data.prepared.read import open_prepared
 from medtune.data.types import MEDIA_MARK, Box, MediaRef, Prediction, PredictionKey, Provenance, Question, Turn
 from medtune.eval.data_label import label_of
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import ParsedReply
 from medtune.eval.predictions.files import format_line
 from medtune.eval.scoring.answer_classes import classes_by_task
 from medtune.eval.statistics.intervals import METHOD
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import LogBlock
 from medtune.trainer.training.dashboard.cases import COLUMNS, MAX_CASES, MAX_SIDE_PX, case_rows, spread
-from medtune.trainer.training.dashboard.logger import confusion_pairs, shows_images
-from medtune.trainer.training.loggers import build_loggers, logged_config
+from medtune.trainer.training.dashboard.logger import confusion_pairs
+from medtune.trainer.training.loggers import build_loggers, logged_config, shows_images
 from tests.eval.answerers import question
 from tests.trainer.conftest import Nano, json_of
 from tests.trainer.training.wandb_file import OfflineRun

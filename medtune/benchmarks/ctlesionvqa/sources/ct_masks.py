@@ -44,8 +44,7 @@ from medtune.benchmarks.ctlesionvqa.sources.ctlesionvqa.tables import read_rows
 from medtune.data.files import json_file
 from medtune.data.media.volumes.formats.abdomen_atlas import Case, find_cases
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.row_errors import Reject, repeat_rejects
-from medtune.data.raw.source import Finding, Found, NotFound, Source, SourceTable
+from medtune.data.raw.source import Finding, Found, NotFound, Reject, Source, SourceTable, repeat_rejects
 from medtune.data.types import MediaRef, Question
 
 LABELS, DICOM, SETTINGS = "labels", "dicom", "construction.json"

@@ -59,8 +59,7 @@ from medtune.benchmarks.iu_xray.studies import (
 )
 from medtune.data.files import json_file
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.row_errors import Place, read_rows
-from medtune.data.raw.source import Source, SourceTable
+from medtune.data.raw.source import Place, Source, SourceTable, read_rows
 from medtune.data.types import SPLITS, Split
 
 

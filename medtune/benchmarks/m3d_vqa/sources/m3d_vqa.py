@@ -28,8 +28,7 @@ from typing import NamedTuple
 
 from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX, read_meaning
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.row_errors import Reject, RowError
-from medtune.data.raw.source import Missing, Source, SourceTable
+from medtune.data.raw.source import Missing, Reject, RowError, Source, SourceTable
 from medtune.data.types import MediaRef, Question, Split
 
 CHOICES = "ABCD"

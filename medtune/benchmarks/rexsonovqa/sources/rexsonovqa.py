@@ -30,14 +30,12 @@ from urllib.parse import parse_qs, urlsplit
 from medtune.benchmarks.facets import duration_bin
 from medtune.benchmarks.rexsonovqa.rubric import is_kept, question_type
 from medtune.data.files import json_file
-from medtune.data.media.images import Size
 from medtune.data.media.videos import container
 from medtune.data.media.videos.read import video_extent
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.lettered_options import find_option, split_options
-from medtune.data.raw.row_errors import Reject, RowError
-from medtune.data.raw.source import Missing, Source, SourceTable
-from medtune.data.types import Box, MediaRef, Question
+from medtune.data.raw.source import Missing, Reject, RowError, Source, SourceTable
+from medtune.data.types import Box, MediaRef, Question, Size
 
 METADATA = "video_metadata_new.json"
 SUFFIXES = (*container.VIDEO_SUFFIXES, ".dcm")

@@ -35,9 +35,9 @@ from medtune.benchmarks.u2_bench.parsers import prepared_reply, task_of, truth_c
 from medtune.benchmarks.u2_bench.table1_row import Row, by_set
 from medtune.benchmarks.u2_bench.tasks_and_sets import CLASSIFICATION, DETECTION, RANGES, TASKS, TEXT, WEIGHTS
 from medtune.data.types import Question
+from medtune.eval.metric import ParsedReply
 from medtune.eval.metrics.bleu import bleu_counts, bleu_of_counts
 from medtune.eval.metrics.rouge_l import rouge_l
-from medtune.eval.parsed_reply import ParsedReply
 
 Ids = Literal["numbers", "text"]
 _PLACES = 4

@@ -1,6 +1,6 @@
 """U2-Bench rebuilt from public image sets: the scenarios whose images and labels are freely available.
 
-Layout: one folder (or link) for each set that you have, with the name of its module in `public_sets/sets`. The sets
+Layout: one folder (or link) for each set that you have, with the name of its module in `public_sets`. The sets
 give these tasks, listed with U2-Bench's ids of data sets:
 
     acouslic         VRA 50 view, OD 50 abdomen, CVE 50 abdominal circumference

@@ -29,10 +29,9 @@ from medtune.benchmarks.vqa.question_table import LeftOut, ReadSet, json_rows, q
 from medtune.benchmarks.vqa.row_questions import RowReader
 from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, json_columns
 from medtune.data.raw.folder import file_stem, raw_folder, splits_of_files
-from medtune.data.raw.hub_rows import HubId, Row
+from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.media_bytes import Fetcher
-from medtune.data.raw.row_errors import NOTHING_SAID, RowError, TableOptions
-from medtune.data.raw.source import Source, SourceTable
+from medtune.data.raw.source import NOTHING_SAID, HubId, RowError, Source, SourceTable, TableOptions
 from medtune.data.types import Split
 
 MESSAGES = "messages"

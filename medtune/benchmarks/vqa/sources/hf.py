@@ -15,10 +15,9 @@ from medtune.benchmarks.vqa.question_table import ReadSet, question_table
 from medtune.benchmarks.vqa.row_questions import RowReader
 from medtune.benchmarks.vqa.sources.table import PATIENT_UNIT, label_reader, mapped
 from medtune.data.raw.folder import raw_folder, split_named
-from medtune.data.raw.hub_rows import SAVED, HubId, RowSet, hub_rows
+from medtune.data.raw.hub_rows import SAVED, RowSet, hub_rows
 from medtune.data.raw.media_bytes import Fetcher
-from medtune.data.raw.row_errors import NOTHING_SAID, TableOptions
-from medtune.data.raw.source import Source, SourceTable
+from medtune.data.raw.source import NOTHING_SAID, HubId, Source, SourceTable, TableOptions
 from medtune.data.types import Split
 
 

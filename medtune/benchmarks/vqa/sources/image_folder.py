@@ -23,10 +23,9 @@ from medtune.benchmarks.vqa.sources.table import URL
 from medtune.data.media.videos.container import VIDEO_SUFFIXES
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
 from medtune.data.raw.folder import raw_folder, split_named, visible_entries
-from medtune.data.raw.hub_rows import HubId, Row
+from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.media_bytes import Fetcher
-from medtune.data.raw.row_errors import NOTHING_SAID, Place, RowError, TableOptions
-from medtune.data.raw.source import Source, SourceTable
+from medtune.data.raw.source import NOTHING_SAID, HubId, Place, RowError, Source, SourceTable, TableOptions
 from medtune.data.types import Split
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".dcm", ".dicom")

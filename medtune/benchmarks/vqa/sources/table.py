@@ -20,10 +20,9 @@ from medtune.benchmarks.vqa.question_table import JSON_SUFFIXES, ReadSet, json_r
 from medtune.benchmarks.vqa.row_questions import QUESTION, RowReader
 from medtune.data.prepared.manifest import REJECTS
 from medtune.data.raw.folder import file_stem, splits_of_files
-from medtune.data.raw.hub_rows import BUILDERS, HubId, Row, file_rows
+from medtune.data.raw.hub_rows import BUILDERS, Row, file_rows
 from medtune.data.raw.media_bytes import Fetcher
-from medtune.data.raw.row_errors import NOTHING_SAID, RowError, TableOptions
-from medtune.data.raw.source import Source, SourceTable
+from medtune.data.raw.source import NOTHING_SAID, HubId, RowError, Source, SourceTable, TableOptions
 
 SUFFIXES = (*BUILDERS, *JSON_SUFFIXES)
 PATIENT_UNIT = "the patient column, else the study column, else the image, film or volume that a question is about"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.data.media.images import Size
+from medtune.data.types import Size
 
 if TYPE_CHECKING:
     from av.container import InputContainer

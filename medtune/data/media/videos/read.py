@@ -6,7 +6,6 @@ Shapes: T frames, H height, W width, C channels.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
@@ -16,30 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medtune.data.media.dicom import Cine, decode_cine, is_dicom
-from medtune.data.media.images import Size, check_box, draw_box
+from medtune.data.media.images import check_box, draw_box
 from medtune.data.media.videos.container import decoded_frames, timeline
-from medtune.data.types import MediaRef, Video
+from medtune.data.types import Frames, MediaRef, Sampling, Size, Video
 
 if TYPE_CHECKING:
     from av.video.frame import VideoFrame
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """A rule that chooses frames of a video clip."""
-
-    # The highest number of frames. If more would be chosen, this number is spread evenly in time, first and last frame
-    # included; a clip with fewer frames gives all of them.
-    at_most: int
-    # The number of frames a second, beginning with the first frame; None spreads `at_most` frames over the clip however
-    # long it is.
-    per_s: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.at_most < 1 or (self.per_s is not None and self.per_s <= 0):
-            raise ValueError(
-                f"frames are sampled {self.at_most} at most and {self.per_s} a second; both must be above 0"
-            )
 
 
 def chosen_frames(times_s: Sequence[float], sampling: Sampling) -> list[int]:
@@ -74,13 +55,6 @@ def _nearest(times_s: Sequence[float], wanted_s: Sequence[float] | NDArray[np.fl
     after = np.searchsorted(known, asked).clip(1, len(known) - 1)
     is_before = asked - known[after - 1] <= known[after] - asked
     return [int(number) for number in after - is_before]
-
-
-class Frames(NamedTuple):
-    """The size of a video's frames in pixels, and the second at which each frame is shown."""
-
-    size: Size
-    times_s: tuple[float, ...]
 
 
 class Extent(NamedTuple):

@@ -23,14 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medtune.data.media.dicom import LAYOUT_TAGS, is_dicom
-from medtune.data.media.images import Size
-from medtune.data.media.videos.read import Frames
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES, nifti_grid, read_nifti, read_nifti_mask
 from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX, read_scaled_array
 from medtune.data.media.volumes.formats.stored_volume import STORED_SUFFIX, read_stored_grid, read_stored_volume
 from medtune.data.media.volumes.geometry import Grid, compact_hu, geometry_of, grid_of, reoriented
 from medtune.data.media.volumes.transforms.organ_crop import box_around
-from medtune.data.types import MediaRef, Video, Volume, VolumesAs
+from medtune.data.types import Frames, MediaRef, Size, Video, Volume, VolumesAs
 
 
 def read_volume(path: Path) -> Volume:

@@ -24,10 +24,10 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from medtune.data.files import unique_mark
-from medtune.data.media.images import Size
 from medtune.data.media.videos.read import Extent
 from medtune.data.prepared.copy_media import CopiedFile
 from medtune.data.prepared.decoded_content import Content
+from medtune.data.types import Size
 from medtune.version import __version__
 
 TOUCH_S, GONE_S = 15.0, 300.0

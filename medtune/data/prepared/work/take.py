@@ -12,9 +12,7 @@ from medtune.data.prepared import question_rows
 from medtune.data.prepared.copy_media import CopiedFile, copy_media, units_of
 from medtune.data.prepared.manifest import check_rejected_share, write_cells
 from medtune.data.prepared.work.work_folder import Share, WorkFolder, check_replaceable, work_folder
-from medtune.data.raw.hub_rows import HubId
-from medtune.data.raw.row_errors import Reject
-from medtune.data.raw.source import Source, SourceTable
+from medtune.data.raw.source import HubId, Reject, Source, SourceTable
 
 Origin = Path | HubId | None
 """Where raw data are: a folder or file, a data set of the hub, or nowhere in the case of a simulation."""

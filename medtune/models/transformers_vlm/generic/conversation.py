@@ -15,8 +15,7 @@ from transformers import BatchFeature
 
 from medtune.data.types import Turn
 from medtune.models.sequence.builder import user_turns
-from medtune.models.sequence.processor_template import ANSWER, QUESTION
-from medtune.models.sequence.template_edits import set_date
+from medtune.models.sequence.chat_template import ANSWER, QUESTION, set_date
 
 MASK = "assistant_masks"
 """Name of the processor's output that marks the template's own generation span."""

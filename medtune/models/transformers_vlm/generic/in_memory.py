@@ -13,12 +13,12 @@ from transformers import PreTrainedModel, ProcessorMixin
 from medtune.data.types import MediaGroup, Prediction, Request, VolumesAs
 from medtune.models.answering import LocalAnswerer, Visit
 from medtune.models.transformers_vlm.generic.loading import generic_reader
-from medtune.models.weights.adapters.read import CONFIG
-from medtune.models.weights.adapters.write import read_about_adapter
 from medtune.models.weights.checkpoint import read_about
-from medtune.models.weights.divided.whole_folders import is_checkpoint
 from medtune.models.weights.export import is_exported, read_exported
 from medtune.models.weights.loading_options import DEFAULT
+from medtune.models.weights.read_adapter import CONFIG
+from medtune.models.weights.whole_folders import is_checkpoint
+from medtune.models.weights.write_adapter import read_about_adapter
 
 
 class Vlm:

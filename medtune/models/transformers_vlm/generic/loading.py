@@ -10,12 +10,12 @@ from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForMultimodalLM, P
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
 from medtune.data import catalog
-from medtune.data.media.videos.read import Sampling
 from medtune.data.media.volumes.read import AxialPictures, axial_pictures
+from medtune.data.types import Sampling
 from medtune.models.assemble import HubWeights, ZooEntry
 from medtune.models.contract import PARTS, Assembled, Model
+from medtune.models.sequence.chat_template import opened_thought, set_date, set_thinking
 from medtune.models.sequence.end_tokens import ended_by
-from medtune.models.sequence.template_edits import opened_thought, set_date, set_thinking
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.generic.conversation import Conversations
 from medtune.models.transformers_vlm.generic.media import GenericTransform, Outputs, processor_outputs

@@ -8,9 +8,8 @@ import PIL.Image
 import torch
 from torch import Tensor
 
-from medtune.data.media.videos.read import Sampling
 from medtune.data.media.volumes.read import AxialPictures
-from medtune.data.types import Image, Media, Video, Volume, require_kind
+from medtune.data.types import Image, Media, Sampling, Video, Volume, require_kind
 from medtune.models.transformers_vlm.family import Pixels
 from medtune.models.transformers_vlm.generic.conversation import Asked, Conversations, Medium, as_image, as_video
 from medtune.models.transformers_vlm.media import PicturesOrVideo

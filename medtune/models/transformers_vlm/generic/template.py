@@ -14,12 +14,10 @@ import numpy as np
 import PIL.Image
 import torch
 
-from medtune.data.media.images import Size
 from medtune.data.media.load import Shape
-from medtune.data.media.videos.read import Frames
-from medtune.data.types import Turn
+from medtune.data.types import Frames, Size, Turn
 from medtune.models.sequence.builder import IGNORED, Sequence, Span
-from medtune.models.sequence.template_edits import is_empty_thought
+from medtune.models.sequence.chat_template import is_empty_thought
 from medtune.models.transformers_vlm.generic.conversation import (
     MASK,
     PROBE,

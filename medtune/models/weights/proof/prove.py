@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-PROOF = "proof.json"
+from medtune.models.weights.hub import PROOF
+
 PLAIN = (sys.executable, "-I", str(Path(__file__).with_name("plain_reader.py")))
 """The command of a reader that knows transformers and peft only."""
 OWN = (sys.executable, "-m", "medtune.models.weights.proof.samples")

@@ -18,11 +18,9 @@ import numpy as np
 import PIL.Image
 import torch
 
-from medtune.data.media.images import Size
 from medtune.data.media.load import Shape
-from medtune.data.media.videos.read import Frames
 from medtune.data.plugins import name_folders
-from medtune.data.types import Image, Media, Video, Volume
+from medtune.data.types import Frames, Image, Media, Size, Video, Volume
 from medtune.models.contract import Assembled, Transform
 from medtune.models.sequence.builder import IGNORED
 from medtune.models.sequence.packing import Shown, pack

@@ -18,7 +18,7 @@ from medtune.data.media.load import preview
 from medtune.data.readable import readable_question
 from medtune.data.types import MediaRef, Prediction
 from medtune.eval.benchmark import Benchmark
-from medtune.eval.parsed_reply import ParsedReply
+from medtune.eval.metric import ParsedReply
 from medtune.eval.predictions.files import read_predictions
 from medtune.eval.statistics.calibration import option_probabilities
 

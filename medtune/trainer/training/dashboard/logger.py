@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch.loggers import Logger, WandbLogger
+from lightning.pytorch.loggers import WandbLogger
 from lightning_utilities.core.rank_zero import rank_zero_only
 
-from medtune.data.types import MediaRef, Provenance
+from medtune.data.types import MediaRef
 from medtune.eval.benchmark import Benchmark, Reference
 from medtune.eval.comparing.gain import Gain, LevelGain
 from medtune.eval.results.schema import ScoresFile
@@ -25,7 +25,6 @@ from medtune.eval.scoring.tables import Cell
 from medtune.eval.statistics.intervals import method_for
 from medtune.models.tuning.apply import PartRow
 from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.recipe.schema import LogBlock
 from medtune.trainer.training.dashboard import cases
 from medtune.trainer.training.dashboard.cases import (
     OVERALL,
@@ -104,16 +103,6 @@ def _scores(phase: Path) -> ScoresFile:
 
 WORKSPACE = "workspace.py"
 UNREAD = "(not read)"
-
-
-def shows_images(block: LogBlock, provenance: Provenance) -> bool:
-    """Returns whether pictures and free texts of single cases may be logged.
-
-    By default only those of simulated data may be: W&B is online wherever a key is set, and nobody should send a
-    patient's image away without having decided to. Data with the provenance "released" count as real, because only the
-    user can know who may receive them.
-    """
-    return block.images == "always" or (block.images == "auto" and provenance == "synthetic")
 
 
 class Dashboard(WandbLogger):
@@ -217,11 +206,6 @@ class Dashboard(WandbLogger):
         """Ends the W&B run; otherwise the next run of this process would be logged into it."""
         if self._experiment is not None:
             self._experiment.finish()
-
-
-def dashboard_of(loggers: Sequence[Logger]) -> Dashboard | None:
-    """Returns the dashboard among a run's loggers; None if W&B is disabled."""
-    return next((logger for logger in loggers if isinstance(logger, Dashboard)), None)
 
 
 def phase_tables(scores: PhaseScores) -> Iterator[tuple[str, Sequence[str], Sequence[Sequence[Cell]]]]:

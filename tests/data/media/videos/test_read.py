@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medtune.data.media.images import Size
 from medtune.data.media.load import BLANKS, load_media, media_shape, preview
-from medtune.data.media.videos.read import Frames, Sampling, chosen_frames, read_video, video_extent, write_video
+from medtune.data.media.videos.read import chosen_frames, read_video, video_extent, write_video
 from medtune.data.prepared.copy_media import copy_media
-from medtune.data.types import Box, MediaRef, Video
+from medtune.data.types import Box, Frames, MediaRef, Sampling, Size, Video
 from tests.data.media.videos.synthetic_videos import SECRET, cine, counted, mp4, numbers, sound
 
 EVEN = [number / 25 for number in range(50)]

@@ -21,7 +21,7 @@ from transformers import (
     PreTrainedConfig,
 )
 
-from medtune.data.media.images import Size
+from medtune.data.types import Size
 from medtune.models.assemble import zoo_entry
 from medtune.models.contract import root_of
 from medtune.models.doctor.find_reference import reference_of

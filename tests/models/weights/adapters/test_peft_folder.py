@@ -16,11 +16,11 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Lora, PartTuning, Tuning
-from medtune.models.weights.adapters.read import merge_adapter
-from medtune.models.weights.adapters.write import ABOUT, README, WEIGHTS, Base, write_adapter
 from medtune.models.weights.assets import AssetError
 from medtune.models.weights.export import assemble_model
 from medtune.models.weights.loading_options import Loading
+from medtune.models.weights.read_adapter import merge_adapter
+from medtune.models.weights.write_adapter import ABOUT, README, WEIGHTS, Base, write_adapter
 from tests.models.twins import logprobs
 
 FULL = PartTuning(mode="full")

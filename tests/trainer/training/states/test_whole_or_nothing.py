@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from torch.distributed.checkpoint import filesystem as dcp_files
 
-from medtune.models.weights.divided import whole_folders
-from medtune.models.weights.divided.files import write_pieces
+from medtune.models.weights import whole_folders
+from medtune.models.weights.divided_files import write_pieces
 from medtune.trainer.experiment.run_folder import RunFolder
-from medtune.trainer.training.states import folder as states
+from medtune.trainer.training import state_folder as states
 from tests.ranks import run_ranks
 from tests.trainer.training.states.ranks_that_train import SETTINGS, losses, state_of, train, train_in_rank
 

@@ -1,6 +1,6 @@
 """HC18: questions about the place of the fetal head and about a red box, made from clinical ultrasound images.
 
-The layouts of the image folder are described in medtune/benchmarks/public_sets/sets/hc18.py.
+The layouts of the image folder are described in medtune/benchmarks/public_sets/hc18.py.
 
 Source: van den Heuvel et al., Automated measurement of fetal head circumference, PLoS ONE 13 (2018); Zenodo 1327317.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 
-from medtune.benchmarks.public_sets.sets.hc18 import (
+from medtune.benchmarks.public_sets.hc18 import (
     COLUMNS,
     PATIENT_UNIT,
     STANDS_FOR_PATIENT,
@@ -28,8 +28,7 @@ from medtune.data.media.images import decode_image
 from medtune.data.media.masks import NINE_CELLS, NOT_VISIBLE, Mask, box_size, cell_of_box
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.lettered_options import choice_question
-from medtune.data.raw.row_errors import read_rows, repeat_rejects
-from medtune.data.raw.source import Source, SourceTable, missing_media
+from medtune.data.raw.source import Source, SourceTable, missing_media, read_rows, repeat_rejects
 from medtune.data.seeding import stable_int
 from medtune.data.types import Box, MediaRef, Question
 

@@ -1,6 +1,6 @@
 """PBF-US1: questions about the standard plane, made from ultrasound frames of a fetal phantom.
 
-The layouts of the folder of frames are described in medtune/benchmarks/public_sets/sets/pbf_us1.py.
+The layouts of the folder of frames are described in medtune/benchmarks/public_sets/pbf_us1.py.
 
 Source: NatalIA PBF-US1, Zenodo 14193949.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 
-from medtune.benchmarks.public_sets.sets.pbf_us1 import FLAT, PATIENT_UNIT, STANDS_FOR_PATIENT, TITLE, read_frames
+from medtune.benchmarks.public_sets.pbf_us1 import FLAT, PATIENT_UNIT, STANDS_FOR_PATIENT, TITLE, read_frames
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.lettered_options import choice_question
 from medtune.data.raw.source import Source, SourceTable, missing_media

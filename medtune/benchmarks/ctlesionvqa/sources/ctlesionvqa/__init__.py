@@ -56,8 +56,7 @@ from medtune.benchmarks.facets import age_decade, contrast_bin, diameter_bin, ph
 from medtune.data.media.volumes.formats.abdomen_atlas import Case, find_cases
 from medtune.data.raw.folder import raw_folder
 from medtune.data.raw.lettered_options import options_layout
-from medtune.data.raw.row_errors import Reject, RowError
-from medtune.data.raw.source import Missing, Source, SourceTable
+from medtune.data.raw.source import Missing, Reject, RowError, Source, SourceTable
 from medtune.data.types import AnswerKind, MediaRef, Question, Split
 
 _DIAMETER, _DIFFERENCE = "largest lesion diameter", "tumor organ HU difference"

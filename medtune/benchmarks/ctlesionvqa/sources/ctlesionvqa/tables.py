@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from medtune.data.raw.lettered_options import find_option, split_options
-from medtune.data.raw.row_errors import Reject, RowError
+from medtune.data.raw.source import Reject, RowError
 from medtune.data.types import MediaKind, MediaRef, Question
 from medtune.eval.predictions.tool_files import ToolRow, ToolRows, cell_text, read_json_text
 

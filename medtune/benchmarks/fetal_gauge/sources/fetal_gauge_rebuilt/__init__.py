@@ -1,6 +1,6 @@
 """Fetal-Gauge rebuilt from public sets: planes, completeness, orientation and red boxes, as the paper describes them.
 
-Layout: one folder (or link) for each set that you have, with the name of its module in `public_sets/sets`: acouslic,
+Layout: one folder (or link) for each set that you have, with the name of its module in `public_sets`: acouslic,
 fetal_planes_db, fpus23, hc18, jnu_ifm, pbf_us1 or psfhs. Each folder holds the set's release unchanged. All sets become
 one prepared folder, so that images which occur in two sets are found and their patients stay in one split.
 

@@ -24,8 +24,7 @@ from medtune.benchmarks.u2_bench import tasks_and_sets as released
 from medtune.benchmarks.u2_bench.sources.u2_bench import parse_cells
 from medtune.data.media.masks import LOCATIONS, size_of_share
 from medtune.data.raw.folder import raw_folder
-from medtune.data.raw.row_errors import Reject, RowError
-from medtune.data.raw.source import Source, SourceTable
+from medtune.data.raw.source import Reject, RowError, Source, SourceTable
 from medtune.data.types import MediaRef, Question
 
 _BREAST = "Is the lesion in this ultrasound image of the breast benign or malignant?"

@@ -22,14 +22,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from medtune.data.media.masks import MARGIN_MM, TARGETS
 from medtune.data.media.volumes.geometry import Grid, reoriented
 from medtune.data.media.volumes.transforms import resample
 from medtune.data.media.volumes.transforms.transform import Kept, VolumeTransform
 from medtune.data.types import Volume
-
-MARGIN_MM = 20.0
-TARGETS = ("kidney_left", "kidney_right", "liver", "pancreas")
-"""The organs that are cropped to by default. Source: the seed paper's Table 4 is about lesions of these organs."""
 
 
 def crop_around(volume: Volume, mask_IJK: NDArray[np.bool_], *, margin_mm: float = MARGIN_MM, name: str = "") -> Volume:

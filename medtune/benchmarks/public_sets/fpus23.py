@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from medtune.benchmarks.public_sets import Frame, Marked, PublicSet, SetTable
-from medtune.data.media.images import Size, image_size
+from medtune.data.media.images import image_size
 from medtune.data.raw.folder import visible_entries
-from medtune.data.raw.row_errors import Place, read_rows, repeat_rejects
-from medtune.data.types import Box
+from medtune.data.raw.source import Place, read_rows, repeat_rejects
+from medtune.data.types import Box, Size
 
 POSES = ("hdvb", "hdvf", "huvb", "huvf")
 PLANES = ("AC_PLANE", "BPD_PLANE", "FL_PLANE", "NO_PLANE")

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from medtune.benchmarks.public_sets import Frame, Marked, PublicSet, SetTable
-from medtune.data.media.images import Size, image_size
+from medtune.data.media.images import image_size
 from medtune.data.media.masks import Mask, fill_outline, outer_box, read_mask
 from medtune.data.raw.csv_header import Line, csv_lines
 from medtune.data.raw.folder import MASK_WITHOUT_IMAGE, clutter_note, unexpected_file, visible_entries
-from medtune.data.raw.row_errors import Place, Reject, read_rows
-from medtune.data.types import Box
+from medtune.data.raw.source import Place, Reject, read_rows
+from medtune.data.types import Box, Size
 
 TABLE = "training_set_pixel_size_and_HC.csv"
 COLUMNS = ("filename", "pixel size(mm)", "head circumference (mm)")

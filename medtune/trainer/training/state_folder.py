@@ -1,4 +1,9 @@
-"""Writes the state of a training into the run folder, and reads it on any number of ranks, under any strategy."""
+"""Writes the state of a training into the run folder, and reads it on any number of ranks, under any strategy.
+
+A state is a folder `checkpoints/state_step_NNNNNN`. It holds the trained weights, the optimizer's moments and the
+moving average as pieces by the names of the parameters (`medtune/models/weights/divided_files.py`), and `state.json`
+with everything else. Nothing in it is executed when it is read.
+"""
 
 import json
 import shutil
@@ -13,18 +18,12 @@ from lightning.pytorch.strategies import DeepSpeedStrategy
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 
-from medtune.models.weights.divided.files import read_pieces, saved_sizes, saved_types, write_pieces
-from medtune.models.weights.divided.pieces import Piece, by_name
-from medtune.models.weights.divided.whole_folders import write_last
+from medtune.models.weights.divided_files import Piece, by_name, read_pieces, saved_sizes, saved_types, write_pieces
+from medtune.models.weights.whole_folders import write_last
 from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.experiment.run_folder import STATE_FILE, RunFolder
 from medtune.trainer.training.lightning_module import FineTuning
-from medtune.trainer.training.states.optimizer_tensors import (
-    OptimizerTensors,
-    link_moments,
-    optimizer_tensors,
-    take_weights,
-)
+from medtune.trainer.training.optimizer_tensors import OptimizerTensors, link_moments, optimizer_tensors, take_weights
 from medtune.trainer.training.step_callbacks import WeightAverage
 from medtune.trainer.training.step_losses import refuse_other_names
 

@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from medtune.benchmarks.public_sets import Frame, Marked, PublicSet, SetTable
-from medtune.data.media.images import Size, decode_image, image_size
+from medtune.data.media.images import decode_image, image_size
 from medtune.data.media.masks import outer_box
 from medtune.data.raw.csv_header import Line, csv_lines
 from medtune.data.raw.folder import visible_entries
-from medtune.data.raw.row_errors import Place, read_rows, repeat_rejects
+from medtune.data.raw.source import Place, read_rows, repeat_rejects
+from medtune.data.types import Size
 
 TABLE = "frame_label.csv"
 COLUMNS = ("frame_id", "frame_label")

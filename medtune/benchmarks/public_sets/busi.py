@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from medtune.benchmarks.public_sets import Frame, Marked, PublicSet, SetTable
-from medtune.data.media.images import Size, image_size
+from medtune.data.media.images import image_size
 from medtune.data.media.masks import largest_region, outer_box, read_mask
 from medtune.data.raw.folder import MASK_WITHOUT_IMAGE, clutter_note, unexpected_file, visible_entries
-from medtune.data.raw.row_errors import Place, ReadRows, Reject, RowError, read_rows
-from medtune.data.types import Box
+from medtune.data.raw.source import Place, ReadRows, Reject, RowError, read_rows
+from medtune.data.types import Box, Size
 
 CLASSES = ("normal", "benign", "malignant")
 LESION = "lesion"

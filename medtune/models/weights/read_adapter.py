@@ -30,8 +30,8 @@ from transformers import PreTrainedModel
 
 from medtune.models.contract import Assembled, Model, root_of
 from medtune.models.tuning.quantize import adapted_modules
-from medtune.models.weights.adapters.write import ABOUT, PARTS_FILE, PREFIX, WEIGHTS, merged_layer
 from medtune.models.weights.assets import AssetError
+from medtune.models.weights.write_adapter import ABOUT, PARTS_FILE, PREFIX, WEIGHTS, merged_layer
 
 if TYPE_CHECKING:
     from peft import LoraConfig

@@ -13,10 +13,11 @@ import PIL.Image
 from numpy.typing import NDArray
 
 from medtune.benchmarks.public_sets import Frame, Marked, PublicSet, SetTable
-from medtune.data.media.images import Size, read_metaimage
+from medtune.data.media.images import read_metaimage
 from medtune.data.media.masks import outer_box
 from medtune.data.raw.folder import masks_without_image, unexpected_file, visible_entries
-from medtune.data.raw.row_errors import Place, read_rows
+from medtune.data.raw.source import Place, read_rows
+from medtune.data.types import Size
 
 IMAGES, LABELS = "image_mha", "label_mha"
 STRUCTURES = {1: "pubic symphysis", 2: "fetal head"}

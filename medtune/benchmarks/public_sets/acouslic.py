@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from medtune.benchmarks.public_sets import Frame, Marked, PublicSet, SetTable
-from medtune.data.media.images import Size, read_metaimage
+from medtune.data.media.images import read_metaimage
 from medtune.data.media.masks import outer_box
 from medtune.data.raw.csv_header import Line, csv_lines
 from medtune.data.raw.folder import masks_without_image, unexpected_file, visible_entries
-from medtune.data.raw.row_errors import Place, read_rows, repeat_rejects
-from medtune.data.types import Box
+from medtune.data.raw.source import Place, read_rows, repeat_rejects
+from medtune.data.types import Box, Size
 
 FILMS, MASKS = "images/stacked_fetal_ultrasound", "masks/stacked_fetal_abdomen"
 TABLE = "circumferences/fetal_abdominal_circumferences_per_sweep.csv"

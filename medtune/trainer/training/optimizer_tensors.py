@@ -16,7 +16,7 @@ import torch.distributed as dist
 from lightning.pytorch.strategies import DeepSpeedStrategy
 from torch import Tensor, nn
 
-from medtune.models.weights.divided.pieces import Piece, by_name, local_part, piece_of_rank
+from medtune.models.weights.divided_files import Piece, by_name, local_part, piece_of_rank
 
 
 @dataclass(frozen=True, slots=True)

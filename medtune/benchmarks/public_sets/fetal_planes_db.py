@@ -11,7 +11,7 @@ from pathlib import Path
 from medtune.benchmarks.public_sets import Frame, PublicSet, SetTable
 from medtune.data.media.images import image_size
 from medtune.data.raw.csv_header import Line, csv_lines
-from medtune.data.raw.row_errors import read_rows
+from medtune.data.raw.source import read_rows
 from medtune.data.types import Split
 
 TABLE = "FETAL_PLANES_DB_data.csv"

@@ -17,7 +17,7 @@ from medtune.benchmarks.public_sets import Frame, PublicSet, SetTable
 from medtune.data.media.images import image_size
 from medtune.data.raw.csv_header import Line, csv_lines
 from medtune.data.raw.folder import clutter_note, unexpected_file, visible_entries
-from medtune.data.raw.row_errors import Place, read_rows
+from medtune.data.raw.source import Place, read_rows
 
 FLAT = "labels.csv"
 RELEASED = "resume.csv"
