@@ -7,7 +7,7 @@ import PIL.Image
 import pytest
 
 from medtune.data.media import load
-from medtune.data.types import Box, MediaGroup, MediaRef, Question
+from medtune.data.types import Box, Image, MediaGroup, MediaRef, Question
 from medtune.eval.audit import image_cues, probes
 from medtune.eval.audit.findings import Finding, findings_of
 from medtune.eval.audit.image_cues import box_places, cue_probes, grey_histograms, split_probes, thumbnails_and_greys
@@ -113,9 +113,12 @@ def test_what_is_read_once_for_thumbnails_and_histograms_is_as_if_read_for_each(
     groups.append(group(tmp_path, 3, answer="brain", box=Box(10, 10, 50, 30), grey=128))
     wanted = probes.thumbnails(groups), grey_histograms(groups)
     read: list[Path] = []
-    monkeypatch.setattr(
-        image_cues, "preview", lambda media: read.extend(ref.path for ref in media) or load.preview(media)
-    )
+
+    def counted(media: Sequence[MediaRef]) -> Image:
+        read.extend(ref.path for ref in media)
+        return load.preview(media)
+
+    monkeypatch.setattr(image_cues, "preview", counted)
     for found, each in zip(thumbnails_and_greys(groups), wanted, strict=True):
         assert found.keys() == each.keys()
         assert all(np.array_equal(found[name], each[name]) for name in each)
