@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from medtune.data.media.images import image_size
 from medtune.data.media.load import preview
 from medtune.data.types import Box, MediaGroup, MediaRef, Question
-from medtune.eval.audit.probes import Features, Probe, drawn, regression_answers
+from medtune.eval.audit.probes import Features, Probe, drawn, regression_answers, thumbnail, thumbnails
 from medtune.eval.audit.row import is_choice
 
 NUM_GREY_BINS = 32
@@ -46,21 +46,27 @@ def cue_probes(
     train_groups: Sequence[MediaGroup],
     questions: Sequence[Question],
     groups: Sequence[MediaGroup],
+    greys: tuple[Features, Features] | None = None,
 ) -> list[Probe]:
-    """Returns the probes "red_box" and "grey_histogram"; one without questions to learn from or answer is left out."""
+    """Returns the probes "red_box" and "grey_histogram"; one without questions to learn from or answer is left out.
+
+    Args:
+        greys: The histograms of both groups; None reads them.
+    """
+    known, asked = greys or (grey_histograms(train_groups), grey_histograms(groups))
     boxes = _probe(
         "red_box",
         "logistic regression on the red box's place and size",
         "centre, width and height of the box as shares of the image, with their squares and products",
         (train, box_places(train_groups), questions, box_places(groups)),
     )
-    greys = _probe(
+    histograms = _probe(
         "grey_histogram",
         "logistic regression on the histogram of grey values",
         f"{NUM_GREY_BINS} shares of grey values, their mean and deviation, without any place",
-        (train, grey_histograms(train_groups), questions, grey_histograms(groups)),
+        (train, known, questions, asked),
     )
-    return [probe for probe in (boxes, greys) if probe]
+    return [probe for probe in (boxes, histograms) if probe]
 
 
 def box_places(groups: Sequence[MediaGroup]) -> dict[str, NDArray[np.float32]]:
@@ -90,6 +96,22 @@ def grey_histograms(groups: Sequence[MediaGroup]) -> dict[str, NDArray[np.float3
     bare = {g.media_id: tuple(replace(ref, boxes=()) for ref in g.media) for g in groups if g.media}
     seen = {media: _histogram(preview(media).pixels_HWC) for media in dict.fromkeys(bare.values())}
     return {media_id: seen[media] for media_id, media in bare.items()}
+
+
+def thumbnails_and_greys(groups: Sequence[MediaGroup]) -> tuple[Features, Features]:
+    """Returns the thumbnails and the histograms of all groups; media without red boxes are read once for both."""
+    boxed = [group for group in groups if any(ref.boxes for ref in group.media)]
+    small, greys = thumbnails(boxed), grey_histograms(boxed)
+    seen: dict[tuple[MediaRef, ...], tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
+    for group in groups:
+        media = tuple(group.media)
+        if not media or any(ref.boxes for ref in media):
+            continue
+        if media not in seen:
+            pixels_HWC = preview(media).pixels_HWC
+            seen[media] = thumbnail(pixels_HWC), _histogram(pixels_HWC)
+        small[group.media_id], greys[group.media_id] = seen[media]
+    return small, greys
 
 
 def _histogram(pixels_HWC: NDArray[np.uint8]) -> NDArray[np.float32]:

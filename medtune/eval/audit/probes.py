@@ -49,10 +49,14 @@ def thumbnails(groups: Sequence[MediaGroup]) -> dict[str, NDArray[np.float32]]:
     for group in groups:
         if not group.media:
             continue
-        picture = PIL.Image.fromarray(preview(group.media).pixels_HWC).convert("L")
-        small = picture.resize((THUMBNAIL_PX, THUMBNAIL_PX), PIL.Image.Resampling.BOX)
-        found[group.media_id] = np.asarray(small, dtype=np.float32).ravel() / np.float32(255)
+        found[group.media_id] = thumbnail(preview(group.media).pixels_HWC)
     return found
+
+
+def thumbnail(pixels_HWC: NDArray[np.uint8]) -> NDArray[np.float32]:
+    picture = PIL.Image.fromarray(pixels_HWC).convert("L")
+    small = picture.resize((THUMBNAIL_PX, THUMBNAIL_PX), PIL.Image.Resampling.BOX)
+    return np.asarray(small, dtype=np.float32).ravel() / np.float32(255)
 
 
 def drawn(groups: Sequence[MediaGroup], *, at_most: int, seed: int) -> tuple[MediaGroup, ...]:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from medtune.data.types import MediaGroup, Prediction, Reading
 from medtune.eval.asking.conditions import audit_conditions
-from medtune.eval.audit.image_cues import MAX_IMAGES, cue_probes
-from medtune.eval.audit.probes import drawn, thumbnails
+from medtune.eval.audit.image_cues import MAX_IMAGES, cue_probes, thumbnails_and_greys
+from medtune.eval.audit.probes import drawn
 from medtune.eval.audit.row import Audit, audit_text, is_choice, subject_of
 from medtune.eval.audit.run_rows import LINEAR_PROBE, audit_of, feature_probe, thumbnail_probes
 from medtune.eval.predictions.files import MERGED, stored_predictions
@@ -99,10 +99,10 @@ def _audit(experiment: Experiment, phase: AnsweredPhase, answers: Sequence[Predi
         train=experiment.prepared.questions("train"),
     )
     read = audited_media(experiment, phase.groups)
-    small = [thumbnails(part) for part in (read.learnt, read.asked)]
+    (small, greys), (small_asked, greys_asked) = (thumbnails_and_greys(part) for part in (read.learnt, read.asked))
     probes = [
-        *cue_probes(subject.train, read.learnt, subject.questions, read.asked),
-        *thumbnail_probes(subject, small[0], small[1]),
+        *cue_probes(subject.train, read.learnt, subject.questions, read.asked, (greys, greys_asked)),
+        *thumbnail_probes(subject, small, small_asked),
     ]
     if read.encoded:
         seen = [model.vision_features(part) for part in (read.encoded, read.asked)]

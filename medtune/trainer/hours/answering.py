@@ -8,8 +8,7 @@ from medtune.data.types import MediaGroup
 from medtune.eval.asking.answerer import Answerer, ToldAhead
 from medtune.eval.asking.ask import visit_answers
 from medtune.eval.asking.plan import Visit
-from medtune.eval.audit.image_cues import cue_probes
-from medtune.eval.audit.probes import thumbnails
+from medtune.eval.audit.image_cues import cue_probes, thumbnails_and_greys
 from medtune.models.contract import Transform
 from medtune.models.media_reader import read_item
 from medtune.trainer.experiment.audit import audited_media
@@ -136,8 +135,7 @@ def measured_audit(
         seen.append(len(model.vision_features(part)))
 
     def look(part: Sequence[MediaGroup]) -> None:
-        cue_probes((), part, (), ())
-        thumbnails(part)
+        cue_probes((), part, (), (), (thumbnails_and_greys(part)[1], {}))
 
     reading = _measured(look, read, _READ_IN_PIECE, pieces, seed=seed, clock=clock)
     encoding = _measured(encode, encoded, _ENCODED_IN_PIECE, pieces, seed=seed, clock=clock)

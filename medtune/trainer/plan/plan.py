@@ -102,6 +102,7 @@ class Planner:
         self._models = functools.lru_cache(maxsize=None)(self._counted)
         self._known: dict[tuple[object, ...], tuple[Recipe, Stage]] = {}
         self._rehearsals: dict[tuple[object, ...], Rehearsal] = {}
+        self._counted_last: dict[tuple[object, ...], Model] = {}  # A skeleton that may be rehearsed, by its key.
 
     def least(self, recipe: Recipe, devices: Devices) -> float:
         """Returns the bytes that a device holds in the largest phase before anything passes through the model."""
@@ -194,7 +195,8 @@ class Planner:
         assert isinstance(size, PassSize)
         try:
             if key[2:] not in self._rehearsals:
-                model = _skeleton(self._entry, recipe, stage)
+                model = self._counted_last.pop(_model_key(recipe, stage), None)
+                model = _skeleton(self._entry, recipe, stage) if model is None else model
                 self._rehearsals.clear()
                 self._rehearsals[key[2:]] = Rehearsal(
                     model, precision=_precision(recipe), recompute=bool(recompute), cached_casts=bool(cached)
@@ -235,6 +237,8 @@ class Planner:
         rows = set_learning(model, stage.tuning) if learning else ()
         stored = sum(stored_bytes(p) for p in model.parameters())
         divided = Divided(units_of(model), layers_of(model))
+        if learning:
+            self._counted_last = {_model_key(recipe, stage): model}
         return _Counted(
             rows=rows,
             stored=stored,

@@ -6,10 +6,11 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from medtune.data.types import Box, MediaGroup, MediaRef, Question
-from medtune.eval.audit import image_cues
+from medtune.data.media import load
+from medtune.data.types import Box, Image, MediaGroup, MediaRef, Question
+from medtune.eval.audit import image_cues, probes
 from medtune.eval.audit.findings import Finding, findings_of
-from medtune.eval.audit.image_cues import box_places, cue_probes, grey_histograms, split_probes
+from medtune.eval.audit.image_cues import box_places, cue_probes, grey_histograms, split_probes, thumbnails_and_greys
 from medtune.eval.audit.row import Subject
 from medtune.eval.metric import ParsedReply
 from tests.eval.audit.world import World
@@ -103,6 +104,25 @@ def test_a_histogram_is_that_of_the_image_without_its_boxes(tmp_path: Path) -> N
     assert histogram[:32].argmax() == 16
     assert histogram[16] == 1.0
     assert histogram[32:].tolist() == pytest.approx([128 / 255, 0.0])
+
+
+def test_what_is_read_once_for_thumbnails_and_histograms_is_as_if_read_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = [group(tmp_path, number, answer="brain", grey=60 * number) for number in range(3)]
+    groups.append(group(tmp_path, 3, answer="brain", box=Box(10, 10, 50, 30), grey=128))
+    wanted = probes.thumbnails(groups), grey_histograms(groups)
+    read: list[Path] = []
+
+    def counted(media: Sequence[MediaRef]) -> Image:
+        read.extend(ref.path for ref in media)
+        return load.preview(media)
+
+    monkeypatch.setattr(image_cues, "preview", counted)
+    for found, each in zip(thumbnails_and_greys(groups), wanted, strict=True):
+        assert found.keys() == each.keys()
+        assert all(np.array_equal(found[name], each[name]) for name in each)
+    assert sorted(read) == sorted(ref.path for each in groups for ref in each.media)
 
 
 def test_questions_without_a_box_are_not_asked_and_the_model_is_compared_on_the_others(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Tests the real questions of ReXSonoVQA up to the report, on simulated videos that have the real lengths."""
 
 import json
+import math
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -24,8 +25,8 @@ from tests.examples import write_example
 from tests.models.endpoint.chat_server import ChatServer, asked_text, completion, serving
 from tests.trainer.conftest import Capture, Told, json_of
 
-# The shortest clip lasts 0.42 s, and the model looks at 4 frames.
-FPS = 12
+FRAMES = 5
+"""Frames of the shortest clip of a video, of which the model looks at 4; it lasts from 0.42 s to 6.85 s."""
 SETTINGS = (
     "model.name=nano_pocket_video",
     "model.answer_format=letter",
@@ -38,16 +39,17 @@ SETTINGS = (
 MCQ_BY_DURATION, FREE_BY_DURATION = (41, 98, 77, 33), (44, 95, 88, 38)
 
 
-def write_video(path: Path, length_s: float, seed: int) -> None:
+def write_video(path: Path, length_s: float, shortest_s: float, seed: int) -> None:
+    fps = max(2, math.ceil(FRAMES / shortest_s))
     rng = np.random.default_rng(seed)
     grey = rng.integers(0, 255, (16, 36, 64, 3), dtype=np.uint8)
     with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=FPS)
+        stream = container.add_stream("libx264", rate=fps)
         stream.width, stream.height, stream.pix_fmt = 64, 36, "yuv420p"
-        stream.codec_context.options = {"preset": "ultrafast", "crf": "40"}
-        for number in range(int(length_s * FPS) + 2):
+        stream.codec_context.options = {"preset": "ultrafast", "crf": "40", "g": "24"}
+        for number in range(int(length_s * fps) + 2):
             picture = VideoFrame.from_ndarray(grey[number % len(grey)], format="rgb24")
-            picture.pts, picture.time_base = number, Fraction(1, FPS)
+            picture.pts, picture.time_base = number, Fraction(1, fps)
             container.mux(stream.encode(picture))
         container.mux(stream.encode(None))
 
@@ -58,11 +60,18 @@ def test_real_questions_to_the_report(shared_real: Path, tmp_path: Path, capsys:
     shutil.copytree(shared_real / "rexsonovqa" / "benchmark_questions", raw / "benchmark_questions")
     shutil.copy(shared_real / "rexsonovqa" / rexsonovqa.METADATA, raw)
     ends: dict[str, float] = {}
-    for segment in rexsonovqa.read_segments(raw / rexsonovqa.METADATA).values():
+    segments = rexsonovqa.read_segments(raw / rexsonovqa.METADATA)
+    for segment in segments.values():
         ends[segment.video] = max(ends.get(segment.video, 0), segment.end_s or 0)
+    shortest: dict[str, float] = {}
+    for file in (raw / "benchmark_questions").glob("*/*.json"):
+        asked_about = rexsonovqa.segment_of(file.stem, segments)
+        assert asked_about is not None
+        lengths_s = [float(row["time_end"]) - float(row["time_start"]) for row in json_of(file)]
+        shortest[asked_about.video] = min(shortest.get(asked_about.video, math.inf), *lengths_s)
     (raw / "videos").mkdir()
     for seed, (video, end_s) in enumerate(ends.items()):
-        write_video(raw / "videos" / f"{video}.mp4", end_s, seed)
+        write_video(raw / "videos" / f"{video}.mp4", end_s, shortest[video], seed)
     assert main(["prepare", "rexsonovqa", "--from", str(raw), "--out", str(out)]) == 0
     manifest = open_prepared(out).manifest
     assert (sum(manifest.counts["test"].values()), manifest.num_patients["test"]) == (514, 35)
