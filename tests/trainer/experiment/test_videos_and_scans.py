@@ -39,8 +39,7 @@ SETTINGS = (
 MCQ_BY_DURATION, FREE_BY_DURATION = (41, 98, 77, 33), (44, 95, 88, 38)
 
 
-def write_video(path: Path, length_s: float, shortest_s: float, seed: int) -> None:
-    fps = max(2, math.ceil(FRAMES / shortest_s))
+def write_video(path: Path, length_s: float, seed: int, *, fps: int = 12) -> None:
     rng = np.random.default_rng(seed)
     grey = rng.integers(0, 255, (16, 36, 64, 3), dtype=np.uint8)
     with av.open(str(path), "w") as container:
@@ -71,7 +70,7 @@ def test_real_questions_to_the_report(shared_real: Path, tmp_path: Path, capsys:
         shortest[asked_about.video] = min(shortest.get(asked_about.video, math.inf), *lengths_s)
     (raw / "videos").mkdir()
     for seed, (video, end_s) in enumerate(ends.items()):
-        write_video(raw / "videos" / f"{video}.mp4", end_s, shortest[video], seed)
+        write_video(raw / "videos" / f"{video}.mp4", end_s, seed, fps=max(2, math.ceil(FRAMES / shortest[video])))
     assert main(["prepare", "rexsonovqa", "--from", str(raw), "--out", str(out)]) == 0
     manifest = open_prepared(out).manifest
     assert (sum(manifest.counts["test"].values()), manifest.num_patients["test"]) == (514, 35)
