@@ -12,9 +12,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from multiprocessing.sharedctypes import Synchronized
@@ -186,7 +184,7 @@ class MediaReader:
     As a context it ends its processes.
 
     Args:
-        workers: Number of processes that read ahead; 0 reads one group ahead in a thread of this process.
+        workers: Number of processes that read ahead; 0 reads each group when it is needed.
 
     Attributes:
         waited_s: The seconds that the caller of `next` and `read` has waited so far.
@@ -234,13 +232,8 @@ class MediaReader:
         self.close()
 
     def _one_by_one(self, groups: Sequence[Shown]) -> Iterator[list[MediaItem]]:
-        with ThreadPoolExecutor(1) as thread:
-            coming = deque[Future[list[MediaItem]]]()
-            for group in groups:
-                coming.append(thread.submit(_items, group, self._transform))
-                if len(coming) > 1:
-                    yield coming.popleft().result()
-            yield from (each.result() for each in coming)
+        for group in groups:
+            yield _items(group, self._transform)
 
     def _ahead(self, groups: Sequence[Shown], workers: int) -> Iterator[list[MediaItem]]:
         turns = self._turns = Turns(workers)

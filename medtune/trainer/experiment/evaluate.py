@@ -28,7 +28,7 @@ from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.score_prepared import why_unlike_published
 from medtune.models.answering import LocalAnswerer
 from medtune.models.contract import Assembled
-from medtune.models.media_reader import MediaReader, lost_readers_named
+from medtune.models.media_reader import MediaReader, lost_readers_named, read_item
 from medtune.models.sharding.lock_step import StoppedInTurn, Turns, lock_step
 from medtune.models.tuning.adapters import merged
 from medtune.models.tuning.quantize import precise
@@ -116,13 +116,12 @@ class LoadedModel:
         model.eval()
         sums: dict[str, list[NDArray[np.float32]]] = {}
         shown = [(group.media_id, ref) for group in groups for ref in group.media]
-        batches = [shown[start : start + _IMAGES_AT_ONCE] for start in range(0, len(shown), _IMAGES_AT_ONCE)]
-        with progress("audit", unit="images") as on_done, MediaReader(transform) as reader:
-            reader.expect([tuple(ref for _, ref in batch) for batch in batches])
-            for number, batch in enumerate(batches):
-                on_done(number * _IMAGES_AT_ONCE, len(shown))
+        with progress("audit", unit="images") as on_done:
+            for start in range(0, len(shown), _IMAGES_AT_ONCE):
+                on_done(start, len(shown))
+                batch = shown[start : start + _IMAGES_AT_ONCE]
                 with computed():
-                    features_MX = model.features(transform.stack(reader.next()))
+                    features_MX = model.features(transform.stack([read_item(ref, transform) for _, ref in batch]))
                 if features_MX is None:
                     break
                 for (media_id, _), features_X in zip(batch, features_MX.float().cpu().numpy(), strict=True):

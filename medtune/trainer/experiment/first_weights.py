@@ -8,7 +8,7 @@ import torch
 from medtune.data.progress import progress
 from medtune.data.types import MediaRef
 from medtune.models.contract import Assembled
-from medtune.models.media_reader import MediaReader
+from medtune.models.media_reader import read_item
 from medtune.models.projectors.vocabulary import VocabularyProjector
 from medtune.models.sharding.unread import leaving_weights_unread
 from medtune.models.tuning.plan import Tuning
@@ -92,12 +92,11 @@ def _start_words(experiment: Experiment, assembled: Assembled) -> None:
 
 def _features(shown: Sequence[MediaRef], assembled: Assembled) -> torch.Tensor:
     parts = []
-    starts = range(0, len(shown), _ITEMS_AT_ONCE)
-    with progress("projector", unit="media") as on_done, MediaReader(assembled.transform) as reader:
-        reader.expect([tuple(shown[start : start + _ITEMS_AT_ONCE]) for start in starts])
-        for start in starts:
+    with progress("projector", unit="media") as on_done:
+        for start in range(0, len(shown), _ITEMS_AT_ONCE):
             on_done(start, len(shown))
-            features_MX = assembled.model.features(assembled.transform.stack(reader.next()))
+            items = [read_item(ref, assembled.transform) for ref in shown[start : start + _ITEMS_AT_ONCE]]
+            features_MX = assembled.model.features(assembled.transform.stack(items))
             assert features_MX is not None, "a projector that reads the whole grid needs one of a fixed size"
             parts.append(features_MX.float().cpu())
     return torch.cat(parts)

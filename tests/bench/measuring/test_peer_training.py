@@ -28,7 +28,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_both_sides_lose_the_same_in_every_step(weights: Path, tmp_path: Path) -> None:
     found = compared_training(
         SMALL, python=PYTHON, weights=weights, scratch=tmp_path, epochs=2, compared=2 * EPOCH_STEPS, runs=1

@@ -35,7 +35,8 @@ def one_device(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) ->
         pytest.param("deepspeed_stage_1", marks=pytest.mark.soak),
         # With weights in 4 bits in the slow suite (tests/trainer/training/test_weight_average.py).
         pytest.param("deepspeed_stage_2", marks=pytest.mark.soak),
-        pytest.param("deepspeed_stage_3", marks=pytest.mark.slow),
+        # In two stages in the slow suite (tests/trainer/training/test_stages.py).
+        pytest.param("deepspeed_stage_3", marks=pytest.mark.soak),
     ],
 )
 def test_two_devices_equal_one(nano: Nano, one_device: Path, tmp_path: Path, curve: Curve, strategy: str) -> None:
