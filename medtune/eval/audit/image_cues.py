@@ -24,6 +24,12 @@ MAX_FILMS_AND_VOLUMES = 300
 """The same for videos and volumes, which take many times longer to read."""
 
 
+def most_read(groups: Sequence[MediaGroup], *, images: int) -> int:
+    """Returns how many groups a probe reads at most: `images`, and fewer where some show films or volumes."""
+    is_image = all(ref.kind == "image" for group in groups for ref in group.media)
+    return images if is_image else min(images, MAX_FILMS_AND_VOLUMES)
+
+
 def split_probes(train: Sequence[MediaGroup], groups: Sequence[MediaGroup]) -> list[Probe]:
     """Returns the probes of a split, which learn from the train split; of very many media items some are drawn.
 
@@ -32,8 +38,7 @@ def split_probes(train: Sequence[MediaGroup], groups: Sequence[MediaGroup]) -> l
     known, asked = (
         [question for group in part for question in group.questions if is_choice(question)] for part in (train, groups)
     )
-    is_image = all(ref.kind == "image" for part in (train, groups) for group in part for ref in group.media)
-    most = MAX_IMAGES if is_image else MAX_FILMS_AND_VOLUMES
+    most = most_read([*train, *groups], images=MAX_IMAGES)
     read = [
         drawn([group for group in part if any(map(is_choice, group.questions))], at_most=most, seed=0)
         for part in (train, groups)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from medtune.data.types import MediaGroup, Prediction, Reading
 from medtune.eval.asking.conditions import audit_conditions
-from medtune.eval.audit.image_cues import MAX_IMAGES, cue_probes, thumbnails_and_greys
+from medtune.eval.audit.image_cues import MAX_IMAGES, cue_probes, most_read, thumbnails_and_greys
 from medtune.eval.audit.probes import drawn
 from medtune.eval.audit.row import Audit, audit_text, is_choice, subject_of
 from medtune.eval.audit.run_rows import LINEAR_PROBE, audit_of, feature_probe, thumbnail_probes
@@ -23,7 +23,7 @@ from medtune.trainer.experiment.evaluate import AskedModel, answer_groups
 from medtune.trainer.experiment.experiment import Experiment
 
 MAX_PROBED_IMAGES = 1200
-"""The largest number of train images that the linear probe learns from. The vision tower has to encode each one."""
+"""The largest number of train images that the linear probe learns from; the vision tower has to encode each one."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,8 @@ def audited_media(experiment: Experiment, groups: Sequence[MediaGroup]) -> Audit
     train = [group for group in experiment.prepared.groups("train") if any(map(is_choice, group.questions))]
     seed = experiment.recipe.train.seed
     return AuditedMedia(
-        learnt=drawn(train, at_most=MAX_IMAGES, seed=seed),
-        encoded=drawn(train, at_most=MAX_PROBED_IMAGES, seed=seed),
+        learnt=drawn(train, at_most=most_read(train, images=MAX_IMAGES), seed=seed),
+        encoded=drawn(train, at_most=most_read(train, images=MAX_PROBED_IMAGES), seed=seed),
         asked=[group for group in groups if any(map(is_choice, group.questions))],
     )
 

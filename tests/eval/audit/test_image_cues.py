@@ -10,7 +10,14 @@ from medtune.data.media import load
 from medtune.data.types import Box, Image, MediaGroup, MediaRef, Question
 from medtune.eval.audit import image_cues, probes
 from medtune.eval.audit.findings import Finding, findings_of
-from medtune.eval.audit.image_cues import box_places, cue_probes, grey_histograms, split_probes, thumbnails_and_greys
+from medtune.eval.audit.image_cues import (
+    box_places,
+    cue_probes,
+    grey_histograms,
+    most_read,
+    split_probes,
+    thumbnails_and_greys,
+)
 from medtune.eval.audit.row import Subject
 from medtune.eval.metric import ParsedReply
 from tests.eval.audit.world import World
@@ -153,6 +160,14 @@ def test_of_too_many_images_some_are_drawn_and_the_row_says_so(tmp_path: Path, m
     probes = split_probes(train, test)
     assert [len(probe.answers) for probe in probes] == [12, 12]
     assert all("12 train images" in probe.note and "12 of 40 questions" in probe.note for probe in probes)
+
+
+def test_fewer_films_and_volumes_are_read_than_images(tmp_path: Path) -> None:
+    images = boxed(tmp_path, range(3), by_place)
+    scan = replace(images[0], media=(MediaRef(Path("ct.nii.gz"), kind="volume"),))
+    assert most_read(images, images=1200) == 1200
+    assert most_read([*images, scan], images=1200) == image_cues.MAX_FILMS_AND_VOLUMES
+    assert most_read([scan], images=20) == 20
 
 
 def test_probes_of_the_audit_of_a_run_have_rows(world: World) -> None:
