@@ -27,6 +27,7 @@ from medtune.models.answering import LocalAnswerer, TargetRead
 from medtune.models.contract import Assembled
 from medtune.models.media_reader import lost_readers_named
 from medtune.models.sharding.lock_step import InTurns, lock_step
+from medtune.models.tuning.adapters import merged
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.quantize import precise
 from medtune.trainer.devices.ranks import told_by_all
@@ -268,7 +269,8 @@ class Asker:
         self._targets.clear()
         self._answerer.expect([(visit.shown, visit.requests) for visit in batch.visits], batch.reader)
         found: dict[str, list[Prediction]] = {}
-        with lock_step(self._assembled.model, in_turns=self._in_turns), lost_readers_named():
+        model = self._assembled.model
+        with lock_step(model, in_turns=self._in_turns), lost_readers_named(), merged(model):
             for visit in batch.visits:
                 for prediction in visit_answers(self._answerer, visit):
                     found.setdefault(prediction.key.question_id, []).append(prediction)
