@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -102,27 +103,27 @@ def _able(model: Model, part: PartName, root: str) -> list[str]:
 
 
 MERGED_BYTES = 2**30
-"""The size of the weights, at most, that are held twice while a model answers with its adapters merged (our own)."""
+"""The size of the weights, at most, that are held twice while a model answers (our own choice)."""
 
 
 @contextmanager
 def merged(model: nn.Module) -> Iterator[None]:
     """Adds LoRA to the weights that it adapts while a model answers, so that a layer costs one product and not three.
 
-    Only weights in float32 in the host's memory, of at most MERGED_BYTES together, where nothing changes but rounding.
-    Afterwards they are what they were, bit by bit.
+    Only weights in float32 in the host's memory, where nothing changes but rounding, and of very many the first that
+    have MERGED_BYTES together. Afterwards they are what they were, bit by bit.
     """
     layers = [layer for _, layer in adapted_modules(model) if _merges(layer)]
     own = [layer.get_base_layer().weight.data for layer in layers]
-    if sum(weight.nbytes for weight in own) > MERGED_BYTES:
-        layers = []
+    fitting = sum(held <= MERGED_BYTES for held in accumulate(weight.nbytes for weight in own))
+    layers, own = layers[:fitting], own[:fitting]
     try:
-        for layer, weight in zip(layers, own, strict=False):
+        for layer, weight in zip(layers, own, strict=True):
             layer.get_base_layer().weight.data = weight.clone()
             layer.merge()
         yield
     finally:
-        for layer, weight in zip(layers, own, strict=False):
+        for layer, weight in zip(layers, own, strict=True):
             layer.get_base_layer().weight.data = weight
             layer.merged_adapters.clear()
 

@@ -14,6 +14,7 @@ from medtune.models.sequence.tree import grow
 from medtune.models.tuning.adapters import merged
 from medtune.models.tuning.apply import GradientAudit, adapt, apply_tuning, parameters_by_part, recompute_activations
 from medtune.models.tuning.plan import Lora, PartTuning, Tuning
+from medtune.models.tuning.quantize import adapted_modules, adapted_weight
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.checkpoint import trainable_names
 from tests.models.twins import EVERY_TWIN, OF_TRANSFORMERS, TWINS, expanded, layout, row_each, seen
@@ -138,11 +139,12 @@ def test_adapters_are_merged_while_a_model_answers(lora: Lora, dtype: torch.dtyp
     assert all(torch.equal(each, before[name]) for name, each in model.state_dict().items())
 
 
-def test_weights_that_would_not_fit_twice_are_not_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_weights_those_are_merged_that_fit_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     _, model = _nano(Tuning())
-    monkeypatch.setattr("medtune.models.tuning.adapters.MERGED_BYTES", 10_000)
+    one, *others = [adapted_weight(layer).nbytes for _, layer in adapted_modules(model)]
+    monkeypatch.setattr("medtune.models.tuning.adapters.MERGED_BYTES", one + others[0])
     with merged(model):
-        assert not any(getattr(module, "merged", False) for module in model.modules())
+        assert sum(getattr(module, "merged", False) for module in model.modules()) == 2
 
 
 def test_table_counts_what_learns() -> None:
