@@ -84,6 +84,10 @@ def test_the_example_states_its_leaks(tmp_path: Path) -> None:
     folder = example(tmp_path / "raw")
     both = prepare(find_source("slake"), benchmark="slake", root=folder, out=tmp_path / "both")
     one = prepare(find_source("slake_en"), benchmark="slake", root=folder, out=tmp_path / "one")
+    alike = both.manifest.lookalikes
+    # Discs look like discs and squares like squares, by the correlation of their details alone.
+    assert alike is not None
+    assert (alike.num_pairs, alike.num_groups) == (0, 2)
     assert both.manifest.split_leaks["image"] == 8
     assert one.manifest.split_leaks == {}
 
