@@ -135,10 +135,11 @@ def prepare(
             questions, drawn, seed=seed, fractions=fractions, alike=alike
         )
         questions = splits.assign_splits(questions, drawn, seed=seed, fractions=fractions, alike=alike)
+        keep_leaks = keep_leaks or source.keeps_leaks
+        # Before look-alikes count as one patient: groups in two splits may be named after the same image.
+        leaks = splits.check_splits(questions, digests, keep_leaks=keep_leaks)
         if stands_for_patient != "patient" and not split_lookalikes:
             questions = splits.with_alike_patients(questions, digests, groups.several)
-        keep_leaks = keep_leaks or source.keeps_leaks
-        leaks = splits.check_splits(questions, digests, keep_leaks=keep_leaks)
         if shared := leaks.pop("patient", 0):
             # Where the data name no patients, it is the image, or what else stands for one, that two splits share.
             leaks[stands_for_patient] = max(shared, leaks.get(stands_for_patient, 0))
