@@ -1,12 +1,16 @@
 """Tests that a frozen image tower reads with folded norms what it reads with its norms, and that a change is seen."""
 
+import numpy as np
+import PIL.Image
 import pytest
 import torch
 from peft import LoraConfig, inject_adapter_in_model
 from timm.layers import BatchNormAct2d
+from torchvision.transforms import functional
 
+from medtune.data.types import Image
 from medtune.models import efficientnet_lite0
-from medtune.models.towers.image_tower import GridTower
+from medtune.models.towers.image_tower import GridTower, ImageTransform
 
 
 @pytest.fixture
@@ -71,3 +75,11 @@ def test_a_tower_whose_norms_learn_or_in_16_bits_keeps_them(tower: GridTower) ->
     tower.to(torch.bfloat16)
     assert tower._network() is tower.backbone
     assert tower(pixels_BCHW.to(torch.bfloat16)).dtype == torch.bfloat16
+
+
+def test_pixels_are_normalised_as_torchvision_does() -> None:
+    pixels_HWC = np.random.default_rng(0).integers(0, 256, (40, 50, 3), dtype=np.uint8)
+    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    resized = PIL.Image.fromarray(pixels_HWC).resize((32, 32), PIL.Image.Resampling.BICUBIC)
+    wanted_CHW = functional.normalize(functional.to_tensor(resized), mean, std)
+    assert torch.equal(ImageTransform(32, mean, std)(Image(pixels_HWC)), wanted_CHW)
