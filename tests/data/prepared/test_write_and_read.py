@@ -100,6 +100,20 @@ def test_plain_and_boxed_item_share_one_file_without_box(prepared_busi: Prepared
     assert (load_image(boxed.media[0]).pixels_HWC == (255, 0, 0)).all(axis=2).any()
 
 
+def test_grey_images_are_stored_with_one_channel(tmp_path: Path) -> None:
+    grey_HW = np.random.default_rng(0).integers(0, 256, (20, 30), dtype=np.uint8)
+    grey_HWC = np.repeat(grey_HW[:, :, None], 3, axis=2)
+    # One pixel of another colour makes a picture that has to keep its colours.
+    tinted_HWC = grey_HWC.copy()
+    tinted_HWC[3, 4] = (grey_HW[3, 4], grey_HW[3, 4], 255 - grey_HW[3, 4])
+    for pixels_HWC, mode in ((grey_HWC, "L"), (tinted_HWC, "RGB")):
+        PIL.Image.fromarray(pixels_HWC).save(tmp_path / "raw.png")
+        stored = tmp_path / copy_media.STORE["image"](tmp_path / "raw.png", tmp_path).file
+        with PIL.Image.open(stored) as picture:
+            assert picture.mode == mode
+        assert np.array_equal(decode_image(stored).pixels_HWC, pixels_HWC)
+
+
 def test_every_class_is_in_every_split(prepared_busi: Prepared) -> None:
     for split in SPLITS:
         answers = {q.answer for q in prepared_busi.questions(split) if q.facets["task"] == "diagnosis"}
