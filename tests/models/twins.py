@@ -74,6 +74,12 @@ def _takes_videos(name: str, twin: Twin) -> bool:
 OF_VIDEOS = tuple(name for name, each in TWINS.items() if _takes_videos(name, each))
 
 
+def shares_rows(name: str) -> bool:
+    """Returns whether several sequences of a twin may stand in one row, which no twin is built for."""
+    family = MODELS[name].family
+    return family is None or find_family(family).wiring.plain_because is None
+
+
 @cache
 def twin(name: str) -> Assembled:
     """Returns the twin in evaluation mode; tests that change a model build one of their own."""

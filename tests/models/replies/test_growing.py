@@ -13,9 +13,9 @@ from medtune.models.replies import Prompted, Wanted, drawn, grown, reply_rows
 from medtune.models.sequence.builder import IGNORED, Sequence, Span
 from medtune.models.sequence.packing import PackedRows, Shown, pack, pad_left
 from medtune.models.sequence.tree import grow
-from tests.models.twins import EVERY_TWIN, all_seen, layout, moved, seen, twin
+from tests.models.twins import EVERY_TWIN, all_seen, layout, moved, seen, shares_rows, twin
 
-SHARING = [name for name in EVERY_TWIN if twin(name).model.plain_because is None]
+SHARING = [name for name in EVERY_TWIN if shares_rows(name)]
 NEW_TOKENS = 6
 QUESTIONS = ("Plane?", "Plane?xx", "Is it odd?", "Plane?", "Plane?x")
 """The first is asked twice; it is also the beginning of two others, as far as the template lets it."""

@@ -21,7 +21,18 @@ from medtune.models.sequence.tree import grow
 from medtune.models.transformers_vlm.families import find_family
 from medtune.models.transformers_vlm.model import TransformersVlm
 from tests.models.transformers_vlm.test_parity import encoded, expected, pillow, plain, processor, prompts, whole
-from tests.models.twins import MODELS, OF_TRANSFORMERS, all_seen, cpu_answerer, leaking, moved, picture, size_of, twin
+from tests.models.twins import (
+    MODELS,
+    OF_TRANSFORMERS,
+    all_seen,
+    cpu_answerer,
+    leaking,
+    moved,
+    picture,
+    shares_rows,
+    size_of,
+    twin,
+)
 
 ANSWER = "abdomen"
 IMAGES = (picture(1), picture(2, width=40, height=80))
@@ -168,7 +179,7 @@ def test_a_single_image_is_written_as_before() -> None:
         assembled.family.layout(f"{MEDIA_MARK}Which?", None, shapes=[size_of(image)] * 2)
 
 
-SHARING = [name for name in OF_TRANSFORMERS if find_family(MODELS[name].family or "").wiring.plain_because is None]
+SHARING = [name for name in OF_TRANSFORMERS if shares_rows(name)]
 ALONE = [name for name in OF_TRANSFORMERS if name not in SHARING]
 """Families of which each sequence needs a row of its own."""
 OPTIONS = ("normal", "benign lesion", "benign tumour", "no")

@@ -6,42 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import (
-    Cohere2VisionConfig,
-    Cohere2VisionImageProcessor,
-    Cohere2VisionProcessor,
-    DeepseekVLConfig,
-    DeepseekVLImageProcessor,
-    DeepseekVLProcessor,
-    Gemma4AudioFeatureExtractor,
-    Gemma4Config,
-    Gemma4ImageProcessor,
-    Gemma4Processor,
-    Gemma4VideoProcessor,
-    Idefics3Config,
-    Idefics3ImageProcessor,
-    Idefics3Processor,
-    Lfm2VlConfig,
-    Lfm2VlImageProcessor,
-    Lfm2VlProcessor,
-    LlavaConfig,
-    LlavaNextConfig,
-    LlavaNextImageProcessor,
-    LlavaNextProcessor,
-    Mistral3Config,
-    Ovis2Config,
-    Ovis2ImageProcessor,
-    Ovis2Processor,
-    PaliGemmaConfig,
-    PaliGemmaProcessor,
-    PixtralImageProcessor,
-    PixtralProcessor,
-    SiglipImageProcessor,
-    SmolVLMConfig,
-    SmolVLMImageProcessor,
-    SmolVLMProcessor,
-    SmolVLMVideoProcessor,
-)
+import transformers
 
 from medtune.models.nano import byte_tokenizer, token_id
 from medtune.models.nano.transformers_vlm import INITIALIZER_RANGE, Nano, text_config, write_nano
@@ -78,15 +43,15 @@ def lfm2_vl() -> Nano:
     rows = [f"<|img_row_{row}_col_{column}|>" for row in range(1, 4) for column in range(1, 4)]
     special = ("<pad>", "</s>", IM_START, IM_END, "<image>", "<|image_start|>", "<|image_end|>", "<|img_thumbnail|>")
     tokenizer = byte_tokenizer((*special, *rows), bos=None, eos=IM_END, pad="<pad>")
-    processor = Lfm2VlProcessor(
-        Lfm2VlImageProcessor(
+    processor = transformers.Lfm2VlProcessor(
+        transformers.Lfm2VlImageProcessor(
             encoder_patch_size=8, tile_size=48, min_image_tokens=1, max_image_tokens=4, max_tiles=3,
             max_pixels_tolerance=1.0,
         ),
         tokenizer,
         chat_template=chatml("<image>", spans=True),
     )  # fmt: skip
-    config = Lfm2VlConfig(
+    config = transformers.Lfm2VlConfig(
         text_config=text_config(tokenizer, model_type="lfm2", layer_types=["conv", "full_attention"]),
         vision_config={
             "model_type": "siglip2_vision_model", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
@@ -110,8 +75,8 @@ def llava_next(text: str = "mistral") -> Nano:
     tokenizer = byte_tokenizer(special, bos="<s>", eos="<|im_end|>" if is_qwen else "</s>", pad="<pad>")
     before, behind, begun = _CHATML if is_qwen else _PLAIN
     pinpoints = [[56, 56], [56, 112], [112, 56]]
-    processor = LlavaNextProcessor(
-        LlavaNextImageProcessor(
+    processor = transformers.LlavaNextProcessor(
+        transformers.LlavaNextImageProcessor(
             size={"shortest_edge": 56}, crop_size={"height": 56, "width": 56}, image_grid_pinpoints=pinpoints
         ),
         tokenizer,
@@ -125,7 +90,7 @@ def llava_next(text: str = "mistral") -> Nano:
         ),
     )
     rope: Any = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}} if is_qwen else {}
-    config = LlavaNextConfig(
+    config = transformers.LlavaNextConfig(
         text_config=text_config(tokenizer, model_type=text, sliding_window=None, **rope),
         vision_config=clip_config(model_type="clip_vision_model", image_size=56, initializer_range=INITIALIZER_RANGE),
         image_token_index=token_id(tokenizer, "<image>"),
@@ -139,8 +104,8 @@ def mistral3() -> Nano:
     """Images of any size with a token that ends each row of patches."""
     special = ("<s>", "</s>", "<pad>", "[IMG]", "[IMG_BREAK]", "[IMG_END]", "[INST]", "[/INST]")
     tokenizer = byte_tokenizer(special, bos="<s>", eos="</s>", pad="<pad>")
-    processor = PixtralProcessor(
-        PixtralImageProcessor(size={"longest_edge": 64}, patch_size={"height": 8, "width": 8}),
+    processor = transformers.PixtralProcessor(
+        transformers.PixtralImageProcessor(size={"longest_edge": 64}, patch_size={"height": 8, "width": 8}),
         tokenizer,
         patch_size=8,
         spatial_merge_size=2,
@@ -150,7 +115,7 @@ def mistral3() -> Nano:
             "{% endif %}{% endfor %}[/INST]{% else %}{{ message['content'][0]['text'] }}</s>{% endif %}{% endfor %}"
         ),
     )
-    config = Mistral3Config(
+    config = transformers.Mistral3Config(
         text_config=text_config(tokenizer, model_type="mistral", head_dim=8, sliding_window=None),
         vision_config={
             "model_type": "pixtral", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
@@ -166,13 +131,13 @@ def pixtral() -> Nano:
     """Pixtral under LLaVA's type: images of any size with their sizes, and a token that ends each row of patches."""
     near = mistral3()
     told: Any = near.config.to_dict()
-    processor = PixtralProcessor(
+    processor = transformers.PixtralProcessor(
         near.processor.image_processor,
         near.processor.tokenizer,
         patch_size=8,
         chat_template=near.processor.chat_template,
     )
-    config = LlavaConfig(
+    config = transformers.LlavaConfig(
         text_config=told["text_config"],
         vision_config=told["vision_config"],
         image_token_index=token_id(near.processor.tokenizer, "[IMG]"),
@@ -186,13 +151,13 @@ def ovis2() -> Nano:
     """Visual words: a softmax over a table of embeddings, between tokens that stand in the same table."""
     visual = ("<IMG_ATOM>", "<IMG_START>", "<IMG_GRID>", "<IMG_COL>", "<IMG_ROW>", "<IMG_END>")
     tokenizer = byte_tokenizer(("<pad>", IM_START, IM_END, "<image>", *visual), bos=None, eos=IM_END, pad="<pad>")
-    processor = Ovis2Processor(
-        Ovis2ImageProcessor(size={"height": 28, "width": 28}, crop_to_patches=True, max_patches=3),
+    processor = transformers.Ovis2Processor(
+        transformers.Ovis2ImageProcessor(size={"height": 28, "width": 28}, crop_to_patches=True, max_patches=3),
         tokenizer,
         chat_template=chatml("<image>\n"),
         image_seq_length=4,
     )
-    config = Ovis2Config(
+    config = transformers.Ovis2Config(
         text_config=text_config(
             tokenizer, model_type="qwen2", rope_parameters={"rope_type": "default", "rope_theta": 1e6}
         ),
@@ -214,8 +179,8 @@ def idefics3() -> Nano:
     tags = [f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7)]
     special = ("<s>", "</s>", "<pad>", "<fake_token_around_image>", "<image>", "<end_of_utterance>", "<global-img>")
     tokenizer = byte_tokenizer((*special, *tags), bos="<s>", eos="</s>", pad="<pad>")
-    processor = Idefics3Processor(
-        Idefics3ImageProcessor(size={"longest_edge": 56}, max_image_size={"longest_edge": 28}),
+    processor = transformers.Idefics3Processor(
+        transformers.Idefics3ImageProcessor(size={"longest_edge": 56}, max_image_size={"longest_edge": 28}),
         tokenizer,
         image_seq_len=1,
         chat_template=(
@@ -224,7 +189,7 @@ def idefics3() -> Nano:
             "<end_of_utterance>\n{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}"
         ),
     )
-    config = Idefics3Config(
+    config = transformers.Idefics3Config(
         text_config=text_config(tokenizer, model_type="llama", pad_token_id=token_id(tokenizer, "<pad>")),
         vision_config={
             "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -240,8 +205,8 @@ def deepseek_vl() -> Nano:
     """One square image with a fixed number of tokens, and a template that takes the assistant's turn as text."""
     image = "<image_placeholder>"
     tokenizer = byte_tokenizer(("<s>", "</s>", "<pad>", image), bos="<s>", eos="</s>", pad="<pad>", image_token=image)
-    processor = DeepseekVLProcessor(
-        DeepseekVLImageProcessor(size={"height": 28, "width": 28}, min_size=14),
+    processor = transformers.DeepseekVLProcessor(
+        transformers.DeepseekVLImageProcessor(size={"height": 28, "width": 28}, min_size=14),
         tokenizer,
         num_image_tokens=4,
         chat_template=(
@@ -251,7 +216,7 @@ def deepseek_vl() -> Nano:
             "{% if add_generation_prompt %}Assistant:{% endif %}"
         ),
     )
-    config = DeepseekVLConfig(
+    config = transformers.DeepseekVLConfig(
         text_config=text_config(tokenizer, model_type="llama"),
         vision_config=clip_config(model_type="siglip_vision_model", vision_use_head=False),
         image_token_id=token_id(tokenizer, image),
@@ -272,9 +237,9 @@ def cohere2_vision() -> Nano:
         pad="<PAD>",
         **named,
     )
-    images: Any = Cohere2VisionImageProcessor(size={"height": 28, "width": 28}, max_patches=3)
+    images: Any = transformers.Cohere2VisionImageProcessor(size={"height": 28, "width": 28}, max_patches=3)
     images.patch_size = 1
-    processor = Cohere2VisionProcessor(
+    processor = transformers.Cohere2VisionProcessor(
         images,
         tokenizer,
         chat_template=(
@@ -283,7 +248,7 @@ def cohere2_vision() -> Nano:
             "<|END_OF_TURN_TOKEN|>{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
         ),
     )
-    config = Cohere2VisionConfig(
+    config = transformers.Cohere2VisionConfig(
         text_config=text_config(
             tokenizer, model_type="cohere2", sliding_window=32, layer_types=["sliding_attention", "full_attention"],
             logit_scale=0.5, bos_token_id=token_id(tokenizer, "<BOS>"), pad_token_id=token_id(tokenizer, "<PAD>"),
@@ -299,10 +264,10 @@ def cohere2_vision() -> Nano:
 def paligemma() -> Nano:
     """A prefix of image and question whose tokens see one another, and no chat template, as its vendor's folders."""
     tokenizer = byte_tokenizer(("<bos>", "<eos>", "<pad>"), bos="<bos>", eos="<eos>", pad="<pad>")
-    images: Any = SiglipImageProcessor(size={"height": 28, "width": 28})
+    images: Any = transformers.SiglipImageProcessor(size={"height": 28, "width": 28})
     images.image_seq_length = 4
-    processor = PaliGemmaProcessor(images, tokenizer)
-    config = PaliGemmaConfig(
+    processor = transformers.PaliGemmaProcessor(images, tokenizer)
+    config = transformers.PaliGemmaConfig(
         text_config=text_config(processor.tokenizer, model_type="gemma2", head_dim=8),
         vision_config=clip_config(model_type="siglip_vision_model", vision_use_head=False),
         image_token_index=token_id(processor.tokenizer, "<image>"),
@@ -328,18 +293,18 @@ def gemma4() -> Nano:
     )
     ids: dict[str, Any] = {f"{name}_id": token_id(tokenizer, token) for name, token in named.items()}
     patches: dict[str, Any] = {"patch_size": 4, "max_soft_tokens": 70, "pooling_kernel_size": 3}
-    processor = Gemma4Processor(
-        Gemma4AudioFeatureExtractor(),
-        Gemma4ImageProcessor(**patches),
+    processor = transformers.Gemma4Processor(
+        transformers.Gemma4AudioFeatureExtractor(),
+        transformers.Gemma4ImageProcessor(**patches),
         tokenizer,
-        Gemma4VideoProcessor(**patches),
+        transformers.Gemma4VideoProcessor(**patches),
         chat_template=(
             "<bos>{% for message in messages %}<|turn>{{ message['role'] }}\n{% for part in message['content'] %}"
             "{% if part['type'] in ('image', 'video') %}<|{{ part['type'] }}|>{% else %}{{ part['text'] }}{% endif %}"
             "{% endfor %}<turn|>\n{% endfor %}{% if add_generation_prompt %}<|turn>assistant\n{% endif %}"
         ),
     )
-    config = Gemma4Config(
+    config = transformers.Gemma4Config(
         text_config=text_config(
             tokenizer, num_hidden_layers=4, head_dim=16, global_head_dim=16, sliding_window=64,
             layer_types=["sliding_attention", "full_attention"] * 2, num_kv_shared_layers=2,
@@ -361,15 +326,15 @@ def smolvlm() -> Nano:
     pytest.importorskip("num2words")
     near = idefics3()
     tokenizer, size = near.processor.tokenizer, {"longest_edge": 28}
-    processor = SmolVLMProcessor(
-        SmolVLMImageProcessor(size={"longest_edge": 56}, max_image_size=size),
+    processor = transformers.SmolVLMProcessor(
+        transformers.SmolVLMImageProcessor(size={"longest_edge": 56}, max_image_size=size),
         tokenizer,
-        SmolVLMVideoProcessor(size=size, max_image_size=size),
+        transformers.SmolVLMVideoProcessor(size=size, max_image_size=size),
         image_seq_len=1,
         chat_template=near.processor.chat_template,
     )
     told: Any = near.config.to_dict()
-    config = SmolVLMConfig(
+    config = transformers.SmolVLMConfig(
         text_config=told["text_config"],
         vision_config={**told["vision_config"], "model_type": "smolvlm_vision"},
         image_token_id=told["image_token_id"],

@@ -3,23 +3,6 @@
 from typing import Any
 
 import transformers
-from transformers import (
-    Gemma3nAudioFeatureExtractor,
-    Gemma3nConfig,
-    Gemma3nProcessor,
-    MiniCPMV4_6Config,
-    MiniCPMV4_6ImageProcessor,
-    MiniCPMV4_6Processor,
-    MiniCPMV4_6VideoProcessor,
-    Qwen2_5OmniProcessor,
-    Qwen2_5OmniThinkerConfig,
-    Qwen2VLImageProcessor,
-    Qwen2VLVideoProcessor,
-    Qwen3OmniMoeProcessor,
-    Qwen3OmniMoeThinkerConfig,
-    SiglipImageProcessor,
-    WhisperFeatureExtractor,
-)
 
 from medtune.models.nano import byte_tokenizer, token_id
 from medtune.models.nano.transformers_vlm import INITIALIZER_RANGE, Nano, text_config
@@ -37,9 +20,9 @@ def minicpm_v() -> Nano:
         ("<pad>", "<|im_start|>", "<|im_end|>", *named.values()), bos=None, eos="<|im_end|>", pad="<pad>", **named
     )
     sizes: dict[str, Any] = {"patch_size": 7, "scale_resolution": 56, "max_slice_nums": 4}
-    processor = MiniCPMV4_6Processor(
-        MiniCPMV4_6ImageProcessor(**sizes),
-        MiniCPMV4_6VideoProcessor(**sizes),
+    processor = transformers.MiniCPMV4_6Processor(
+        transformers.MiniCPMV4_6ImageProcessor(**sizes),
+        transformers.MiniCPMV4_6VideoProcessor(**sizes),
         tokenizer,
         chat_template=(
             "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{% for part in message['content'] %}"
@@ -48,7 +31,7 @@ def minicpm_v() -> Nano:
             "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
         ),
     )
-    config = MiniCPMV4_6Config(
+    config = transformers.MiniCPMV4_6Config(
         text_config=text_config(
             tokenizer, model_type="qwen3_5_text", layer_types=["linear_attention", "full_attention"], head_dim=16,
             linear_num_key_heads=2, linear_num_value_heads=2, linear_key_head_dim=8, linear_value_head_dim=8,
@@ -80,9 +63,9 @@ def gemma3n() -> Nano:
         **named,
     )
     ids: dict[str, Any] = {f"{name}_id": token_id(tokenizer, token) for name, token in named.items()}
-    processor = Gemma3nProcessor(
-        Gemma3nAudioFeatureExtractor(),
-        SiglipImageProcessor(size={"height": 64, "width": 64}, do_normalize=False),
+    processor = transformers.Gemma3nProcessor(
+        transformers.Gemma3nAudioFeatureExtractor(),
+        transformers.SiglipImageProcessor(size={"height": 64, "width": 64}, do_normalize=False),
         tokenizer,
         image_seq_length=4,
         chat_template=(
@@ -93,7 +76,7 @@ def gemma3n() -> Nano:
         ),
     )
     size = len(tokenizer)
-    config = Gemma3nConfig(
+    config = transformers.Gemma3nConfig(
         text_config=text_config(
             tokenizer, num_hidden_layers=4, head_dim=16, sliding_window=64,
             layer_types=["sliding_attention", "full_attention"] * 2, num_kv_shared_layers=2,
@@ -131,9 +114,9 @@ def _omni(config: Any, processor: Any, *, patch: int, eyes: dict[str, Any], ears
     }
     pixels["size"] = {"shortest_edge": 4 * (2 * patch) ** 2, "longest_edge": 16 * (2 * patch) ** 2}
     whole = processor(
-        Qwen2VLImageProcessor(**pixels),
-        Qwen2VLVideoProcessor(**pixels),
-        WhisperFeatureExtractor(feature_size=16),
+        transformers.Qwen2VLImageProcessor(**pixels),
+        transformers.Qwen2VLVideoProcessor(**pixels),
+        transformers.WhisperFeatureExtractor(feature_size=16),
         tokenizer,
         chat_template=(
             "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{% for part in message['content'] %}"
@@ -164,7 +147,7 @@ def _omni(config: Any, processor: Any, *, patch: int, eyes: dict[str, Any], ears
 def qwen25_omni() -> Nano:
     """The part of a speaking model that sees, hears and writes, beside a tower for sounds that no question shows."""
     eyes = {"depth": 2, "fullatt_block_indexes": [1]}
-    return _omni(Qwen2_5OmniThinkerConfig, Qwen2_5OmniProcessor, patch=14, eyes=eyes, ears={})
+    return _omni(transformers.Qwen2_5OmniThinkerConfig, transformers.Qwen2_5OmniProcessor, patch=14, eyes=eyes, ears={})
 
 
 def qwen3_omni() -> Nano:
@@ -172,7 +155,14 @@ def qwen3_omni() -> Nano:
     text = {"head_dim": 8, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
     eyes = {"depth": 3, "deepstack_visual_indexes": [0, 1], "num_position_embeddings": 64}
     ears = {"downsample_hidden_size": 8}
-    return _omni(Qwen3OmniMoeThinkerConfig, Qwen3OmniMoeProcessor, patch=16, eyes=eyes, ears=ears, **text)
+    return _omni(
+        transformers.Qwen3OmniMoeThinkerConfig,
+        transformers.Qwen3OmniMoeProcessor,
+        patch=16,
+        eyes=eyes,
+        ears=ears,
+        **text,
+    )
 
 
 def phi4() -> Nano:
