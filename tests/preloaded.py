@@ -1,4 +1,4 @@
-"""What the processes of tests have imported when they are forked: all that a run with any strategy imports.
+"""What the processes of tests have imported when they are forked: all that a run with any strategy and twin imports.
 
 Tables that a process builds once, at their first use, are built here too.
 """
@@ -12,9 +12,9 @@ from transformers.conversion_mapping import get_checkpoint_conversion_mapping
 from medtune.eval.report import html
 
 LIBRARIES = (
-    "attrs", "bitsandbytes", "deepspeed.module_inject.auto_ep_layer", "deepspeed.ops.op_builder.all_ops",
+    "attrs", "av", "bitsandbytes", "deepspeed.module_inject.auto_ep_layer", "deepspeed.ops.op_builder.all_ops",
     "deepspeed.runtime.superoffload.superoffload_stage3", "deepspeed.runtime.zero.muon.original_muon",
-    "lightning.pytorch", "pandas", "peft.tuners.lora.bnb", "setuptools", "sklearn.decomposition",
+    "lightning.pytorch", "pandas", "peft.tuners.lora.bnb", "pydicom", "pytest", "setuptools", "sklearn.decomposition",
     "sklearn.gaussian_process", "sklearn.linear_model", "sklearn.model_selection", "sklearn.multiclass",
     "sklearn.preprocessing", "sklearn.svm", "statsmodels.stats.multitest", "timm", "torch.distributed",
     "torch.distributed.elastic.rendezvous.c10d_rendezvous_backend", "torchvision.transforms.v2",
@@ -27,7 +27,7 @@ OWN = (
     "trainer.experiment.run", "trainer.training.fit",
 )  # fmt: skip
 
-for name in (*LIBRARIES, *(f"medtune.{each}" for each in OWN)):
+for name in (*LIBRARIES, *(f"medtune.{each}" for each in OWN), "tests.models.twins"):
     importlib.import_module(name)
 
 PIL.Image.preinit()
