@@ -363,7 +363,10 @@ def no_patient_id_and_no_file_name_gets_through(example: Example) -> Iterator[st
 
 def holds_name(content: bytes, name: str) -> bool:
     """Returns whether a name stands by itself in a file: "17.png" does not in "8a17.png", which may be a digest."""
-    return re.search(rb"(?<![0-9A-Za-z])" + re.escape(name.encode()) + rb"(?![0-9A-Za-z])", content) is not None
+    literal = name.encode()
+    # Bytes are found far faster than a pattern that begins with a look behind.
+    alone = rb"(?<![0-9A-Za-z])" + re.escape(literal) + rb"(?![0-9A-Za-z])"
+    return literal in content and re.search(alone, content) is not None
 
 
 def _files(root: Path) -> dict[str, bytes]:
