@@ -183,7 +183,7 @@ def _with_places(text: str, options: tuple[str, ...]) -> str:
 @lru_cache(maxsize=_KEPT_TEXTS)
 def plain_words(text: str) -> str:
     """Returns a text in lower case with single blanks, without markdown and without punctuation at its ends."""
-    return " ".join(re.sub(r"^[-–•]\s+|\s+[-–—]$", "", _folded(text).strip(_EDGE)).strip(_EDGE).split())
+    return " ".join(re.sub(r"^[-–•]\s+|(?<!\s)\s+[-–—]$", "", _folded(text).strip(_EDGE)).strip(_EDGE).split())
 
 
 def _folded(text: str) -> str:
@@ -331,7 +331,7 @@ def _stated(pattern: re.Pattern[str], text: str, options: tuple[str, ...]) -> _T
 
 
 def _spelled(text: str, start: int, options: tuple[str, ...]) -> set[str]:
-    line = text[start:].partition("\n")[0]
+    line = text[start : start + statements.LONGEST_SENTENCE].partition("\n")[0]
     option = begins_with(line, options)
     if option is None or len(plain_words(option)) == 1:
         return set()

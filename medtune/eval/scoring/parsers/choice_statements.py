@@ -121,7 +121,7 @@ _CLAUSE_END = re.compile(r"\n|[.!?](?=\s|$)|\u3002|[,;:]|\bbut\b", re.I)
 _ASKED = re.compile(r"\s*(?:is|are|could|can|would|might|may|should|if|whether)\b", re.I)
 
 _AFTER_LETTER = " \t\r\n\"'´‘’“”«».,:;!?()[]{}<>|~$-–—"
-_LONGEST_SENTENCE = 1000  # Without a limit, the time would grow with the square of a reply's length.
+LONGEST_SENTENCE = 1000  # Without a limit, the time would grow with the square of a reply's length.
 
 Told = set[int] | None
 
@@ -204,7 +204,7 @@ def mentioned(text: str, n: int) -> Told:
 
 def after_correction(text: str) -> str:
     """Returns what follows the last word by which a reply corrects itself ("Wait, ..."); "" in long ones."""
-    found = list(_CORRECTED.finditer(text)) if len(text) <= _LONGEST_SENTENCE else []
+    found = list(_CORRECTED.finditer(text)) if len(text) <= LONGEST_SENTENCE else []
     return text[found[-1].end() :].lstrip(" ,.:;!-–—…\n") if found else ""
 
 
@@ -244,16 +244,16 @@ def clause_before(text: str, start: int) -> str:
 
 def sentence_after(text: str, start: int) -> str:
     """Returns the rest of the sentence that contains a place."""
-    return _SENTENCE_END.split(text[start : start + _LONGEST_SENTENCE])[0]
+    return _SENTENCE_END.split(text[start : start + LONGEST_SENTENCE])[0]
 
 
 def words_after(text: str, start: int) -> str:
     """Returns the sentence that follows on a letter and its punctuation."""
-    return sentence_after(text[start : start + 2 * _LONGEST_SENTENCE].lstrip(_AFTER_LETTER), 0)
+    return sentence_after(text[start : start + 2 * LONGEST_SENTENCE].lstrip(_AFTER_LETTER), 0)
 
 
 def _window(start: int) -> int:
-    return max(0, start - _LONGEST_SENTENCE)
+    return max(0, start - LONGEST_SENTENCE)
 
 
 def _letter(text: str, start: int, *, after_joint: bool) -> tuple[int, int] | None:
@@ -325,7 +325,7 @@ def marked_answers(text: str) -> list[str]:
 def plain_characters(text: str) -> str:
     """Returns a text in compatible characters (a full-width B is a B), without invisible ones and carriage returns."""
     folded = unicodedata.normalize("NFKC", text).replace("\r\n", "\n").replace("\r", "\n")
-    return "".join(character for character in folded if unicodedata.category(character) != "Cf")
+    return folded if folded.isascii() else "".join(each for each in folded if unicodedata.category(each) != "Cf")
 
 
 def without_emphasis(text: str) -> str:
