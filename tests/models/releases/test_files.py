@@ -1,9 +1,8 @@
 """Tests the release folders of the models over volumes: whole ones are read, others refused before weights are read."""
 
-import os
 import shutil
-import subprocess
-import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,11 +10,14 @@ import pytest
 import torch
 from peft import PeftModel
 from safetensors.torch import save_file
+from torch import nn
 
+from medtune.models.weights.key_map import KeyMap, Rule, load_published, open_checkpoint
 from medtune.models.weights.loading_options import DtypeName
 from tests.models.releases.conftest import Made, read
 from tests.models.releases.folders import MERLIN_FILE, WRITERS
 from tests.models.sharding.test_unread import assert_same, read_later_and_at_once
+from tests.ranks import run_ranks
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -127,45 +129,37 @@ def test_the_adapter_of_ct_chat_is_merged_when_a_weight_is_read(
         assert_same(later, read_later_and_at_once(lambda: read("ct_chat", folder), "32-true")[1])
 
 
-REPOSITORY = Path(__file__).resolve().parents[3]
-TENSORS, ROWS, WIDTH = 24, 2048, 2048
-READ = """
-import sys, threading, time
-from pathlib import Path
-import torch
-from torch import nn
-from medtune.models.weights.key_map import KeyMap, Rule, load_published
-from medtune.models.weights.key_map import open_checkpoint
+TENSORS, ROWS, WIDTH = 12, 2048, 2048
 
 
-def held_mb():
+def held_mb() -> float:
     # Pages of a file that is mapped into memory are not counted: they can be dropped at any time.
-    lines = Path("/proc/self/status").read_text().splitlines()
+    lines = Path("/proc/self/status").read_text("ascii").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1024
 
 
-with torch.device("meta"):
-    module = nn.ModuleDict({"language": nn.ModuleList(nn.Linear(2048, 2048, bias=False) for _ in range(24))})
-key_map = KeyMap("a checkpoint", (Rule(r"(.+)", (r"language.\\1",)),))
-stored = open_checkpoint([Path(sys.argv[1])])
-before, peak, done = held_mb(), 0.0, threading.Event()
+def mb_of_reading(rank: int, world_size: int, path: Path) -> tuple[float, float]:
+    """Returns how much memory is held at most while weights are read in bfloat16, and how much afterwards."""
+    with torch.device("meta"):
+        layers = [nn.Linear(WIDTH, ROWS, bias=False) for _ in range(TENSORS)]
+        module = nn.ModuleDict({"language": nn.ModuleList(layers)})
+    key_map = KeyMap("a checkpoint", (Rule(r"(.+)", (r"language.\1",)),))
+    stored = open_checkpoint([path])
+    before, peak, done = held_mb(), 0.0, threading.Event()
 
+    def watch() -> None:
+        nonlocal peak
+        while not done.is_set():
+            peak = max(peak, held_mb())
+            time.sleep(0.001)
 
-def watch():
-    global peak
-    while not done.is_set():
-        peak = max(peak, held_mb())
-        time.sleep(0.001)
-
-
-watcher = threading.Thread(target=watch)
-watcher.start()
-load_published(module, stored.tensors, key_map, where="x", dtypes={"language": torch.bfloat16})
-done.set()
-watcher.join()
-assert all(p.dtype == torch.bfloat16 for p in module.parameters())
-print(before, peak - before, held_mb() - before)
-"""
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    load_published(module, stored.tensors, key_map, where="x", dtypes={"language": torch.bfloat16})
+    done.set()
+    watcher.join()
+    assert all(p.dtype == torch.bfloat16 for p in module.parameters())
+    return peak - before, held_mb() - before
 
 
 @pytest.mark.slow
@@ -176,14 +170,7 @@ def test_reading_in_16_bits_never_holds_the_32_bit_weights(suffix: str, tmp_path
     (torch.save if suffix == ".bin" else save_file)(wide, path)
     narrow_mb, one_mb = TENSORS * ROWS * WIDTH * 2 / 2**20, ROWS * WIDTH * 4 / 2**20
     assert path.stat().st_size > 2 * narrow_mb * 2**20
-    done = subprocess.run(
-        [sys.executable, "-c", READ, str(path)],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    _, peak_mb, kept_mb = map(float, done.stdout.split())
+    ((peak_mb, kept_mb),) = run_ranks(1, mb_of_reading, path)
     assert kept_mb == pytest.approx(narrow_mb, rel=0.1)
     # The narrow weights, and two wide tensors at most: the one that is converted and what the allocator still holds.
     assert peak_mb < narrow_mb + 2 * one_mb + 16, (peak_mb, narrow_mb)
