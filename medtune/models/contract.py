@@ -198,10 +198,12 @@ def root_of(name: str, roots: Mapping[PartName, tuple[str, ...]]) -> tuple[PartN
     return part, root
 
 
-def part_parameters(model: Model, part: PartName) -> list[tuple[str, nn.Parameter]]:
-    """Returns the part's parameters with their full names, in the model's order."""
-    roots = model.part_roots
-    return [(name, p) for name, p in model.named_parameters() if root_of(name, roots)[0] == part]
+def parameters_of_parts(model: Model) -> dict[PartName, list[tuple[str, nn.Parameter]]]:
+    """Returns each part's parameters with their full names, in the model's order."""
+    roots, found = model.part_roots, {part: list[tuple[str, nn.Parameter]]() for part in PARTS}
+    for name, parameter in model.named_parameters():
+        found[root_of(name, roots)[0]].append((name, parameter))
+    return found
 
 
 def set_training(model: Model, *, mode: bool) -> None:

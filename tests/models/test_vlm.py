@@ -7,13 +7,12 @@ import torch
 from torch import Tensor
 
 from medtune.models import vlm
-from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.sequence.builder import Sequence
 from medtune.models.sequence.packing import PackedRows, Shown, pack, pad_left
 from medtune.models.sequence.tree import grow
 from medtune.models.vlm import VisionLanguageModel
-from tests.models.twins import OF_THREE_MODULES, all_seen, layout, moved, row_each, seen, shown, twin, without
+from tests.models.twins import OF_THREE_MODULES, all_seen, fresh, layout, moved, row_each, seen, shown, twin, without
 
 QUESTION, ANSWER = "Which plane?", "abdomen"
 each_twin = pytest.mark.parametrize("name", OF_THREE_MODULES)
@@ -196,7 +195,7 @@ def test_in_evaluation_a_tower_reads_an_item_once_and_the_features_are_its_own(n
 @torch.no_grad()
 def test_changed_weights_training_and_another_type_read_items_anew() -> None:
     name = "nano_nn_m3d_phi3"
-    model = _own(zoo_entry(name).assemble(0))
+    model = _own(fresh(name))
     model.eval()
     media = shown(twin(name), name, 1, 2)
     counted, before = _Counted(model), model.encode(media)
@@ -219,7 +218,7 @@ def test_changed_weights_training_and_another_type_read_items_anew() -> None:
 @torch.no_grad()
 def test_models_that_share_features_read_an_item_once_while_their_weights_are_equal() -> None:
     name = "nano_nn_m3d_phi3"
-    first, second = (_own(zoo_entry(name).assemble(0)) for _ in range(2))
+    first, second = (_own(fresh(name)) for _ in range(2))
     second.remembered = first.remembered
     media = shown(twin(name), name, 1, 2)
     counted = _Counted(second)
@@ -238,7 +237,7 @@ def test_models_that_share_features_read_an_item_once_while_their_weights_are_eq
 def test_a_tower_that_a_strategy_trains_is_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """DeepSpeed writes the weights through its own buffers, which no version counts."""
     name = "nano_nn_m3d_phi3"
-    model = _own(zoo_entry(name).assemble(0))
+    model = _own(fresh(name))
     model.eval()
     media = shown(twin(name), name, 1, 2)
     monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
@@ -256,7 +255,7 @@ def test_a_tower_that_a_strategy_trains_is_read_anew(monkeypatch: pytest.MonkeyP
 @torch.no_grad()
 def test_the_kept_features_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "nano_nn_m3d_phi3"
-    model = _own(zoo_entry(name).assemble(0))
+    model = _own(fresh(name))
     model.eval()
     media = shown(twin(name), name, 1, 2, 3)
     monkeypatch.setattr("medtune.models.vlm.REMEMBERED_BYTES", 2 * model.vision(model._at_the_tower(media))[0].nbytes)

@@ -81,9 +81,19 @@ def shares_rows(name: str) -> bool:
 
 
 @cache
+def _assembled(name: str) -> Assembled:
+    return zoo_entry(name).assemble(0)
+
+
+def fresh(name: str) -> Assembled:
+    """Returns a twin for a test that changes it: a copy of one that is assembled once."""
+    return replace(_assembled(name), model=deepcopy(_assembled(name).model))
+
+
+@cache
 def twin(name: str) -> Assembled:
-    """Returns the twin in evaluation mode; tests that change a model build one of their own."""
-    assembled = zoo_entry(name).assemble(0)
+    """Returns the twin in evaluation mode, for tests that do not change it."""
+    assembled = fresh(name)
     assembled.model.eval()
     return assembled
 

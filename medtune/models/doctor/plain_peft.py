@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from medtune.models.contract import Model, part_parameters, root_of
+from medtune.models.contract import Model, parameters_of_parts, root_of
 from medtune.models.tuning.plan import Lora, PartName, Tuning
 from medtune.models.tuning.quantize import adapted_modules, is_adapted, is_quantized
 
@@ -157,7 +157,7 @@ def adapted_parameters(model: Model, part: PartName, tuning: Tuning) -> list[str
     if how.mode != "lora" or how.lora.targets is None:
         return []
     found = []
-    for name, parameter in part_parameters(model, part):
+    for name, parameter in parameters_of_parts(model)[part]:
         owner, root = model.get_submodule(name.rpartition(".")[0]), root_of(name, model.part_roots)[1]
         of_experts = (
             parameter.dim() == 3 and min(parameter.shape) > 1 and not type(owner).__module__.startswith("torch.")

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from medtune.models.contract import Model, part_parameters, root_of
+from medtune.models.contract import Model, parameters_of_parts, root_of
 from medtune.models.placing import is_on_the_host
 from medtune.models.tuning.plan import Lora, PartName
 from medtune.models.tuning.quantize import (
@@ -205,7 +205,7 @@ def unadapted_notes(model: Model, part: PartName) -> list[str]:
     modules = dict(model.named_modules())
     outputs = [m.get_output_embeddings() for m in modules.values() if isinstance(m, PreTrainedModel)]
     whole, left, stacks = 0, Counter[str](), 0
-    for name, parameter in part_parameters(model, part):
+    for name, parameter in parameters_of_parts(model)[part]:
         owner = name.rpartition(".")[0]
         if ".lora_" in name:
             continue

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from medtune.models.contract import PARTS, Model, part_parameters, root_of
+from medtune.models.contract import PARTS, Model, parameters_of_parts, root_of
 from medtune.models.sharding.unread import weights_stay_unread
 from medtune.models.tuning.adapters import inject_lora, target_notes, unadapted_notes
 from medtune.models.tuning.plan import Mode, OptimizerName, PartName, PartTuning, ScheduleName, Tuning
-from medtune.models.tuning.quantize import is_quantized, logical_size, quantized_size, stored_bytes, widen_learning
+from medtune.models.tuning.quantize import is_quantized, logical_size, stored_bytes, widen_learning
 
 ADAPTER = ".lora_"
 """A piece of text that the names of all adapters' parameters contain, and no others."""
@@ -94,7 +94,8 @@ def set_learning(
     learning = _learning(model, tuning)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name in learning)
-    table = [_row(model, part, how, types or {}) for part, how in tuning.parts().items()]
+    own = parameters_of_parts(model)
+    table = [_row(own[part], part, how, types or {}) for part, how in tuning.parts().items()]
     if not any(row.trainable for row in table):
         raise ValueError(
             "model.tuning: every part is frozen, so nothing would learn; set a part's mode to lora or full"
@@ -102,8 +103,9 @@ def set_learning(
     return tuple(table)
 
 
-def _row(model: Model, part: PartName, how: PartTuning, types: Mapping[str, torch.dtype]) -> PartRow:
-    own = part_parameters(model, part)
+def _row(
+    own: Sequence[tuple[str, nn.Parameter]], part: PartName, how: PartTuning, types: Mapping[str, torch.dtype]
+) -> PartRow:
     learning = [(name, p) for name, p in own if p.requires_grad]
     adapters = _size(p for name, p in learning if ADAPTER in name)
     return PartRow(
@@ -114,7 +116,7 @@ def _row(model: Model, part: PartName, how: PartTuning, types: Mapping[str, torc
         trainable=_size(p for _, p in learning),
         adapters=adapters,
         adapted_modules=sum(name.endswith(".lora_A.default.weight") for name, _ in learning),
-        quantized=quantized_size(model, part),
+        quantized=_size(p for _, p in own if is_quantized(p)),
         stored=_type_of(((n, p) for n, p in own if not p.requires_grad and not is_quantized(p)), types),
         learns=_type_of(learning, types),
         stored_bytes=sum(p.numel() * types[n].itemsize if n in types else stored_bytes(p) for n, p in own),
@@ -130,8 +132,9 @@ def _type_of(parameters: Iterable[tuple[str, Tensor]], types: Mapping[str, torch
 
 def _learning(model: Model, tuning: Tuning) -> set[str]:
     found: set[str] = set()
+    own, roots = parameters_of_parts(model), model.part_roots
     for part, how in tuning.parts().items():
-        named = {name: _local_name(model, name) for name, _ in part_parameters(model, part)}
+        named = {name: _local_name(roots, name) for name, _ in own[part]}
         pattern = how.parameters if how.mode in ("part", "lora") else None
         whole = {name for name, local in named.items() if pattern is not None and re.fullmatch(pattern, local)}
         if pattern is not None and not whole:
@@ -144,7 +147,7 @@ def _learning(model: Model, tuning: Tuning) -> set[str]:
         elif how.mode == "full":
             whole = {name for name in named if ADAPTER not in name}
         found |= whole
-    if held := [name for name, p in model.named_parameters() if name in found and is_quantized(p)]:
+    if held := [name for part in own.values() for name, p in part if name in found and is_quantized(p)]:
         raise ValueError(
             f"model.tuning: {held[0]} is to learn, but model.language_bits holds it in 4 bits; use lora or leave it "
             "frozen"
@@ -152,8 +155,8 @@ def _learning(model: Model, tuning: Tuning) -> set[str]:
     return found
 
 
-def _local_name(model: Model, name: str) -> str:
-    _, root = root_of(name, model.part_roots)
+def _local_name(roots: Mapping[PartName, tuple[str, ...]], name: str) -> str:
+    _, root = root_of(name, roots)
     inside = name.removeprefix(root).removeprefix(".").replace(".base_layer", "")
     return inside if "." in inside else f"{root.rpartition('.')[2]}.{inside}".rstrip(".")
 
@@ -169,10 +172,11 @@ def parameters_by_part(model: Model, tuning: Tuning, *, weight_decay: float) -> 
     "language_B_vectors".
     """
     groups: list[dict[str, Any]] = []
+    own = parameters_of_parts(model)
     for part, how in tuning.parts().items():
         ratio = how.lora.lr_ratio if how.mode == "lora" else 1.0
         found: dict[tuple[bool, bool], list[nn.Parameter]] = {}
-        for name, parameter in part_parameters(model, part):
+        for name, parameter in own[part]:
             if parameter.requires_grad:
                 faster = ratio != 1.0 and (B in name or LENGTHS in name)
                 # The lengths of a convolution's rows have as many axes as its weights.
@@ -207,8 +211,8 @@ class GradientAudit:
         self._reached: set[str] = set()
         self._handles = [
             parameter.register_hook(self._watch(name))
-            for name in PARTS
-            for _, parameter in part_parameters(model, name)
+            for name, own in parameters_of_parts(model).items()
+            for _, parameter in own
             if parameter.requires_grad
         ]
 
@@ -221,8 +225,8 @@ class GradientAudit:
 
     def look(self) -> None:
         """Looks at the gradients of divided parameters; call it before each step of the optimizer."""
-        for part in PARTS:
-            for _, parameter in part_parameters(self._model, part):
+        for part, own in parameters_of_parts(self._model).items():
+            for _, parameter in own:
                 if part not in self._reached and isinstance(parameter.grad, DTensor):
                     self._watch(part)(parameter.grad.to_local())
 
@@ -239,8 +243,9 @@ class GradientAudit:
         """
         for handle in self._handles:
             handle.remove()
+        own = parameters_of_parts(self._model)
         for name, how in self._tuning.parts().items():
-            parameters = [p for _, p in part_parameters(self._model, name)]
+            parameters = [p for _, p in own[name]]
             if how.mode == "frozen":
                 if any(p.requires_grad or p.grad is not None for p in parameters):
                     raise ValueError(f"after the first step the frozen part {name!r} has a gradient")

@@ -309,9 +309,3 @@ def stored_bytes(parameter: torch.Tensor) -> float:
     """Returns the bytes that a parameter takes; of the whole one under ZeRO-3."""
     size = logical_size(parameter)
     return size * NF4_BYTES if is_quantized(parameter) else float(size * parameter.element_size())
-
-
-def quantized_size(model: Model, part: PartName) -> int:
-    """Returns the number of weights of a part that are held in 4 bits."""
-    named = model.named_parameters()
-    return sum(logical_size(p) for name, p in named if is_quantized(p) and root_of(name, model.part_roots)[0] == part)

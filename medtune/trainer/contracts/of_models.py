@@ -14,7 +14,7 @@ from torch import nn
 from medtune.data import catalog
 from medtune.data.types import MediaRef, Prompt, Question
 from medtune.models.assemble import CheckpointEntry, ServedEntry, ZooEntry, any_entry
-from medtune.models.contract import PARTS, part_parameters
+from medtune.models.contract import PARTS, parameters_of_parts
 from medtune.models.doctor.answers import Asking
 from medtune.models.doctor.find_reference import reference_of
 from medtune.models.doctor.proof import proof
@@ -143,9 +143,8 @@ def its_pixels_are_all_that_the_model_asks_for(found: OpenedFamily) -> Iterator[
 
 def every_parameter_belongs_to_a_part(found: OpenedFamily) -> Iterator[str]:
     for name, entry in found.twins.items():
-        skeleton = entry.skeleton()
-        for part in PARTS:
-            if not part_parameters(skeleton, part):
+        for part, own in parameters_of_parts(entry.skeleton()).items():
+            if not own:
                 yield f"{name} has no parameters in the part {part}; check the names in Family.wiring"
 
 

@@ -18,7 +18,6 @@ from medtune.data.media.images import decode_image
 from medtune.data.media.load import BLANKS
 from medtune.data.types import MediaGroup, MediaRef, Prediction, Prompt, Question, Request
 from medtune.models.answering import Asked, budgeted
-from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.replies import drawn
 from medtune.models.sequence.builder import IGNORED
@@ -26,7 +25,7 @@ from medtune.models.sequence.builder import Sequence as Layout
 from medtune.models.sequence.packing import Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.vlm import VisionLanguageModel
-from tests.models.twins import all_seen, cpu_answerer, leaking, moved, twin, without
+from tests.models.twins import all_seen, cpu_answerer, fresh, leaking, moved, twin, without
 
 PICTURES = TemporaryDirectory()
 OPTIONS = ("normal", "benign lesion", "malignant lesion", "no")
@@ -34,7 +33,7 @@ OPTIONS = ("normal", "benign lesion", "malignant lesion", "no")
 
 @pytest.fixture(scope="module")
 def nano() -> Assembled:
-    assembled = zoo_entry("nano_pocket").assemble(0)
+    assembled = fresh("nano_pocket")
     assembled.model.eval()
     return assembled
 

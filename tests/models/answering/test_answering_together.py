@@ -11,11 +11,10 @@ from medtune.data.media.masks import TARGETS
 from medtune.data.media.volumes.formats.nifti import write_nifti
 from medtune.data.types import MediaGroup, MediaKind, MediaRef, Prediction, PredictionKey, Prompt, Question, Request
 from medtune.models.answering import Visit
-from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.media_reader import MediaReader
 from tests.data.media.videos.synthetic_videos import mp4
-from tests.models.twins import EVERY_TWIN, OF_IMAGES, OF_VOLUMES, cpu_answerer
+from tests.models.twins import EVERY_TWIN, OF_IMAGES, OF_VOLUMES, cpu_answerer, fresh
 
 SLOW = ("nano_radfm", "nano_nn_radfm")
 """A whole scan and one that is cropped around organs."""
@@ -80,7 +79,7 @@ def answers(
 
 @pytest.mark.parametrize("name", EVERY)
 def test_groups_answered_together_are_answered_as_if_alone(name: str, tmp_path: Path) -> None:
-    assembled = zoo_entry(name).assemble(0)
+    assembled = fresh(name)
     assembled.model.eval()
     kind: MediaKind = "volume" if name in OF_VOLUMES else "image" if name in OF_IMAGES else "video"
     visits = four_visits(tmp_path, kind=kind)
@@ -108,7 +107,7 @@ def _passes(assembled: Assembled, visits: Sequence[Visit], monkeypatch: pytest.M
 
 
 def test_as_many_groups_go_together_as_both_limits_allow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assembled = zoo_entry("nano_pocket").assemble(0)
+    assembled = fresh("nano_pocket")
     assembled.model.eval()
     visits = four_visits(tmp_path)
     assert _passes(assembled, visits, monkeypatch, batch_size=1) == [1, 1, 1, 1]
@@ -118,7 +117,7 @@ def test_as_many_groups_go_together_as_both_limits_allow(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("name", ["nano_qwen25vl", "nano_pocket_video", "nano_pocket_ct"])
 def test_media_that_are_read_ahead_are_answered_alike_in_the_same_order(name: str, tmp_path: Path) -> None:
-    assembled = zoo_entry(name).assemble(0)
+    assembled = fresh(name)
     assembled.model.eval()
     kind: MediaKind = "volume" if name in OF_VOLUMES else "image" if name in OF_IMAGES else "video"
     visits = four_visits(tmp_path, kind=kind)
@@ -131,7 +130,7 @@ def test_media_that_are_read_ahead_are_answered_alike_in_the_same_order(name: st
 
 
 def test_a_group_that_was_not_announced_is_answered_alone(tmp_path: Path) -> None:
-    assembled = zoo_entry("nano_pocket").assemble(0)
+    assembled = fresh("nano_pocket")
     assembled.model.eval()
     first, second, *_ = four_visits(tmp_path)
     answerer = cpu_answerer(assembled, batch_size=8, max_new_tokens=NEW_TOKENS)

@@ -14,7 +14,6 @@ from torch.utils._pytree import tree_leaves
 from transformers import BloomConfig, BloomForCausalLM, MistralConfig, MistralForCausalLM
 
 from medtune.models import attention as module
-from medtune.models.assemble import zoo_entry
 from medtune.models.attention import (
     BLOCK,
     NAME,
@@ -31,7 +30,7 @@ from medtune.models.sequence.builder import IGNORED, Sequence, Span
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import Tree, grow
 from medtune.models.transformers_vlm import family
-from tests.models.twins import all_seen, layout, seen, twin
+from tests.models.twins import all_seen, fresh, layout, seen, twin
 
 
 def random_rows(seed: int, *, longest: int = 12) -> PackedRows:
@@ -305,7 +304,7 @@ def test_a_decoder_with_an_attention_of_its_own_is_refused() -> None:
 @pytest.mark.parametrize("name", ["nano_pocket", "nano_gemma3"])
 def test_a_saved_model_does_not_name_the_attention(name: str, tmp_path: Path) -> None:
     """Other tools read the checkpoint, and know no attention of that name."""
-    zoo_entry(name).assemble(0).model.save(tmp_path)
+    fresh(name).model.save(tmp_path)
     written = list(tmp_path.rglob("*.json"))
     assert written
     assert not any(NAME in path.read_text() for path in written)

@@ -22,7 +22,7 @@ from medtune.models.sequence.end_tokens import read_generation
 from medtune.models.sequence.packing import pad_left
 from medtune.models.weights.loading_options import Loading
 from medtune.models.zoo.nano_any_size import build_qwen25vl
-from tests.models.twins import cpu_answerer
+from tests.models.twins import cpu_answerer, fresh
 from tests.models.weights.test_own_code import TEMPLATE, tokenizer
 
 FAMILY = ChatTemplate(tokenizer(), num_media_tokens=3)
@@ -183,7 +183,7 @@ def test_default_ids_of_the_architecture_count_only_where_they_are_control_token
     copied = {"_from_model_config": True, "eos_token_id": [258, 2]}
     assert loaded(folder, copied).family.stop_ids == (258,)
     # LlamaConfig's default is 2, which is a letter of the twin's tokenizer.
-    assert zoo_entry("nano_llava_next_video").assemble(0).family.stop_ids == (257,)
+    assert fresh("nano_llava_next_video").family.stop_ids == (257,)
 
 
 def test_damaged_generation_config_is_named(tmp_path: Path) -> None:

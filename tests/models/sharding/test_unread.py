@@ -28,7 +28,7 @@ from medtune.models.tuning.plan import Lora, PartTuning, Precision, Tuning
 from medtune.models.tuning.quantize import set_rest, set_types, stored_types
 from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
 from medtune.models.weights.loading_options import DtypeName, Loading
-from tests.models.twins import OF_TRANSFORMERS
+from tests.models.twins import OF_TRANSFORMERS, fresh
 from tests.trainer.devices.divided import FULL
 from tests.trainer.precision.learning import Case, write_checkpoint
 
@@ -70,7 +70,7 @@ Answers = dict[PredictionKey, Prediction]
 
 def assembled_twin(name: str) -> Assembled:
     """Returns a twin for answering."""
-    assembled = zoo_entry(name).assemble(0)
+    assembled = fresh(name)
     assembled.model.eval().requires_grad_(False)
     return assembled
 
@@ -158,7 +158,7 @@ def test_a_weight_takes_the_place_of_its_file_only_when_it_is_read(tmp_path: Pat
 
 
 def test_trained_weights_replace_those_that_were_not_read(tmp_path: Path) -> None:
-    trained = zoo_entry("nano_pocket").assemble(0).model
+    trained = fresh("nano_pocket").model
     adapt(trained, [TUNING], seed=1)
     learnt = set(trainable_names(trained))
     tensors = {name: p.detach() + 1 for name, p in trained.named_parameters() if name in learnt}

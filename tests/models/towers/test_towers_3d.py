@@ -7,7 +7,6 @@ from torch import nn
 
 from medtune.data import catalog
 from medtune.data.types import Image, Video
-from medtune.models.assemble import zoo_entry
 from medtune.models.nano.pocket import TRANSFORM
 from medtune.models.projectors import find_projector
 from medtune.models.projectors.coca import CoCaConfig, CoCaProjector
@@ -24,6 +23,7 @@ from medtune.models.towers.radfm_vit import RadFMViT, RadFMViTConfig
 from medtune.models.towers.vit3d import M3DViT, M3DViTConfig
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.zoo.pocket import ClipTransform
+from tests.models.twins import fresh
 
 
 def elements(module: nn.Module) -> float:
@@ -117,7 +117,7 @@ def test_codes_can_be_cached_as_ids_and_let_gradients_pass() -> None:
 
 
 def test_ct_chat_goes_on_from_volumes_encodings_and_code_ids_alike() -> None:
-    assembled = zoo_entry("nano_ct_chat").assemble(0)
+    assembled = fresh("nano_ct_chat")
     model = assembled.model.eval()
     assert isinstance(model, VisionLanguageModel)
     assert isinstance(model.vision, CTViT)
@@ -198,7 +198,7 @@ def test_a_clip_with_too_few_frames_and_an_image_are_refused() -> None:
 
 
 def test_the_order_of_frames_moves_the_answer() -> None:
-    assembled = zoo_entry("nano_pocket_video").assemble(0)
+    assembled = fresh("nano_pocket_video")
     assembled.model.eval()
     video = clip(4)
     backwards = Video(np.ascontiguousarray(video.frames_THWC[::-1]), video.times_s)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
-from medtune.models.contract import Model, part_parameters
+from medtune.models.contract import Model, parameters_of_parts
 from medtune.models.transformers_vlm import model, visual_tokens
 from medtune.models.transformers_vlm.model import SEGMENTS
 from tests.models.twins import EVERY_TWIN, OF_TRANSFORMERS, shown, twin
@@ -117,7 +117,7 @@ class _Seen:
             features = tower(pixels, grid_thw=grid).pooler_output
             self.features: Tensor = features.detach()
             features.square().sum().backward()
-        self.gradients = {name: p.grad for name, p in part_parameters(model, "vision") if p.grad is not None}
+        self.gradients = {name: p.grad for name, p in parameters_of_parts(model)["vision"] if p.grad is not None}
 
     def _counted(self, query: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         self.calls[query.shape[2]] += 1

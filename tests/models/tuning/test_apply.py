@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
@@ -17,14 +16,14 @@ from medtune.models.tuning.plan import Lora, PartTuning, Tuning
 from medtune.models.tuning.quantize import adapted_modules, adapted_weight
 from medtune.models.vlm import VisionLanguageModel
 from medtune.models.weights.checkpoint import trainable_names
-from tests.models.twins import EVERY_TWIN, OF_TRANSFORMERS, TWINS, expanded, layout, row_each, seen
+from tests.models.twins import EVERY_TWIN, OF_TRANSFORMERS, TWINS, expanded, fresh, layout, row_each, seen
 
 ATTENTION = [f"self_attn.{name}_proj" for name in "qkvo"]
 MLP = [f"mlp.{name}_proj" for name in ("gate", "up", "down")]
 
 
 def _nano(tuning: Tuning) -> tuple[Assembled, VisionLanguageModel]:
-    assembled = zoo_entry("nano_pocket").assemble(0)
+    assembled = fresh("nano_pocket")
     apply_tuning(assembled.model, tuning, seed=0)
     assembled.model.train()
     return assembled, _model(assembled)
@@ -67,7 +66,7 @@ class Router(torch.nn.Module):
 
 
 def _notes_on(targets: str) -> tuple[str, ...]:
-    model = _model(zoo_entry("nano_pocket").assemble(0))
+    model = _model(fresh("nano_pocket"))
     model.language.model.layers[0].mlp.add_module("router", Router())
     return adapt(model, [Tuning(language=PartTuning("lora", lora=Lora(targets=targets)))], seed=0)
 
@@ -108,7 +107,7 @@ def test_what_targets_do_not_adapt_is_listed(targets: str, notes: list[str]) -> 
 
 
 def test_untrained_lora_answers_like_the_model_without_it() -> None:
-    plain, tuned = zoo_entry("nano_pocket").assemble(0), _nano(Tuning())
+    plain, tuned = fresh("nano_pocket"), _nano(Tuning())
     plain.model.eval()
     tuned[1].eval()
     assert torch.equal(_loss(plain, _model(plain)), _loss(*tuned))
@@ -148,7 +147,7 @@ def test_of_very_many_weights_those_are_merged_that_fit_twice(monkeypatch: pytes
 
 
 def test_table_counts_what_learns() -> None:
-    assembled = zoo_entry("nano_pocket").assemble(0)
+    assembled = fresh("nano_pocket")
     sizes = {name: sum(p.numel() for p in assembled.model.get_submodule(name).parameters()) for name in
              ("vision", "projector", "language")}  # fmt: skip
     vision, projector, language = apply_tuning(assembled.model, Tuning(), seed=0)
@@ -221,7 +220,7 @@ def test_same_seed_same_adapters() -> None:
 @pytest.mark.parametrize("name", OF_TRANSFORMERS)
 def test_targets_count_from_the_part_on(name: str) -> None:
     targets = Lora(targets=r"layers\.\d+\.(self_attn|cross_attn)\.(q|v)_proj")
-    model = zoo_entry(name).assemble(0).model
+    model = fresh(name).model
     apply_tuning(model, Tuning(PartTuning(), PartTuning(), PartTuning("lora", lora=targets)), seed=0)
     adapted = {each.removesuffix(".lora_A") for each, _ in model.named_modules() if each.endswith(".lora_A")}
     wanted = {each for each in expanded(TWINS[name].language) if each.endswith(("attn.q_proj", "attn.v_proj"))}
@@ -230,7 +229,7 @@ def test_targets_count_from_the_part_on(name: str) -> None:
 
 def test_rows_of_new_tokens_learn_beside_lora() -> None:
     def whole(language: PartTuning, **parts: PartTuning) -> set[str]:
-        model = zoo_entry("nano_m3d_llama2").assemble(0).model
+        model = fresh("nano_m3d_llama2").model
         apply_tuning(model, Tuning(language=language, **parts), seed=0)
         return {n for n in trainable_names(model) if n.startswith("language.") and ".lora_" not in n}
 
@@ -280,7 +279,7 @@ def _step(name: str, assembled: Assembled) -> tuple[dict[str, torch.Tensor], int
 
 @pytest.mark.parametrize(("name", "how"), _cases())
 def test_gradients_are_the_same_and_less_is_kept(name: str, how: str) -> None:
-    plain, sparing = zoo_entry(name).assemble(0), zoo_entry(name).assemble(0)
+    plain, sparing = fresh(name), fresh(name)
     for assembled in (plain, sparing):
         apply_tuning(assembled.model, LEARNING[how], seed=0)
     recompute_activations(sparing.model)
@@ -295,7 +294,7 @@ def test_gradients_are_the_same_and_less_is_kept(name: str, how: str) -> None:
 
 
 def test_evaluation_recomputes_nothing() -> None:
-    assembled = zoo_entry("nano_pocket").assemble(0)
+    assembled = fresh("nano_pocket")
     apply_tuning(assembled.model, LEARNING["lora"], seed=0)
     recompute_activations(assembled.model)
     assembled.model.train()

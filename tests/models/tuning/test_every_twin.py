@@ -6,19 +6,18 @@ from typing import Any
 import pytest
 import torch
 
-from medtune.models.assemble import zoo_entry
-from medtune.models.contract import PARTS, Assembled, Model, part_parameters
+from medtune.models.contract import PARTS, Assembled, Model, parameters_of_parts
 from medtune.models.tuning.apply import GradientAudit, apply_tuning, parameters_by_part
 from medtune.models.tuning.plan import PartTuning, Tuning
 from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
-from tests.models.twins import EVERY_TWIN, TWINS, expanded, logprobs, seen
+from tests.models.twins import EVERY_TWIN, TWINS, expanded, fresh, logprobs, seen
 
 FROZEN, FULL, LORA = PartTuning("frozen"), PartTuning("full"), PartTuning("lora")
 each_twin = pytest.mark.parametrize("name", EVERY_TWIN)
 
 
 def _tuned(name: str, tuning: Tuning) -> tuple[Assembled, Model]:
-    assembled = zoo_entry(name).assemble(0)
+    assembled = fresh(name)
     apply_tuning(assembled.model, tuning, seed=0)
     assembled.model.train()
     return assembled, assembled.model
@@ -59,12 +58,12 @@ def test_projector_is_trained_beside_lora_and_every_parameter_has_one_part_and_o
     learning = set(trainable_names(model))
     assert {n for n in learning if ".lora_" not in n} == expanded(twin.projector_weights) != set()
     assert _adapted(model) == expanded(twin.language) | expanded(twin.vision)
-    named = [n for part in PARTS for n, _ in part_parameters(model, part)]
+    named = [n for own in parameters_of_parts(model).values() for n, _ in own]
     assert sorted(named) == sorted(n for n, _ in model.named_parameters())
     rated = [p for group in parameters_by_part(model, tuning, weight_decay=0.1) for p in group["params"]]
     assert {id(p) for p in rated} == {id(p) for p in model.parameters() if p.requires_grad}
     assert len(rated) == len({id(p) for p in rated})
-    plain = zoo_entry(name).assemble(0)
+    plain = fresh(name)
     plain.model.eval()
     tuned.model.eval()
     # Untrained adapters change no answer. As questions are answered: on some processors torch convolves with other

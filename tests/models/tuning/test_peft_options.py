@@ -22,7 +22,7 @@ from medtune.models.tuning.quantize import quantize_language
 from medtune.models.tuning.starting_weights import EvaBatch, start_eva, start_pissa
 from medtune.models.weights.checkpoint import load_trained, read_starts, trainable_names, write_trained
 from medtune.models.weights.export import merge_adapters
-from tests.models.twins import layout, logprobs, shown
+from tests.models.twins import fresh, layout, logprobs, shown
 
 NAME = "nano_pocket"
 OPTIONS = {
@@ -44,7 +44,7 @@ def gapped() -> Assembled:
 
     Only then have the fast decomposition and the exact one of the reference the same result.
     """
-    assembled = zoo_entry(NAME).assemble(0)
+    assembled = fresh(NAME)
     for name, module in assembled.model.named_modules():
         if name.startswith("language.") and name.endswith("_proj"):
             U, S, V = torch.linalg.svd(module.get_parameter("weight").data, full_matrices=False)
@@ -149,7 +149,7 @@ def test_dora_on_convolutions_and_on_4_bits(tmp_path: Path, *, four_bit: bool) -
     both = tuning(how.lora, vision=how)
 
     def built() -> Assembled:
-        assembled = zoo_entry(NAME).assemble(0)
+        assembled = fresh(NAME)
         if four_bit:
             quantize_language(assembled.model, precision="32-true", device=torch.device("cpu"))
         rows = apply_tuning(assembled.model, both, seed=0)
@@ -181,27 +181,27 @@ def test_dora_on_convolutions_and_on_4_bits(tmp_path: Path, *, four_bit: bool) -
 
 def test_pissa_is_read_back_with_the_weights_that_it_left(tmp_path: Path) -> None:
     lora, path = OPTIONS["pissa"], tmp_path / "trained.safetensors"
-    assembled = zoo_entry(NAME).assemble(0)
+    assembled = fresh(NAME)
     apply_tuning(assembled.model, tuning(lora), seed=0)
     starts = start_pissa(assembled.model, {"language"})
     stirred(assembled)
     learnt = {name: p for name, p in assembled.model.named_parameters() if name in trainable_names(assembled.model)}
     write_trained(path, learnt, about={}, starts=starts)
     assert read_starts(path).keys() == learnt.keys() == starts.keys()
-    again = zoo_entry(NAME).assemble(0)
+    again = fresh(NAME)
     apply_tuning(again.model, tuning(lora), seed=5)
     load_trained(again.model, path)
     found, wanted = weights(again), weights(assembled)
     assert found.keys() == wanted.keys()
     assert all(torch.equal(found[name], wanted[name]) for name in wanted)
-    untouched = zoo_entry(NAME).assemble(0).model.state_dict()
+    untouched = fresh(NAME).model.state_dict()
     left = found["language.model.layers.0.mlp.up_proj.base_layer.weight"]
     assert (left - untouched["language.model.layers.0.mlp.up_proj.weight"]).abs().max() > 0.05
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_pissa_keeps_its_adapters_in_float32_over_16_bits(dtype: torch.dtype) -> None:
-    assembled = zoo_entry(NAME).assemble(0)
+    assembled = fresh(NAME)
     assembled.model.to(dtype)
     wide = deepcopy(assembled.model).float()
     apply_tuning(assembled.model, tuning(OPTIONS["pissa"]), seed=0)
@@ -219,7 +219,7 @@ def test_pissa_keeps_its_adapters_in_float32_over_16_bits(dtype: torch.dtype) ->
 def test_rates_and_decay_are_those_of_lora_plus() -> None:
     lora = Lora(r=4, dora=True, lr_ratio=16)
     vision = PartTuning("lora", lr=1e-3, lora=Lora(r=4, dora=True, lr_ratio=2))
-    assembled = zoo_entry(NAME).assemble(0)
+    assembled = fresh(NAME)
     apply_tuning(assembled.model, tuning(lora, vision=vision), seed=0)
     groups = {
         each["name"]: each
@@ -243,10 +243,10 @@ def test_rates_and_decay_are_those_of_lora_plus() -> None:
 
 
 def test_stages_may_differ_in_how_fast_an_adapter_learns_and_in_nothing_else() -> None:
-    model = zoo_entry(NAME).assemble(0).model
+    model = fresh(NAME).model
     adapt(model, [tuning(Lora(r=4)), tuning(Lora(r=4, lr_ratio=4))], seed=0)
     with pytest.raises(ValueError, match=r"two stages give model\.tuning\.language\.lora different values"):
-        adapt(zoo_entry(NAME).assemble(0).model, [tuning(Lora(r=4)), tuning(Lora(r=4, dora=True))], seed=0)
+        adapt(fresh(NAME).model, [tuning(Lora(r=4)), tuning(Lora(r=4, dora=True))], seed=0)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_stages_may_differ_in_how_fast_an_adapter_learns_and_in_nothing_else() -
 )
 def test_layers_that_pissa_cannot_take_are_named(part: PartName, lora: Lora, message: str) -> None:
     how = PartTuning("lora", lora=lora)
-    model = zoo_entry(NAME).assemble(0).model
+    model = fresh(NAME).model
     none = PartTuning()
     apply_tuning(model, Tuning(how, none, none) if part == "vision" else Tuning(none, none, how), seed=0)
     with pytest.raises(ValueError, match=message):
@@ -280,7 +280,7 @@ def batches(assembled: Assembled, name: str, *, size: int = 1) -> Iterator[EvaBa
 
 
 def begun(name: str, part: PartName, lora: Lora, *, size: int = 1) -> Assembled:
-    assembled = zoo_entry(name).assemble(0)
+    assembled = fresh(name)
     parts = {each: PartTuning() for each in ("vision", "projector", "language")} | {part: PartTuning("lora", lora=lora)}
     apply_tuning(assembled.model, Tuning(**parts), seed=0)
     assembled.model.eval()
@@ -289,10 +289,7 @@ def begun(name: str, part: PartName, lora: Lora, *, size: int = 1) -> Assembled:
 
 
 def test_weights_are_those_of_pefts_own_initialisation() -> None:
-    mine, theirs = (
-        begun("nano_pocket", "language", Lora(r=6, alpha=6, init="eva")),
-        zoo_entry("nano_pocket").assemble(0),
-    )
+    mine, theirs = (begun("nano_pocket", "language", Lora(r=6, alpha=6, init="eva")), fresh("nano_pocket"))
     theirs.model.eval()
     config = LoraConfig(
         r=6, lora_alpha=6, init_lora_weights="eva", eva_config=EvaConfig(rho=1.0), target_modules=r".*_proj"
@@ -318,7 +315,7 @@ def test_weights_are_those_of_pefts_own_initialisation() -> None:
     assert found.keys() == wanted.keys()
     for name in wanted:
         torch.testing.assert_close(found[name], wanted[name], rtol=1e-4, atol=1e-5)
-    ordinary = zoo_entry("nano_pocket").assemble(0)
+    ordinary = fresh("nano_pocket")
     apply_tuning(ordinary.model, Tuning(language=PartTuning("lora", lora=Lora(r=6, alpha=6))), seed=0)
     for name, p in ordinary.model.named_parameters():
         if ".lora_A" in name:
@@ -327,7 +324,7 @@ def test_weights_are_those_of_pefts_own_initialisation() -> None:
 
 def test_padding_does_not_count() -> None:
     """One row of a batch is much shorter than the other; its padding must not become a direction."""
-    assembled = zoo_entry("nano_pocket").assemble(0)
+    assembled = fresh("nano_pocket")
     long = rows(assembled, "nano_pocket", *QUESTIONS[1:3])
     assert bool((long.counted.sum(dim=1) < long.ids_BL.shape[1]).any())
     assert int(long.counted.sum()) == long.num_tokens
@@ -335,7 +332,7 @@ def test_padding_does_not_count() -> None:
     assert not torch.equal(other.ids_BL, long.ids_BL)
 
     def first(batch: PackedRows) -> torch.Tensor:
-        model = zoo_entry("nano_pocket").assemble(0).model
+        model = fresh("nano_pocket").model
         apply_tuning(model, Tuning(language=PartTuning("lora", lora=Lora(r=4, init="eva"))), seed=0)
         start_eva(model, {"language"}, itertools.repeat(EvaBatch(batch, shown(assembled, "nano_pocket", 0, 1))))
         return model.get_parameter("language.model.layers.0.self_attn.q_proj.lora_A.default.weight")
@@ -352,7 +349,7 @@ def test_directions_are_orthonormal_and_answers_unchanged(name: str, part: PartN
     assert found
     for A_RI in found:
         torch.testing.assert_close(A_RI @ A_RI.T, torch.eye(4), rtol=0, atol=1e-3)
-    plain = zoo_entry(name).assemble(0)
+    plain = fresh(name)
     plain.model.eval()
     torch.testing.assert_close(logprobs(assembled, name), logprobs(plain, name), rtol=1e-4, atol=1e-4)
 

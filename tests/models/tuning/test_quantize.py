@@ -18,7 +18,7 @@ from medtune.models.tuning.apply import PartRow, apply_tuning
 from medtune.models.tuning.plan import Lora, Mode, PartTuning, Precision, Tuning
 from medtune.models.tuning.quantize import precise, quantize_language, set_types, unpacked
 from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
-from tests.models.twins import EVERY_TWIN, TWINS, expanded, in_type, logprobs
+from tests.models.twins import EVERY_TWIN, TWINS, expanded, fresh, in_type, logprobs
 
 CPU = torch.device("cpu")
 ONE_OF_EACH_KIND = ("nano_pocket", "nano_m3d_phi3", "nano_mllama", "nano_qwen25vl")
@@ -27,7 +27,7 @@ ONE_OF_EACH_KIND = ("nano_pocket", "nano_m3d_phi3", "nano_mllama", "nano_qwen25v
 def _quantized(
     name: str, tuning: Tuning | None = None, precision: Precision = "32-true"
 ) -> tuple[Assembled, tuple[PartRow, ...]]:
-    assembled = zoo_entry(name).assemble(0)
+    assembled = fresh(name)
     quantize_language(assembled.model, precision=precision, device=CPU)
     rows = apply_tuning(assembled.model, tuning or Tuning(projector=PartTuning("frozen")), seed=0)
     return assembled, rows
@@ -63,7 +63,7 @@ def _unpacked(model: Model) -> Model:
 
 @pytest.mark.parametrize("name", EVERY_TWIN)
 def test_just_the_language_models_linear_layers_are_held_in_4_bits(name: str) -> None:
-    model = zoo_entry(name).assemble(0).model
+    model = fresh(name).model
     quantize_language(model, precision="32-true", device=CPU)
     found = {each for each, module in model.named_modules() if isinstance(module, bnb.nn.Linear4bit)}
     assert found == expanded(TWINS[name].language) != set()
@@ -90,7 +90,7 @@ def test_answers_and_gradients_are_those_of_the_weights_that_the_4_bits_stand_fo
         assert path == other_path
         torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-5)
     # The loss of precision is visible: with the original weights, the answers differ.
-    untouched = zoo_entry(name).assemble(0)
+    untouched = fresh(name)
     assembled.model.eval()
     with torch.no_grad():
         assert (_logprobs(_quantized(name)[0]) - _logprobs(untouched)).abs().max() > 1e-3
@@ -127,7 +127,7 @@ def test_adapters_on_a_newly_quantised_base_answer_the_same(name: str, tmp_path:
 
 
 def test_table_counts_weights_not_bytes() -> None:
-    plain = apply_tuning(zoo_entry("nano_pocket").assemble(0).model, Tuning(), seed=0)
+    plain = apply_tuning(fresh("nano_pocket").model, Tuning(), seed=0)
     _, held = _quantized("nano_pocket", Tuning())
     assert [row.parameters for row in held] == [row.parameters for row in plain]
     assert [row.trainable for row in held] == [row.trainable for row in plain]
@@ -169,7 +169,7 @@ LORA = Tuning(projector=PartTuning("full"), language=PartTuning("lora"))
 
 
 def _step(name: str, precision: Precision) -> tuple[torch.Tensor, dict[str, torch.Tensor], set[torch.dtype]]:
-    assembled = zoo_entry(name).assemble(0)
+    assembled = fresh(name)
     apply_tuning(assembled.model, Tuning(projector=PartTuning("full"), language=PartTuning("lora")), seed=0)
     set_types(assembled.model, precision)
     assembled.model.train()

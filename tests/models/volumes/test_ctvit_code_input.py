@@ -34,7 +34,7 @@ from medtune.models.weights.export import assemble_model, write_exported
 from medtune.models.weights.loading_options import CODES, Loading
 from medtune.models.zoo.nano_volumes import RADFM_RESAMPLER, m3d_parts
 from tests.data.media.volumes.synthetic_volumes import nifti, scan
-from tests.models.twins import MODELS, OF_VOLUMES
+from tests.models.twins import MODELS, OF_VOLUMES, fresh
 
 TWIN = "nano_ct_chat"
 # The volume has a tenth of the voxels of the release's.
@@ -252,7 +252,7 @@ def other(volume: Volume) -> Volume:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TWINS)
 def test_twin_learns_from_and_speaks_about_a_real_scan(name: str, real_volume: Volume) -> None:
-    assembled = zoo_entry(name).assemble(0)
+    assembled = fresh(name)
     model, transform = own_model(assembled), assembled.transform
     pixels = torch.stack([transform(v) for v in (real_volume, other(real_volume))])
     rows = answered(assembled, "12 cm")
@@ -275,7 +275,7 @@ def test_twin_learns_from_and_speaks_about_a_real_scan(name: str, real_volume: V
 
 @pytest.mark.parametrize("name", TWINS)
 def test_twin_answers_without_an_image(name: str) -> None:
-    assembled = zoo_entry(name).assemble(0)
+    assembled = fresh(name)
     assert assembled.model(answered(assembled, "no", with_media=False), None).logprobs_T.isfinite().all()
 
 
@@ -294,7 +294,7 @@ def test_organ_crop_shows_another_volume(shared_real: Path, real_volume: Volume)
     mask = read_nifti_mask(shared_real / "ct_trunk" / "segmentations" / "liver.nii.gz", real_volume)
     cropped = crop_around(real_volume, mask, name="liver")
     assert cropped.hu_IJK.size < real_volume.hu_IJK.size
-    transform = zoo_entry("nano_m3d_llama2").assemble(0).transform
+    transform = fresh("nano_m3d_llama2").transform
     whole, near = (transform(v) for v in (real_volume, cropped))
     assert whole.shape == near.shape
     assert (whole - near).abs().mean() > 0.01
@@ -302,7 +302,7 @@ def test_organ_crop_shows_another_volume(shared_real: Path, real_volume: Volume)
 
 def test_radfm_takes_an_image_and_a_volume_in_one_batch_and_in_one_sequence() -> None:
     torch.manual_seed(0)
-    assembled = zoo_entry("nano_radfm").assemble(0)
+    assembled = fresh("nano_radfm")
     transform, model = assembled.transform, own_model(assembled).eval()
     assert transform.kinds == ("image", "volume")
     pixels = np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)
@@ -332,7 +332,7 @@ def real_ref(shared_real: Path) -> MediaRef:
 
 @pytest.mark.parametrize("name", TWINS)
 def test_twin_has_its_bases_weights_and_crops_around_the_papers_organs(name: str) -> None:
-    base, cropped = (zoo_entry(n).assemble(0) for n in (name, name.replace("nano_", "nano_nn_")))
+    base, cropped = (fresh(n) for n in (name, name.replace("nano_", "nano_nn_")))
     ours, theirs = own_model(base).state_dict(), own_model(cropped).state_dict()
     assert all(torch.equal(ours[key], theirs[key]) for key in ours)
     assert isinstance(cropped.transform, VolumeInput)

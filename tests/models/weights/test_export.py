@@ -15,7 +15,6 @@ from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, Auto
 from medtune.data.media.volumes.transforms.organ_crop import CroppedTransform
 from medtune.data.types import MediaGroup, MediaRef, Prompt, Question, Request
 from medtune.models import assemble
-from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Tuning
@@ -36,14 +35,14 @@ from medtune.models.weights.proof.prove import (
     refuse_beyond,
     told_by,
 )
-from tests.models.twins import OF_THREE_MODULES, OF_VOLUMES, cpu_answerer, picture
+from tests.models.twins import OF_THREE_MODULES, OF_VOLUMES, cpu_answerer, fresh, picture
 
 OPTIONS = ("normal", "benign", "malignant")
 
 
 def tuned(name: str, *, four_bit: bool = False) -> Assembled:
     """Returns a model whose adapters and projector differ from untrained ones as much as after training."""
-    assembled = zoo_entry(name).assemble(0)
+    assembled = fresh(name)
     if four_bit:
         quantize_language(assembled.model, precision="32-true", device=torch.device("cpu"))
     apply_tuning(assembled.model, Tuning(), seed=0)
@@ -81,7 +80,7 @@ def said(assembled: Assembled) -> list[float]:
 @pytest.mark.parametrize("name", ["nano_pocket", "nano_qwen25vl", "nano_mllama", "nano_gemma3"])
 def test_merged_exported_and_read_back_it_says_the_same(name: str, tmp_path: Path) -> None:
     assembled = tuned(name)
-    untrained, adapted = said(zoo_entry(name).assemble(0)), said(assembled)
+    untrained, adapted = said(fresh(name)), said(assembled)
     assert adapted != pytest.approx(untrained, abs=1e-2), "the adapters change nothing: this test would be blind"
     assert merge_adapters(assembled.model) > 0
     assert not any(isinstance(module, BaseTunerLayer) for module in assembled.model.modules())
@@ -141,7 +140,7 @@ def test_an_export_is_read_by_transformers_alone(tmp_path: Path) -> None:
 
 @pytest.fixture
 def exported(tmp_path: Path) -> Path:
-    assembled = zoo_entry("nano_pocket").assemble(0)
+    assembled = fresh("nano_pocket")
     write_exported(assembled, tmp_path, name="nano_pocket", base_weights=None)
     return tmp_path
 

@@ -12,7 +12,6 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Lora, PartTuning, Tuning
@@ -21,7 +20,7 @@ from medtune.models.weights.export import assemble_model
 from medtune.models.weights.loading_options import Loading
 from medtune.models.weights.read_adapter import merge_adapter
 from medtune.models.weights.write_adapter import ABOUT, README, WEIGHTS, Base, write_adapter
-from tests.models.twins import logprobs
+from tests.models.twins import fresh, logprobs
 
 FULL = PartTuning(mode="full")
 pytestmark = pytest.mark.filterwarnings("ignore:Could not find a config file", "ignore:model.adapter")
@@ -36,7 +35,7 @@ TOWER = Tuning(vision=FULL)
 
 def trained(name: str, tuning: Tuning = STANDARD) -> Assembled:
     """Returns a model whose trainable weights differ from untrained ones as much as after training."""
-    assembled = zoo_entry(name).assemble(0)
+    assembled = fresh(name)
     apply_tuning(assembled.model, tuning, seed=0)
     torch.manual_seed(1)
     with torch.no_grad():
@@ -61,7 +60,7 @@ def said(assembled: Assembled, name: str) -> list[float]:
 
 
 def in_peft(name: str, folder: Path) -> list[float]:
-    base = zoo_entry(name).assemble(0)
+    base = fresh(name)
     PeftModel.from_pretrained(base.model.of_transformers, str(folder))
     return said(base, name)
 
@@ -82,7 +81,7 @@ def started(name: str, folder: Path, **more: Any) -> Assembled:
 )
 def test_plain_peft_and_medtune_read_what_was_trained(name: str, tuning: Tuning, tmp_path: Path) -> None:
     assembled = trained(name, tuning)
-    expected, untrained = said(assembled, name), said(zoo_entry(name).assemble(0), name)
+    expected, untrained = said(assembled, name), said(fresh(name), name)
     assert expected != pytest.approx(untrained, abs=1e-2), "the training changes nothing: this test would be blind"
     folder = written(assembled, tmp_path / "adapter", Base(name))
     assert in_peft(name, folder) == pytest.approx(expected, abs=1e-6)
@@ -134,7 +133,7 @@ def test_a_run_on_top_of_an_adapter_writes_none(tmp_path: Path) -> None:
 
 def of_peft(folder: Path, **settings: Any) -> list[float]:
     """Writes an adapter with plain peft and returns what its model says."""
-    base = zoo_entry("nano_qwen25vl").assemble(0)
+    base = fresh("nano_qwen25vl")
     wrapped = get_peft_model(base.model.of_transformers, LoraConfig(**settings))
     torch.manual_seed(2)
     with torch.no_grad():
@@ -165,7 +164,7 @@ def test_an_adapter_that_plain_peft_wrote_is_read(kind: str, tmp_path: Path) -> 
     expected = of_peft(tmp_path, **OF_OTHERS[kind])
     found = said(started("nano_qwen25vl", tmp_path), "nano_qwen25vl")
     assert found == pytest.approx(expected, abs=1e-4)
-    assert found != pytest.approx(said(zoo_entry("nano_qwen25vl").assemble(0), "nano_qwen25vl"), abs=1e-3)
+    assert found != pytest.approx(said(fresh("nano_qwen25vl"), "nano_qwen25vl"), abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +227,7 @@ def test_tensors_that_do_not_fit_are_named(what: str, whole: Path, tmp_path: Pat
 
 def test_an_adapter_of_embeddings_that_the_output_layer_shares_is_refused(tmp_path: Path) -> None:
     of_peft(tmp_path, **OF_OTHERS["embeddings"])
-    assembled = zoo_entry("nano_qwen25vl").assemble(0)
+    assembled = fresh("nano_qwen25vl")
     of_transformers: Any = assembled.model.of_transformers
     of_transformers.config.tie_word_embeddings = True
     with pytest.raises(ValueError, match="whose table is the output layer's too"):
