@@ -38,6 +38,18 @@ def projector(over):
     """Returns the projector."""
     return Projector(lambda width: nn.Sequential(nn.Flatten(1, 3), nn.Linear(over.width, width)), num_tokens=5)
 '''
+WARD = '''"""A ward's list."""
+
+from medtune.data.raw.source import Source
+
+
+def source():
+    return Source("Our ward", "none", "none", "released", "a line", read, recognises=lambda path: True)
+
+
+def read(root, seed, scratch):
+    raise ValueError("the ward's files")
+'''
 BARE = "# Bare.\nmodel: {name: pockett}\ndata: {benchmark: busy, root: x}\ntrain: {max_steps: 1}\n"
 
 
@@ -78,6 +90,16 @@ def test_a_source_that_is_added_to_no_benchmark_is_refused(tmp_path: Path, capsy
     said = capsys.readouterr().err
     assert "there is no benchmark 'vqaa' that its sources could be added to" in said
     assert "Did you mean 'vqa'?" in said
+
+
+def test_a_source_of_a_plugin_that_recognises_the_files_reads_them(tmp_path: Path, capsys: Capture) -> None:
+    written(tmp_path, "mine/benchmarks/vqa/sources/ward.py", WARD)
+    written(tmp_path, "raw/befunde.csv", "Bild;Befund\na.png;ja\n")
+    command = ["prepare", "vqa", "--from", str(tmp_path / "raw"), "--out", str(tmp_path / "out")]
+    assert main(["--plugins", str(tmp_path / "mine"), *command]) != 0
+    said = capsys.readouterr()
+    assert "is read by the source ward (Our ward)" in said.out
+    assert "the ward's files" in said.err
 
 
 def test_a_recipe_that_names_what_is_not_there_is_told_the_nearest(tmp_path: Path, capsys: Capture) -> None:
