@@ -9,14 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import isclose
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from medtune.benchmarks import find_benchmark, find_source
 from medtune.data import catalog
 from medtune.data.prepared.read import Prepared
+from medtune.data.prepared.work.take import read_source
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import Source, SourceTable
-from medtune.data.types import SPLITS, AnswerFormat, Prediction, PredictionKey, Question
+from medtune.data.types import SPLITS, AnswerFormat, AnswerKind, Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.parse_replies import parse_replies
@@ -234,7 +235,10 @@ def opened_source(name: str, *, write_example: Callable[[Path], None] | None = N
             raise ValueError("Source.write_example is missing; write a function that makes a tiny folder to be read")
         for each in ("read", "more"):
             (folder / each).mkdir()
-        table = source.read(root, SEED, folder / "read")
+        table = read_source(source, root, SEED, folder / "read")
+        if rejects := table.rejects:
+            many = f"{len(rejects)} of its example's rows {'is' if len(rejects) == 1 else 'are'} rejected"
+            raise ValueError(f"{many}: {rejects[0]}; mend `read`, or the row that `write_example` writes")
         yield Example(name, source, root, table, _prepared(name, root, folder / "prepared"), folder / "more")
 
 
@@ -269,6 +273,9 @@ def its_answers_are_among_the_options_and_its_tasks_are_named(example: Example) 
     for question in example.table.questions:
         if not question.facets.get("task"):
             yield f"question {question.id}: the facet 'task' is missing; scores are broken down by it"
+        if question.answer_kind not in get_args(AnswerKind):
+            wanted = ", ".join(get_args(AnswerKind))
+            yield f"question {question.id}: the answer kind is {question.answer_kind!r}; wanted one of {wanted}"
         if question.answer_kind in ("choice", "yes_no"):
             if question.answer not in question.options:
                 yield f"question {question.id}: the answer {question.answer!r} is not among its options"
