@@ -223,8 +223,7 @@ class Example:
 def opened_source(name: str, *, write_example: Callable[[Path], None] | None = None) -> Iterator[Example]:
     """Gives a source with an example in temporary folders, by default its own one, or a simulation's settings."""
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        source = find_source(name)
+        folder, source = Path(place), find_source(name)
         write, root = write_example or source.write_example, folder / "raw"
         if write is not None:
             write(root)
@@ -236,9 +235,8 @@ def opened_source(name: str, *, write_example: Callable[[Path], None] | None = N
         for each in ("read", "more"):
             (folder / each).mkdir()
         table = read_source(source, root, SEED, folder / "read")
-        if rejects := table.rejects:
-            many = f"{len(rejects)} of its example's rows {'is' if len(rejects) == 1 else 'are'} rejected"
-            raise ValueError(f"{many}: {rejects[0]}; mend `read`, or the row that `write_example` writes")
+        for reject in table.rejects:
+            raise ValueError(f"a row of its example is rejected: {reject}; mend `read` or `write_example`")
         yield Example(name, source, root, table, _prepared(name, root, folder / "prepared"), folder / "more")
 
 
@@ -273,9 +271,8 @@ def its_answers_are_among_the_options_and_its_tasks_are_named(example: Example) 
     for question in example.table.questions:
         if not question.facets.get("task"):
             yield f"question {question.id}: the facet 'task' is missing; scores are broken down by it"
-        if question.answer_kind not in get_args(AnswerKind):
-            wanted = ", ".join(get_args(AnswerKind))
-            yield f"question {question.id}: the answer kind is {question.answer_kind!r}; wanted one of {wanted}"
+        if (kind := question.answer_kind) not in (kinds := get_args(AnswerKind)):
+            yield f"question {question.id}: the answer kind is {kind!r}; wanted one of {', '.join(kinds)}"
         if question.answer_kind in ("choice", "yes_no"):
             if question.answer not in question.options:
                 yield f"question {question.id}: the answer {question.answer!r} is not among its options"
@@ -284,8 +281,7 @@ def its_answers_are_among_the_options_and_its_tasks_are_named(example: Example) 
 
 
 def reading_twice_gives_one_table(example: Example) -> Iterator[str]:
-    scratch = example.scratch / "read"
-    scratch.mkdir()
+    (scratch := example.scratch / "read").mkdir()
     if example.source.read(example.root, SEED, scratch).questions != example.table.questions:
         yield "`read` gives other questions when it is called again; sort the files, and draw with the seed alone"
 

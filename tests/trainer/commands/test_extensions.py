@@ -83,7 +83,7 @@ def test_one_line_for_each_extension_and_a_sentence_for_each_failure(tmp_path: P
         ("metrics mistyped", "it has no function `def metric(...)` at its top level"),
         ("projectors miscounted", "tokens of the shape (2, 64, 40), wanted (batch, num_tokens, embedding width)"),
         ("sources unread", "unread.py, line 13: the source 'unread' cannot read "),
-        ("sources rejecting", "1 of its example's rows is rejected: list.txt, number 3, field 'mark': no; mend `read`"),
+        ("sources rejecting", "a row of its example is rejected: list.txt, number 3, field 'mark': no; mend `read`"),
         ("recipes bare", "the header has no line `# Expected: ...`"),
     ):
         assert f"failed  {name}" in said
