@@ -103,9 +103,9 @@ def place_of(error: Exception, file: Path) -> str:
     return f"{file}, line {frames[-1].lineno}" if frames else str(file)
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str:
     """Returns " Did you mean 'x'?" for the closest of `known`, or "" where none is close."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 

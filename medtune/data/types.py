@@ -205,7 +205,8 @@ class Question:
         facets: The properties by which scores are broken down, e.g. {"task": "diagnosis"}.
         unit: The unit of a number, e.g. "mm"; None for other kinds of answers.
         split: The split; None until splits are assigned.
-        printed: The texts of the released row that official prompts print verbatim, by the names of the prompts' gaps.
+        printed: The texts of the released row that official prompts print verbatim, by the names of the prompts' gaps;
+            of a number also its "tolerance".
         turns: The turns of the conversation before this question, in their order; empty for a question by itself.
         language: The language of what a prompt adds to the question, by the codes of `medtune.data.languages`.
     """

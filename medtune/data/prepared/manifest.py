@@ -59,12 +59,13 @@ def check_rejected_share(rejects: Sequence[Reject], *, num_taken: int, max_share
         return
     keep.parent.mkdir(parents=True, exist_ok=True)
     write_rejects(keep, rejects)
+    hint = " Questions whose media are missing can be prepared for scoring alone: --without-media."
     different = list(dict.fromkeys(map(str, rejects)))
     first = "\n".join(f"  {said}" for said in different[:_NUM_SHOWN])
     raise ValueError(
         f"{rejects_table(count_rejects(rejects), num_taken)}\nThe first of them:\n{first}\nAll are in {keep}. "
         f"This is more than the share of {max_share:g} that is allowed: correct the files, or allow more with "
-        "--max-rejected. Questions whose media are missing can be prepared for scoring alone: --without-media."
+        f"--max-rejected.{hint if any(reject.media for reject in rejects) else ''}"
     )
 
 

@@ -301,6 +301,8 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benc
             f"{in_passes} before and after {level.both_right}, only before {level.only_before}, "
             f"only after {level.only_after}, neither {level.both_wrong}."
         )
+        if not benchmark.higher_is_better:
+            notes.append(f"Of {benchmark.primary}, lower is better: a gain below 0 is for the better.")
         judged = verdict(level, higher_is_better=benchmark.higher_is_better)
         said = verdict_text(level, higher_is_better=benchmark.higher_is_better)
         notes += [f"{said}. {grounds(level)}.", f"{question_level(level)}."]

@@ -13,6 +13,7 @@ from medtune.trainer.commands.arguments import Commands
 FAILED = 1
 FOLDERS = tuple(name for name in KINDS if name != SOURCES.name)
 """The sub-folders that a plugin may have; its sources are in the folders of its benchmarks."""
+_SAID = ", ".join(FOLDERS).replace("benchmarks", "benchmarks (with sources in benchmarks/NAME/sources)")
 
 
 def check_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +33,7 @@ def check_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     lost = list(_not_found(plugin))
     if not found and not lost:
         raise ValueError(
-            f"{plugin.root}: no extension is here. Write one in a sub-folder named {', '.join(FOLDERS)}; "
+            f"{plugin.root}: no extension is here. Write one in a sub-folder named {_SAID}; "
             "CONTRIBUTING.md shows one of each kind"
         )
     failures = 0
@@ -51,10 +52,10 @@ def check_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 def _extensions(plugin: Plugin) -> list[tuple[Kind, Extension]]:
     for entry in sorted(plugin.root.iterdir()):
         if entry.is_dir() and not entry.name.startswith(("_", ".")) and entry.name not in FOLDERS:
-            hint = catalog.nearest(entry.name, FOLDERS)
+            hint = catalog.nearest(entry.name, FOLDERS, cutoff=0.7)
             raise ValueError(
-                f"{entry}: there is no such kind of extension.{hint} There are: {', '.join(FOLDERS)}. Move what is no "
-                "extension elsewhere, or let the folder's name begin with an underscore"
+                f"{entry}: there is no such kind of extension.{hint} There are: {_SAID}. Move what is no "
+                "extension, such as tests, elsewhere, or let the folder's name begin with an underscore"
             )
     return [
         (kind, extension)

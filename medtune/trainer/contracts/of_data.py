@@ -9,14 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import isclose
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from medtune.benchmarks import find_benchmark, find_source
 from medtune.data import catalog
 from medtune.data.prepared.read import Prepared
+from medtune.data.prepared.work.take import read_source
 from medtune.data.prepared.write import prepare
 from medtune.data.raw.source import Source, SourceTable
-from medtune.data.types import SPLITS, AnswerFormat, Prediction, PredictionKey, Question
+from medtune.data.types import SPLITS, AnswerFormat, AnswerKind, Prediction, PredictionKey, Question
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.parse_replies import parse_replies
@@ -222,8 +223,7 @@ class Example:
 def opened_source(name: str, *, write_example: Callable[[Path], None] | None = None) -> Iterator[Example]:
     """Gives a source with an example in temporary folders, by default its own one, or a simulation's settings."""
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        source = find_source(name)
+        folder, source = Path(place), find_source(name)
         write, root = write_example or source.write_example, folder / "raw"
         if write is not None:
             write(root)
@@ -234,7 +234,9 @@ def opened_source(name: str, *, write_example: Callable[[Path], None] | None = N
             raise ValueError("Source.write_example is missing; write a function that makes a tiny folder to be read")
         for each in ("read", "more"):
             (folder / each).mkdir()
-        table = source.read(root, SEED, folder / "read")
+        table = read_source(source, root, SEED, folder / "read")
+        for reject in table.rejects:
+            raise ValueError(f"a row of its example is rejected: {reject}; mend `read` or `write_example`")
         yield Example(name, source, root, table, _prepared(name, root, folder / "prepared"), folder / "more")
 
 
@@ -269,6 +271,8 @@ def its_answers_are_among_the_options_and_its_tasks_are_named(example: Example) 
     for question in example.table.questions:
         if not question.facets.get("task"):
             yield f"question {question.id}: the facet 'task' is missing; scores are broken down by it"
+        if (kind := question.answer_kind) not in (kinds := get_args(AnswerKind)):
+            yield f"question {question.id}: the answer kind is {kind!r}; wanted one of {', '.join(kinds)}"
         if question.answer_kind in ("choice", "yes_no"):
             if question.answer not in question.options:
                 yield f"question {question.id}: the answer {question.answer!r} is not among its options"
@@ -277,8 +281,7 @@ def its_answers_are_among_the_options_and_its_tasks_are_named(example: Example) 
 
 
 def reading_twice_gives_one_table(example: Example) -> Iterator[str]:
-    scratch = example.scratch / "read"
-    scratch.mkdir()
+    (scratch := example.scratch / "read").mkdir()
     if example.source.read(example.root, SEED, scratch).questions != example.table.questions:
         yield "`read` gives other questions when it is called again; sort the files, and draw with the seed alone"
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from medtune.benchmarks import find_benchmark, find_source
+from medtune.data.catalog import added_sources
 from medtune.data.raw.source import HubId, Source, TableOptions
 
 
@@ -12,8 +13,8 @@ def source_for(
 ) -> Source:
     """Returns the source that the user names, with what he says of his table.
 
-    Without a name it is the first source of the benchmark that recognises his files, or the first of all where none of
-    them tells files apart, or where it is a simulation and he names no files.
+    Without a name it is the first source that recognises his files, those of plugins before the benchmark's own, or the
+    first of all where none of them tells files apart, or where it is a simulation and he names no files.
     """
     source = _named_source(benchmark_name, named) if named else _recognised(benchmark_name, root, said)
     if source.with_options is None:
@@ -30,7 +31,8 @@ def source_for(
 
 def _recognised(benchmark_name: str, root: Path | HubId | None, said: TableOptions) -> Source:
     sources = [find_source(name) for name in find_benchmark(benchmark_name).sources]
-    telling = [source for source in sources if source.recognises is not None]
+    added = added_sources(benchmark_name)
+    telling = sorted((each for each in sources if each.recognises is not None), key=lambda each: each.name not in added)
     if not telling or (root is None and sources[0].write_settings is not None):
         return sources[0]
     if root is None:

@@ -69,6 +69,10 @@ def test_above_the_share_nothing_is_written_but_the_rejects(tmp_path: Path) -> N
     with pytest.raises(ValueError, match=r"(?s)rejected 1 of 41 .*rows\.jsonl, line 7, field 'answer'.*--max-rejected"):
         _prepare(table, work / "out", share=0.02)
     assert [path.name for path in work.iterdir()] == ["out.rejects.jsonl"]
+    for lost in (None, tmp_path / "lost.png"):
+        with pytest.raises(ValueError, match=r"--max-rejected") as caught:
+            _prepare(replace(table, rejects=(replace(BAD, media=lost),)), work / "out", share=0.02)
+        assert ("--without-media" in str(caught.value)) == (lost is not None), "said only where media are missing"
     # One of 41 is 2.4 %.
     assert sum(_prepare(table, work / "out", share=0.025).manifest.rejected.values()) == 1
 

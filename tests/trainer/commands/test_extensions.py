@@ -38,6 +38,20 @@ def projector(over):
     """Returns the projector."""
     return Projector(lambda width: nn.Sequential(nn.Flatten(1, 3), nn.Linear(over.width, width)), num_tokens=5)
 '''
+WARD = '''"""A ward's list."""
+
+from pathlib import Path
+
+from medtune.data.raw.source import Reject, Source, SourceTable
+
+
+def source():
+    return Source("Our ward", "none", "none", "released", "a line", read, Path.mkdir, recognises=bool)
+
+
+def read(root, seed, scratch):
+    {does}
+'''
 BARE = "# Bare.\nmodel: {name: pockett}\ndata: {benchmark: busy, root: x}\ntrain: {max_steps: 1}\n"
 
 
@@ -55,6 +69,9 @@ def test_one_line_for_each_extension_and_a_sentence_for_each_failure(tmp_path: P
     written(tmp_path, "metrics/mistyped.py", "def metrics():\n    ...\n")
     written(tmp_path, "projectors/miscounted.py", PROJECTOR)
     written(tmp_path, "recipes/bare.yaml", BARE)
+    rejects = 'return SourceTable((), {}, rejects=(Reject("list.txt", 3, "mark", "no"),))'
+    for name, does in (("unread", 'return b"W\\xe4rme".decode()'), ("rejecting", rejects)):
+        written(tmp_path, f"benchmarks/vqa/sources/{name}.py", WARD.format(does=does))
     assert main(["check", str(tmp_path)]) == 1
     said = capsys.readouterr().out
     assert "ok      metrics good" in said
@@ -65,11 +82,13 @@ def test_one_line_for_each_extension_and_a_sentence_for_each_failure(tmp_path: P
         ("metrics broken", "line 1: ModuleNotFoundError: No module named 'no_such'"),
         ("metrics mistyped", "it has no function `def metric(...)` at its top level"),
         ("projectors miscounted", "tokens of the shape (2, 64, 40), wanted (batch, num_tokens, embedding width)"),
+        ("sources unread", "unread.py, line 13: the source 'unread' cannot read "),
+        ("sources rejecting", "a row of its example is rejected: list.txt, number 3, field 'mark': no; mend `read`"),
         ("recipes bare", "the header has no line `# Expected: ...`"),
     ):
         assert f"failed  {name}" in said
         assert sentence in said
-    assert "7 extensions checked, 7 failed" in said
+    assert "9 extensions checked, 9 failed" in said
 
 
 def test_a_source_that_is_added_to_no_benchmark_is_refused(tmp_path: Path, capsys: Capture) -> None:
@@ -78,6 +97,16 @@ def test_a_source_that_is_added_to_no_benchmark_is_refused(tmp_path: Path, capsy
     said = capsys.readouterr().err
     assert "there is no benchmark 'vqaa' that its sources could be added to" in said
     assert "Did you mean 'vqa'?" in said
+
+
+def test_a_source_of_a_plugin_that_recognises_the_files_reads_them(tmp_path: Path, capsys: Capture) -> None:
+    written(tmp_path, "mine/benchmarks/vqa/sources/ward.py", WARD.format(does="root.ward"))
+    written(tmp_path, "raw/befunde.csv", "Bild;Befund\na.png;ja\n")
+    command = ["prepare", "vqa", "--from", str(tmp_path / "raw"), "--out", str(tmp_path / "out")]
+    assert main(["--plugins", str(tmp_path / "mine"), *command]) != 0
+    said = capsys.readouterr()
+    assert "is read by the source ward (Our ward)" in said.out
+    assert "ward.py, line 13: the source 'ward' cannot read" in said.err
 
 
 def test_a_recipe_that_names_what_is_not_there_is_told_the_nearest(tmp_path: Path, capsys: Capture) -> None:
@@ -94,6 +123,7 @@ def test_a_recipe_that_names_what_is_not_there_is_told_the_nearest(tmp_path: Pat
         (None, "there is no plugin folder"),
         ("", "no extension is here. Write one in a sub-folder named recipes, models, benchmarks"),
         ("benchmark", "there is no such kind of extension. Did you mean 'benchmarks'?"),
+        ("sources", "there is no such kind of extension. There are: recipes, models, benchmarks (with sources in"),
         ("metrics", "no extension is here"),
     ],
 )

@@ -27,9 +27,11 @@ def read_source(source: Source, root: Origin, seed: int, scratch: Path, *, witho
     read = source.read_questions if without_media and source.read_questions else source.read
     try:
         return read(root, seed, scratch)
-    except (ArithmeticError, AttributeError, LookupError, NameError, TypeError) as error:
+    except (ArithmeticError, AttributeError, LookupError, NameError, TypeError, UnicodeError) as error:
         # A source of somebody's own may raise anything, and "missing 1 argument" does not say whose mistake it is.
-        last = traceback.extract_tb(error.__traceback__)[-1]
+        # The last line of its own file is named, not one of a decoder.
+        frames = traceback.extract_tb(error.__traceback__)
+        last = [frame for frame in frames if frame.filename == frames[:2][-1].filename][-1]
         raise ValueError(
             f"{last.filename}, line {last.lineno}: the source {source.name!r} cannot read {root or 'its settings'}: "
             f"{type(error).__name__}: {error}"
