@@ -35,7 +35,7 @@ def one_device(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) ->
         pytest.param("deepspeed_stage_1", marks=pytest.mark.soak),
         # With weights in 4 bits in the slow suite (tests/trainer/training/test_weight_average.py).
         pytest.param("deepspeed_stage_2", marks=pytest.mark.soak),
-        # In two stages in the slow suite (tests/trainer/training/test_stages.py).
+        # In two stages in the slow suite (tests/trainer/training/states/test_states.py).
         pytest.param("deepspeed_stage_3", marks=pytest.mark.soak),
     ],
 )
