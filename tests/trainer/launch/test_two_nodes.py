@@ -87,7 +87,7 @@ def test_the_command_on_each_node_by_hand(prepared_tiny: Path, one_device: Path,
     same_as(one_device, tmp_path / "run")
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_batch_script_without_srun(prepared_tiny: Path, one_device: Path, tmp_path: Path) -> None:
     words = arguments("run", prepared_tiny, tmp_path / "run", "train.devices=2")
     together([(words, job(1, 2))], tmp_path)
