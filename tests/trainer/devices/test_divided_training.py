@@ -32,8 +32,12 @@ FAMILIES = tuple(
     Case(name, LORA)
     for name in ("nano_mllama", "nano_qwen25vl", "nano_ct_chat", "nano_llava", "nano_gemma3", "nano_radfm")
 )
-FEW = FAMILIES[:3]
-"""An image beside the row, positions on three axes, and volumes."""
+FEW = (*FAMILIES[1:3], Case("nano_llava", FULL))
+"""Positions on three axes, volumes, and a vision layer that no answer depends on.
+
+It gets no gradient: on one device neither weight decay nor moments touch it. An image beside the row is in a whole run
+(tests/trainer/devices/test_strategies.py).
+"""
 
 
 def _same_course(mine: Course, other: Course) -> None:
@@ -72,12 +76,6 @@ def _compare(cases: Sequence[Case], strategy: StrategyName) -> None:
 )
 def test_two_ranks_learn_what_one_device_learns(strategy: StrategyName) -> None:
     _compare([Case("nano_pocket", LORA), Case("nano_pocket", FULL)], strategy)
-
-
-@pytest.mark.slow
-def test_weights_that_no_answer_depends_on_stay_as_they_are() -> None:
-    """LLaVA's last vision layer gets no gradient; on one device neither weight decay nor moments touch it."""
-    _compare([Case("nano_llava", FULL)], "fsdp")
 
 
 @pytest.mark.parametrize(

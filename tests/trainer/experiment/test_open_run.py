@@ -52,6 +52,7 @@ COMMANDS = {
 
 
 WITHOUT_A_MODEL = {
+    "audit": ("audit", "busi", "--questions", "{data}"),
     "compare": ("compare", "{one}", "{two}"),
     "power": ("power", "--gain", "0.2", "--run", "{one}"),
     "prepare": ("prepare", "busi", "--from", "{raw}", "--out", "prepared"),
@@ -64,45 +65,41 @@ ADAPTERS = ("peft", "bitsandbytes")
 WITHOUT_USE = ("sklearn", "pandas", "statsmodels", "datasets", "torch._inductor.compile_fx", *ADAPTERS)
 
 
-@pytest.mark.parametrize("command", WITHOUT_A_MODEL.values(), ids=WITHOUT_A_MODEL.keys())
-def test_what_asks_no_model_imports_no_torch(
-    command: tuple[str, ...], moved: Path, tiny_busi: Path, elsewhere: Path
-) -> None:
+def test_what_asks_no_model_imports_no_torch(moved: Path, tiny_busi: Path, elsewhere: Path) -> None:
+    """In one new Python: what is imported is told behind each command."""
     runs, data = moved / "runs", moved / "prepared"
-    words = [word.format(one=runs / "one", two=runs / "two", raw=tiny_busi, data=data) for word in command]
+    places = {"one": runs / "one", "two": runs / "two", "raw": tiny_busi, "data": data}
+    words = {name: [word.format(**places) for word in each] for name, each in WITHOUT_A_MODEL.items()}
     code = (
-        f"import sys; from medtune.trainer.commands.cli import main; status = main({words!r}); "
-        f"print(status, [name for name in {LARGE + RARE!r} if name in sys.modules])"
+        "import sys; from medtune.trainer.commands.cli import main; "
+        f"told = [(name, main(each), [large for large in {LARGE + RARE!r} if large in sys.modules]) "
+        f"for name, each in {words!r}.items()]; print(told)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "0 []", done.stderr
-
-
-def test_a_run_imports_nothing_for_media_and_loggers_that_it_lacks() -> None:
-    code = (
-        "import sys, medtune.trainer.experiment.run; "
-        f"print([name for name in ('torch', *{(*RARE, *WITHOUT_USE)!r}) "
-        "if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "['torch']"
+    assert done.stdout.splitlines()[-1] == str([(name, 0, []) for name in words]), done.stderr
+    assert "logistic regression on the red box's place and size" in done.stdout
+    assert "logistic regression on the histogram of grey values" in done.stdout
 
 
 @pytest.mark.parametrize(
     ("mode", "imported"),
     [pytest.param("full", (), marks=pytest.mark.slow), pytest.param("lora", ADAPTERS, marks=pytest.mark.soak)],
 )
-def test_a_run_imports_peft_where_it_adapts(mode: str, imported: tuple[str, ...], moved: Path, elsewhere: Path) -> None:
+def test_a_run_imports_nothing_that_it_lacks_and_peft_where_it_adapts(
+    mode: str, imported: tuple[str, ...], moved: Path, elsewhere: Path
+) -> None:
     """Bitsandbytes, which peft imports, may be missing on a machine."""
     settings = ["--set", f"data.root={moved / 'prepared'}", f"model.tuning.language.mode={mode}", *SETTINGS]
     words = ["run", "nano_busi_lora", "--out", "one", *settings]
     code = (
-        f"import sys; from medtune.trainer.commands.cli import main; status = main({words!r}); "
-        f"print(status, [name for name in {ADAPTERS!r} if name in sys.modules])"
+        "import sys, medtune.trainer.experiment.run; from medtune.trainer.commands.cli import main; "
+        f"begun = [name for name in ('torch', *{(*RARE, *WITHOUT_USE)!r}) if name in sys.modules]; "
+        f"status = main({words!r}); "
+        f"print(begun, status, [name for name in {ADAPTERS!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     there = [name for name in imported if find_spec(name)]
-    assert done.stdout.splitlines()[-1] == f"0 {there}", done.stderr
+    assert done.stdout.splitlines()[-1] == f"['torch'] 0 {there}", done.stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS.keys())

@@ -21,7 +21,7 @@ from tests.trainer.conftest import json_of
 
 QUICK = ("log.wandb=disabled", "eval.max_new_tokens=2", "eval.conditions=[image]")
 # Of FPUS23's 3,570 frames and HC18's 999 rows, so that all ten streams and every length of head stay.
-EVERY_FRAME, EVERY_ROW = 36, 40
+EVERY_FRAME, EVERY_ROW = 72, 40
 
 
 class Case(NamedTuple):
@@ -57,9 +57,9 @@ CASES = (
         "fetal_gauge_rebuilt",
         {"fpus23": "fpus23", "hc18": "real_heads", "pbf_us1": "pbf_us1"},
         {
-            ("fpus23", "fetal_orientation"): 104,
-            ("fpus23", "visual_grounding"): 149,
-            ("fpus23", "plane_identification"): 2,
+            ("fpus23", "fetal_orientation"): 56,
+            ("fpus23", "visual_grounding"): 82,
+            ("fpus23", "plane_identification"): 1,
             ("hc18", "visual_grounding"): 24,
             # The five frames of no plane stand for none of the benchmark's terms.
             ("pbf_us1", "plane_identification"): 25,
@@ -70,7 +70,7 @@ CASES = (
         "u2_bench",
         "u2_bench_rebuilt",
         {"busi": "busi", "fpus23": "fpus23", "hc18": "hc18"},
-        {("23", "DD"): 60, ("23", "LL"): 59, ("10", "VRA"): 104, ("10", "CG"): 2, ("31", "OD"): 25, ("31", "CVE"): 25},
+        {("23", "DD"): 60, ("23", "LL"): 59, ("10", "VRA"): 56, ("10", "CG"): 1, ("31", "OD"): 25, ("31", "CVE"): 25},
         patients=78,
     ),
 )
@@ -137,7 +137,13 @@ def test_every_question_of_every_set_is_scored(real_sets: Path, tmp_path: Path, 
     choices = {id_ for id_, question in asked.items() if question.options}
     assert {row["question_id"] for row in parsed if row["reading"] == "likelihood"} == choices
     assert "reconstruction" in (run / "report.html").read_text("utf-8")
-    predictions = run / "zero_shot" / "predictions.jsonl"
-    assert main([*plugins, "score", case.benchmark, "--predictions", str(predictions), "--questions", str(out)]) == 0
-    scored = json_of(predictions.parent / "scores.json")
-    assert scored["metrics"] == results["phases"]["zero_shot"]["metrics"]
+    given = ["--predictions", str(run / "zero_shot" / "predictions.jsonl"), "--questions", str(out)]
+    assert main([*plugins, "score", case.benchmark, *given, "--out", str(tmp_path / "scored")]) == 0
+    mine, theirs = (json_of(folder / "scores.json") for folder in (run / "zero_shot", tmp_path / "scored"))
+    # Only a file that was given has rows to be counted.
+    assert theirs.pop("file_rows")["unanswered"] == 0
+    assert theirs == mine
+    assert len({(folder / "parsed.jsonl").read_bytes() for folder in (run / "zero_shot", tmp_path / "scored")}) == 1
+    assert mine["metrics"] == results["phases"]["zero_shot"]["metrics"]
+    outside = sum(each["n"] + each["unscored"] for each in mine["outside"].values())
+    assert mine["overall"]["n"] + mine["overall"]["unscored"] + outside == mine["asked"] == len(asked)

@@ -20,7 +20,7 @@ from medtune.trainer.plan.gathered import Divided
 from medtune.trainer.plan.held import Held, held
 from medtune.trainer.recipe.read import read_recipe
 from tests.examples.fetal_gauge import write_fetal_gauge
-from tests.trainer.conftest import Capture, Nano, Told, json_of
+from tests.trainer.conftest import Capture, Nano, Told
 
 
 def test_unknown_recipe_key_offers_the_nearest(nano: Nano, tmp_path: Path, capsys: Capture) -> None:
@@ -156,28 +156,13 @@ def test_checkpoint_of_another_model_is_refused(
     assert message in said
 
 
-def test_score_and_eval_agree_to_the_last_digit(
-    nano: Nano, prepared_tiny: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    run, copy = tmp_path / "run", tmp_path / "copy"
-    assert nano.here("eval", run) == 0
-    copy.mkdir()
-    shutil.copy(run / "zero_shot" / "predictions.jsonl", copy / "predictions.jsonl")
-    arguments = ["score", "busi", "--predictions", str(copy / "predictions.jsonl"), "--questions", str(prepared_tiny)]
-    assert main(arguments) == 0
-    assert (copy / "parsed.jsonl").read_bytes() == (run / "zero_shot" / "parsed.jsonl").read_bytes()
-    scored, evaluated = (json_of(folder / "scores.json") for folder in (copy, run / "zero_shot"))
-    # Only a file that was given has rows to be counted.
-    assert scored.pop("file_rows")["unanswered"] == 0
-    assert scored == evaluated
-
-
 def test_prepared_images_are_only_read(nano: Nano, prepared_tiny: Path, tmp_path: Path) -> None:
     before = {file: file.read_bytes() for file in prepared_tiny.rglob("*") if file.is_file()}
     assert nano.here("train", tmp_path / "run", "train.max_steps=1") == 0
     assert {file: file.read_bytes() for file in prepared_tiny.rglob("*") if file.is_file()} == before
     with PIL.Image.open(next((prepared_tiny / "media").iterdir())) as image:
-        assert image.mode == "RGB"
+        # A grey image has one channel.
+        assert image.mode in ("L", "RGB")
 
 
 @pytest.fixture
@@ -217,8 +202,9 @@ def test_a_named_machine_is_judged_by_its_memory(elsewhere: Path, capsys: Captur
     assert "GPU memory" not in said
     assert "weights:" not in said
     assert "1. prepared data" in said
-    assert main([*arguments, "1xRTX2080-8GB"]) == 1
-    assert "RTX2080 has 8 GB" in capsys.readouterr().out
+    many = ["--set", "data.root=none", "train.batch_size=220", "train.micro_batch_size=220"]
+    assert main(["validate", "nano_busi_lora", "--devices", "1xRTX-1GB", *many]) == 1
+    assert "RTX has 1 GB. Set train.precision=bf16-mixed" in capsys.readouterr().out
 
 
 def test_devices_that_cannot_be_read(refused: Told) -> None:

@@ -254,7 +254,7 @@ def test_ctrl_c_saves_a_state_that_resume_takes(nano: Nano, uninterrupted: Path,
     _same_run(out, uninterrupted, curve)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_kill_9_loses_nothing_that_was_saved(nano: Nano, uninterrupted: Path, tmp_path: Path, curve: Curve) -> None:
     out = tmp_path / "run"
     status, _ = nano.stopped(4, signal.SIGKILL, "run", out, *LONG)

@@ -181,7 +181,8 @@ def test_grid_makes_a_run_of_every_pair_and_a_table(
         "grid: {model.vision: [vit3d], model.projector: [linear, coca]}\n",
         "utf-8",
     )
-    settings = [f"data.root={prepared_ct}", "train.precision=32-true", "train.max_steps=2", "train.batch_size=2"]
+    settings = [f"data.root={prepared_ct}", "train.precision=32-true", "train.max_steps=2", "train.batch_size=2",
+                "eval.readings=[likelihood]", "eval.conditions=[image]", "eval.val_questions=2"]  # fmt: skip
     arguments = ["run", str(own), "--out", str(tmp_path / "out"), "--limit", "12"]
     assert "nano_pocket_ct" in shown(main(["show", str(own)]))
     own.write_text(own.read_text("utf-8").replace("pocket_ct_ablation", "pocket_ct_lora"), "utf-8")

@@ -75,6 +75,7 @@ def test_a_new_python_without_medtune_says_the_same_as_the_run(run_of: Runs, tmp
     assert proof["difference"]["largest"] < 1e-4  # type: ignore[index]
 
 
+@forked
 @pytest.mark.slow
 def test_plain_peft_says_the_same_as_the_run(run_of: Runs, tmp_path: Path) -> None:
     run = run_of("nano_qwen25vl")

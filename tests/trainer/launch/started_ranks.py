@@ -3,13 +3,14 @@
 import csv
 import json
 import os
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.ranks import free_port, run_ranks
+from tests.ranks import Forked, free_port, run_ranks
 
 SETTINGS = ("log.wandb=disabled", "log.every_steps=1", "train.max_steps=3", "train.batch_size=4", "eval.every_steps=3",
             "train.micro_batch_size=1", "eval.max_new_tokens=2", "eval.val_questions=4", "eval.conditions=[image]",
@@ -145,6 +146,14 @@ def two_ranks(words: Sequence[str], run: Path, moment: Moment | None, folder: Pa
         2, run_with_signal, list(words), run, moment, folder,
         environment=lambda rank: {**variables(rank), "TMPDIR": str(folder / "tmp"), "SLURM_NTASKS": "1"},
     )  # fmt: skip
+
+
+def wait_for_training(launcher: subprocess.Popen[str] | Forked, run: Path) -> None:
+    deadline = time.monotonic() + 400
+    while not ((run / "metrics.csv").is_file() and losses(run)):
+        assert launcher.poll() is None, launcher.communicate(timeout=60)[0][-3000:]
+        assert time.monotonic() < deadline, "the training did not begin"
+        time.sleep(0.1)
 
 
 def files_of(folder: Path) -> set[str]:

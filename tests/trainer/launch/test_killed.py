@@ -23,6 +23,7 @@ from tests.trainer.launch.started_ranks import (
     losses,
     medtune_ranks,
     two_ranks,
+    wait_for_training,
 )
 
 LONG = ("train.max_steps=8", "eval.every_steps=4")
@@ -69,7 +70,7 @@ def test_sigusr1_to_one_rank_in_training(prepared_tiny: Path, whole: Path, tmp_p
     stopped_and_resumed(prepared_tiny, whole, tmp_path, Moment(signal.SIGUSR1, 1, "training", 0.0))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_sigterm_to_one_rank_while_it_answers(prepared_tiny: Path, whole: Path, tmp_path: Path) -> None:
     stopped_and_resumed(prepared_tiny, whole, tmp_path, Moment(signal.SIGTERM, 1, "zero_shot", 0.0))
 
@@ -115,7 +116,7 @@ def test_stopped_at_a_seeded_moment(prepared_tiny: Path, whole: Path, tmp_path: 
 
 ENDLESS = ("train.max_steps=100000", "eval.every_steps=100000")
 SAVING = ("train.max_steps=40", "eval.every_steps=20", "train.save_every_steps=2")
-RESTARTED = ("train.max_steps=24", "eval.every_steps=24", "train.save_every_steps=4")
+RESTARTED = ("train.max_steps=12", "eval.every_steps=12", "train.save_every_steps=4")
 
 
 @pytest.fixture
@@ -143,14 +144,6 @@ def start(words: Sequence[str], variables: Mapping[str, str] | None = None) -> s
 def _children(process: int) -> list[int]:
     path = Path(f"/proc/{process}/task/{process}/children")
     return [int(word) for word in path.read_text().split()] if path.is_file() else []
-
-
-def wait_for_training(launcher: subprocess.Popen[str] | Forked, run: Path) -> None:
-    deadline = time.monotonic() + 400
-    while not ((run / "metrics.csv").is_file() and losses(run)):
-        assert launcher.poll() is None, launcher.communicate(timeout=60)[0][-3000:]
-        assert time.monotonic() < deadline, "the training did not begin"
-        time.sleep(0.1)
 
 
 def ranks_in_training(launcher: subprocess.Popen[str], run: Path) -> list[int]:

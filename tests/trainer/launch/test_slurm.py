@@ -5,6 +5,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,9 @@ from medtune.trainer.commands.cli import main
 from medtune.trainer.launch.slurm import address_of, claim, first_host, queue_again, slurm_job
 from medtune.trainer.launch.started import ALONE, Started, count, how_started
 from medtune.trainer.recipe.read import read_recipe
-from tests.ranks import medtune_forked
+from tests.ranks import Forked, medtune_forked
 from tests.trainer.conftest import Capture, Told
-from tests.trainer.launch.started_ranks import arguments, by_srun, by_torchrun, job
+from tests.trainer.launch.started_ranks import arguments, by_srun, by_torchrun, job, wait_for_training
 
 JOB = "nodes=2,gpus=8,time=24:00:00,partition=long"
 
@@ -151,29 +152,23 @@ def test_slurm_is_asked_once_to_queue_again(programs: Path, monkeypatch: pytest.
 def test_a_job_near_its_time_limit_is_queued_again_and_ends_the_run(
     prepared_tiny: Path, tmp_path: Path, programs: Path, devices: int
 ) -> None:
-    """The script of --slurm with a stand-in for srun, which warns the command as SLURM does."""
-    calls = stand_in(programs, "scontrol")
-    run = tmp_path / "run"
-    stand_in(programs, "srun", f'''
-        shift 2
-        "$@" & child=$!
-        if [ ! -e {run}/warned ]; then
-            until grep -q . {run}/metrics.csv 2>/dev/null; do sleep 0.2; done
-            touch {run}/warned
-            kill -{signal.SIGUSR2.value} $child
-        fi
-        wait $child''')  # fmt: skip
-    steps = ("train.max_steps=60", "eval.every_steps=60")
+    """Bash reads the script of --slurm; a stand-in for srun notes the command, which is warned as SLURM does."""
+    calls, noted = stand_in(programs, "scontrol"), tmp_path / "noted"
+    stand_in(programs, "srun", f"printf '%s\\0' \"$@\" > {noted}")
+    run, steps = tmp_path / "run", ("train.max_steps=60", "eval.every_steps=60")
     words = arguments("train", prepared_tiny, run, *steps, extra=("--slurm", f"devices={devices},time=60", "--dry"))
-    script = medtune_forked(*words)
+    subprocess.run(["bash"], input=medtune_forked(*words), text=True, check=True)
+    python, of_module, name, *command = noted.read_text().split("\0")[2:-1]
+    assert (python, of_module, name) == (sys.executable, "-m", "medtune")
     again = []
     for restart in range(2):
-        variables = {**job(1, 1), "SLURM_RESTART_COUNT": str(restart)}
-        done = subprocess.run(
-            ["bash"], input=script, text=True, env={**os.environ, **variables}, check=False, capture_output=True
-        )
-        again.append((done.returncode, calls.read_text().split() if calls.exists() else []))
-    assert again == [(130, ["requeue", "4711"]), (0, ["requeue", "4711"])], done.stderr[-3000:]
+        task = Forked(command, environment={**job(1, 1), "SLURM_RESTART_COUNT": str(restart)})
+        if restart == 0:
+            wait_for_training(task, run)
+            os.kill(task.pid, signal.SIGUSR2)
+        said, _ = task.communicate(timeout=500)
+        again.append((task.returncode, calls.read_text().split() if calls.exists() else []))
+    assert again == [(130, ["requeue", "4711"]), (0, ["requeue", "4711"])], said[-3000:]
     assert (run / "checkpoints" / "last.safetensors").is_file()
 
 

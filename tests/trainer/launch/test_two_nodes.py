@@ -79,7 +79,8 @@ def test_one_task_of_srun_a_node(prepared_tiny: Path, one_device: Path, tmp_path
     same_as(one_device, tmp_path / "run")
 
 
-@pytest.mark.parametrize("each", [pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("each", [1, 2])
 def test_the_command_on_each_node_by_hand(prepared_tiny: Path, one_device: Path, tmp_path: Path, each: int) -> None:
     extra = ("--nodes", "2", "--devices", str(each), "--rendezvous", f"127.0.0.1:{free_port()}")
     words = arguments("run", prepared_tiny, tmp_path / "run", extra=extra)
@@ -87,7 +88,7 @@ def test_the_command_on_each_node_by_hand(prepared_tiny: Path, one_device: Path,
     same_as(one_device, tmp_path / "run")
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_batch_script_without_srun(prepared_tiny: Path, one_device: Path, tmp_path: Path) -> None:
     words = arguments("run", prepared_tiny, tmp_path / "run", "train.devices=2")
     together([(words, job(1, 2))], tmp_path)

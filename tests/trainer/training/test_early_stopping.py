@@ -20,6 +20,7 @@ from tests.trainer.conftest import Capture, Curve, Nano, Told, json_of, same_wei
 STOPS = (
     "train.max_steps=12", "eval.every_steps=2", "eval.val_questions=3", "train.batch_size=2", "eval.conditions=[image]",
     "train.early_stopping.metric=loss", "train.early_stopping.patience=2", "train.early_stopping.min_delta=9",
+    "eval.readings=[likelihood]",
 )  # fmt: skip
 WHY = "stopped at step 6 of 12 because val/loss had not improved by 9 or more in 2 validations (best "
 
@@ -273,6 +274,7 @@ def test_two_devices_equal_one(
     nano: Nano, one_device: Callable[[tuple[str, ...]], Path], tmp_path: Path, curve: Curve,
     settings: tuple[str, ...], strategy: str,
 ) -> None:  # fmt: skip
+    settings = (*settings, "train.max_steps=2", "eval.val_questions=2")
     one, two = one_device(settings), tmp_path / "two"
     nano.finished("train", two, *settings, "train.devices=2", f"train.strategy={strategy}")
     assert curve(two, "train/loss") == pytest.approx(curve(one, "train/loss"), abs=1e-4)

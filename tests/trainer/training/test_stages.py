@@ -200,14 +200,9 @@ def one_device(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return out
 
 
-@pytest.mark.parametrize(
-    "strategy",
-    [
-        pytest.param("ddp", marks=pytest.mark.soak),
-        pytest.param("deepspeed_stage_2", marks=pytest.mark.soak),
-        pytest.param("deepspeed_stage_3", marks=pytest.mark.slow),
-    ],
-)
+# Two stages under ZeRO-3 are in the slow suite with a stop and a resume (tests/trainer/training/states/test_states.py).
+@pytest.mark.soak
+@pytest.mark.parametrize("strategy", ["ddp", "deepspeed_stage_2", "deepspeed_stage_3"])
 def test_two_devices_equal_one(nano: Nano, one_device: Path, tmp_path: Path, curve: Curve, strategy: str) -> None:
     plain, spread = one_device, tmp_path / "two"
     nano.finished("train", spread, *SPREAD, "train.devices=2", f"train.strategy={strategy}")

@@ -48,7 +48,8 @@ def _mixed(root: Path, other: Path) -> str:
     ("before", "after"),
     [
         pytest.param((2, "ddp"), (1, "auto"), marks=pytest.mark.soak),
-        pytest.param((2, "fsdp"), (2, "deepspeed_stage_3"), marks=pytest.mark.slow),
+        pytest.param((2, "deepspeed_stage_3"), (2, "fsdp"), marks=pytest.mark.slow),
+        pytest.param((2, "fsdp"), (2, "deepspeed_stage_3"), marks=pytest.mark.soak),
         pytest.param((2, "deepspeed_stage_2"), (2, "fsdp"), marks=pytest.mark.soak),
     ],
 )
