@@ -71,7 +71,8 @@ def test_a_source_that_crashes_is_found_and_named(tmp_path: Path) -> None:
     with opened_source("busi", write_example=OF_SOURCES["busi"]) as found:
         crashing = replace(found.source, read=_crashes)
         (said,) = of_data.a_lost_media_file_is_refused_in_words(replace(found, source=crashing))
-        odd: Any = replace(found.table.questions[0], answer_kind="zahl")
+        unknown: Any = "zahl"
+        odd = replace(found.table.questions[0], answer_kind=unknown)
         of_odd = replace(found, table=replace(found.table, questions=(odd,)))
         (kind,) = of_data.its_answers_are_among_the_options_and_its_tasks_are_named(of_odd)
     assert "the answer kind is 'zahl'; wanted one of choice, yes_no, number, text" in kind
