@@ -220,10 +220,6 @@ class Planner:
         # A tree of prompts may hold as many tokens more as its prompts share (`grow_within`).
         return {"keys and values": state.token_cache * max(recipe.eval.batch_tokens, 2 * self._sizes.row_tokens)}
 
-    def _item_bytes(self, recipe: Recipe) -> float | None:
-        media = self._media(self._entry.skeleton(recipe.model), recipe, 1)
-        return None if media is None else float(sum(t.numel() * t.element_size() for t in _tensors(media)))
-
     def _model(self, recipe: Recipe, stage: Stage | None) -> _Counted:
         key = ("before" if stage is None else "learning", *_model_key(recipe, stage))
         self._known[key] = (recipe, recipe.stages[0] if stage is None else stage)
@@ -237,6 +233,7 @@ class Planner:
         rows = set_learning(model, stage.tuning) if learning else ()
         stored = sum(stored_bytes(p) for p in model.parameters())
         divided = Divided(units_of(model), layers_of(model))
+        media = self._media(model, recipe, 1)
         if learning:
             self._counted_last = {_model_key(recipe, stage): model}
         return _Counted(
@@ -246,11 +243,12 @@ class Planner:
             token_cache=_cache_bytes(model, recipe),
             learnt=sum(map(logical_size, learnt.values())),
             adapters=sum(p.numel() for name, p in learnt.items() if ".lora_" in name),
+            item=None if media is None else float(sum(t.numel() * t.element_size() for t in _tensors(media))),
         )
 
     def _host(self, recipe: Recipe, kept: Held, state: _Counted) -> dict[str, float]:
         train, ranks = recipe.train, recipe.train.devices
-        item = self._item_bytes(recipe)
+        item = state.item
         micro_batch = max(map(self._groups_of_pass, recipe.stages))
         in_training = 0.0 if item is None else loader_bytes(recipe.data.workers, micro_batch * item)
         loading = (
@@ -274,6 +272,7 @@ class _Counted:
     token_cache: float
     learnt: int
     adapters: int
+    item: float | None  # The bytes of a prepared media item; None where the entry does not say what one looks like.
 
 
 def _learning(model: Model, stage: Stage) -> list[tuple[str, torch.nn.Parameter]]:
