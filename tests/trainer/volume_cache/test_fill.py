@@ -144,7 +144,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_killed_filling_goes_on(prepared_ct: Path, tmp_path: Path) -> None:
     root = copied(prepared_ct, tmp_path / "ct")
     (tmp_path / "killed.py").write_text(KILLED)
