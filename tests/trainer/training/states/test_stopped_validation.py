@@ -42,7 +42,7 @@ def train_and_stop(rank: int, world_size: int, words: Sequence[str], stop_at: in
 def whole(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
     """The run that nobody stops, and the number of batches of a validation on each of two devices."""
     out = tmp_path_factory.mktemp("whole") / "run"
-    words = arguments("train", prepared_tiny, out, *SETTINGS)
+    words = arguments("run", prepared_tiny, out, *SETTINGS)
     ((status, batches),) = run_ranks(1, train_and_stop, words, None, environment=lambda rank: {})
     assert status == 0
     assert batches >= 6, "a validation has to have several batches on each device"
@@ -63,7 +63,7 @@ def test_stopped_in_a_validation(
     prepared_tiny: Path, whole: tuple[Path, int], tmp_path: Path, validation: int, strategy: str
 ) -> None:
     out, (uninterrupted, each) = tmp_path / "run", whole
-    words = arguments("train", prepared_tiny, out, *SETTINGS, f"train.strategy={strategy}")
+    words = arguments("run", prepared_tiny, out, *SETTINGS, f"train.strategy={strategy}")
     stop_at = (validation - 1) * each + 1
     assert run_ranks(2, train_and_stop, words, stop_at, environment=by_torchrun(1, 2)) == [[0, stop_at]] * 2
     folder, step = RunFolder(out), 2 * validation
@@ -74,7 +74,7 @@ def test_stopped_in_a_validation(
     assert again == [[0, (3 - validation) * each]] * 2
     assert not folder.validation_due()
     assert losses(out) == pytest.approx(losses(uninterrupted), abs=1e-6)
-    for phase in ("validation/step_000002", "validation/step_000004"):
+    for phase in ("validation/step_000002", "validation/step_000004", "final"):
         assert sorted(asked(out, phase)) == sorted(asked(uninterrupted, phase))
     mine, theirs = (load_file(run / "checkpoints" / "best.safetensors") for run in (out, uninterrupted))
     assert mine.keys() == theirs.keys()
