@@ -24,7 +24,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@# Compiled once and on all cores, and not by every process at its first import, but for what few runs import. Files
 	@# for other Pythons fail and may.
-	@$(BIN)/python -m compileall -q -j 0 -x "/(tests?|pip|openai|statsmodels|networkx|fontTools|transformers/models)/" $(VENV)/lib >/dev/null || :
+	@$(BIN)/python -m compileall -q -j 0 -x "/(tests?|pip|openai|statsmodels|fontTools|transformers/models|monai|mypyc?|playwright|setuptools|torch/testing)/" $(VENV)/lib >/dev/null || :
 	@touch $@
 
 # Prepares a simulated benchmark, trains a small pretrained model on it, and prints the gain.
@@ -32,8 +32,9 @@ demo: $(READY)
 	$(BIN)/medtune prepare fetal_gauge --source fetal_phantom --out runs/demo_data -j 2
 	$(BIN)/medtune run pocket_fetal_phantom_lora --set data.root=runs/demo_data
 
-# Two processes, and the dearest files first (tests/costs.json), so that none is left alone with a long one.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Three processes for two cores, since tests also wait: for ranks, servers and kills. The dearest files come first
+# (tests/costs.json), so that none is left alone with a long one.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test: $(READY)
 	$(PYTEST)
