@@ -197,12 +197,12 @@ def _step(*settings: str, sizes: Sizes) -> float:
     return next(phase.total for phase in plan.phases if phase.name == "training")
 
 
-@pytest.mark.parametrize(("tokens", "groups"), [(800, 4), (999, 4), (100, 1), (100_000, 16)])
-def test_a_budget_holds_as_many_of_the_longest_rows_as_fit(tokens: int, groups: int) -> None:
+@pytest.mark.parametrize(("tokens", "groups", "other"), [(800, 4, 5), (999, 4, 5), (100, 1, 2), (100_000, 16, 15)])
+def test_a_budget_holds_as_many_of_the_longest_rows_as_fit(tokens: int, groups: int, other: int) -> None:
     sizes = Sizes(row_tokens=200)
     by_tokens = _step(f"train.micro_batch_tokens={tokens}", sizes=sizes)
     assert by_tokens == _step(f"train.micro_batch_size={groups}", sizes=sizes)
-    assert by_tokens != _step(f"train.micro_batch_size={groups + 1}", sizes=sizes)
+    assert by_tokens != _step(f"train.micro_batch_size={other}", sizes=sizes)
 
 
 @pytest.mark.parametrize(("tokens", "least", "groups"), [(800, None, 4), (800, 50, 16), (800, 100, 8), (10, 50, 1)])
@@ -210,6 +210,11 @@ def test_the_media_of_the_shortest_groups_are_counted(tokens: int, least: int | 
     recipe = read_recipe("nano_busi_lora", [*BATCH, f"train.micro_batch_tokens={tokens}"])
     planner = _planner_of_token_budget(Sizes(200, least_tokens=least))
     assert planner._groups_of_pass(recipe.stages[0]) == groups
+
+
+def test_a_pass_above_the_batch_is_counted_as_the_batch_that_it_is_cut_to() -> None:
+    whole, above = (_step(f"train.micro_batch_size={size}", sizes=Sizes(row_tokens=200)) for size in (16, 64))
+    assert whole == above
 
 
 def test_a_smaller_budget_is_advised_where_it_makes_the_training_fit() -> None:
