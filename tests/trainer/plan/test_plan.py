@@ -18,6 +18,7 @@ from medtune.trainer.plan.plan import Plan, Planner, Sizes
 from medtune.trainer.recipe.read import find_recipe, read_recipe
 from medtune.trainer.recipe.schema import Recipe
 from tests.ranks import Forked
+from tests.soak import in_suites
 from tests.trainer.conftest import QUICK, Nano
 
 SIZES = Sizes(row_tokens=200)
@@ -154,12 +155,8 @@ def _tables(name: str) -> dict[str, list[str]]:
 
 
 TABLES = [(name, arguments) for name in catalog.names(catalog.RECIPES) for arguments in _tables(name)]
-IN_SLOW = "radfm_ctlesionvqa --no-weights --devices 4xA6000-48GB"
+IN_SLOW = [each for each in TABLES if each[1] == "radfm_ctlesionvqa --no-weights --devices 4xA6000-48GB"]
 """The one that is soonest planned."""
-
-
-def _marks(arguments: str) -> pytest.MarkDecorator:
-    return pytest.mark.slow if arguments == IN_SLOW else pytest.mark.soak
 
 
 def test_the_recipes_that_the_plan_was_made_for_have_tables() -> None:
@@ -169,7 +166,7 @@ def test_the_recipes_that_the_plan_was_made_for_have_tables() -> None:
     assert devices >= wanted | {("radfm_ctlesionvqa", "4xA6000-48GB"), ("radfm_ctlesionvqa", "8xA100-80GB")}
 
 
-@pytest.mark.parametrize(("name", "arguments"), [pytest.param(*each, marks=_marks(each[1])) for each in TABLES])
+@pytest.mark.parametrize(("name", "arguments"), in_suites(TABLES, slow=IN_SLOW))
 def test_a_table_is_what_validate_prints(name: str, arguments: str, tmp_path: Path) -> None:
     table = _tables(name)[arguments]
     assert len(table) > 5
