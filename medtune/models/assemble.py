@@ -152,4 +152,6 @@ def zoo_entry(name: str, weights: str | None = None) -> ZooEntry:
 
 def any_entry(name: str) -> ZooEntry | ServedEntry | CheckpointEntry:
     """Returns the entry of that name, which may be that of a model on a server or of any checkpoint."""
-    return catalog.made(catalog.MODELS, name, ZooEntry | ServedEntry | CheckpointEntry)
+    entry: ZooEntry | ServedEntry | CheckpointEntry
+    entry = catalog.made(catalog.MODELS, name, ZooEntry | ServedEntry | CheckpointEntry)
+    return entry

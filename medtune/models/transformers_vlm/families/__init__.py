@@ -14,7 +14,6 @@ from medtune.models.transformers_vlm.family import Family
 
 
 def find_family(name: str) -> Family:
-    """Returns the family of that name."""
     return catalog.made(catalog.FAMILIES, name, Family)
 
 
