@@ -10,7 +10,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,22 @@ PARTS = {
 }
 """The parts and their folders below tests; a folder within one of another part belongs to its own part alone."""
 ENDED_WELL = ("passed", "skipped")
+
+
+def in_suites(cases: Iterable[Any], *, plain: Collection[Any] = (), slow: Collection[Any] = ()) -> list[Any]:
+    """Returns the cases as parameters: `make test` has some, `make test-slow` others, and `make soak` the rest."""
+
+    def marks(case: Any) -> tuple[pytest.MarkDecorator, ...]:
+        if case in plain:
+            return ()
+        return (pytest.mark.slow if case in slow else pytest.mark.soak,)
+
+    return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=marks(case)) for case in cases]
+
+
+def sample_and_all(sample: int, all_of_it: int) -> list[Any]:
+    """Returns the two lengths of a long loop as parameters: a sample in `make test-slow`, and all of it in the soak."""
+    return in_suites((sample, all_of_it), slow=(sample,))
 
 
 class Recorder:

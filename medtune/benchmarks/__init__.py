@@ -4,7 +4,7 @@ The rest of medtune asks this module for a benchmark or a source by name and nev
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -24,14 +24,12 @@ def names() -> list[str]:
 
 def find_benchmark(name: str) -> Benchmark:
     """Returns the benchmark of that name, with the sources that plugins add to it behind its own."""
-    build = cast("Callable[[], Benchmark]", catalog.load(catalog.BENCHMARKS, name))
-    found = build()
+    found = catalog.made(catalog.BENCHMARKS, name, Benchmark)
     return replace(found, sources=(*found.sources, *catalog.added_sources(name)))
 
 
 def find_source(name: str) -> Source:
-    build = cast("Callable[[], Source]", catalog.load(catalog.SOURCES, name))
-    return replace(build(), name=name)
+    return replace(catalog.made(catalog.SOURCES, name, Source), name=name)
 
 
 def own_question(id_: str, *, answer: str, options: Sequence[str], patient_id: str) -> Question:

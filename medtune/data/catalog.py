@@ -6,13 +6,18 @@ import ast
 import difflib
 import functools
 import re
+import reprlib
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from types import UnionType
+from typing import TypeVar, cast, get_args
 
 from medtune.data.plugins import Plugin, plugins
+
+T = TypeVar("T")
 
 MEDTUNE = "medtune"
 """The origin of medtune's own extensions."""
@@ -140,6 +145,18 @@ def find(kind: Kind, name: str) -> Extension:
 def load(kind: Kind, name: str) -> object:
     """Returns the function that defines the extension of that name; imports that one module alone."""
     return find(kind, name).load()
+
+
+def made(kind: Kind, name: str, wanted: type[T] | UnionType, *arguments: object) -> T:
+    """Returns what the function that defines the extension of that name returns, which has to be of a type."""
+    function = cast("Callable[..., T]", load(kind, name))
+    found = function(*arguments)
+    if not isinstance(found, wanted):
+        types = get_args(wanted) or (wanted,)
+        here, got = find(kind, name), f"{reprlib.repr(found)}, a {type(found).__name__}"
+        named = " or a ".join(f"{each.__module__}.{each.__qualname__}" for each in types)
+        raise ValueError(f"{here.file}: `{here.function}` returned {got}; it has to return a {named}")
+    return found
 
 
 def in_plugin(plugin: Plugin, kind: Kind) -> Iterator[Extension]:

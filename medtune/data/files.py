@@ -1,5 +1,6 @@
 """Files and folders that a user names, and names that no other process chooses."""
 
+import hashlib
 import json
 import os
 import secrets
@@ -33,6 +34,12 @@ def out_folder(folder: Path) -> Path:
                 )
             break
     return folder
+
+
+def file_digest(path: Path) -> str:
+    """Returns the SHA-256 of a file's bytes in hex digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def unique_mark() -> str:

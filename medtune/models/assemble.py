@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor
 
@@ -152,5 +152,6 @@ def zoo_entry(name: str, weights: str | None = None) -> ZooEntry:
 
 def any_entry(name: str) -> ZooEntry | ServedEntry | CheckpointEntry:
     """Returns the entry of that name, which may be that of a model on a server or of any checkpoint."""
-    entry = cast("Callable[[], ZooEntry | ServedEntry | CheckpointEntry]", catalog.load(catalog.MODELS, name))
-    return entry()
+    entry: ZooEntry | ServedEntry | CheckpointEntry
+    entry = catalog.made(catalog.MODELS, name, ZooEntry | ServedEntry | CheckpointEntry)
+    return entry

@@ -16,3 +16,9 @@ def let_branches_see_each_other(monkeypatch: pytest.MonkeyPatch, method: str) ->
 
 def _leaking(rows: Any) -> Any:
     return rows if rows.is_plain else all_seen(rows)
+
+
+def let_all_see_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the forward pass read every row as if every token saw every other."""
+    real = VisionLanguageModel.forward
+    monkeypatch.setattr(VisionLanguageModel, "forward", lambda self, rows, *rest: real(self, all_seen(rows), *rest))

@@ -8,8 +8,7 @@ from bench.full_size import bench, measured, one_item
 from bench.measuring.random_weights import PICTURE_PX
 from bench.measuring.subjects import first_simulated
 from medtune.data.media.images import image_size
-from medtune.models.vlm import VisionLanguageModel
-from tests.models.twins import all_seen
+from tests.bench.leaking import let_all_see_each_other
 
 CPU = torch.device("cpu")
 
@@ -24,12 +23,7 @@ def test_sharing_gives_the_same_for_many_questions_about_one_scan() -> None:
 
 @pytest.mark.soak
 def test_questions_that_see_each_other_are_not_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    forward = VisionLanguageModel.forward
-
-    def leaking(self, rows, tokens_MNE):  # type: ignore[no-untyped-def]
-        return forward(self, all_seen(rows), tokens_MNE)
-
-    monkeypatch.setattr(VisionLanguageModel, "forward", leaking)
+    let_all_see_each_other(monkeypatch)
     found = measured("nano_ct_chat", device=CPU, num_questions=5)
     assert not any(ways.agree for ways in found.ways)
 

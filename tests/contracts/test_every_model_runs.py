@@ -20,21 +20,14 @@ from medtune.trainer.commands.cli import main
 from tests.conftest import REPOSITORY
 from tests.data.media.videos.real_clips import write_release
 from tests.models.twins import OF_IMAGES, OF_TRANSFORMERS, OF_VIDEOS
+from tests.soak import in_suites
 
 QUICK, SLOW = ("nano_pocket", "nano_qwen25vl"), ("nano_mllama",)
 """One model of each kind: rows of several trees, positions on three axes; an image beside the row."""
 VIDEO_SLOW = ("nano_qwen25vl",)
 """A model of transformers; one of three modules trains on a video in tests/trainer/commands/test_score.py."""
-
-
-def _marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
-    if name in QUICK:
-        return ()
-    return (pytest.mark.slow if name in SLOW else pytest.mark.soak,)
-
-
-TWINS = [pytest.param(n, marks=_marks(n)) for n in OF_IMAGES]
-VIDEO_TWINS = [pytest.param(n, marks=pytest.mark.slow if n in VIDEO_SLOW else pytest.mark.soak) for n in OF_VIDEOS]
+TWINS = in_suites(OF_IMAGES, plain=QUICK, slow=SLOW)
+VIDEO_TWINS = in_suites(OF_VIDEOS, slow=VIDEO_SLOW)
 
 
 @pytest.fixture(scope="module")

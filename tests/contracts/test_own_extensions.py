@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers.utils import logging as transformers_logging
 
 import medtune
 from medtune.benchmarks import find_benchmark
@@ -73,9 +74,10 @@ def test_a_source_that_crashes_is_found_and_named(tmp_path: Path) -> None:
         (said,) = of_data.a_lost_media_file_is_refused_in_words(replace(found, source=crashing))
         unknown: Any = "zahl"
         odd = replace(found.table.questions[0], answer_kind=unknown)
-        of_odd = replace(found, table=replace(found.table, questions=(odd,)))
+        of_odd = replace(found, table=replace(found.table, questions=(odd, replace(odd, id="another"))))
         (kind,) = of_data.its_answers_are_among_the_options_and_its_tasks_are_named(of_odd)
-    assert "the answer kind is 'zahl'; wanted one of choice, yes_no, number, text" in kind
+    assert kind.startswith(f"question {odd.id}: the answer kind is 'zahl'; wanted one of choice, yes_no, number, text")
+    assert kind.endswith(" (so it is with 2 questions)")
     assert "`read` ends with TypeError: missing 2 arguments; put a `Reject`" in said
     with pytest.raises(
         ValueError, match=r"test_own_extensions.py, line \d+: the source 'busi' cannot read .*: TypeError"
@@ -182,9 +184,13 @@ def test_a_family_without_an_argument_of_the_tower_is_told_which_one() -> None:
     )
 
 
-def test_a_twin_that_shows_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_twin_that_shows_nothing_is_named_and_nothing_beside_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(of_models, "MOVED", 1e3)
+    transformers_logging.enable_progress_bar()
     (complaint,) = contract_of(FAMILIES)("llava")
+    assert capsys.readouterr() == ("", "")
     assert "media are seen" in complaint
     assert complaint.endswith("give the twin initializer_range=0.2, and check that the image is read")
 

@@ -142,7 +142,10 @@ def test_the_report_knows_which_way_an_error_is_better(
     run = write_run(tmp_path / "run", prepared_tiny)
     phases = {"zero_shot": phase(before), "final": phase(after)}
     gain = gain_between(phases["zero_shot"], phases["final"], LENGTHS)
-    assert "lower is better: a gain below 0 is for the better" in gain_table(phases, gain, LENGTHS, label=LABEL)
+    table = gain_table(phases, gain, LENGTHS, label=LABEL)
+    assert "lower is better: a change below 0 is for the better" in table
+    assert "\nchange " in table
+    assert "\ngain " not in table
     results = written(phases, gain)
     for key in ("primary", "phases", "gain"):
         change_json(run / "results.json", key, value=results[key])

@@ -231,7 +231,6 @@ def is_positive(question: Question) -> bool:
 
 
 def is_negative(question: Question) -> bool:
-    """Returns whether the true answer is no."""
     return question.answer.strip().lower() == "no"
 
 

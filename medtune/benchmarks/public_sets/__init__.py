@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from medtune.data import catalog
 from medtune.data.catalog import nearest
@@ -81,8 +81,7 @@ class PublicSet:
 
 
 def public_set(name: str) -> PublicSet:
-    build = cast("Callable[[], PublicSet]", catalog.load(catalog.PUBLIC_SETS, name))
-    return build()
+    return catalog.made(catalog.PUBLIC_SETS, name, PublicSet)
 
 
 def read_set(name: str, folder: Path, scratch: Path) -> SetTable:

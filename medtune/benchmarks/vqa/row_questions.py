@@ -69,7 +69,6 @@ class RowReader:
         return self.question == QUESTION and self.said.question is None
 
     def read(self, row: Row, *, split: Split | None) -> Iterator[Asked]:
-        """Yields the questions of a row."""
         stated = self._split(row, split)
         if stated == LEFT_OUT:
             return

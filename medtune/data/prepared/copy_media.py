@@ -21,7 +21,7 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from medtune.data.files import unique_mark
+from medtune.data.files import file_digest, unique_mark
 from medtune.data.media.dicom import decode_cine, is_dicom
 from medtune.data.media.images import check_box, decode_image
 from medtune.data.media.videos.container import VIDEO_SUFFIXES, copy_without_texts, has_texts
@@ -288,12 +288,6 @@ def pixel_digest(pixels_HWC: NDArray[np.uint8]) -> str:
     digest = hashlib.sha256(f"{height}x{width}x{channels}:".encode())
     digest.update(np.ascontiguousarray(pixels_HWC).data)
     return digest.hexdigest()
-
-
-def file_digest(path: Path) -> str:
-    """Returns the SHA-256 of a media file's bytes, hex, which names its copy in a prepared folder."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 STORE: Mapping[Stored, CopyFile] = {

@@ -94,7 +94,6 @@ class Prepared:
         return bool(pc.max(pc.list_value_length(self._questions.column("turns"))).as_py())
 
     def num_questions(self, split: Split) -> int:
-        """Returns the number of questions in a split."""
         return sum(self.manifest.counts[split].values())
 
     def questions(self, split: Split) -> tuple[Question, ...]:

@@ -118,15 +118,12 @@ def gain_between(before: PhaseScores, after: PhaseScores, benchmark: Benchmark) 
     )
     for facet, found_levels in by.items():
         for name in found_levels:
-            found_levels[name] = _with_p(found_levels[name], one_family[tested[facet, name]])
+            p_holm = one_family[tested[facet, name]].permutation_p_holm
+            found_levels[name] = replace(found_levels[name], permutation_p_holm=p_holm)
     for task, found_levels in answers.items():
         for name in found_levels:
             found_levels[name] = one_family["answers", task, name]
     return Gain(overall, by, answers)
-
-
-def _with_p(level: LevelGain, same: LevelGain) -> LevelGain:
-    return replace(level, permutation_p_holm=same.permutation_p_holm)
 
 
 def level_gain(

@@ -34,6 +34,11 @@ VERDICTS: Mapping[Verdict, str] = {
 }
 
 
+def difference_word(*, higher_is_better: bool) -> str:
+    """Returns what tables call the difference of after and before, which of an error is no gain where it is above 0."""
+    return "gain" if higher_is_better else "change"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readability:
     """The questions of a gain by whether the replies to them could be read, and the gain split by it into two parts.

@@ -20,7 +20,6 @@ import math
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar, cast, get_args
@@ -93,11 +92,10 @@ def format_line(prediction: Prediction) -> bytes:
 
 
 def parse_line(line: bytes, *, where: str) -> Prediction:
-    """Returns the prediction in one line of a file."""
     row = _object(line, where)
     for name in sorted(row.keys() - set(FIELDS)):
-        for meant in get_close_matches(name, FIELDS, n=1, cutoff=0.8):
-            raise ValueError(f"{where}: unknown field {name!r}. Did you mean {meant!r}? Rename or remove it")
+        if meant := nearest(name, FIELDS, cutoff=0.8):
+            raise ValueError(f"{where}: unknown field {name!r}.{meant} Rename or remove it")
     text = _typed(row, "text", str, where)
     logprobs = _list(row, "option_logprobs", float, where)
     if text is None and logprobs is None:

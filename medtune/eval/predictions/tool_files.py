@@ -54,7 +54,6 @@ def cell_text(value: object) -> str:
 
 
 def utf8_text(path: Path) -> str:
-    """Returns the content of a text file."""
     try:
         return path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -139,7 +138,6 @@ def json_list(path: Path) -> list[Mapping[str, object]]:
 
 
 def read_json_text(path: Path) -> object:
-    """Returns the content of a JSON file."""
     try:
         return json.loads(utf8_text(path))
     except json.JSONDecodeError as error:

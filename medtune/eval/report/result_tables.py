@@ -94,8 +94,10 @@ def gain_table(run: RunData) -> ReportTable:
     notes += [*passes_notes(run), *filter(None, [run.last.outside_text])]
     if run.gain:
         gained, reach = gain_cells(run.gain, higher_is_better=run.higher_is_better)
-        rows.append((word("gain", "ours"), gained, count(run.gain.n), reach, *(number(None),) * (4 if waits else 3)))
-        notes.append("The gain is paired: the same questions before and after.")
+        rows.append(
+            (word(run.difference, "ours"), gained, count(run.gain.n), reach, *(number(None),) * (4 if waits else 3))
+        )
+        notes.append(f"The {run.difference} is paired: the same questions before and after.")
         if part := run.gain.readability:
             empty = (number(None),) * (4 if waits else 3)
             rows.append(
@@ -119,10 +121,12 @@ def gain_table(run: RunData) -> ReportTable:
             notes.append(readability_text(part))
         notes += [f"{grounds(run.gain)}.", f"{question_level(run.gain)}."]
         if run.gain.unscored:
-            notes.append(f"Left out of the gain: {run.gain.unscored:,} questions with an unscored answer.")
+            notes.append(f"Left out of the {run.difference}: {run.gain.unscored:,} questions with an unscored answer.")
     columns = ["phase", spoken(run.primary), "questions", "95 % interval", "unreadable", "missing"]
     columns += ["unscored", "guessing"] if waits else ["guessing"]
-    return ReportTable("Before, after, and the gain", tuple(columns), tuple(rows), tuple(notes), sortable=False)
+    return ReportTable(
+        f"Before, after, and the {run.difference}", tuple(columns), tuple(rows), tuple(notes), sortable=False
+    )
 
 
 def _level_row(title: str, level: Level, questions: Cell, *, waits: bool) -> tuple[Cell, ...]:
@@ -159,7 +163,8 @@ def facet_table(run: RunData, facet: str) -> ReportTable:
     for name in run.phases:
         columns += [phase_title(name), f"95 % interval, {phase_title(name)}"]
     split = any(one.readability for one in changes.values())
-    columns += ["gain", "95 % interval of the gain", *(PARTS if split else ()), *tests] if run.gain else []
+    named = (run.difference, f"95 % interval of the {run.difference}")
+    columns += [*named, *(PARTS if split else ()), *tests] if run.gain else []
     rows = []
     for level in dict.fromkeys(name for found in levels.values() for name in found):
         known = [found[level] for found in levels.values() if level in found]

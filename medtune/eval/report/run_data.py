@@ -11,6 +11,7 @@ import yaml
 from pydantic import with_config
 
 from medtune.data.types import Interval
+from medtune.eval.comparing.verdict import difference_word
 from medtune.eval.data_label import DataLabel
 from medtune.eval.results.phase_schema import Phase
 from medtune.eval.results.schema import DOCUMENT, AuditFile, DoctorFile, Gain, ResultsFile
@@ -66,6 +67,11 @@ class RunData:
     @property
     def higher_is_better(self) -> bool:
         return self.results.primary.higher_is_better
+
+    @property
+    def difference(self) -> str:
+        """What the tables call the difference of after and before: "gain", or of an error "change"."""
+        return difference_word(higher_is_better=self.higher_is_better)
 
     @property
     def label(self) -> DataLabel:

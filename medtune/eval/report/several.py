@@ -113,7 +113,12 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
     for phase in ("zero_shot", "final"):
         columns += [phase_title(phase), f"95 % interval, {phase_title(phase)}"]
     gains = _gains(members)
-    columns += ["gain", "95 % interval of the gain", "p (patients)", *([HOLM] if len(gains) > 1 else [])]
+    columns += [
+        first.difference,
+        f"95 % interval of the {first.difference}",
+        "p (patients)",
+        *([HOLM] if len(gains) > 1 else []),
+    ]
     columns += ["p (McNemar, questions)", "guessing", "no image"]
     columns += ["answers read by", *READINGS]
     rows = []
@@ -137,7 +142,8 @@ def _table(members: Sequence[tuple[str, RunData]], first: RunData) -> ReportTabl
         row += [word(spoken(run.last.parser)), *(_by_reading(run, reading) for reading in READINGS)]
         rows.append(tuple(row))
     direction = "Higher" if first.higher_is_better else "Lower"
-    note = f"{spoken(first.primary).capitalize()}; {direction.lower()} is better. Gains are of each run by itself; "
+    note = f"{spoken(first.primary).capitalize()}; {direction.lower()} is better. "
+    note += f"{first.difference.capitalize()}s are of each run by itself; "
     note += "medtune compare tests two runs against each other."
     tests = (
         "p (patients): before and after are swapped for whole patients; it decides. McNemar's test takes questions as "

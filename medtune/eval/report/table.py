@@ -157,5 +157,4 @@ def escaped(text: str) -> str:
 
 
 def markdown_row(cells: Iterable[str]) -> str:
-    """Returns a line of a table."""
     return f"| {' | '.join(cells)} |"

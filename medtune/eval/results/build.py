@@ -12,6 +12,7 @@ from medtune.eval.benchmark import Benchmark
 from medtune.eval.comparing import gain as compared
 from medtune.eval.comparing.gain import Gain
 from medtune.eval.comparing.verdict import (
+    difference_word,
     fall_sentences,
     falls,
     grounds,
@@ -243,7 +244,8 @@ def gain_table(
             rows.append(("  no look-alike in train", *_cells(without.score)))
     if gain:
         low, high = gain.overall.ci95
-        rows.append(("gain", f"{gain.overall.value:+.3f}", str(gain.overall.n), f"{low:+.3f} to {high:+.3f}"))
+        difference = difference_word(higher_is_better=benchmark.higher_is_better)
+        rows.append((difference, f"{gain.overall.value:+.3f}", str(gain.overall.n), f"{low:+.3f} to {high:+.3f}"))
         if part := gain.overall.readability:
             reach = f"{part.ci95.low:+.3f} to {part.ci95.high:+.3f}" if part.ci95 else ""
             rows.append(("  readable both times", f"{part.value or 0.0:+.3f}", str(part.both), reach))
@@ -291,18 +293,20 @@ def _notes(phases: Mapping[str, PhaseScores], gain: Gain | None, benchmark: Benc
     if last.refusals and last.refusals.total:
         notes.append(refusals_text(last.refusals))
     if gain:
-        level = gain.overall
+        level, difference = gain.overall, difference_word(higher_is_better=benchmark.higher_is_better)
         if level.readability:
             notes.append(readability_text(level.readability))
         if level.unscored:
-            notes.append(f"Left out of the gain: {level.unscored} questions with an unscored answer before or after.")
+            notes.append(
+                f"Left out of the {difference}: {level.unscored} questions with an unscored answer before or after."
+            )
         in_passes = "In most of its passes right" if score.repeats > 1 else "Right"
         notes.append(
             f"{in_passes} before and after {level.both_right}, only before {level.only_before}, "
             f"only after {level.only_after}, neither {level.both_wrong}."
         )
         if not benchmark.higher_is_better:
-            notes.append(f"Of {benchmark.primary}, lower is better: a gain below 0 is for the better.")
+            notes.append(f"Of {benchmark.primary}, lower is better: a change below 0 is for the better.")
         judged = verdict(level, higher_is_better=benchmark.higher_is_better)
         said = verdict_text(level, higher_is_better=benchmark.higher_is_better)
         notes += [f"{said}. {grounds(level)}.", f"{question_level(level)}."]

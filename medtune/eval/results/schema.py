@@ -383,7 +383,6 @@ class DoctorFile:
         return all(check.passed is not False for check in self.checks) and any(check.passed for check in self.checks)
 
     def counted(self, passed: bool | None) -> int:
-        """Returns the number of checks with this result."""
         return sum(check.passed is passed for check in self.checks)
 
     def headline(self) -> str:

@@ -42,7 +42,6 @@ def read_tolerance(said: str, unit: str | None) -> str | None:
 
 
 def is_measured(question: Question) -> bool:
-    """Returns whether the answer is a number."""
     return question.answer_kind == "number" and not question.options
 
 

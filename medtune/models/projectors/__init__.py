@@ -6,7 +6,6 @@ module's name is the projector's name.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
 
 from torch import nn
 
@@ -30,7 +29,6 @@ class Projector:
 
 def find_projector(name: str, over: Tower) -> Projector:
     try:
-        made = cast("Callable[[Tower], Projector]", catalog.load(catalog.PROJECTORS, name))
-        return made(over)
+        return catalog.made(catalog.PROJECTORS, name, Projector, over)
     except ValueError as error:
         raise ValueError(f"model.projector: {error}") from error

@@ -11,7 +11,6 @@ are medtune's own.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
 
 from torch import nn
 
@@ -40,8 +39,7 @@ class Tower:
 def find_tower(name: str, size: Size) -> Tower:
     """Returns the tower of that name for volumes of shape (1, *size)."""
     try:
-        made = cast("Callable[[Size], Tower]", catalog.load(catalog.TOWERS, name))
-        return made(size)
+        return catalog.made(catalog.TOWERS, name, Tower, size)
     except ValueError as error:
         raise ValueError(f"model.vision: {error}") from error
 

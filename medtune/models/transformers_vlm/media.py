@@ -112,7 +112,6 @@ def as_tiles(processor: Any, video: Video) -> Pixels:
 
 
 def as_images(processor: Any, video: Video) -> Pixels:
-    """Returns the frames of a video as images."""
     pictures = [PIL.Image.fromarray(frame_HWC) for frame_HWC in video.frames_THWC]
     made = processor.image_processor(images=pictures, return_tensors="pt")
     return {"pixel_values": torch.as_tensor(made["pixel_values"])}

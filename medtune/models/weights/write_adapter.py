@@ -16,7 +16,7 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,7 +146,7 @@ def peft_adapter(model: Model, trained: Mapping[str, Tensor], base: Base, starts
         )
     whole = model.of_transformers
     local = {name.removeprefix(f"{root}."): tensor for name, tensor in trained.items() if name not in outside}
-    adapted = {name: module for name, module in _adapters(whole) if _has_adapter(name, local)}
+    adapted = {name: module for name, module in whole.named_modules() if is_lora(module) and _has_adapter(name, local)}
     full = [name for name in local if not _of_adapter(name, adapted)]
     if both := [name for name in full if ".base_layer." in name]:
         raise NoPeftFolderError(f"{both[0]} was trained in full although it has an adapter as well")
@@ -167,10 +167,6 @@ def _refuse_renamed(config: LoraConfig, whole: nn.Module) -> None:
         raise NoPeftFolderError(
             f"peft takes the names of its layers for those of an older transformers and adapts others ({renamed[0]})"
         )
-
-
-def _adapters(whole: nn.Module) -> Iterator[tuple[str, LoraLayer]]:
-    return ((name, module) for name, module in whole.named_modules() if is_lora(module))
 
 
 def _has_adapter(name: str, local: Mapping[str, Tensor]) -> bool:

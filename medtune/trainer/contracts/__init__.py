@@ -3,6 +3,7 @@
 A contract is a list of checks, and a function that opens an extension for them.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from medtune.data.catalog import Kind
 
 T = TypeVar("T")
 Check = Callable[[T], Iterator[str]]
-"""Checks an opened extension and yields a sentence for each fault, which also says how to correct it.
+"""Checks an opened extension and yields a sentence for each kind of fault, which also says how to correct it.
 
 The name of the function states the requirement, for instance `answers_are_among_the_options`.
 """
@@ -45,6 +46,26 @@ def contract_of(kind: Kind) -> Callable[[str], Iterator[str]]:
     """Returns the function that finds the faults of an extension of a kind."""
     module = import_module(f"{__package__}.{_MODULES.get(kind.name, 'of_models')}")
     return cast("Contract[object]", getattr(module, kind.name.upper())).broken
+
+
+def once(of: str, /) -> Callable[[Callable[[T], Iterator[tuple[str, str]]]], Check[T]]:
+    """Returns a decorator for a check that yields (kind of the fault, complaint); one of each kind is left.
+
+    It says the number of the others, which are that many `of`, e.g. "questions".
+    """
+
+    def decorated(check: Callable[[T], Iterator[tuple[str, str]]]) -> Check[T]:
+        @functools.wraps(check)
+        def said_once(subject: T) -> Iterator[str]:
+            by_kind: dict[str, list[str]] = {}
+            for kind, complaint in check(subject):
+                by_kind.setdefault(kind, []).append(complaint)
+            for first, *others in by_kind.values():
+                yield f"{first} (so it is with {len(others) + 1:,} {of})" if others else first
+
+        return said_once
+
+    return decorated
 
 
 def _said(check: Check[T], subject: T) -> Iterator[str]:

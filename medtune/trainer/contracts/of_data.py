@@ -23,7 +23,7 @@ from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.parse_replies import parse_replies
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import table_text
-from medtune.trainer.contracts import Contract
+from medtune.trainer.contracts import Contract, once
 
 PUBLISHED = ("official", "vsi")
 """The prefixes of the names of parsers that read replies as published code does, each in one answer format."""
@@ -75,24 +75,26 @@ def its_examples_show_every_facet(found: Benchmark) -> Iterator[str]:
         )
 
 
-def its_prompt_shows_question_and_options(found: Benchmark) -> Iterator[str]:
+@once("prompts")
+def its_prompt_shows_question_and_options(found: Benchmark) -> Iterator[tuple[str, str]]:
     for question, answer_format in _asked(found):
         prompt, at = found.render(question, answer_format), f"example {question.id}, answer format {answer_format}"
         if prompt != found.render(question, answer_format):
-            yield f"{at}: `render` gives another prompt when it is called again; take out what is random"
+            yield "random", f"{at}: `render` gives another prompt when it is called again; take out what is random"
         if question.text not in prompt.text or not all(option in prompt.text for option in question.options):
-            yield f"{at}: the prompt lacks the question's text or an option; `render` has to show them"
+            yield "lacks", f"{at}: the prompt lacks the question's text or an option; `render` has to show them"
         if len(prompt.choices) != len(question.options):
-            yield f"{at}: the prompt has {len(prompt.choices)} choices, wanted one for each option"
+            yield "choices", f"{at}: the prompt has {len(prompt.choices)} choices, wanted one for each option"
         elif question.options and prompt.target != prompt.choices[question.options.index(question.answer)]:
-            yield f"{at}: Prompt.target is {prompt.target!r}; it has to be the choice of the right option"
+            yield "target", f"{at}: Prompt.target is {prompt.target!r}; it has to be the choice of the right option"
 
 
-def its_prompt_does_not_tell_the_answer(found: Benchmark) -> Iterator[str]:
-    for question, answer_format in _asked(found):
-        texts = {found.render(replace(question, answer=option), answer_format).text for option in question.options}
+@once("prompts")
+def its_prompt_does_not_tell_the_answer(found: Benchmark) -> Iterator[tuple[str, str]]:
+    for asked, answer_format in _asked(found):
+        texts = {found.render(replace(asked, answer=option), answer_format).text for option in asked.options}
         if len(texts) > 1:
-            yield f"example {question.id}, answer format {answer_format}: the prompt's text depends on the answer"
+            yield "tells", f"example {asked.id}, answer format {answer_format}: the prompt's text depends on the answer"
 
 
 def every_metric_is_about_some_example(found: Benchmark) -> Iterator[str]:
@@ -114,9 +116,8 @@ def a_perfect_model_scores_the_best_by_published_parsers(found: Benchmark) -> It
     Each of these parsers is tried in the answer format in which it scores better.
     """
     by_format = [_oracle(found, answer_format) for answer_format in ANSWER_FORMATS]
-    primary = found.primary_metric
     for name in (name for name in found.parsers if name.startswith(PUBLISHED)):
-        scores = [primary.value(primary.covered(read[name])) for read in by_format]
+        scores = [found.primary_metric.value(found.primary_metric.covered(read[name])) for read in by_format]
         best = by_format[scores.index(max(scores) if found.higher_is_better else min(scores))]
         yield from _not_at(best[name], found, "best", f"parser {name!r}")
 
@@ -150,9 +151,7 @@ def its_own_tables_are_made_with_and_without_predictions(found: Benchmark) -> It
 
 
 def _asked(found: Benchmark) -> Iterator[tuple[Question, AnswerFormat]]:
-    for answer_format in ANSWER_FORMATS:
-        for question in found.examples:
-            yield question, answer_format
+    return ((question, answer_format) for answer_format in ANSWER_FORMATS for question in found.examples)
 
 
 def _replies(examples: Sequence[Question], texts: Sequence[str]) -> list[Prediction]:
@@ -267,17 +266,18 @@ def its_ids_are_unique_and_its_media_listed(example: Example) -> Iterator[str]:
         yield f"a question is about the media {media_id!r}, which SourceTable.media does not hold"
 
 
-def its_answers_are_among_the_options_and_its_tasks_are_named(example: Example) -> Iterator[str]:
+@once("questions")
+def its_answers_are_among_the_options_and_its_tasks_are_named(example: Example) -> Iterator[tuple[str, str]]:
     for question in example.table.questions:
         if not question.facets.get("task"):
-            yield f"question {question.id}: the facet 'task' is missing; scores are broken down by it"
+            yield "task", f"question {question.id}: the facet 'task' is missing; scores are broken down by it"
         if (kind := question.answer_kind) not in (kinds := get_args(AnswerKind)):
-            yield f"question {question.id}: the answer kind is {kind!r}; wanted one of {', '.join(kinds)}"
+            yield "kind", f"question {question.id}: the answer kind is {kind!r}; wanted one of {', '.join(kinds)}"
         if question.answer_kind in ("choice", "yes_no"):
             if question.answer not in question.options:
-                yield f"question {question.id}: the answer {question.answer!r} is not among its options"
+                yield "answer", f"question {question.id}: the answer {question.answer!r} is not among its options"
             if len(set(question.options)) != len(question.options) or len(question.options) < 2:
-                yield f"question {question.id}: give at least two options that all differ"
+                yield "options", f"question {question.id}: give at least two options that all differ"
 
 
 def reading_twice_gives_one_table(example: Example) -> Iterator[str]:

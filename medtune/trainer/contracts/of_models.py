@@ -1,5 +1,6 @@
 """The contract of a model: its skeleton needs no memory and can be tuned, and a tiny model has the same tensors."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from medtune.models.transformers_vlm.media import ProcessorTransform
 from medtune.models.tuning.apply import apply_tuning
 from medtune.models.tuning.plan import Tuning
 from medtune.models.volumes.volume_parts import VolumeInput
+from medtune.models.weights.hub import show_downloads_alone
 from medtune.models.weights.loading_options import DEFAULT
 from medtune.trainer.contracts import Contract
 
@@ -42,7 +44,19 @@ class OpenedModel:
 
 @contextmanager
 def opened_model(name: str) -> Iterator[OpenedModel]:
-    yield OpenedModel(name, any_entry(name))
+    with _without_remarks():
+        yield OpenedModel(name, any_entry(name))
+
+
+@contextmanager
+def _without_remarks() -> Iterator[None]:
+    """Hides what libraries say while a model is made, written and read: it asks nothing of the user."""
+    show_downloads_alone()
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def it_says_what_it_is(found: OpenedModel) -> Iterator[str]:
@@ -123,7 +137,8 @@ class OpenedFamily:
 def opened_family(name: str) -> Iterator[OpenedFamily]:
     found = {twin: any_entry(twin) for twin in catalog.names(catalog.MODELS) if twin.startswith(TWIN)}
     twins = {twin: entry for twin, entry in found.items() if isinstance(entry, ZooEntry) and entry.family == name}
-    yield OpenedFamily(name, find_family(name), twins)
+    with _without_remarks():
+        yield OpenedFamily(name, find_family(name), twins)
 
 
 def it_names_its_model_types_and_has_a_twin(found: OpenedFamily) -> Iterator[str]:

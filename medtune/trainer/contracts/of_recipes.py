@@ -3,12 +3,11 @@
 import doctest
 import random
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import cast
 
 import yaml
 
@@ -98,8 +97,10 @@ class OpenedMetric:
 
 @contextmanager
 def opened_metric(name: str) -> Iterator[OpenedMetric]:
-    make = cast("Callable[[], Metric]", catalog.load(catalog.METRICS, name))
-    yield OpenedMetric(make(), sys.modules[catalog.find(catalog.METRICS, name).module], make.__doc__ or "")
+    metric = catalog.made(catalog.METRICS, name, Metric)
+    found = catalog.find(catalog.METRICS, name)
+    module = sys.modules[found.module]
+    yield OpenedMetric(metric, module, getattr(module, found.function).__doc__ or "")
 
 
 def reply(number: int, true: str, said: str | None, is_answered: bool) -> ParsedReply:

@@ -5,7 +5,6 @@ The audit uses the answers on disk, and where it needs others it asks the model 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from medtune.data.types import MediaGroup, Prediction, Reading
@@ -54,7 +53,7 @@ def audit_without_asking(experiment: Experiment, model: AskedModel) -> str:
     phase, folder = answered_phase(experiment), experiment.folder
     if not _has_choices(phase):
         return "audit: no question has options, so nothing could be guessed"
-    if folder.audit.is_file() and _audited_phase(folder.audit) == phase.name:
+    if folder.audit.is_file() and read_json(folder.audit, AuditFile).rows[0].phase == phase.name:
         return f"audit: {folder.audit}"
     audit = _audit(experiment, phase, (), model)
     write_document(folder.audit, audit_file(audit, experiment.label))
@@ -148,7 +147,3 @@ def _has_choices(phase: AnsweredPhase) -> bool:
 def _reading(experiment: Experiment) -> Reading:
     parser = experiment.primary_parser
     return "likelihood" if parser in (LIKELIHOOD, PER_TOKEN) else "generation"
-
-
-def _audited_phase(path: Path) -> str:
-    return read_json(path, AuditFile).rows[0].phase

@@ -52,7 +52,8 @@ def nothing_left() -> Iterator[Path]:
 
     Afterwards the environment, the process group and torch's settings are as they were before.
     """
-    before, guessing = dict(os.environ), _guessing()
+    before = dict(os.environ)
+    guessing: Any = lightning_ranks.rank_zero_only
     rank = getattr(guessing, "rank", None)
     deterministic = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     cached = torch.is_autocast_cache_enabled()
@@ -66,10 +67,6 @@ def nothing_left() -> Iterator[Path]:
         for name in os.environ.keys() - before.keys():
             del os.environ[name]
         os.environ.update(before)
-
-
-def _guessing() -> Any:
-    return lightning_ranks.rank_zero_only
 
 
 MOST_SCORED = 20_000

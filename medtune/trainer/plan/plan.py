@@ -185,7 +185,7 @@ class Planner:
 
     def _groups_of_pass(self, stage: Stage) -> int:
         if stage.micro_batch_tokens is None:
-            return stage.micro_batch_size
+            return min(stage.batch_size, stage.micro_batch_size)
         fitting = stage.micro_batch_tokens // (self._sizes.least_tokens or self._sizes.row_tokens)
         return max(1, min(stage.batch_size, fitting))
 

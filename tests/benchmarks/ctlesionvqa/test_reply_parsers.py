@@ -40,7 +40,7 @@ from medtune.eval.metric import ParsedReply
 from medtune.eval.scoring.parsers.choice_statements import without_thinking
 from medtune.eval.scoring.parsers.number_parsers import read_number
 from tests.benchmarks.ctlesionvqa import generated_replies
-from tests.eval.samples import sample_and_all
+from tests.soak import sample_and_all
 
 ANYTHING = st.one_of(
     st.text(),

@@ -17,7 +17,7 @@ from medtune.eval.scoring.reply_rules import TITLE
 from medtune.eval.scoring.score import PhaseScores, score_phase
 from medtune.eval.scoring.tables import Table
 from tests.benchmarks.short_answers.real_questions import real_questions, real_test_questions, right_replies
-from tests.eval.samples import sample_and_all
+from tests.soak import sample_and_all
 
 NAMES = ("vqa_rad", "slake", "path_vqa")
 

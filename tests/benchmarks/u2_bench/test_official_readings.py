@@ -42,7 +42,7 @@ from medtune.eval.scoring.parse_replies import parse_replies
 from medtune.eval.scoring.score import score_phase
 from medtune.eval.scoring.tables import Table
 from tests.benchmarks.u2_bench import generated_replies
-from tests.eval.samples import sample_and_all
+from tests.soak import sample_and_all
 
 
 def record(name: str) -> Any:

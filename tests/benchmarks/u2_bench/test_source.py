@@ -160,10 +160,6 @@ def test_labels_in_every_spelling(root: Path, column: str, cell: str) -> None:
     assert (question.answer, question.options) == ("malignant", ("normal", "benign", "malignant"))
 
 
-def test_an_empty_column_gives_way_to_a_filled_one(root: Path) -> None:
-    assert only(root, DD, class_label="", classes="benign").answer == "benign"
-
-
 @pytest.mark.parametrize(
     "cell",
     ["['a', 'malignant']", '["a", "malignant"]', "a, malignant", "A. a; B. malignant", "{'A': 'a', 'B': 'malignant'}"],
@@ -172,12 +168,16 @@ def test_options_in_every_spelling_win_over_the_known_ones(root: Path, cell: str
     assert only(root, DD, class_label="malignant", options=cell).options == ("a", "malignant")
 
 
-def test_whole_numbers_are_labels_as_they_are_written_elsewhere(root: Path) -> None:
-    assert only(root, "disease_diagnosis/44.tsv", classes="2.0").answer == "2"
-
-
-def test_none_is_a_class_of_set_53(root: Path) -> None:
-    assert only(root, "view_recognition_and_assessment/53.tsv", class_label="None").answer == "None"
+@pytest.mark.parametrize(
+    ("file", "cells", "answer"),
+    [
+        (DD, {"class_label": "", "classes": "benign"}, "benign"),  # An empty column gives way to a filled one.
+        ("disease_diagnosis/44.tsv", {"classes": "2.0"}, "2"),  # Labels are written as they are elsewhere.
+        ("view_recognition_and_assessment/53.tsv", {"class_label": "None"}, "None"),  # None is a class of this set.
+    ],
+)
+def test_odd_labels(root: Path, file: str, cells: dict[str, str], answer: str) -> None:
+    assert only(root, file, **cells).answer == answer
 
 
 def test_the_organ_is_not_told_where_it_is_asked(root: Path) -> None:

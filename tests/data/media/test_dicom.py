@@ -77,25 +77,24 @@ def test_monochrome1_is_inverted(tmp_path: Path) -> None:
     assert _grey(path) == [[255, 0, 200, 55]]
 
 
-def test_window_follows_the_standard(tmp_path: Path) -> None:
-    dataset = _dataset(np.array([[0, 974, 1024, 1049, 1075, 4000]], np.uint16), "MONOCHROME2", bits=12)
-    dataset.WindowCenter, dataset.WindowWidth = 1025, 101
-    # y = ((x - 1024.5) / 100 + 0.5) * 255: below 974.5 black, above 1074.5 white.
-    assert _grey(_saved(dataset, tmp_path)) == [[0, 0, 126, 190, 255, 255]]
-
-
-def test_rescale_comes_before_the_window(tmp_path: Path) -> None:
-    dataset = _dataset(np.array([[0, 500, 512, 1000]], np.uint16), "MONOCHROME2", bits=12)
-    dataset.RescaleSlope, dataset.RescaleIntercept = 2, -1000
-    dataset.WindowCenter, dataset.WindowWidth = 0.5, 101
-    # Values -1000, 0, 24, 1000: y = (x / 100 + 0.5) * 255.
-    assert _grey(_saved(dataset, tmp_path)) == [[0, 128, 189, 255]]
-
-
-def test_window_on_monochrome1_is_inverted_last(tmp_path: Path) -> None:
-    dataset = _dataset(np.array([[0, 1024, 4000]], np.uint16), "MONOCHROME1", bits=12)
-    dataset.WindowCenter, dataset.WindowWidth = 1025, 101
-    assert _grey(_saved(dataset, tmp_path)) == [[255, 129, 0]]
+@pytest.mark.parametrize(
+    ("stored", "interpretation", "tags", "grey"),
+    [
+        # y = ((x - 1024.5) / 100 + 0.5) * 255: below 974.5 black, above 1074.5 white.
+        ([0, 974, 1024, 1049, 1075, 4000], "MONOCHROME2", {}, [0, 0, 126, 190, 255, 255]),
+        # The rescaling comes before the window. Values -1000, 0, 24, 1000: y = (x / 100 + 0.5) * 255.
+        ([0, 500, 512, 1000], "MONOCHROME2", {"RescaleSlope": 2, "RescaleIntercept": -1000, "WindowCenter": 0.5},
+         [0, 128, 189, 255]),
+        ([0, 1024, 4000], "MONOCHROME1", {}, [255, 129, 0]),  # Inverted last.
+    ],
+)  # fmt: skip
+def test_window_follows_the_standard(
+    stored: list[int], interpretation: str, tags: dict[str, float], grey: list[int], tmp_path: Path
+) -> None:
+    dataset = _dataset(np.array([stored], np.uint16), interpretation, bits=12)
+    for tag, value in {"WindowCenter": 1025, "WindowWidth": 101, **tags}.items():
+        setattr(dataset, tag, value)
+    assert _grey(_saved(dataset, tmp_path)) == [grey]
 
 
 def test_wide_grey_without_window_is_stretched(tmp_path: Path) -> None:

@@ -2,24 +2,25 @@ from dataclasses import replace
 
 import pytest
 
-from medtune.data.types import Question
+from medtune.data.types import AnswerFormat, Question
 from medtune.eval.asking.choice_prompt import render_choice
 
 ASKED = Question("q", "m", "What is shown?", ("malignant", "benign"), "benign", "choice", "p")
 
 
-def test_text_format_says_the_options_words() -> None:
-    prompt = render_choice(ASKED, "text")
-    assert prompt.text == "What is shown?\n- malignant\n- benign\nAnswer with one option."
-    assert prompt.choices == ("malignant", "benign")
-    assert prompt.target == "benign"
-
-
-def test_letter_format_says_letters_in_the_order_shown() -> None:
-    prompt = render_choice(ASKED, "letter")
-    assert prompt.text == "What is shown?\nA. malignant\nB. benign\nAnswer with its letter."
-    assert prompt.choices == ("A", "B")
-    assert prompt.target == "B"
+@pytest.mark.parametrize(
+    ("answer_format", "asks", "choices"),
+    [
+        ("text", "- malignant\n- benign\nAnswer with one option.", ("malignant", "benign")),
+        ("letter", "A. malignant\nB. benign\nAnswer with its letter.", ("A", "B")),
+    ],
+)
+def test_each_format_says_words_or_letters_in_the_order_shown(
+    answer_format: AnswerFormat, asks: str, choices: tuple[str, ...]
+) -> None:
+    prompt = render_choice(ASKED, answer_format)
+    assert (prompt.text, prompt.choices) == (f"What is shown?\n{asks}", choices)
+    assert prompt.target == choices[1]
 
 
 @pytest.mark.parametrize("options", [("malignant",), ()])

@@ -31,6 +31,7 @@ from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import Tree, grow
 from medtune.models.transformers_vlm import family
 from tests.models.twins import all_seen, fresh, layout, seen, twin
+from tests.soak import in_suites
 
 
 def random_rows(seed: int, *, longest: int = 12) -> PackedRows:
@@ -139,13 +140,7 @@ def test_a_row_of_32k_tokens_has_no_mask_of_all_pairs() -> None:
     assert made.largest < length * length / 8 / 16
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("nano_gemma3", marks=pytest.mark.slow),
-        *(pytest.param(name, marks=pytest.mark.soak) for name in ("nano_qwen25vl", "nano_mllama")),
-    ],
-)
+@pytest.mark.parametrize("name", in_suites(("nano_gemma3", "nano_qwen25vl", "nano_mllama"), slow=("nano_gemma3",)))
 def test_flex_attention_reads_the_same_as_the_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a CPU it has a forward pass alone. Mllama's masks of cross-attention go past it, Gemma's layers have two."""
     # The code that torch generates for a CPU does not compile once it has seen rows of several lengths.

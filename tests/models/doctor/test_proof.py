@@ -1,6 +1,5 @@
 """Tests that every twin passes all checks: over images, videos and volumes, from files in three number formats."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -35,6 +34,7 @@ from tests.models.doctor.test_faults import (
     trained,
 )
 from tests.models.twins import MODELS, OF_IMAGES, OF_TRANSFORMERS, OF_VIDEOS, OF_VOLUMES, TWINS, expanded
+from tests.soak import in_suites
 
 QUICK = ("nano_qwen25vl", "nano_pocket")
 FURTHER = ("nano_gemma3", "nano_mllama")
@@ -44,17 +44,6 @@ SEVERAL = tuple(
     name for name in OF_IMAGES if MODELS[name].family is None or not find_family(MODELS[name].family or "").one_item
 )
 VIDEO_ALONE = {"template", "end token", "positions", "option order", "options", "media are seen", "replies"}
-
-
-def _some(cases: Iterable[Any], *, plain: tuple[Any, ...] = (), slow: tuple[Any, ...]) -> list[Any]:
-    """Marks the cases: some are plain or slow, and `make soak` has all others."""
-
-    def marks(case: Any) -> tuple[pytest.MarkDecorator, ...]:
-        if case in plain:
-            return ()
-        return (pytest.mark.slow if case in slow else pytest.mark.soak,)
-
-    return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=marks(case)) for case in cases]
 
 
 def _passes(name: str, assembled: Assembled, folder: Path | None, refs: list[MediaRef], tmp_path: Path) -> set[str]:
@@ -76,7 +65,7 @@ def _pass(
     return {each for each, check in checks.items() if check.passed}
 
 
-@pytest.mark.parametrize("name", _some(OF_IMAGES, plain=QUICK, slow=FURTHER))
+@pytest.mark.parametrize("name", in_suites(OF_IMAGES, plain=QUICK, slow=FURTHER))
 def test_a_twin_passes(name: str, tmp_path: Path) -> None:
     folder = checkpoint(name, tmp_path / "checkpoint")
     passed = _passes(name, opened(name, folder), folder, pictures(tmp_path), tmp_path)
@@ -85,7 +74,7 @@ def test_a_twin_passes(name: str, tmp_path: Path) -> None:
         assert passed >= {"weights", "template", "image tokens", "pixels", "positions"}
 
 
-@pytest.mark.parametrize("name", _some(SEVERAL, slow=QUICK))
+@pytest.mark.parametrize("name", in_suites(SEVERAL, slow=QUICK))
 def test_a_twin_passes_on_several_images_and_turns(name: str, tmp_path: Path) -> None:
     folder = checkpoint(name, tmp_path / "checkpoint")
     passed = _pass(name, opened(name, folder), folder, conversations(pictures(tmp_path)), tmp_path)
@@ -94,7 +83,7 @@ def test_a_twin_passes_on_several_images_and_turns(name: str, tmp_path: Path) ->
         assert passed >= {"template", "image tokens", "pixels", "positions"}
 
 
-@pytest.mark.parametrize("name", _some(OF_VIDEOS, slow=QUICK[:1]))
+@pytest.mark.parametrize("name", in_suites(OF_VIDEOS, slow=QUICK[:1]))
 def test_a_twin_passes_on_videos(name: str, tmp_path: Path) -> None:
     folder = checkpoint(name, tmp_path / "checkpoint")
     clips = [mp4(tmp_path / f"clip_{n}.mp4", [each / (5 + n) for each in range(30)]) for n in range(2)]
@@ -102,7 +91,7 @@ def test_a_twin_passes_on_videos(name: str, tmp_path: Path) -> None:
     assert _passes(name, opened(name, folder), folder, refs, tmp_path) >= VIDEO_ALONE
 
 
-@pytest.mark.parametrize("name", _some(OF_VOLUMES, slow=("nano_m3d_phi3", "nano_pocket_ct")))
+@pytest.mark.parametrize("name", in_suites(OF_VOLUMES, slow=("nano_m3d_phi3", "nano_pocket_ct")))
 def test_a_twin_passes_on_volumes(name: str, tmp_path: Path) -> None:
     assembled = opened(name, None)
     if isinstance(assembled.transform, VolumeInput):
@@ -116,14 +105,14 @@ def test_a_twin_passes_on_volumes(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype"), _some(product(OF_TRANSFORMERS, TYPES), slow=(("nano_mllama", torch.float16),))
+    ("name", "dtype"), in_suites(product(OF_TRANSFORMERS, TYPES), slow=(("nano_mllama", torch.float16),))
 )
 def test_a_twin_passes_from_files_of_16_bits(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
     folder = checkpoint(name, tmp_path / "checkpoint", dtype=dtype)
     assert "weights" in _passes(name, opened(name, folder), folder, pictures(tmp_path), tmp_path)
 
 
-@pytest.mark.parametrize("name", _some(OF_IMAGES, slow=QUICK[:1]))
+@pytest.mark.parametrize("name", in_suites(OF_IMAGES, slow=QUICK[:1]))
 def test_a_twin_passes_in_mixed_precision(name: str, tmp_path: Path) -> None:
     """The tolerance is that of bfloat16, which still sees another picture."""
     folder = checkpoint(name, tmp_path / "checkpoint", dtype=torch.bfloat16)
@@ -161,7 +150,7 @@ IN_TURN = tuple((mode, PRECISIONS[number % 2]) for number, mode in enumerate(MOD
 """Each way once, in one of both precisions."""
 
 
-@pytest.mark.parametrize(("mode", "precision"), _some(product(MODES, PRECISIONS), plain=PLAIN, slow=IN_TURN))
+@pytest.mark.parametrize(("mode", "precision"), in_suites(product(MODES, PRECISIONS), plain=PLAIN, slow=IN_TURN))
 def test_every_way_of_learning_passes(mode: str, precision: Precision, tmp_path: Path) -> None:
     tuning, no_matter = MODES[mode]
     assembled = opened("nano_qwen25vl", None)

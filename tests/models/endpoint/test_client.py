@@ -46,15 +46,15 @@ def test_stream(chat: ChatServer, opened: Opened) -> None:
     assert chat.bodies[0]["stream"] is True
 
 
-def test_stream_that_breaks_off_is_asked_again(chat: ChatServer, opened: Opened) -> None:
-    chat.script(streamed("he", finish=None), streamed("head"))
+@pytest.mark.parametrize(
+    "broken", [[streamed("he", finish=None)], [Said(pieces=('{"choices": [',)), Said(pieces=("[1]",))]]
+)
+def test_stream_that_breaks_off_or_has_a_broken_piece_is_asked_again(
+    chat: ChatServer, opened: Opened, broken: list[Said]
+) -> None:
+    chat.script(*broken, streamed("head"))
     assert asked(opened(stream=True)).text == "head"
-    assert len(chat.bodies) == 2
-
-
-def test_stream_with_a_broken_piece_is_asked_again(chat: ChatServer, opened: Opened) -> None:
-    chat.script(Said(pieces=('{"choices": [',)), Said(pieces=("[1]",)), streamed("head"))
-    assert asked(opened(stream=True)).text == "head"
+    assert len(chat.bodies) == len(broken) + 1
 
 
 def test_stream_nobody_asked_for_says_which_setting_takes_it(chat: ChatServer, opened: Opened) -> None:
@@ -114,13 +114,6 @@ def test_pause_given_as_a_date_is_kept(chat: ChatServer, opened: Opened) -> None
     assert chat.times_s[1] - chat.times_s[0] >= 0.9
 
 
-def test_pause_beyond_patience_ends_the_request(chat: ChatServer, opened: Opened) -> None:
-    chat.script(failure(429, Retry_After="7200"))
-    with pytest.raises(EndpointError, match="asks to wait 7200 s"):
-        asked(opened())
-    assert len(chat.bodies) == 1
-
-
 def test_waits_grow_and_differ(chat: ChatServer, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     chat.script(failure(500))
     client = opened(max_retries=5)
@@ -145,6 +138,7 @@ def test_waits_grow_and_differ(chat: ChatServer, opened: Opened, monkeypatch: py
         (failure(307, Location="http://127.0.0.1:9/elsewhere"), "redirects to another address"),
         (failure(400, message="temperature is fixed"), "temperature is fixed"),
         (failure(429, code="insufficient_quota"), "no credit left"),
+        (failure(429, Retry_After="7200"), "asks to wait 7200 s"),
     ],
 )
 def test_what_will_not_pass_is_not_asked_again(chat: ChatServer, opened: Opened, said: Said, hint: str) -> None:

@@ -121,13 +121,26 @@ def test_an_archive_in_parts_is_named_with_what_to_do(releases: Made, tmp_path: 
         read("radfm", folder)
 
 
-def test_a_tokenizer_with_more_tokens_than_embeddings_is_refused(
-    releases: Made, tmp_path: Path, values_read: list[str]
+@pytest.mark.parametrize(
+    ("name", "file", "changes", "message"),
+    [
+        ("radfm", "Language_files/added_tokens.json", {"<one>": 330, "<two>": 331},
+         r"has 332 tokens, and the embeddings of RadFM's .* have 330 rows"),
+        ("m3d_llama2", "config.json", {"intermediate_size": 48},
+         r"mlp\.\w+_proj\.weight is \(.*\) in the file and .*48.* in the model"),
+        ("ct_chat", "adapter_config.json", {"r": 7},
+         r"adapter_model\.safetensors: .*lora_A\.weight is \(4, 32\).*want \(7, 32\)"),
+    ],
+    ids=["more tokens than embeddings", "a configuration of other tensors", "an adapter of another rank"],
+)  # fmt: skip
+def test_what_disagrees_with_the_tensors_is_refused(
+    name: str, file: str, changes: dict[str, int], message: str, releases: Made, tmp_path: Path, values_read: list[str]
 ) -> None:
-    folder = copied(releases, "radfm", tmp_path)
-    (folder / "Language_files" / "added_tokens.json").write_text(json.dumps({"<one>": 330, "<two>": 331}))
-    with pytest.raises(ValueError, match=r"has 332 tokens, and the embeddings of RadFM's .* have 330 rows"):
-        read("radfm", folder)
+    path = copied(releases, name, tmp_path) / file
+    said = json.loads(path.read_text()) if path.is_file() else {}
+    path.write_text(json.dumps({**said, **changes}))
+    with pytest.raises(ValueError, match=message):
+        read(name, path.parents[file.count("/")])
     assert values_read == []
 
 
@@ -146,26 +159,6 @@ def test_a_tensor_less_or_of_another_shape_is_named_before_values_are_read(
         (save_file if file is None else torch.save)(changed, path)
         with pytest.raises(ValueError, match=r"\(3, 5\) in the file and|missing|it has no|not whole"):
             read(name, folder)
-    assert values_read == []
-
-
-def test_config_that_disagrees_with_the_tensors_is_refused(
-    releases: Made, tmp_path: Path, values_read: list[str]
-) -> None:
-    folder = copied(releases, "m3d_llama2", tmp_path)
-    said = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**said, "intermediate_size": 48}))
-    with pytest.raises(ValueError, match=r"mlp\.\w+_proj\.weight is \(.*\) in the file and .*48.* in the model"):
-        read("m3d_llama2", folder)
-    assert values_read == []
-
-
-def test_an_adapter_of_another_rank_is_refused(releases: Made, tmp_path: Path, values_read: list[str]) -> None:
-    folder = copied(releases, "ct_chat", tmp_path)
-    said = json.loads((folder / "adapter_config.json").read_text())
-    (folder / "adapter_config.json").write_text(json.dumps({**said, "r": 7}))
-    with pytest.raises(ValueError, match=r"adapter_model\.safetensors: .*lora_A\.weight is \(4, 32\).*want \(7, 32\)"):
-        read("ct_chat", folder)
     assert values_read == []
 
 

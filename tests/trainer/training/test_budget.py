@@ -18,6 +18,7 @@ from medtune.trainer.commands.cli import main
 from medtune.trainer.training.budget import TokenBudget, TokenOrder, dealt
 from medtune.trainer.training.sampling import AllGroups, Draw, EndlessRow, ResumableOrder, StepOrder
 from medtune.trainer.training.step_callbacks import StepLog
+from tests.soak import in_suites
 from tests.trainer.conftest import Capture, Curve, Nano
 
 GROUPS = st.lists(st.lists(st.integers(1, 400), min_size=1, max_size=3), min_size=1, max_size=14)
@@ -179,11 +180,7 @@ def test_a_resume_divides_otherwise_and_continues_the_same_losses(
 
 
 @pytest.mark.parametrize(
-    "strategy",
-    [
-        pytest.param(name, marks=pytest.mark.slow if name == "deepspeed_stage_3" else pytest.mark.soak)
-        for name in ("ddp", "fsdp", "deepspeed_stage_2", "deepspeed_stage_3")
-    ],
+    "strategy", in_suites(("ddp", "fsdp", "deepspeed_stage_2", "deepspeed_stage_3"), slow=("deepspeed_stage_3",))
 )
 def test_two_devices(nano: Nano, by_count: Path, tmp_path: Path, curve: Curve, strategy: str) -> None:
     out = tmp_path / "run"

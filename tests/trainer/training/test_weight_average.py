@@ -23,6 +23,7 @@ from medtune.trainer.plan.gathered import Divided
 from medtune.trainer.plan.held import held
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.training.step_losses import NonFiniteLossError, StepLosses
+from tests.soak import in_suites
 from tests.trainer.conftest import Capture, Curve, Nano, Told, json_of, weights_apart
 
 EMA = "train.ema_decay=0.6"
@@ -85,15 +86,8 @@ def test_memory_counts_four_bytes_for_each_weight_that_learns() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "strategy",
-    [
-        # test_early_stopping.py kills a run with an average in the slow suite.
-        pytest.param(None, marks=pytest.mark.soak),
-        pytest.param("deepspeed_stage_2", marks=pytest.mark.soak),
-        pytest.param("deepspeed_stage_3", marks=pytest.mark.soak),
-    ],
-)
+# test_early_stopping.py kills a run with an average in the slow suite.
+@pytest.mark.parametrize("strategy", in_suites((None, "deepspeed_stage_2", "deepspeed_stage_3")))
 def test_a_killed_and_resumed_run_has_the_same_average(nano: Nano, tmp_path: Path, strategy: str | None) -> None:
     settings = LONG if strategy is None else (*LONG, "train.devices=2", f"train.strategy={strategy}")
     whole, killed = tmp_path / "whole", tmp_path / "killed"
@@ -203,9 +197,7 @@ def test_validate_shows_what_is_held(capsys: Capture) -> None:
     assert "GPU memory" not in said
 
 
-@pytest.mark.parametrize(
-    "strategy", [pytest.param("ddp", marks=pytest.mark.soak), pytest.param("deepspeed_stage_2", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("strategy", in_suites(("ddp", "deepspeed_stage_2"), slow=("deepspeed_stage_2",)))
 def test_two_devices_equal_one(nano: Nano, tmp_path: Path, curve: Curve, strategy: str) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     nano.finished("train", one, HELD)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medtune.data.files import unique_mark
+from medtune.data.files import file_digest, unique_mark
 from medtune.data.media.volumes.formats.stored_volume import PARTIAL, read_values, write_values
 from medtune.data.media.volumes.read import load_volume
 from medtune.data.media.volumes.transforms.transform import Kept, VolumeTransform, transform_hash
@@ -103,6 +103,5 @@ class VolumeCache:
         status = file.stat()
         key = (file, status.st_size, status.st_mtime_ns)
         if key not in self._digests:
-            with file.open("rb") as opened:
-                self._digests[key] = hashlib.file_digest(opened, "sha256").hexdigest()
+            self._digests[key] = file_digest(file)
         return self._digests[key]

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from medtune.data.files import unique_mark
+from medtune.data.files import file_digest, unique_mark
 from medtune.data.media.videos.read import Extent
 from medtune.data.prepared.copy_media import CopiedFile
 from medtune.data.prepared.decoded_content import Content
@@ -253,10 +253,7 @@ def path_said(path: Path) -> list[object]:
 
 def content_said(path: Path, folder: Path) -> list[object]:
     """Returns the same for a file that is made anew each time: its place in a folder, and its content."""
-    return [
-        str(path.relative_to(folder)),
-        *([file.name, hashlib.sha256(file.read_bytes()).hexdigest()] for file in _files(path)),
-    ]
+    return [str(path.relative_to(folder)), *([file.name, file_digest(file)] for file in _files(path))]
 
 
 def _files(path: Path) -> Iterable[Path]:

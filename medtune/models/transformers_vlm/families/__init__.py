@@ -4,7 +4,7 @@ Where it is `family` in a module of its own, the module's name is the family's.
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import cast
 
 from transformers import CONFIG_MAPPING, MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, PreTrainedModel
@@ -14,8 +14,7 @@ from medtune.models.transformers_vlm.family import Family
 
 
 def find_family(name: str) -> Family:
-    """Returns the family of that name."""
-    return cast("Callable[[], Family]", catalog.load(catalog.FAMILIES, name))()
+    return catalog.made(catalog.FAMILIES, name, Family)
 
 
 def arguments_not_given(family: Family) -> Iterator[tuple[str, list[str]]]:

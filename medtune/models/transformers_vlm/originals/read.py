@@ -66,7 +66,6 @@ def is_original(where: str, revision: str | None) -> bool:
 
 
 def read_original(original: Original, folder: Path, loading: Loading, *, attention: str | None) -> PreTrainedModel:
-    """Returns the model with its weights."""
     stored = _stored(original, folder)
     # The weights take no memory until they are read. Buffers are built at once, because some of them (the rotary
     # angles) are computed and not stored in the files.

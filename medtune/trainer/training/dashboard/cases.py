@@ -221,7 +221,6 @@ Panel = tuple[str, str, list[str]]
 
 
 def workspace_script(benchmark: Benchmark, levels: Sequence[str], *, group: str, project: str) -> str:
-    """Returns the text of the script."""
     sections = [(level, _level_panels(level, benchmark)) for level in levels]
     sections.append(("cases", [("table", "", [f"{stage}/cases"]) for stage in ("final", "zero_shot")]))
     sections.append(("training", _training_panels()))

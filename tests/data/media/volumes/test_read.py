@@ -48,21 +48,19 @@ def _with_header(path: Path, offset: int, form: str, *values: float) -> Path:
     return path
 
 
-def test_no_spacing_is_refused(tmp_path: Path) -> None:
-    path = _with_header(nifti(tmp_path / "ct.nii"), 80, "3f", 0.0, 0.0, 0.0)
-    with pytest.raises(ValueError, match=r"ct\.nii: pixdim: no spacing"):
-        read_volume(path)
-
-
-def test_no_orientation_is_refused(tmp_path: Path) -> None:
-    path = _with_header(nifti(tmp_path / "ct.nii"), 252, "2h", 0, 0)
-    with pytest.raises(ValueError, match=r"ct\.nii: qform_code and sform_code"):
-        read_volume(path)
-
-
-def test_spacings_that_disagree_are_refused(tmp_path: Path) -> None:
-    path = _with_header(nifti(tmp_path / "ct.nii"), 80, "3f", 3.0, 2.0, 5.0)
-    with pytest.raises(ValueError, match=r"ct\.nii: pixdim says"):
+@pytest.mark.parametrize(
+    ("at", "form", "values", "message"),
+    [
+        (80, "3f", (0.0, 0.0, 0.0), r"ct\.nii: pixdim: no spacing"),
+        (252, "2h", (0, 0), r"ct\.nii: qform_code and sform_code"),
+        (80, "3f", (3.0, 2.0, 5.0), r"ct\.nii: pixdim says"),
+    ],
+)
+def test_a_header_without_spacing_or_orientation_is_refused(
+    at: int, form: str, values: tuple[float, ...], message: str, tmp_path: Path
+) -> None:
+    path = _with_header(nifti(tmp_path / "ct.nii"), at, form, *values)
+    with pytest.raises(ValueError, match=message):
         read_volume(path)
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from medtune.data.types import Question
 from medtune.eval.scoring.parsers.choice_parsers import parse_choice
-from tests.eval.samples import sample_and_all
 from tests.eval.scoring.parsers.generated_replies import MEANT, GeneratedReply, generated_replies, replies
+from tests.soak import sample_and_all
 
 OPTION_SETS = (
     ("the liver", "the left kidney", "the spleen", "a gallstone"),

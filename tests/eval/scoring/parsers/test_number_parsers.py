@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from medtune.benchmarks.ctlesionvqa.reply_parsers import robust_yes_no
 from medtune.eval.scoring.parsers.number_parsers import read_number
-from tests.eval.samples import sample_and_all
 from tests.eval.scoring.parsers.generated_numbers import MEANT, generated_numbers, number_replies, yes_no_replies
+from tests.soak import sample_and_all
 
 
 @pytest.mark.parametrize(

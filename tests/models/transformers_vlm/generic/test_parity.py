@@ -23,6 +23,7 @@ from medtune.models.transformers_vlm.generic.model import GenericVlm
 from medtune.models.weights.loading_options import Loading
 from tests.models.transformers_vlm.generic.checkpoints import BUILDERS, write_checkpoint
 from tests.models.twins import picture, size_of
+from tests.soak import in_suites
 
 
 class Plain:
@@ -89,15 +90,7 @@ IMAGES = (picture(0), picture(1), picture(2, width=33, height=100), picture(3, w
 TOLERANCE = 2e-4
 QUICK, SLOW = ("lfm2_vl", "llava_next", "ovis2"), ("deepseek_vl", "minicpm_v", "mistral3")
 """Short convolutions, tiles, a table of visual words; answers as text, media that are not joined, rows of patches."""
-
-
-def _marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
-    if name in QUICK:
-        return ()
-    return (pytest.mark.slow if name in SLOW else pytest.mark.soak,)
-
-
-each_architecture = pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in BUILDERS])
+each_architecture = pytest.mark.parametrize("name", in_suites(BUILDERS, plain=QUICK, slow=SLOW))
 
 
 @cache

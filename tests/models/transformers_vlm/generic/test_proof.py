@@ -1,6 +1,5 @@
 """Tests that the doctor's proof passes checkpoints of the generic entry, and fails where one side is wrong."""
 
-from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from tests.models.transformers_vlm.generic.checkpoints import BUILDERS, MORE, wr
 from tests.models.transformers_vlm.test_parity import saved
 from tests.models.transformers_vlm.test_video import clip, frames_of
 from tests.models.twins import picture, row_each, size_of, twin
+from tests.soak import in_suites
 from tests.trainer.experiment.test_videos_and_scans import write_video
 
 
@@ -39,14 +39,8 @@ def _examined(assembled: Assembled, folder: Path) -> dict[str, Check]:
     return {each.name: each for each in proof(assembled, reference, asked_about(pictures(folder / "pictures")), asking)}
 
 
-def _marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
-    """Marks all but short convolutions, questions whose words see one another both ways, and one decoder more."""
-    if name == "lfm2_vl" or name in MORE:
-        return ()
-    return (pytest.mark.slow if name == "minicpm_v" else pytest.mark.soak,)
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in (*BUILDERS, *MORE)])
+# Short convolutions, questions whose words see one another both ways, and one decoder more are plain.
+@pytest.mark.parametrize("name", in_suites((*BUILDERS, *MORE), plain=("lfm2_vl", *MORE), slow=("minicpm_v",)))
 def test_an_architecture_without_a_family_passes(name: str, tmp_path: Path) -> None:
     checks = _examined(*_opened(name, tmp_path))
     assert failed(checks) == set(), [checks[each] for each in failed(checks)]
@@ -55,12 +49,7 @@ def test_an_architecture_without_a_family_passes(name: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("gemma4", marks=pytest.mark.soak),
-        pytest.param("smolvlm", marks=pytest.mark.slow),
-        *(pytest.param(name, marks=pytest.mark.soak) for name in ("minicpm_v", "qwen25_omni", "qwen3_omni")),
-    ],
+    "name", in_suites(("gemma4", "smolvlm", "minicpm_v", "qwen25_omni", "qwen3_omni"), slow=("smolvlm",))
 )
 def test_videos_of_an_architecture_without_a_family_pass(name: str, tmp_path: Path) -> None:
     assembled, folder = _opened(name, tmp_path)
@@ -139,10 +128,6 @@ IN_SLOW = ("nano_internvl", "nano_qwen25vl")
 """One in a row and one with positions on three axes; `make soak` has all."""
 
 
-def _some(names: Iterable[str]) -> list[Any]:
-    return [pytest.param(n, marks=pytest.mark.slow if n in IN_SLOW else pytest.mark.soak) for n in names]
-
-
 def _generic(name: str, folder: Path) -> Assembled:
     saved(name, folder)
     where = str(folder)
@@ -164,14 +149,14 @@ def _sums_of(assembled: Assembled, media: Image | Video, shape: Shape) -> list[f
     return found
 
 
-@pytest.mark.parametrize("name", [*QUICK, *_some(FURTHER)])
+@pytest.mark.parametrize("name", [*QUICK, *in_suites(FURTHER, slow=IN_SLOW)])
 def test_both_give_the_same_likelihoods(name: str, tmp_path: Path) -> None:
     generic = _generic(name, tmp_path)
     for width, height in ((90, 60), (40, 120)):
         assert _sums(generic, width, height) == pytest.approx(_sums(twin(name), width, height), abs=1e-3)
 
 
-@pytest.mark.parametrize("name", _some(VIDEO))
+@pytest.mark.parametrize("name", in_suites(VIDEO, slow=IN_SLOW))
 def test_both_give_the_same_likelihoods_of_videos(name: str, tmp_path: Path) -> None:
     generic = _generic(name, tmp_path)
     assert generic.transform.kinds == ("image", "video")
