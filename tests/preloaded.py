@@ -27,6 +27,7 @@ OWN = (
     "trainer.experiment.run", "trainer.training.fit",
 )  # fmt: skip
 
+gc.disable()
 for name in (*LIBRARIES, *(f"medtune.{each}" for each in OWN), "tests.models.twins"):
     importlib.import_module(name)
 
@@ -37,3 +38,4 @@ for template in html._environment().list_templates(filter_func=lambda each: each
 
 # What is imported is no garbage: collections in the forked processes pass over it.
 gc.freeze()
+gc.enable()
