@@ -42,7 +42,7 @@ def _read(rank: int, world_size: int, reader: Sequence[str], files: Sequence[str
         if reader == prove.OWN[1:]:
             importlib.import_module(reader[-1]).main(*files)
         else:
-            _forget_medtune()
+            forget_medtune()
             sys.argv = [reader[-1], *files]
             runpy.run_path(reader[-1], run_name="__main__")
     except BaseException:
@@ -50,7 +50,7 @@ def _read(rank: int, world_size: int, reader: Sequence[str], files: Sequence[str
     return 0, ""
 
 
-def _forget_medtune() -> None:
+def forget_medtune() -> None:
     """Leaves the plain reader without medtune's modules, whose absence it checks."""
     for name in [name for name in sys.modules if name.partition(".")[0] in ("medtune", "tests")]:
         del sys.modules[name]

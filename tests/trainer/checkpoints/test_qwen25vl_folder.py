@@ -1,36 +1,21 @@
 """Takes a reduced Qwen2.5-VL with the vendor's own files through all commands that a user runs on a checkpoint."""
 
-import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from peft import PeftModel
+from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from medtune.trainer.commands.cli import main
-from tests.ranks import medtune_forked
+from tests.forked_readers import forget_medtune
+from tests.ranks import medtune_forked, run_ranks
 from tests.trainer.checkpoints.qwen25vl import write_reduced
 from tests.trainer.conftest import json_of
 
 RECIPE = "qwen25vl_7b_fetal_gauge_lora"
-PLAIN = """
-import json, sys
-import torch
-from transformers import AutoModelForImageTextToText, AutoProcessor
-out, *pairs = sys.argv[1:]
-told = []
-for base, adapter in zip(pairs[::2], pairs[1::2]):
-    model = AutoModelForImageTextToText.from_pretrained(base, dtype=torch.float32)
-    if adapter != "-":
-        from peft import PeftModel
-        model = PeftModel.from_pretrained(model, adapter)
-    processor = AutoProcessor.from_pretrained(base)
-    ids = processor.tokenizer("Which plane does the image show?", return_tensors="pt")
-    with torch.no_grad():
-        logits = model.eval()(**ids).logits[0, -1].float()
-    told.append(logits[:2000].tolist())
-assert "medtune" not in sys.modules
-json.dump(told, open(out, "w"))
-"""
 
 
 def medtune(*arguments: str) -> str:
@@ -38,12 +23,20 @@ def medtune(*arguments: str) -> str:
     return medtune_forked(*arguments, environment={"HF_HUB_OFFLINE": "1"})
 
 
-def plain_logits(*read: tuple[Path, Path | None], out: Path) -> list[list[float]]:
+def plain_logits(rank: int, world_size: int, *read: tuple[Path, Path | None]) -> list[list[float]]:
     """Returns logits that plain transformers, and peft, compute in a process without medtune, for each base."""
-    pairs = [text for base, adapter in read for text in (str(base), "-" if adapter is None else str(adapter))]
-    subprocess.run([sys.executable, "-c", PLAIN, str(out), *pairs], check=True, timeout=300, cwd=out.parent)
-    found: list[list[float]] = json_of(out)
-    return found
+    forget_medtune()
+    told = []
+    for base, adapter in read:
+        model: Any = AutoModelForImageTextToText.from_pretrained(base, dtype=torch.float32)
+        if adapter is not None:
+            model = PeftModel.from_pretrained(model, adapter)
+        ids = AutoProcessor.from_pretrained(base).tokenizer("Which plane does the image show?", return_tensors="pt")
+        with torch.no_grad():
+            logits_V = model.eval()(**ids).logits[0, -1].float()
+        told.append(logits_V[:2000].tolist())
+    assert "medtune" not in sys.modules
+    return told
 
 
 @pytest.mark.slow
@@ -68,8 +61,8 @@ def test_a_folder_as_the_vendor_publishes_it_goes_through_every_command(
     # In this process, where the readers of the proof are forked.
     assert main(["export", str(run), "--out", str(merged)]) == 0
     assert main(["export", str(run), "--adapter", "--out", str(adapter)]) == 0
-    untuned, of_merged, of_adapter = plain_logits(
-        (base, None), (merged, None), (base, adapter), out=tmp_path / "logits.json"
+    ((untuned, of_merged, of_adapter),) = run_ranks(
+        1, plain_logits, (base, None), (merged, None), (base, adapter), environment=lambda _: {}
     )
     moved = max(abs(a - b) for a, b in zip(untuned, of_adapter, strict=True))
     apart = max(abs(a - b) for a, b in zip(of_merged, of_adapter, strict=True))
