@@ -16,6 +16,7 @@ from medtune.trainer.commands.cli import main
 from medtune.trainer.experiment.experiment import open_run
 from medtune.trainer.experiment.finished_run import open_finished
 from medtune.trainer.experiment.run_folder import RunFolder
+from tests.test_layout import ROOMS
 from tests.trainer.conftest import QUICK, Capture, Nano, Told, json_of
 
 SETTINGS = (*QUICK, "train.max_steps=2", "eval.readings=[likelihood]", "model.tuning.projector.lr=0.5")
@@ -81,25 +82,42 @@ def test_what_asks_no_model_imports_no_torch(moved: Path, tiny_busi: Path, elsew
     assert "logistic regression on the histogram of grey values" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("mode", "imported"),
-    [pytest.param("full", (), marks=pytest.mark.slow), pytest.param("lora", ADAPTERS, marks=pytest.mark.soak)],
-)
-def test_a_run_imports_nothing_that_it_lacks_and_peft_where_it_adapts(
-    mode: str, imported: tuple[str, ...], moved: Path, elsewhere: Path
-) -> None:
-    """Bitsandbytes, which peft imports, may be missing on a machine."""
-    settings = ["--set", f"data.root={moved / 'prepared'}", f"model.tuning.language.mode={mode}", *SETTINGS]
+UNUSED = (
+    "av", "bert_score", "bitsandbytes", "deepspeed", "gguf", "imagehash", "monai", "nibabel", "openai", "openpyxl",
+    "pycocoevalcap", "pydicom", "SimpleITK", "wandb",
+)  # fmt: skip
+"""What reads or writes other files, asks or judges elsewhere, or spreads a run: without it a nano run has to start."""
+
+
+@pytest.mark.slow
+def test_a_run_imports_nothing_that_it_lacks(moved: Path, elsewhere: Path) -> None:
+    """Before it starts it imports of these only torch; what it has no use for may be missing; no room is bare."""
+    settings = ["--set", f"data.root={moved / 'prepared'}", "model.tuning.language.mode=full", *SETTINGS]
     words = ["run", "nano_busi_lora", "--out", "one", *settings]
     code = (
         "import sys, medtune.trainer.experiment.run; from medtune.trainer.commands.cli import main; "
-        f"begun = [name for name in ('torch', *{(*RARE, *WITHOUT_USE)!r}) if name in sys.modules]; "
+        f"begun = [name for name in ('torch', *{(*RARE, *WITHOUT_USE, *UNUSED)!r}) if name in sys.modules]; "
+        f"sys.modules.update(dict.fromkeys({UNUSED!r})); "
+        "import medtune.trainer.commands.validate, medtune.trainer.commands.score; "
+        "from medtune.models.assemble import zoo_entry; zoo_entry('nano_pocket').assemble(0); "
         f"status = main({words!r}); "
-        f"print(begun, status, [name for name in {ADAPTERS!r} if name in sys.modules])"
+        f"print(begun, status, [name for name in {('peft', *ROOMS)!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1:] == ["['torch'] 0 []"], done.stderr[-1000:]
+
+
+@pytest.mark.soak
+def test_a_run_imports_peft_where_it_adapts(moved: Path, elsewhere: Path) -> None:
+    """Bitsandbytes, which peft imports, may be missing on a machine."""
+    settings = ["--set", f"data.root={moved / 'prepared'}", "model.tuning.language.mode=lora", *SETTINGS]
+    words = ["run", "nano_busi_lora", "--out", "one", *settings]
+    code = (
+        f"import sys; from medtune.trainer.commands.cli import main; status = main({words!r}); "
+        f"print(status, [name for name in {ADAPTERS!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    there = [name for name in imported if find_spec(name)]
-    assert done.stdout.splitlines()[-1] == f"['torch'] 0 {there}", done.stderr
+    assert done.stdout.splitlines()[-1] == f"0 {[name for name in ADAPTERS if find_spec(name)]}", done.stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS.keys())
