@@ -32,9 +32,8 @@ demo: $(READY)
 	$(BIN)/medtune prepare fetal_gauge --source fetal_phantom --out runs/demo_data -j 2
 	$(BIN)/medtune run pocket_fetal_phantom_lora --set data.root=runs/demo_data
 
-# Three processes for two cores, since tests also wait: for ranks, servers and kills. The dearest files come first
-# (tests/costs.json), so that none is left alone with a long one.
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+# Two processes, and the dearest files first (tests/costs.json), so that none is left alone with a long one.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test: $(READY)
 	$(PYTEST)
