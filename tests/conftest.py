@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -48,6 +49,17 @@ def what_is_imported_is_no_garbage() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def linear_layers_are_torchs_own() -> Iterator[None]:
+    """Puts torch's function back, for which DeepSpeed's ZeRO-3 leaves one that rounds otherwise in bfloat16.
+
+    Source: deepspeed, runtime/zero/partition_parameters.py: "This will persist unless manually reset."
+    """
+    yield
+    if torch := sys.modules.get("torch"):
+        torch.nn.functional.linear = torch._C._nn.linear
 
 
 @pytest.fixture(autouse=True, scope="session")

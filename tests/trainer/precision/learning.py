@@ -171,21 +171,11 @@ def apart(one: Update, other: Update) -> float:
     return float((mine - theirs).norm() / theirs.norm())
 
 
-def learnt_by(
-    processes: int,
-    cases: Sequence[Case],
-    folder: Path,
-    *,
-    strategy: StrategyName = "auto",
-    precision: Precision,
-    steps: int = STEPS,
+def learnt_by_two(
+    cases: Sequence[Case], folder: Path, *, strategy: StrategyName, precision: Precision, steps: int = STEPS
 ) -> dict[Case, Update]:
-    """Returns what new processes, several by gloo, learn together, by case; a folder takes files with what is learnt.
-
-    What is compared with it has to come from new processes too: DeepSpeed's linear layers stay in a process in which
-    ZeRO-3 has run, and round in bfloat16 so that an update differs by a tenth.
-    """
-    run_ranks(processes, _learn_as_rank, folder, strategy, precision, steps, list(cases), timeout_s=500)
+    """Returns what two gloo processes learn together, by case; what is learnt is handed over in files of a folder."""
+    run_ranks(2, _learn_as_rank, folder, strategy, precision, steps, list(cases), timeout_s=500)
     return {case: load_file(folder / case.file) for case in cases}
 
 
