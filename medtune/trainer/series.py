@@ -13,6 +13,7 @@ from typing import Any
 
 from medtune.data.types import Interval, Question
 from medtune.eval.comparing.gain import MIN_SEEDS, SEEDS_METHOD, SeedsGain, seeds_gain
+from medtune.eval.comparing.verdict import difference_word
 from medtune.eval.data_label import recorded_label
 from medtune.eval.judge.verdicts import verdicts_path, with_verdicts
 from medtune.eval.metric import ParsedReply, num_passes, passes_text, scored_everywhere
@@ -120,8 +121,9 @@ def compare_seeds(out: Path, *, number: int) -> str:
         (name, None, None, f"{found.value:+.3f}", _interval(found.ci95), None)
         for name, found in {"all seeds": whole, **by_task}.items()
     ]
+    difference = difference_word(higher_is_better=benchmark.higher_is_better)
     notes = [
-        f"95 % intervals: {SEEDS_METHOD}. The gain's standard deviation over seeds is {whole.seed_sd:.3f}.",
+        f"95 % intervals: {SEEDS_METHOD}. The {difference}'s standard deviation over seeds is {whole.seed_sd:.3f}.",
         "p of a seed: before and after of this run are swapped for whole patients; Holm's correction over the seeds. "
         "It is about that run; the interval is about the recipe.",
     ]
@@ -131,7 +133,7 @@ def compare_seeds(out: Path, *, number: int) -> str:
         notes.append(f"Unscored: {unscored} questions wait for a judge in some run, and are left out of all.")
     table = Table(
         f"{benchmark.primary} over {number} seeds, {whole.n} questions of {whole.num_patients} patients",
-        ("", "zero-shot", "final", "gain", "95 % interval", "p (patients, Holm)"),
+        ("", "zero-shot", "final", difference, "95 % interval", "p (patients, Holm)"),
         tuple(rows),
         (*notes, *label.notes()),
     )
@@ -253,6 +255,7 @@ def _measured(out: Path, cell: Mapping[str, str]) -> dict[str, Any]:
         **results.label.facts(),
         "loss": [sum(part) / ends for part in (losses[:ends], losses[-ends:])],
         "metric": results.primary.name,
+        "higher_is_better": results.primary.higher_is_better,
         "zero_shot": zero_shot.overall.value,
         "final": final.overall.value,
         "gain": results.gain.value if results.gain else None,
@@ -286,7 +289,8 @@ def grid_table(rows: Sequence[Mapping[str, Any]]) -> Table:
         for place, row in enumerate(rows)
     ]
     names = [key.rpartition(".")[2] for key in first["settings"]]
-    columns = (*names, "first loss", "last loss", "zero-shot", "final", "gain", "p (patients, Holm)", *tasks)
+    difference = difference_word(higher_is_better=first["higher_is_better"])
+    columns = (*names, "first loss", "last loss", "zero-shot", "final", difference, "p (patients, Holm)", *tasks)
     note = f"Losses are means of {_ENDS} steps; scores are {first['metric']}, by task those of the final model."
     tests = "p: before and after are swapped for whole patients; Holm's correction over the runs."
     note += "".join(f" Scores: {passes_text(repeats)}." for repeats in {row["repeats"] for row in rows} if repeats > 1)

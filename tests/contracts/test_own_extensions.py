@@ -76,6 +76,11 @@ def test_a_source_that_crashes_is_found_and_named(tmp_path: Path) -> None:
         odd = replace(found.table.questions[0], answer_kind=unknown)
         of_odd = replace(found, table=replace(found.table, questions=(odd, replace(odd, id="another"))))
         (kind,) = of_data.its_answers_are_among_the_options_and_its_tasks_are_named(of_odd)
+        lost = (replace(odd, media_id="a"), replace(odd, id="another", media_id="b"))
+        strange = replace(found, table=replace(found.table, questions=lost))
+        (media,) = of_data.its_ids_are_unique_and_its_media_listed(strange)
+    assert media.startswith("a question is about the media 'a', which SourceTable.media does not hold")
+    assert media.endswith(" (so it is with 2 media)")
     assert kind.startswith(f"question {odd.id}: the answer kind is 'zahl'; wanted one of choice, yes_no, number, text")
     assert kind.endswith(" (so it is with 2 questions)")
     assert "`read` ends with TypeError: missing 2 arguments; put a `Reject`" in said

@@ -10,7 +10,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
 
 from medtune.data.media.images import decode_image
 from medtune.data.types import Box, Size
@@ -59,11 +58,13 @@ def fill_outline(mask_HW: Mask) -> Mask:
     """Returns a drawn outline as a filled mask; an outline cut by the edge of the image is closed along that edge."""
     if not mask_HW.any():
         raise ValueError("wanted an outline, the mask is empty. Take the file from the release again.")
+    from scipy.ndimage import binary_fill_holes
+
     sides = ((int(mask_HW[0].any()), int(mask_HW[-1].any())), (int(mask_HW[:, 0].any()), int(mask_HW[:, -1].any())))
     walled_HW = np.pad(mask_HW, sides, constant_values=True)
     (top, _), (left, _) = sides
     height, width = mask_HW.shape
-    filled_HW: Mask = ndimage.binary_fill_holes(walled_HW)[top : top + height, left : left + width]
+    filled_HW: Mask = binary_fill_holes(walled_HW)[top : top + height, left : left + width]
     drawn, enclosed = int(mask_HW.sum()), int(filled_HW.sum() - mask_HW.sum())
     if enclosed < drawn:
         raise ValueError(
@@ -75,7 +76,9 @@ def fill_outline(mask_HW: Mask) -> Mask:
 
 def largest_region(mask_HW: Mask) -> Mask:
     """Returns the connected region of a mask (diagonals count) with most pixels, of equal ones the first from above."""
-    labels_HW, _ = ndimage.label(mask_HW, structure=np.ones((3, 3)))
+    from scipy.ndimage import label
+
+    labels_HW, _ = label(mask_HW, structure=np.ones((3, 3)))
     sizes = np.bincount(labels_HW.ravel())
     sizes[0] = 0
     return np.asarray(labels_HW == sizes.argmax()) & mask_HW

@@ -17,7 +17,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Mapping
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,7 +113,10 @@ def write_absence(folder: Path, reason: str) -> None:
 
 def write_peft_files(folder: Path, adapter: PeftAdapter, *, about: Mapping[str, str]) -> None:
     """Writes the files of an adapter and the facts about the run into a folder."""
-    adapter.config.save_pretrained(str(folder))
+    # peft keeps the layers as a set, whose order differs from process to process.
+    config = copy(adapter.config)
+    config.target_modules = sorted(config.target_modules or ())
+    config.save_pretrained(str(folder))
     for path, tensors in ((folder / WEIGHTS, adapter.tensors), (folder / PARTS_FILE, adapter.outside)):
         if tensors:
             save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)

@@ -231,8 +231,8 @@ def opened_source(name: str, *, write_example: Callable[[Path], None] | None = N
             source.write_settings(root, LIMIT)
         else:
             raise ValueError("Source.write_example is missing; write a function that makes a tiny folder to be read")
-        for each in ("read", "more"):
-            (folder / each).mkdir()
+        for each in ("read", "more/read", "more/questions"):
+            (folder / each).mkdir(parents=True)
         table = read_source(source, root, SEED, folder / "read")
         for reject in table.rejects:
             raise ValueError(f"a row of its example is rejected: {reject}; mend `read` or `write_example`")
@@ -256,14 +256,15 @@ def it_says_where_it_comes_from(example: Example) -> Iterator[str]:
         yield "the module has no docstring; open it with a sentence that says what the source reads"
 
 
-def its_ids_are_unique_and_its_media_listed(example: Example) -> Iterator[str]:
+@once("media")
+def its_ids_are_unique_and_its_media_listed(example: Example) -> Iterator[tuple[str, str]]:
     questions = example.table.questions
     if not questions:
-        yield "reading the example gives no question; `write_example` has to write what `read` takes"
+        yield "none", "reading the example gives no question; `write_example` has to write what `read` takes"
     if len({question.id for question in questions}) != len(questions):
-        yield "two questions have the same id; ids have to be unique in the table"
+        yield "ids", "two questions have the same id; ids have to be unique in the table"
     for media_id in sorted({question.media_id for question in questions} - set(example.table.media)):
-        yield f"a question is about the media {media_id!r}, which SourceTable.media does not hold"
+        yield "media", f"a question is about the media {media_id!r}, which SourceTable.media does not hold"
 
 
 @once("questions")
@@ -281,18 +282,14 @@ def its_answers_are_among_the_options_and_its_tasks_are_named(example: Example) 
 
 
 def reading_twice_gives_one_table(example: Example) -> Iterator[str]:
-    scratch = example.scratch / "read"
-    scratch.mkdir()
-    if example.source.read(example.root, SEED, scratch).questions != example.table.questions:
+    if example.source.read(example.root, SEED, example.scratch / "read").questions != example.table.questions:
         yield "`read` gives other questions when it is called again; sort the files, and draw with the seed alone"
 
 
 def reading_the_questions_alone_gives_all_of_them(example: Example) -> Iterator[str]:
     if example.source.read_questions is None:
         return
-    scratch = example.scratch / "questions"
-    scratch.mkdir()
-    alone = example.source.read_questions(example.root, SEED, scratch).questions
+    alone = example.source.read_questions(example.root, SEED, example.scratch / "questions").questions
     if [(q.id, q.text, q.answer) for q in alone] != [(q.id, q.text, q.answer) for q in example.table.questions]:
         yield "`read_questions` gives other questions than `read`; it may differ only where media files are missing"
 
@@ -339,15 +336,17 @@ def its_splits_share_no_patient_and_no_image(example: Example) -> Iterator[str]:
             seen |= here
 
 
-def preparing_twice_gives_the_same_bytes(example: Example) -> Iterator[str]:
+@once("files")
+def preparing_twice_gives_the_same_bytes(example: Example) -> Iterator[tuple[str, str]]:
     again = _files(_prepared(example.name, example.root, example.scratch / "prepared").root)
     first = _files(example.prepared.root)
     for name in sorted(first.keys() | again.keys()):
         if first.get(name) != again.get(name):
-            yield f"the prepared file {name} differs when it is made again; draw with the seed alone"
+            yield "differs", f"the prepared file {name} differs when it is made again; draw with the seed alone"
 
 
-def no_patient_id_and_no_file_name_gets_through(example: Example) -> Iterator[str]:
+@once("names")
+def no_patient_id_and_no_file_name_gets_through(example: Example) -> Iterator[tuple[str, str]]:
     prepared = example.prepared
     secrets = {question.patient_id for question in example.table.questions}
     paths = [ref.path for items in example.table.media.values() for ref in items]
@@ -358,11 +357,12 @@ def no_patient_id_and_no_file_name_gets_through(example: Example) -> Iterator[st
     words |= set(_strings(json.loads((prepared.root / "manifest.json").read_text("utf-8"))))
     words |= {path.stem for path in prepared.root.rglob("*")}
     for secret in sorted(secrets & words):
-        yield f"{secret!r}, a patient's id or the name of a raw file, is in the prepared folder; leave it out of facets"
+        said = "a patient's id or the name of a raw file, is in the prepared folder; leave it out of facets"
+        yield "facets", f"{secret!r}, {said}"
     long = [secret for secret in secrets if len(secret) >= _LONG]
     for name, content in _files(prepared.root).items():
         if any(holds_name(name.encode() + b"\n" + content, secret) for secret in long):
-            yield f"the prepared file {name} holds a patient's id or the name of a raw file"
+            yield "files", f"{name!r}, a prepared file, holds a patient's id or the name of a raw file"
 
 
 def holds_name(content: bytes, name: str) -> bool:

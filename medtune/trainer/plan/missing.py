@@ -136,8 +136,9 @@ def plan_table(plan: Plan, devices: Devices, recipe: Recipe, sizes: Sizes) -> st
         f"plan       {devices} with {devices.memory_gb:.0f} GB, {recipe.train.strategy}, {recipe.train.precision}, "
         f"{where} {sizes.row_tokens} tokens; GB a device"
     ]
+    fits = "may fit" if plan.unknown else "fits"
     for phase in plan.phases:
-        judged = "fits" if phase.total <= devices.memory_gb * GB else "does not fit"
+        judged = fits if phase.total <= devices.memory_gb * GB else "does not fit"
         lines.append(f"  {phase.name:<10} {phase.total / GB:6.1f}  {judged}: {_terms(phase)}")
     host = ", ".join(f"{name} {size / GB:.1f}" for name, size in plan.host.items() if size >= _SHOWN_GB * GB)
     disk = ", ".join(f"{name} {size / GB:.1f}" for name, size in plan.disk.items() if size >= _SHOWN_GB * GB)

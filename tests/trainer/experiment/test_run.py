@@ -15,13 +15,14 @@ import pytest
 from safetensors.torch import load_file
 
 from medtune.data.types import Question
+from medtune.eval.data_label import DataLabel
 from medtune.eval.scoring import baselines
 from medtune.eval.scoring.baselines import TrainAnswers, train_answers
 from medtune.eval.scoring.score import PhaseScores
 from medtune.eval.statistics.intervals import METHOD
 from medtune.trainer.experiment.run_folder import RunFolder
 from medtune.trainer.recipe.read import read_recipe
-from medtune.trainer.series import SeedRun, without_unscored
+from medtune.trainer.series import SeedRun, grid_table, without_unscored
 from medtune.trainer.training.checkpoints import is_best
 from medtune.trainer.training.dashboard.logger import summary
 from medtune.trainer.training.loggers import phase_metrics
@@ -336,6 +337,25 @@ def test_seeds_are_compared_on_what_is_judged_in_all_of_them() -> None:
     assert [[[row.question.id for row in rows] for rows in each.phases] for each in kept] == [[["q0", "q3"]] * 2] * 2
     with pytest.raises(ValueError, match="answered different questions"):
         without_unscored([run(0, (True,), (True,)), run(1, (True, True), (True, True))])
+
+
+@pytest.mark.parametrize(("higher_is_better", "word"), [(True, "gain"), (False, "change")])
+def test_a_grid_calls_the_difference_of_an_error_a_change(higher_is_better: bool, word: str) -> None:
+    row = {
+        "settings": {"model.projector": "coca"},
+        **DataLabel("synthetic", "ours").facts(),
+        "loss": [2.0, 1.0],
+        "metric": "millimetres",
+        "higher_is_better": higher_is_better,
+        "zero_shot": 9.0,
+        "final": 4.0,
+        "gain": -5.0,
+        "permutation_p": None,
+        "repeats": 1,
+        "by_task": {},
+    }
+    assert word in grid_table([row]).columns
+    assert {"gain", "change"}.isdisjoint({*grid_table([row]).columns} - {word})
 
 
 @pytest.mark.parametrize(("value", "best", "sign", "replaced"), [

@@ -13,7 +13,7 @@ from medtune.models.assemble import ZooEntry, zoo_entry
 from medtune.trainer.commands.cli import main
 from medtune.trainer.hours.steps import of_one_device
 from medtune.trainer.plan.devices import GB, Devices, on_devices
-from medtune.trainer.plan.missing import change_that_fits, is_accepted, missing_memory
+from medtune.trainer.plan.missing import change_that_fits, is_accepted, missing_memory, plan_table
 from medtune.trainer.plan.plan import Plan, Planner, Sizes
 from medtune.trainer.recipe.read import find_recipe, read_recipe
 from medtune.trainer.recipe.schema import Recipe
@@ -98,6 +98,15 @@ def test_small_models_need_no_gpu_and_large_ones_do() -> None:
     large = replace(planned.plan, parameters=7_000_000_000)
     said = missing_memory(large, planned.recipe, planned.entry, cpu, planned.planner) or ""
     assert "no GPU here" in said
+
+
+def test_a_phase_of_which_a_part_is_not_known_may_fit() -> None:
+    card = _card(1e12)
+    planned = _planned(card)
+    partly = replace(planned.plan, unknown=("the activations",))
+    for plan, judged in ((planned.plan, "  fits: "), (partly, "  may fit: ")):
+        of_phases = plan_table(plan, card, planned.recipe, SIZES).splitlines()[1 : len(plan.phases) + 1]
+        assert all(judged in line for line in of_phases)
 
 
 SHORT = ("train.max_steps=1", "eval.readings=[likelihood]", "eval.conditions=[image]", "eval.val_questions=2")

@@ -98,6 +98,7 @@ def test_ranks_and_scales_of_each_part_stand_in_the_configuration(tmp_path: Path
     assert {config["lora_alpha"], *config["alpha_pattern"].values()} == {4, 12}
     assert (config["base_model_name_or_path"], config["revision"]) == ("a/b", "main")
     assert config["modules_to_save"] == ["model.visual.merger"]
+    assert config["target_modules"] == sorted(config["target_modules"]), "another order in each process"
     assert json.loads((folder / ABOUT).read_text()) == {"recipe": "a"}
 
 
