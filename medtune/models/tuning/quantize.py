@@ -9,6 +9,7 @@ Source: Dettmers et al. 2023, QLoRA, arXiv 2305.14314, section 3: NF4 in blocks 
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -79,14 +80,26 @@ output of an embedding that learns. Layers that models define themselves multipl
 """
 
 
+_WITHOUT_BFLOAT16 = {"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI"}
+"""The limits of instruction sets under which oneDNN multiplies no numbers in bfloat16 but in float32.
+
+Source: oneDNN, developer guide, "CPU Dispatcher Control".
+"""
+
+
 def resolved(wanted: Precision, device: torch.device) -> Precision:
-    """Returns the precision for a device; "auto" becomes bf16-mixed where bfloat16 is native there, else 32-true."""
+    """Returns the precision for a device; "auto" becomes bf16-mixed where bfloat16 is native there, else 32-true.
+
+    On a CPU it is not native under a limit of oneDNN's below it (`ONEDNN_MAX_CPU_ISA`).
+    """
     if wanted == "16-mixed" and device.type == "cpu":
         raise ValueError("train.precision 16-mixed needs a GPU; on a CPU take bf16-mixed or 32-true")
     if wanted != "auto":
         return wanted
     if device.type == "cuda":
         return "bf16-mixed" if torch.cuda.is_bf16_supported(including_emulation=False) else "32-true"
+    if os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper() in _WITHOUT_BFLOAT16:
+        return "32-true"
     capabilities = torch.cpu.get_capabilities()
     return "bf16-mixed" if capabilities.get("avx512_bf16") or capabilities.get("amx_bf16") else "32-true"
 

@@ -16,12 +16,31 @@ from medtune.models.sequence.packing import PackedRows, Shown, pack
 from medtune.models.sequence.tree import grow
 from medtune.models.tuning.apply import PartRow, apply_tuning
 from medtune.models.tuning.plan import Lora, Mode, PartTuning, Precision, Tuning
-from medtune.models.tuning.quantize import precise, quantize_language, set_types, unpacked
+from medtune.models.tuning.quantize import precise, quantize_language, resolved, set_types, unpacked
 from medtune.models.weights.checkpoint import load_trained, trainable_names, write_trained
 from tests.models.twins import EVERY_TWIN, TWINS, expanded, fresh, in_type, logprobs
 
 CPU = torch.device("cpu")
 ONE_OF_EACH_KIND = ("nano_pocket", "nano_m3d_phi3", "nano_mllama", "nano_qwen25vl")
+
+
+@pytest.mark.parametrize(
+    ("units", "limit", "precision"),
+    [
+        ({"avx512_bf16": True}, "", "bf16-mixed"),
+        ({"amx_bf16": True}, "AVX512_CORE_AMX", "bf16-mixed"),
+        ({"avx512_bf16": True}, "AVX512_CORE", "32-true"),
+        ({"avx512_bf16": True, "amx_bf16": True}, "avx2", "32-true"),
+        ({"avx512_bf16": False}, "", "32-true"),
+    ],
+)
+def test_auto_is_bfloat16_where_the_cpu_and_onednn_compute_it(
+    units: dict[str, bool], limit: str, precision: Precision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: units)
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
+    assert resolved("auto", CPU) == precision
+    assert resolved("bf16-mixed", CPU) == "bf16-mixed"
 
 
 def _quantized(
