@@ -21,7 +21,6 @@ from medtune.eval.metric import passes_text
 from medtune.eval.report.audit import Strongest, strongest_check
 from medtune.eval.report.run_data import RunData
 from medtune.eval.report.table import plain, signed, span
-from medtune.eval.results.schema import LevelGain
 from medtune.eval.scoring.reply_ends import cut_text, refusals_text
 
 MAX_FLAGS = 5
@@ -39,9 +38,15 @@ class Headline:
     after: str  # The primary metric of the last phase as text.
     gain: str | None  # The gain with its sign as text; None without a gain.
     gain_interval: str | None  # The 95 % interval of the gain as text; None if there is none.
-    sentences: tuple[str, ...]  # The result in words, most important sentence first.
+    plain: tuple[str, ...]  # The result in a physician's words, most important sentence first.
+    tests: tuple[str, ...]  # The tests behind it, by name, as sentences.
     warnings: tuple[str, ...]
     banners: tuple[tuple[str, str], ...]  # (name, meaning) of each reason why the numbers are not the benchmark's own.
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All sentences."""
+        return (*self.plain, *self.tests)
 
     @property
     def verdict_text(self) -> str:
@@ -70,7 +75,8 @@ def headline(run: RunData, *, num_patients: int | None) -> Headline:
             after,
             None,
             None,
-            (sentence, *beside, *_counted(run)),
+            (sentence, *_counted(run)),
+            tuple(beside),
             tuple(_warnings(run)),
             run.label.banners(),
         )
@@ -81,12 +87,11 @@ def headline(run: RunData, *, num_patients: int | None) -> Headline:
     worse = falls(judged, change.by, change.answers, higher_is_better=run.higher_is_better)
     verb = "went from" if change.value == 0 else "rose from" if change.value > 0 else "fell from"
     start = "no value" if before is None else plain(before, 2)
-    sentences = (
+    fixed, broken = change.counts.only_after, change.counts.only_before
+    plain_words = (
         f"{_metric(run)} {verb} {start} before training to {after} after it, a change of {signed(change.value, 2)}, "
         f"{subject}.",
-        *beside,
-        *fall_sentences(worse),
-        _evidence(change),
+        f"Training fixed {fixed:,} answers and broke {broken:,}.",
         *_counted(run),
     )
     return Headline(
@@ -97,7 +102,8 @@ def headline(run: RunData, *, num_patients: int | None) -> Headline:
         after=after,
         gain=signed(change.value, 2),
         gain_interval=span(change.ci95, 2, sign=True) if change.ci95 else None,
-        sentences=sentences,
+        plain=plain_words,
+        tests=(*beside, *fall_sentences(worse), f"{grounds(change)}."),
         warnings=tuple(_warnings(run)),
         banners=run.label.banners(),
     )
@@ -146,11 +152,6 @@ def _worst(worse: tuple[Fall, ...]) -> list[str]:
     if not told:
         return []
     return [told[0].words if told[0].certainty == "sure" else f"{told[0].words} (chance may explain it)"]
-
-
-def _evidence(change: LevelGain) -> str:
-    fixed, broken = change.counts.only_after, change.counts.only_before
-    return f"{grounds(change)}. Training fixed {fixed:,} answers and broke {broken:,}."
 
 
 def _counted(run: RunData) -> tuple[str, ...]:
