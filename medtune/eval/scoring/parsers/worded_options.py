@@ -51,8 +51,8 @@ _FAVOURED = re.compile(
 _THING = r"(?:\s+(?!(?:and|or|but|with|which|that|it|i|is|are)\b)[a-z]+){0,2}?"
 _LESS_LIKELY = re.compile(
     rf"(?P<kept>{_PLACE.pattern}){_THING}\s*[,;]\s*(?:(?:with|and|but)\s+)?{_WORD_BEFORE}(?P<denied>{_PLACE.pattern}){_THING}"
-    r"\s+(?:being|is|are|seems|appears)\s+(?:[a-z]+\s+){0,3}?"
-    r"(?:less (?:likely|probable)|unlikely|improbable|remote possibility)\b"
+    r"\s+(?:(?:being|is|are|seems|appears)\s+(?:[a-z]+\s+){0,3}?)?"
+    r"(?:less (?:likely|probable)|unlikely|improbable|remote possibility|absent|missing|lacking)\b"
 )
 _IN_PASSING = (
     # What such a thing would look like, or usually does.
@@ -223,4 +223,5 @@ def _folded(text: str) -> str:
 def _pattern(words: str) -> re.Pattern[str]:
     blanks_of_any_kind = re.escape(words).replace("\\ ", r"\s+")
     unsigned = "(?<![-−])" if words[:1].isdigit() else ""
-    return re.compile(rf"(?<!\w)(?<!\d[.,]){unsigned}{blanks_of_any_kind}(?!\w|[.,]\d)")
+    ranged = "|[-–]\\d" if words[-1:].isdigit() else ""
+    return re.compile(rf"(?<!\w)(?<!\d[.,]){unsigned}{blanks_of_any_kind}(?!\w|[.,]\d{ranged})")
