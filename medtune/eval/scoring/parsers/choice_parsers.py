@@ -50,6 +50,7 @@ from medtune.eval.scoring.parsers.choice_statements import (
 )
 from medtune.eval.scoring.parsers.option_names import UNDECIDED, named
 from medtune.eval.scoring.parsers.worded_options import (
+    SUPPOSED,
     UNABLE,
     begins_with,
     names_any,
@@ -150,7 +151,8 @@ def _told(text: str, options: tuple[str, ...]) -> _Told:
     told = _plainly(said, options)
     if told is None or len(told) > 1:
         told = _options(statements.preferred(said, n), options) or told
-    is_open = any(each.search(said.lower()) for each in (UNABLE, UNDECIDED, _ASKS)) or only_in_passing(said, options)
+    is_open = any(each.search(said.lower()) for each in (UNABLE, UNDECIDED, _ASKS)) or SUPPOSED.match(said.lower())
+    is_open = is_open or only_in_passing(said, options)
     if told is None and not is_open:
         words = {plain_words(option): option for option in options}
         name = _named(said, tuple(words))

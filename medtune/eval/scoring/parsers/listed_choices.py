@@ -50,6 +50,7 @@ _RESULT = re.compile(
     re.I,
 )
 _TAG = re.compile(r"</?(?:b|strong|i|em|u|p|span|div|mark|code|li|ul|ol|br)(?:\s[^<>]{0,80})?/?>", re.I)
+_JOINT = re.compile(r"[\s,;/&.]*(?:and|or|und|oder|et|ou|y|o)?[\s,;/&.]*", re.I)
 _LETTER = re.compile(r"(?<![\w'’])[A-Z](?![\w'’])")
 
 
@@ -124,9 +125,12 @@ def _in_bold(text: str, name: Named, options: tuple[str, ...]) -> set[str] | Non
     bold = [next(part for part in (each[1], each[2], each[4]) if part is not None) for each in _BOLD.finditer(text)]
     if not bold:
         return None
+    told = {option for each in bold if (option := name(_BULLET.sub("", each))) is not None}
+    if len(told) > 1 and _JOINT.fullmatch(_BOLD.sub("", text)):
+        return set()
     # In a list of all options bold letters may be what divides it.
     for edge, fewest in (("", 2), ("\n", len(options))):
-        plain = _BOLD.sub(lambda each, edge=edge: f"{edge}{each[1] or each[2] or each[4]}{edge}", text)
+        plain = _BOLD.sub(rf"{edge}\1\2\4{edge}", text)
         named = [name(item) for part in _LIST.split(plain) if (item := _BULLET.sub("", part))]
         # "B. **benign**" is one item in two parts.
         items = [item for item, _ in groupby(named)]
