@@ -151,7 +151,8 @@ def _told(text: str, options: tuple[str, ...]) -> _Told:
     told = _plainly(said, options)
     if told is None or len(told) > 1:
         told = _options(statements.preferred(said, n), options) or told
-    is_open = any(each.search(said.lower()) for each in (UNABLE, UNDECIDED, _ASKS)) or SUPPOSED.match(said.lower())
+    small = said.lower()
+    is_open = any(each.search(small) for each in (UNABLE, UNDECIDED, _ASKS)) or SUPPOSED.match(small) is not None
     is_open = is_open or only_in_passing(said, options)
     if told is None and not is_open:
         words = {plain_words(option): option for option in options}
