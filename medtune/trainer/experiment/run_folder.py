@@ -64,6 +64,8 @@ def write_json(path: Path, content: object) -> None:
 
 DataFacts = Mapping[str, Mapping[str, Any]]
 """Facts about prepared folders, as `data_facts` returns them."""
+LAUNCH = "launch"
+"""The folder inside a run folder that launchers write into before the run begins."""
 FIRST_FOLD = "fold-1"
 NO_CONTENTS: Mapping[str, str] = {}
 STATE_PREFIX = "state_step_"
@@ -196,6 +198,27 @@ class RunFolder:
                 "can be used: --set model.checkpoint=.../best.safetensors"
             )
 
+    def refuse_used(self, *, is_ours: bool = False) -> None:
+        """Refuses a folder that holds more than a launcher, or a run that was killed before it had begun, leaves there.
+
+        Args:
+            is_ours: Whether this command itself wrote the environment.json that is there.
+        """
+        root = self.root
+        if not root.exists():
+            return
+        if not root.is_dir() or any(not self._is_before_begin(each, is_ours=is_ours) for each in root.iterdir()):
+            raise FileExistsError(
+                f"{root} is not empty; name another folder with --out, or continue that run with --resume"
+            )
+
+    def _is_before_begin(self, path: Path, *, is_ours: bool) -> bool:
+        # The recipe is written last; `replace_file` begins the names of what it has not finished with a dot.
+        if path == self.environment and not self.recipe.exists():
+            return is_ours or b'"medtune"' in path.read_bytes()
+        unfinished = (f".{self.environment.name}.", f".{self.recipe.name}.")
+        return path.name == LAUNCH or path.name.startswith(unfinished)
+
     def read_recipe(self) -> Recipe:
         if not self.recipe.is_file():
             raise FileNotFoundError(f"{self.root}: no run is here (no recipe.yaml); give the folder that a run wrote")
@@ -308,11 +331,7 @@ def begin_or_resume(
         folder.refuse_other_data(recipe.data.root, data)
         replace_file(folder.recipe, [recipe_to_yaml(recipe).encode()])
         return
-    # The launcher has its own folder inside the run folder before the run begins.
-    if root.exists() and (not root.is_dir() or any(each.name != "launch" for each in root.iterdir())):
-        raise FileExistsError(
-            f"{root} is not empty; name another folder with --out, or continue that run with --resume"
-        )
+    folder.refuse_used()
     root.mkdir(parents=True, exist_ok=True)
     write_json(folder.environment, {**environment(command), **about, DATA: data})
     # The recipe is written last. A folder with a recipe therefore holds a run that can be opened and resumed.

@@ -22,6 +22,7 @@ from medtune.models.weights.divided_files import Piece, by_name, read_pieces, sa
 from medtune.models.weights.whole_folders import write_last
 from medtune.trainer.devices.ranks import barrier
 from medtune.trainer.experiment.run_folder import STATE_FILE, RunFolder
+from medtune.trainer.launch.held import refuse_lost
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.optimizer_tensors import OptimizerTensors, link_moments, optimizer_tensors, take_weights
 from medtune.trainer.training.step_callbacks import WeightAverage
@@ -181,6 +182,7 @@ def save_state(
     optimizer = _optimizer(trainer, module)
     pieces = _pieces(trainer, module, optimizer)
     if trainer.is_global_zero:
+        refuse_lost(folder.root)
         folder.checkpoints.mkdir(parents=True, exist_ok=True)
         for left in (unfinished, folder.checkpoints / REMOVED):
             shutil.rmtree(left, ignore_errors=True)
