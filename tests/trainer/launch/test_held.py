@@ -121,7 +121,7 @@ def test_a_run_that_was_killed_while_its_folder_was_made_is_begun_anew(
     nano: Nano, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
     """The kill is a write that never comes; what was written before it stays, with an unfinished file."""
-    from medtune.trainer.experiment import run_folder
+    from medtune.trainer.experiment import begin, run_folder
 
     out, replace = tmp_path / "run", run_folder.replace_file
 
@@ -135,7 +135,8 @@ def test_a_run_that_was_killed_while_its_folder_was_made_is_begun_anew(
         replace(path, lines)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(run_folder, "replace_file", killed)
+        for writer in (run_folder, begin):
+            patch.setattr(writer, "replace_file", killed)
         with pytest.raises(Killed):
             nano.here("train", out, "train.max_steps=1")
     assert (out / f".{file}.x1y2").is_file()

@@ -69,9 +69,7 @@ class Claim:
 
 
 @contextlib.contextmanager
-def claimed(
-    folder: Path, name: str = WHOLE, work: Work = PREPARING, *, out: Path | None = None
-) -> Iterator[Claim]:
+def claimed(folder: Path, name: str = WHOLE, work: Work = PREPARING, *, out: Path | None = None) -> Iterator[Claim]:
     """Claims a work folder: as a whole, which excludes everybody, or a share, which excludes that share and WHOLE.
 
     Args:
