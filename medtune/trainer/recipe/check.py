@@ -122,7 +122,13 @@ def _check_training(recipe: Recipe) -> None:
         )
     for number, stage in enumerate(recipe.stages):
         block = f"train.stages.{number}" if train.stages else "train"
-        _check_stage(stage, recipe.model, block=block, tuning=f"{block}.tuning" if train.stages else "model.tuning")
+        _check_stage(
+            stage,
+            recipe.model,
+            block=block,
+            tuning=f"{block}.tuning" if train.stages else "model.tuning",
+            shows_nothing=train.text_only_share == 1,
+        )
 
 
 def _check_precision(recipe: Recipe) -> None:
@@ -139,7 +145,7 @@ def _check_precision(recipe: Recipe) -> None:
         )
 
 
-def _check_stage(stage: Stage, model: ModelBlock, *, block: str, tuning: str) -> None:
+def _check_stage(stage: Stage, model: ModelBlock, *, block: str, tuning: str, shows_nothing: bool) -> None:
     if (stage.max_steps is None) == (stage.epochs is None):
         how = "neither is given" if stage.epochs is None else "both are given"
         raise ValueError(f"{block}.max_steps, {block}.epochs: {how}; say how long to train with one of them")
@@ -158,6 +164,11 @@ def _check_stage(stage: Stage, model: ModelBlock, *, block: str, tuning: str) ->
             )
         if learns.mode == "part" and learns.parameters is None:
             raise ValueError(f"{tuning}.{part}.parameters is missing; mode part needs to know which of them learn")
+        if learns.mode != "frozen" and part != "language" and shows_nothing:
+            raise ValueError(
+                f"train.text_only_share is 1 and {tuning}.{part}.mode is {learns.mode}: no media are ever shown, so "
+                f"that the part {part!r} ({learns.mode}) has no gradient; set its mode to frozen, or the share below 1"
+            )
     language = stage.tuning.language
     if model.language_bits is not None and language.mode == "lora" and language.lora.init == "pissa":
         raise ValueError(
