@@ -124,7 +124,7 @@ class DataBlock:
     balance: Share = 0.0
     augment: tuple[Change, ...] = ()
     cache: bool = True
-    folds: Annotated[int, Interval(ge=2, le=1000)] | None = None
+    folds: Annotated[int, Interval(ge=1, le=1000)] | None = None
     fold: Annotated[int, Interval(ge=1, le=1000)] | None = None
 
 
