@@ -55,8 +55,13 @@ def test_it_is_tried_before_it_is_rendered_here() -> None:
 def test_a_template_that_ends_is_tried_once_and_a_refusal_of_its_own_is_left_to_its_user(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    tried = []
-    monkeypatch.setattr("medtune.models.sequence.template_limits._tried_apart", lambda each: tried.append(each) or "")
+    tried: list[object] = []
+
+    def noted(processor: object) -> str:
+        tried.append(processor)
+        return ""
+
+    monkeypatch.setattr("medtune.models.sequence.template_limits._tried_apart", noted)
     for _ in range(2):
         refuse_endless_template(speaking("{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}once"))
     assert len(tried) == 1

@@ -108,7 +108,7 @@ def walked(tmp_path: Path, prepared_tiny: Path, capsys: Capture, monkeypatch: py
         calls = commands_over(folder, tmp_path, prepared_tiny)
         # What a user lets `check` look at, he names.
         assert calls.keys() == COMMANDS.keys() - {"check"}
-        told = {}
+        told: dict[str, str] = {}
         for name, ways in calls.items():
             for words in ways:
                 shutil.rmtree(tmp_path / "out", ignore_errors=True)
