@@ -7,7 +7,7 @@ from typing import Literal
 
 from medtune.data.media.augment import Change
 from medtune.data.types import AnswerFormat, Condition, Reading, Split
-from medtune.eval.asking.conditions import READINGS
+from medtune.eval.asking.conditions import ANATOMY_NAMED, READINGS
 from medtune.models.endpoint.settings import Endpoint
 from medtune.models.tuning.plan import OptimizerName, Precision, ScheduleName, Tuning
 from medtune.models.weights.loading_options import Loading
@@ -302,7 +302,8 @@ class EvalBlock:
             train.seed; 0 is greedy. A served model has model.endpoint.temperature instead.
         repeats: How often each reply is drawn; greedy replies do not differ. Scores are the mean over the repeats.
         condition_repeats: How often the replies under single conditions are drawn, if not as often as `repeats` says.
-            The replies under "image", with which they are compared, are drawn as often as the most frequent of them.
+            The replies under "image", with which they are compared, are drawn as often as the most frequent of them;
+            those with and without the anatomy as often as each other.
         bertscore: The text model of BERTScore, as NAME, NAME:LAYER or FOLDER:LAYER; None leaves it out.
         bertscore_at: The evaluations with a BERTScore: zero_shot, val (each validation, on `val_questions`), final.
         judge: The judge of free answers, with its cap on costs; None leaves it to `medtune judge`.
@@ -340,8 +341,13 @@ class EvalBlock:
         return self.conditions if phase in self.conditions_at else ("image",)
 
     def draws(self, conditions: Sequence[Condition]) -> dict[Condition, int]:
-        """Returns how often a reply is drawn under each condition; "image" as often as any of the others."""
+        """Returns how often a reply is drawn under each condition; those that are compared equally often.
+
+        "image" is compared with every other, and "with_anatomy" with "without_anatomy".
+        """
         found = {condition: self.condition_repeats.get(condition, self.repeats) for condition in conditions}
+        about_anatomy = [condition for condition in ANATOMY_NAMED if condition in found]
+        found |= dict.fromkeys(about_anatomy, max((found[each] for each in about_anatomy), default=0))
         return {**found, "image": max(found.values(), default=self.repeats)}
 
 
