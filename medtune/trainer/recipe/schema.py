@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
+from annotated_types import Interval
+
+from medtune.data.bounds import PROJECT, Count, Draws, Epochs, Minutes, NotNegative, PartlyShare, Positive, Share
 from medtune.data.media.augment import Change
 from medtune.data.types import AnswerFormat, Condition, Reading, Split
 from medtune.eval.asking.conditions import ANATOMY_NAMED, READINGS
@@ -84,7 +87,7 @@ class TrainFolder:
 
     benchmark: str
     root: Path
-    weight: float | None = None
+    weight: Positive | None = None
 
 
 @dataclass(frozen=True)
@@ -114,15 +117,15 @@ class DataBlock:
 
     benchmark: str
     root: Path
-    workers: int = 0
+    workers: Annotated[int, Interval(ge=0, le=256)] = 0
     mixture: tuple[TrainFolder, ...] = ()
     allow_lookalikes: bool = False
-    temperature: float = 1.0
-    balance: float = 0.0
+    temperature: Positive = 1.0
+    balance: Share = 0.0
     augment: tuple[Change, ...] = ()
     cache: bool = True
-    folds: int | None = None
-    fold: int | None = None
+    folds: Annotated[int, Interval(ge=2, le=1000)] | None = None
+    fold: Annotated[int, Interval(ge=1, le=1000)] | None = None
 
 
 @dataclass(frozen=True)
@@ -147,15 +150,15 @@ class Stage:
     """
 
     name: str
-    max_steps: int | None = None
-    epochs: float | None = None
+    max_steps: Count | None = None
+    epochs: Epochs | None = None
     only: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    batch_size: int = 8
-    micro_batch_size: int = 8
-    micro_batch_tokens: int | None = None
-    warmup_ratio: float = 0.1
+    batch_size: Count = 8
+    micro_batch_size: Count = 8
+    micro_batch_tokens: Count | None = None
+    warmup_ratio: PartlyShare = 0.1
     schedule: ScheduleName = "cosine"
-    lr_floor: float = 0.0
+    lr_floor: Share = 0.0
     tuning: Tuning = field(default_factory=Tuning)
 
     @property
@@ -179,8 +182,8 @@ class EarlyStopping:
     """
 
     metric: str | None = None
-    patience: int = 3
-    min_delta: float = 0.0
+    patience: Count = 3
+    min_delta: NotNegative = 0.0
 
 
 @dataclass(frozen=True)
@@ -230,29 +233,29 @@ class TrainBlock:
         deterministic: Whether a GPU adds in one order, so that a run can be repeated; without it, steps are faster.
     """
 
-    max_steps: int | None = None
-    epochs: float | None = None
+    max_steps: Count | None = None
+    epochs: Epochs | None = None
     stages: tuple[Stage, ...] = ()
-    group_questions: int | None = None
-    text_only_share: float = 0.0
-    seed: int = 0
-    batch_size: int = 8
-    micro_batch_size: int = 8
-    micro_batch_tokens: int | None = None
+    group_questions: Count | None = None
+    text_only_share: Share = 0.0
+    seed: Annotated[int, Interval(ge=0, le=2**32 - 1)] = 0
+    batch_size: Count = 8
+    micro_batch_size: Count = 8
+    micro_batch_tokens: Count | None = None
     optimizer: OptimizerName = "adamw"
-    weight_decay: float = 0.01
-    warmup_ratio: float = 0.1
+    weight_decay: Annotated[float, Interval(ge=0, le=100)] = 0.01
+    warmup_ratio: PartlyShare = 0.1
     schedule: ScheduleName = "cosine"
-    lr_floor: float = 0.0
-    ema_decay: float | None = None
+    lr_floor: Share = 0.0
+    ema_decay: Annotated[float, Interval(gt=0, lt=1)] | None = None
     early_stopping: EarlyStopping | None = None
-    clip_norm: float = 1.0
+    clip_norm: NotNegative = 1.0
     strategy: StrategyName = "auto"
-    devices: int = 1
-    nodes: int = 1
-    timeout_minutes: float = 60.0
-    save_every_steps: int | None = None
-    save_every_minutes: float | None = None
+    devices: Annotated[int, Interval(ge=1, le=4096)] = 1
+    nodes: Annotated[int, Interval(ge=1, le=65_536)] = 1
+    timeout_minutes: Minutes = 60.0
+    save_every_steps: Count | None = None
+    save_every_minutes: Minutes | None = None
     precision: Precision = "auto"
     gradient_checkpointing: bool = False
     deterministic: bool = True
@@ -317,15 +320,15 @@ class EvalBlock:
     conditions: tuple[Condition, ...] = ("image", "text_only")
     conditions_at: tuple[Literal["zero_shot", "final"], ...] = ("final",)
     parser: str | None = None
-    questions: int | None = None
-    every_steps: int = 20
-    val_questions: int = 100
-    batch_tokens: int = 4096
-    batch_size: int = 8
-    max_new_tokens: int = 16
-    temperature: float = 0.0
-    repeats: int = 1
-    condition_repeats: dict[Condition, int] = field(default_factory=dict)
+    questions: Count | None = None
+    every_steps: Count = 20
+    val_questions: Count = 100
+    batch_tokens: Count = 4096
+    batch_size: Count = 8
+    max_new_tokens: Annotated[int, Interval(ge=1, le=1_000_000)] = 16
+    temperature: Annotated[float, Interval(ge=0, le=100)] = 0.0
+    repeats: Draws = 1
+    condition_repeats: dict[Condition, Draws] = field(default_factory=dict)
     bertscore: str | None = None
     bertscore_at: Evaluations = ("zero_shot", "final")
     judge: JudgeSettings | None = None
@@ -367,8 +370,8 @@ class LogBlock:
     """
 
     wandb: Literal["auto", "online", "offline", "disabled"] = "auto"
-    project: str = "medtune"
-    every_steps: int = 1
+    project: Annotated[str, PROJECT] = "medtune"
+    every_steps: Count = 1
     images: Literal["auto", "always", "never"] = "auto"
     facets: tuple[str, ...] = ()
 
