@@ -1,11 +1,5 @@
-"""Collects the questions of tables: their media, patients and facets, what was ignored and what could not be read.
+"""Collects the questions of tables: their media, patients and facets, what was ignored and what could not be read."""
 
-Reads files with a JSON list of objects, or with one JSON object a line, row by row.
-
-Each row keeps the types of its own cells. A broken row is an error of this row alone, which names its line.
-"""
-
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -20,9 +14,9 @@ from medtune.benchmarks.vqa.label_questions import asked_of_labels
 from medtune.benchmarks.vqa.row_questions import QUESTION, Asked, RowReader
 from medtune.data.catalog import nearest
 from medtune.data.languages import languages_of, said_of_languages
-from medtune.data.raw.csv_header import broken_byte
 from medtune.data.raw.folder import check_all_used, file_stem, unread_files, unread_note
 from medtune.data.raw.hub_rows import Row
+from medtune.data.raw.named_files import notes_on_names
 from medtune.data.raw.source import Place, Reject, RowError, SourceTable, TableOptions, missing_media
 from medtune.data.types import MediaRef, Question, Split
 from medtune.eval.scoring.number_errors import TOLERANCE, is_measured
@@ -138,6 +132,8 @@ def question_table(
     if not found.questions and not found.rejects:
         left_out = f" Left out: {dict(found.left_out)}." if found.left_out else ""
         raise ValueError(f"{folder}: no row gives a question.{left_out} Check the columns and the splits.")
+    if options.media_folder is not None and found.questions and not any(found.media.values()):
+        raise ValueError(f"{folder}: {no_column_of_media(sets[0].reader.columns)}")
     repeated = [] if options.unanswered else _without_repeats(found, options.keep)
     of_labels = any(each.reader.of_labels for each in sets)
     labels = of_labels or all(
@@ -166,6 +162,7 @@ def question_table(
     if options.tolerance and not any(TOLERANCE in question.printed for question in found.questions):
         raise ValueError(f"--tolerance {options.tolerance}: it fits no number of the table; write 2, '2 mm' or '10 %'.")
     said = (
+        *notes_on_names(each.reader.media.named for each in sets),
         *labels_said,
         *kinds,
         *(said_of_languages(codes) if options.language is None else []),
@@ -184,6 +181,19 @@ def question_table(
         tuple(found.rejects),
         missing,
         stands_for_patient=_unit([each.reader.patients for each in sets], found.media.values()),
+    )
+
+
+def no_column_of_media(columns: roles.Columns, leading: Sequence[str] = ()) -> str:
+    """Returns what is wrong where pictures are given and no column names any.
+
+    Args:
+        leading: The columns whose cells lead to files, although their names do not say so.
+    """
+    hint = f"; the cells of {' and of '.join(map(repr, leading))} lead to files" if leading else ""
+    return (
+        "--images names a folder, and no column was found that names images, films or volumes. The columns are: "
+        f"{', '.join(columns.names)}. Say which it is with --columns image={leading[0] if leading else 'NAME'}{hint}."
     )
 
 
@@ -342,50 +352,3 @@ def _unit(patients: Sequence[str], media: Iterable[tuple[MediaRef, ...]]) -> str
     if not all(patients):
         units |= {_UNITS[ref.kind] for items in media for ref in items} or {_NOTHING}
     return " or ".join(sorted(units))
-
-
-LINES = (".jsonl", ".ndjson")
-JSON_SUFFIXES = (*LINES, ".json")
-
-
-def json_rows(path: Path, *, file: str) -> Iterator[Row | RowError]:
-    """Yields the objects of a file, and an error for each line or element that is broken or no object.
-
-    A file of JSON lines is read line by line, a JSON list as a whole.
-
-    Args:
-        file: The name of the file in places, relative to the data set's folder.
-    """
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: there is no such file. Copy it beside the others.")
-    if not path.stat().st_size:
-        raise ValueError(f"{path}: the file is empty. Export it again.")
-    try:
-        if path.suffix.lower() in LINES:
-            with path.open(encoding="utf-8-sig", errors="surrogateescape") as text:
-                for number, line in enumerate(text, start=1):
-                    if (byte := broken_byte(line)) is not None:
-                        raise ValueError(f"line {number} holds the byte 0x{byte:02X}; write that line as UTF-8")
-                    if line.strip():
-                        yield _line(Place(file, number), line)
-            return
-        listed = json.loads(path.read_text("utf-8-sig"))
-    except ValueError as error:
-        raise ValueError(f"{path}: broken JSON, or no UTF-8 text ({error}). Take the file again.") from None
-    if not isinstance(listed, list):
-        raise ValueError(f"{path}: wanted a JSON list of rows, got {type(listed).__name__}.")
-    for number, values in enumerate(listed, start=1):
-        yield _row(Place(file, number), values)
-
-
-def _line(place: Place, line: str) -> Row | RowError:
-    try:
-        return _row(place, json.loads(line))
-    except json.JSONDecodeError as error:
-        return place.error(f"broken JSON ({error.msg}, column {error.colno}).")
-
-
-def _row(place: Place, values: object) -> Row | RowError:
-    if not isinstance(values, dict):
-        return place.error(f"wanted a JSON object, got {type(values).__name__}.")
-    return Row(place, values)
