@@ -25,6 +25,7 @@ from medtune.benchmarks.vqa.conversation import (
 )
 from medtune.benchmarks.vqa.label_questions import is_of_labels, read_labels
 from medtune.benchmarks.vqa.media_cells import MediaReader, Part
+from medtune.benchmarks.vqa.spreadsheet_changes import made_a_date, made_dates
 from medtune.data.raw.folder import LEFT_OUT, split_named
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.lettered_options import choice_question
@@ -242,7 +243,10 @@ class RowReader:
         column = self.columns.of(roles.OPTIONS)
         if not own and column is not None:
             own = listed_options(row.values.get(column), row.place, column)
-        return tuple(map(self.said.renamed, own)) or self.said.options
+        own = tuple(map(self.said.renamed, own))
+        if made_dates(own):
+            raise row.place.error(made_a_date("an option"), field=column or " + ".join(letters))
+        return own or self.said.options
 
     def _media(self, row: Row) -> tuple[MediaRef, ...]:
         cells = (self._cell(row, role) for role in (roles.START, roles.END, roles.BOX, roles.MASKS))
