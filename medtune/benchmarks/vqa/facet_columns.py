@@ -18,9 +18,17 @@ NAMES_PERSONS = re.compile(
     r"((full|first|last|given|family)_?)?name|sur_?name|(vor|nach)name|nom|pr[ée]nom|nombre|apellidos?|cognome|nome|"
     r"sobrenome|naam|voornaam|achternaam|姓名|氏名|名前|dob|(date_of_)?birth.*|geb(urts|oorte).*|(date_de_)?naissance|"
     r"(fecha_de_)?nacimiento|(data_di_)?nascita|(data_de_)?nascimento|出生.*|生年月日|address|adresse|direcci[óo]n|indirizzo|"
-    r"(.*_|study|exam|scan)?(date|datum)|e_?mail|phone|telefon.*|t[ée]l[ée]phone|tel|ssn|insurance.*|versicher.*"
+    r"(.*_|study|exam|scan)?(date|datum)|e_?mail|phone|telefon.*|t[ée]l[ée]phone|tel|ssn|insurance.*|versicher.*|"
+    # Those who examined, wrote or sent.
+    r"(.*_)?(physicians?|doctors?|radiologists?|sonographers?|technicians?|nurses?|surgeons?|clinicians?|consultants?|"
+    r"operators?|author|reader|[äa]rzt(in)?|radiologen?|untersucher(in)?|befunder(in)?|bef[uü]ndet_von|m[ée]decin|m[ée]dico|"
+    r"lekarz|医师|医生|医師)(_.*)?|referr(er|ed|ing)(_.*)?|zuweis.*|(ü|ue|u)berweis.*|"
+    # Free text.
+    r"(.*_)?(comments?|remarks?|notes?|free_?text|bemerkung(en)?|kommentar(e)?|anmerkung(en)?|commentaires?|remarques?|"
+    r"observa(tion|ci[óo]n|[çc][ãa]o|zioni).*|anamnes(e|is)|history|clinical_(data|information|details?|question)|indication|"
+    r"fragestellung|备注|備考)"
 )
-"""The names of columns that are no facets unless the user names them, for their values may tell who a patient is."""
+"""The names of columns that are no facets unless the user names them, for their values may tell of whom or by whom."""
 _MARKED = re.compile(r"\(?(?:option\s*)?([a-j])(?:[).:]\s*(.*))?")
 _CODE = re.compile(r"[-+]?\d{1,3}|[a-z]|yes|no|true|false")
 _FEWEST_ROWS = 2

@@ -4,14 +4,16 @@ Only the module of the chosen command is imported, so that `medtune --help` and 
 """
 
 import argparse
+import contextlib
 import errno
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, TextIO, cast
 
+from medtune.data.control_characters import without_controls
 from medtune.data.plugins import name_folders
 from medtune.trainer.commands.arguments import Commands
 from medtune.trainer.launch.stop import INTERRUPTED
@@ -52,9 +54,51 @@ COMMANDS = {
 }
 
 
+def start() -> int:
+    """Runs the command of this process, whose own processes import nothing from the folder that the user works in."""
+    os.environ["PYTHONSAFEPATH"] = "1"
+    return main()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status: 0 done, 1 refused with a message, 2 wrong usage, 130 Ctrl-C."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    with printing_text():
+        return _status(list(sys.argv[1:] if argv is None else argv))
+
+
+_CURSOR_UP = "\x1b[A"
+
+
+class _Text:
+    """A stream of text to a terminal that passes on no escape sequence, but for the progress bars' own."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(without_controls(text) if text.strip(_CURSOR_UP) else text)
+        return len(text)
+
+    def writelines(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def printing_text() -> Iterator[None]:
+    """What is printed may come from the files of a stranger; none of it may steer the terminal of the user."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast("TextIO", _Text(each)) for each in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def _status(arguments: list[str]) -> int:
     try:
         folders, rest = _split_plugins(arguments)
         name_folders(folders)

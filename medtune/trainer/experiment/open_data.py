@@ -164,6 +164,9 @@ def check_fit(recipe: Recipe, prepared: Prepared, benchmark: Benchmark, *, train
     known = [*benchmark.parsers, "likelihood", "likelihood_per_token"]
     if primary_parser(recipe, benchmark) not in known:
         raise ValueError(f"eval.parser is {recipe.eval.parser!r}; there are: {', '.join(known)}")
+    by = benchmark.facets_of(prepared.questions(recipe.eval.split)) if recipe.log.facets else ()
+    if unknown := sorted({*recipe.log.facets} - {*by}):
+        raise ValueError(f"log.facets names {unknown[0]!r}, by which there are no scores; there are: {', '.join(by)}")
     learnt: tuple[Split, ...] = ("val",) if recipe.data.mixture else ("train", "val")
     needed: tuple[Split, ...] = (*learnt, recipe.eval.split) if training else (recipe.eval.split,)
     for split in needed:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from medtune.benchmarks import OWN_QUESTIONS
+from medtune.data.control_characters import without_controls
 from medtune.data.media.load import load_media
 from medtune.data.prepared.manifest import MANIFEST
 from medtune.data.prepared.read import Prepared, open_prepared
@@ -215,7 +216,7 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, 
         with tempfile.SpooledTemporaryFile(mode="w+", newline="", encoding="utf-8") as made:
             writer = csv.DictWriter(made, names, restval="")
             writer.writeheader()
-            writer.writerows(kept)
+            writer.writerows({name: _cell(value) for name, value in row.items()} for row in kept)
             made.seek(0)
             text = made.read()
     unfinished = path.with_name(f".{path.name}.partial")
@@ -228,6 +229,29 @@ _COLUMNS = (
     *("id", "media", "question", "answer", "unit", "probability", "p", "probabilities", "reply", "readable"),
     *("abstains", "options_that_hold", "error", "model", "trained_on"),
 )
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""How a cell begins that spreadsheets take for a formula, which may run a program or send the table away.
+
+Source: OWASP, CSV Injection.
+"""
+
+
+def _cell(value: object) -> object:
+    """Returns a value for a cell, with an apostrophe in front of a text that a spreadsheet would calculate."""
+    if not isinstance(value, str):
+        return value
+    text = without_controls(value)
+    return f"'{text}" if text.startswith(_FORMULA) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _column_order(name: str) -> tuple[int, str]:

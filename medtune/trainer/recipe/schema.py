@@ -355,12 +355,16 @@ class LogBlock:
         every_steps: Optimizer steps between two points of the loss curve.
         images: Whether pictures and free texts of single cases are sent to W&B; auto sends only those of simulated
             data.
+        facets: Facets of your own data, by whose values scores may be sent to W&B, such as [ward, scanner]. Others stay
+            here, because a column of a table may name persons; those of simulated data and the terms of published
+            benchmarks are sent.
     """
 
     wandb: Literal["auto", "online", "offline", "disabled"] = "auto"
     project: str = "medtune"
     every_steps: int = 1
     images: Literal["auto", "always", "never"] = "auto"
+    facets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
