@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from medtune.benchmarks.vqa import columns as roles
-from medtune.benchmarks.vqa.columns import Columns, MediaReader, Part
+from medtune.benchmarks.vqa.columns import Columns
 from medtune.benchmarks.vqa.conversation import (
     ASSISTANT,
     NOT_KNOWN,
@@ -24,6 +24,8 @@ from medtune.benchmarks.vqa.conversation import (
     unanswered,
 )
 from medtune.benchmarks.vqa.label_questions import is_of_labels, read_labels
+from medtune.benchmarks.vqa.media_cells import MediaReader, Part
+from medtune.benchmarks.vqa.spreadsheet_changes import made_a_date, made_dates
 from medtune.data.raw.folder import LEFT_OUT, split_named
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.lettered_options import choice_question
@@ -241,7 +243,10 @@ class RowReader:
         column = self.columns.of(roles.OPTIONS)
         if not own and column is not None:
             own = listed_options(row.values.get(column), row.place, column)
-        return tuple(map(self.said.renamed, own)) or self.said.options
+        own = tuple(map(self.said.renamed, own))
+        if made_dates(own):
+            raise row.place.error(made_a_date("an option"), field=column or " + ".join(letters))
+        return own or self.said.options
 
     def _media(self, row: Row) -> tuple[MediaRef, ...]:
         cells = (self._cell(row, role) for role in (roles.START, roles.END, roles.BOX, roles.MASKS))
@@ -250,7 +255,15 @@ class RowReader:
         for role, kind in KINDS.items():
             for column in self.columns.found.get(role, ()):
                 found += self.media.refs(row.values.get(column), kind, row.place, column, part)
+        named = [column for role in KINDS for column in self.columns.found.get(role, ())]
+        if not found and named and self._asks_of_pictures:
+            raise row.place.error("the image is empty. Fill it in, or remove the row.", field=named[0])
         return tuple(found)
+
+    @property
+    def _asks_of_pictures(self) -> bool:
+        """Whether medtune words the question, which is then about a picture."""
+        return bool(self.question) and self.said.question is None
 
     def _split(self, row: Row, of_file: Split | None) -> str | None:
         said = self._text(row, roles.SPLIT)

@@ -112,6 +112,8 @@ def _decoded(path: Path, dataset: Dataset) -> NDArray[np.uint8]:
         warnings.simplefilter("ignore")
         try:
             return _to_rgb(dataset)
+        except _WrongTagError as error:
+            raise ValueError(f"{path}: {error}. Correct the tag, or take it out.") from None
         # Any of pydicom's many errors may quote the header, so that only the kind of error is passed on.
         except Exception as error:
             if (wrong := _wrong_tag(dataset)) is not None:
@@ -224,19 +226,34 @@ def _grey(stored: NDArray[np.generic], dataset: Dataset, stored_range: _Range) -
     from pydicom.pixels.processing import apply_modality_lut, apply_voi, apply_windowing
 
     values = apply_modality_lut(stored, dataset)
+    is_padding = _padding(stored, dataset)
+    shown = values if is_padding is None or is_padding.all() else values[~is_padding]
     if dataset.get("VOILUTSequence"):
         bits = int(dataset.VOILUTSequence[0].LUTDescriptor[2])
+        _check_shown(shown, apply_voi(shown, dataset), "VOILUTSequence (0028,3010)")
         return _scale(apply_voi(values, dataset), _Range(0.0, 2.0**bits - 1.0))
     if None not in (dataset.get("WindowCenter"), dataset.get("WindowWidth")):
         # Values far outside of any window become exactly the ends of the range that pydicom scales to; with a negative
         # rescale slope the first of them is the higher one.
         ends = apply_windowing(np.array([-1e12, 1e12]), dataset)
+        span = np.array([float(shown.min()), float(shown.max())])
+        _check_shown(span, apply_windowing(span, dataset), "WindowCenter and WindowWidth (0028,1050 and 0028,1051)")
         return _scale(apply_windowing(values, dataset), _Range(float(ends[0]), float(ends[1])))
     if stored_range.high <= 255 and np.array_equal(values, stored) and int(stored.min()) >= 0:
         return _scale(values, stored_range)
-    is_padding = _padding(stored, dataset)
-    shown = values if is_padding is None or is_padding.all() else values[~is_padding]
     return _scale(values, _Range(float(shown.min()), float(shown.max())))
+
+
+class _WrongTagError(ValueError):
+    """The error of a tag that hides the picture; it says nothing of the patient."""
+
+
+def _check_shown(values: NDArray[np.generic], seen: NDArray[np.generic], tag: str) -> None:
+    if seen.min() == seen.max() and values.min() != values.max():
+        raise _WrongTagError(
+            f"{tag} shows none of the picture's values, which lie between {float(values.min()):g} and "
+            f"{float(values.max()):g}: it would be of one grey"
+        )
 
 
 def _whole(value: int | bytes, dataset: Dataset) -> int:

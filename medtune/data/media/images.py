@@ -63,6 +63,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 FORMATS = ("PNG", "JPEG", "TIFF")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".dcm", ".dicom")
 _PICTURE_WITH_OTHERS = "MPO"
 """What phones and cameras write into files called .jpg: a picture, and smaller or other views of it behind."""
 _JPEG_HEAD_BYTES = 2**16

@@ -97,6 +97,30 @@ def test_window_follows_the_standard(
     assert _grey(_saved(dataset, tmp_path)) == [grey]
 
 
+@pytest.mark.parametrize(("centre", "width"), [(40, 400), (3000, 100), (-500, 2)])
+@pytest.mark.parametrize("interpretation", ["MONOCHROME1", "MONOCHROME2"])
+def test_a_window_beside_all_values_is_named(centre: float, width: float, interpretation: str, tmp_path: Path) -> None:
+    dataset = _dataset(np.array([[1000, 1100, 1200, 65535]], np.uint16), interpretation, bits=16)
+    dataset.WindowCenter, dataset.WindowWidth, dataset.PixelPaddingValue = centre, width, 65535
+    match = (
+        r"WindowCenter and WindowWidth \(0028,1050 and 0028,1051\) shows none of .* between 1000 and 1200.*take it out"
+    )
+    with pytest.raises(ValueError, match=match):
+        decode_image(_saved(dataset, tmp_path))
+    dataset.PixelData = np.array([[7, 7, 7, 7]], np.uint16).tobytes()
+    assert len({*_grey(_saved(dataset, tmp_path))[0]}) == 1
+
+
+def test_a_table_beside_all_values_is_named(tmp_path: Path) -> None:
+    dataset = _dataset(np.array([[10, 11, 12]], np.uint8), "MONOCHROME2")
+    table = Dataset()
+    table.add_new("LUTDescriptor", "US", [3, 0, 16])
+    table.add_new("LUTData", "US", [0, 25700, 65535])
+    dataset.VOILUTSequence = [table]
+    with pytest.raises(ValueError, match=r"VOILUTSequence \(0028,3010\) shows none"):
+        decode_image(_saved(dataset, tmp_path))
+
+
 def test_wide_grey_without_window_is_stretched(tmp_path: Path) -> None:
     assert _grey(_saved(_dataset(np.array([[100, 200, 300]], np.uint16), "MONOCHROME2", bits=12), tmp_path)) == [
         [0, 128, 255]

@@ -13,6 +13,7 @@ Reads a folder with one DICOM series as a volume; it never reads tags that do no
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -221,8 +222,11 @@ if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
 _PLACE_TAGS = ("PixelSpacing", "ImageOrientationPatient", "ImagePositionPatient")
-_TAGS = (*LAYOUT_TAGS, "SeriesInstanceUID", *_PLACE_TAGS)
+_TAGS = (*LAYOUT_TAGS, "Modality", "SeriesInstanceUID", *_PLACE_TAGS)
 _NEEDED = (*_PLACE_TAGS, "RescaleSlope", "RescaleIntercept")
+_MAY_BE_CT = ("CT", "OT", "")
+_NO_CT = ("MR ", "Enhanced MR", "Positron", "Nuclear", "Ultrasound", "Enhanced PET", "RT ", "Segmentation")
+"""How the names of DICOM's classes begin whose values are no Hounsfield units."""
 _MAX_GAP = 1.5
 _SAME_MM = 0.01
 # In DICOM x and y grow to the left and to the back; here they grow to the right and to the front.
@@ -265,6 +269,7 @@ def read_series(folder: Path) -> Volume:
 def _read_slice(path: Path) -> Dataset:
     import pydicom
     from pydicom.errors import InvalidDicomError
+    from pydicom.uid import UID
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -274,6 +279,14 @@ def _read_slice(path: Path) -> Dataset:
             raise ValueError(f"{path}: this DICOM file is truncated or damaged ({type(error).__name__}).") from None
     if int(dataset.get("NumberOfFrames") or 1) > 1:
         raise ValueError(f"{path}: NumberOfFrames: several frames in one file. Export the series slice by slice.")
+    modality, meta = str(dataset.get("Modality") or ""), getattr(dataset, "file_meta", {})
+    name = UID(str(meta.get("MediaStorageSOPClassUID", ""))).name
+    if modality not in _MAY_BE_CT or name.startswith(_NO_CT):
+        said = modality if modality not in _MAY_BE_CT and re.fullmatch("[A-Z]{2,10}", modality) else "of another kind"
+        raise ValueError(
+            f"{path}: Modality (0008,0060): {said}, wanted CT: models of volumes read Hounsfield units, which this "
+            "series does not hold. Export its slices as PNG, and ask about images."
+        )
     if "PixelData" not in dataset:
         raise ValueError(f"{path}: PixelData: this DICOM file holds no picture, or is truncated.")
     for field in _NEEDED:

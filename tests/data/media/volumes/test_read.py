@@ -8,9 +8,10 @@ import nibabel
 import numpy as np
 import pydicom
 import pytest
+from pydicom.uid import MRImageStorage
 
 from medtune.data.media.volumes.formats.abdomen_atlas import find_cases
-from medtune.data.media.volumes.formats.nifti import read_nifti_mask
+from medtune.data.media.volumes.formats.nifti import read_nifti_mask, without_texts
 from medtune.data.media.volumes.read import read_volume
 from medtune.data.types import Volume
 from tests.data.media.volumes.synthetic_volumes import LPS_2_2_5, SECRET, nifti, scan, series
@@ -93,6 +94,45 @@ def test_truncated_and_foreign_files_are_refused(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(ValueError, match=name.replace(".", r"\.")):
             read_volume(path)
+
+
+@pytest.mark.parametrize("place", [-1, -6, 5000])
+def test_a_gzip_with_another_checksum_or_a_missing_end_is_refused(tmp_path: Path, place: int) -> None:
+    whole = nifti(tmp_path / "ct.nii.gz", scan((30, 20, 10)))
+    content = bytearray(whole.read_bytes())
+    content[place] ^= 0xFF
+    (tmp_path / "turned.nii.gz").write_bytes(content)
+    (tmp_path / "short.nii.gz").write_bytes(whole.read_bytes()[: place if place < 0 else -place])
+    for name in ("turned", "short"):
+        with pytest.raises(ValueError, match=rf"{name}\.nii\.gz: the voxels cannot be read .*(checksum|truncated)"):
+            read_volume(tmp_path / f"{name}.nii.gz")
+    with gzip.open(whole) as file:
+        packed = gzip.compress(file.read(148) + b"Secret^Patient".ljust(80, b"\0") + file.read()[80:], mtime=0)
+    (tmp_path / "text.nii.gz").write_bytes(packed[:-5] + b"\0" + packed[-4:])
+    with pytest.raises(ValueError, match=r"not a whole NIfTI file .*checksum"):
+        without_texts(tmp_path / "text.nii.gz")
+
+
+@pytest.mark.parametrize("modality", ["MR", "PT", "US", "RTDOSE"])
+def test_a_series_of_another_modality_is_not_read_as_hu(tmp_path: Path, modality: str) -> None:
+    folder = series(tmp_path / "series", scan())
+    for path in folder.iterdir():
+        dataset = pydicom.dcmread(path)
+        dataset.Modality = modality
+        del dataset.RescaleSlope
+        dataset.save_as(path)
+    with pytest.raises(ValueError, match=rf"Modality \(0008,0060\): {modality}, wanted CT: .*Hounsfield"):
+        read_volume(folder)
+
+
+def test_a_series_of_the_class_of_mr_is_not_read_as_hu(tmp_path: Path) -> None:
+    folder = series(tmp_path / "series", scan())
+    for path in folder.iterdir():
+        dataset = pydicom.dcmread(path)
+        dataset.file_meta.MediaStorageSOPClassUID = MRImageStorage
+        dataset.save_as(path)
+    with pytest.raises(ValueError, match="of another kind, wanted CT"):
+        read_volume(folder)
 
 
 def test_not_a_number_is_refused(tmp_path: Path) -> None:
