@@ -2,10 +2,13 @@
 
 import os
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 PAPER_MODEL = "bert-base-multilingual-cased"
+_ENDS = 2
+"""The positions that models such as RoBERTa keep for other purposes."""
 
 
 class BertScore(NamedTuple):
@@ -53,9 +56,29 @@ def bert_scores(texts: Sequence[str], references: Sequence[str], model: BertMode
     check_model(model)
     if not texts:
         return []
-    import bert_score
-
-    found = bert_score.score(
-        list(texts), list(references), model_type=model.name, num_layers=model.layer, lang="en", batch_size=8
-    )
+    found = load_text_model(model).score(list(texts), list(references), batch_size=8)
     return [BertScore(*map(float, row)) for row in zip(*found, strict=True)]
+
+
+@lru_cache(maxsize=1)
+def load_text_model(model: BertModel) -> Any:
+    """Returns bert-score's scorer of a model, after one text was scored: what it lacks is said before a model answers.
+
+    Raises:
+        ValueError: The model is not here and the hub did not give it, or bert-score does not read it.
+    """
+    from bert_score import BERTScorer
+
+    try:
+        scorer = BERTScorer(model_type=model.name, num_layers=model.layer, lang="en")
+        # A tokenizer that states no length has one of 1e30, to which no text can be cut.
+        tokenizer, most = scorer._tokenizer, scorer._model.config.max_position_embeddings
+        if tokenizer.model_max_length > most:
+            tokenizer.model_max_length = most - _ENDS
+        scorer.score(["a cyst"], ["a cyst"])
+    except (OSError, KeyError, ValueError, RuntimeError, AttributeError, IndexError) as error:
+        raise ValueError(
+            f"--bertscore (eval.bertscore) {model.name}: bert-score cannot use this model: "
+            f"{str(error).strip().partition(chr(10))[0]}. Name a model of the hub, or FOLDER:LAYER"
+        ) from error
+    return scorer

@@ -1,6 +1,8 @@
 """Tests text metrics against recorded values of pycocoevalcap and bert-score."""
 
+import json
 import os
+import shutil
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -105,6 +107,25 @@ def test_golden_text_bertscore(minilm: Path) -> None:
             by_task[row["task"]].append(100 * score.f1)
         for task, mean in expected["mean_F1_x100"].items():
             assert sum(by_task[task]) / len(by_task[task]) == pytest.approx(mean, abs=0.1), (name, task)
+
+
+@pytest.mark.slow
+def test_a_tokenizer_without_a_length_cuts_where_its_model_ends(minilm: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "minilm"
+    shutil.copytree(minilm, folder)
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({key: value for key, value in settings.items() if "max_length" not in key})
+    )
+    long = "The left kidney holds a small cyst. " * 200
+    (score,) = bert_scores([long], [long], BertModel(str(folder), 6))
+    assert score.f1 == pytest.approx(1, abs=1e-5)
+
+
+def test_a_model_that_cannot_be_used_is_named_before_anything_is_answered(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match=rf"eval\.bertscore\) {tmp_path}: bert-score cannot use this model: .*LAYER"):
+        bertscore.load_text_model(BertModel(str(tmp_path), 6))
 
 
 @pytest.mark.slow
