@@ -137,13 +137,18 @@ def test_own_questions_have_the_bertscore_of_their_texts(minilm: Path) -> None:
         for each in questions
     ]
     model = BertModel(str(minilm), 6)
-    table = score_phase(questions, said, find_benchmark("vqa"), text_model=model).tables[0]
+    scores = score_phase(questions, said, find_benchmark("vqa"), text_model=model)
+    table = scores.tables[0]
     found = {row[0]: row[-1] for row in table.rows}
     (short,) = bert_scores(["the right kidney"], [questions[1].answer], model)
     assert table.columns[-1] == "BERTScore F1"
     assert found["closed: yes or no"] is None
     assert found["open: short answer"] == pytest.approx(short.f1)
     assert found["open: longer text"] == pytest.approx(1, abs=1e-5)
+    metric = scores.metrics["image"]["reply"]["bertscore_f1"]
+    assert (metric.n, metric.value) == (2, pytest.approx((short.f1 + 1) / 2))
+    assert metric.ci95 is not None
+    assert metric.ci95.low < metric.value
 
 
 def parsed(pairs: Pairs) -> list[ParsedReply]:
