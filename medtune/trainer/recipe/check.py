@@ -17,6 +17,8 @@ from medtune.models.weights.loading_options import BLIND, CODES, set_fields
 from medtune.trainer.recipe.judge import JudgeSettings, check_judge
 from medtune.trainer.recipe.schema import SERVED, DataBlock, EvalBlock, ModelBlock, Recipe, Stage
 
+MIN_FOLDS = 2
+
 
 def check_recipe(recipe: Recipe) -> None:
     """Refuses a recipe with values that no run could use."""
@@ -200,6 +202,8 @@ def _check_folds(recipe: Recipe) -> None:
         raise ValueError(f"data.fold is {data.fold}; it must be from 1 to data.folds, which is {data.folds}")
     if data.folds is None:
         return
+    if data.folds < MIN_FOLDS:
+        raise ValueError(f"data.folds is {data.folds}; a cross-validation needs at least {MIN_FOLDS} folds")
     if recipe.grid and data.fold is None:
         raise ValueError("a grid makes single runs; leave --folds and data.folds out, or set grid=null")
     if recipe.eval.split != "test":

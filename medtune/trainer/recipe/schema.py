@@ -124,7 +124,7 @@ class DataBlock:
     balance: Share = 0.0
     augment: tuple[Change, ...] = ()
     cache: bool = True
-    folds: Annotated[int, Interval(ge=2, le=1000)] | None = None
+    folds: Annotated[int, Interval(ge=1, le=1000)] | None = None
     fold: Annotated[int, Interval(ge=1, le=1000)] | None = None
 
 
@@ -323,7 +323,7 @@ class EvalBlock:
     questions: Count | None = None
     every_steps: Count = 20
     val_questions: Count = 100
-    batch_tokens: Count = 4096
+    batch_tokens: Annotated[int, Interval(ge=1, le=2**20)] = 4096
     batch_size: Count = 8
     max_new_tokens: Annotated[int, Interval(ge=1, le=1_000_000)] = 16
     temperature: Annotated[float, Interval(ge=0, le=100)] = 0.0

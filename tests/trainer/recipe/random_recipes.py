@@ -13,6 +13,7 @@ import json
 import math
 import multiprocessing
 import random
+import resource
 import shutil
 import time
 import typing
@@ -38,6 +39,7 @@ BASE = (
     "log.wandb=disabled", "train.max_steps=2", "train.batch_size=2", "train.micro_batch_size=1", "eval.every_steps=1",
     "eval.val_questions=2", "eval.questions=4", "eval.max_new_tokens=2", "eval.conditions=[image]",
 )  # fmt: skip
+MEMORY_BYTES = 14 * 2**30
 FIXED = {
     "model.endpoint": "needs a server",
     "model.checkpoint": "needs trained weights, whose tuning is that of the recipe",
@@ -228,6 +230,8 @@ _ALONE: Mapping[str, str] = {"WANDB_MODE": "offline"}
 def _validated_and_run(rank: int, world_size: int, settings: tuple[str, ...], out: Path) -> tuple[bool, bool, str]:
     from medtune.trainer.commands.cli import main
 
+    # A recipe that takes all memory is a fault of its own, and ends nothing else on this machine.
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     # A daemon may not start processes that read media.
     vars(multiprocessing.current_process())["_config"]["daemon"] = False
     multiprocessing.set_start_method("fork", force=True)
