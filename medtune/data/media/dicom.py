@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from medtune.data.media.compressed_dicom import decompress, is_for_gdcm
+
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
@@ -134,6 +136,8 @@ def _unread_encoding(dataset: Dataset) -> str | None:
     from pydicom.pixels.decoders.base import get_decoder
 
     syntax = dataset.file_meta.TransferSyntaxUID
+    if is_for_gdcm(dataset):
+        return None
     try:
         return None if get_decoder(syntax).is_available else str(syntax.name)
     except NotImplementedError:
@@ -206,6 +210,7 @@ def _to_rgb(dataset: Dataset) -> NDArray[np.uint8]:
     from pydicom.pixels.processing import apply_color_lut
     from pydicom.pixels.utils import pixel_array
 
+    decompress(dataset)
     interpretation = str(dataset.PhotometricInterpretation)
     stored = pixel_array(dataset)
     stored_range = _Range(0.0, 2.0 ** int(dataset.get("BitsStored", 8)) - 1.0)

@@ -17,6 +17,7 @@ from pydicom.uid import (
     DeflatedExplicitVRLittleEndian,
     ExplicitVRBigEndian,
     ExplicitVRLittleEndian,
+    HTJ2KLossless,
     ImplicitVRLittleEndian,
     JPEG2000Lossless,
     JPEGBaseline8Bit,
@@ -318,7 +319,10 @@ def test_an_encoding_that_nothing_decodes_is_named(tmp_path: Path) -> None:
     writer.SetUseCompression(True)
     writer.SetCompressor("JPEG")
     writer.Execute(SimpleITK.GetImageFromArray(np.arange(64, dtype=np.uint16).reshape(1, 8, 8)))
-    with pytest.raises(ValueError, match=r"compressed as JPEG Lossless, .*Decompress it \(gdcmconv --raw\)"):
+    dataset = pydicom.dcmread(path)
+    dataset.file_meta.TransferSyntaxUID = HTJ2KLossless
+    dataset.save_as(path)
+    with pytest.raises(ValueError, match=r"compressed as High-Throughput JPEG 2000 .*Decompress it \(gdcmconv --raw\)"):
         decode_image(path)
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from medtune.data.media.compressed_dicom import decompress
 from medtune.data.media.dicom import LAYOUT_TAGS, is_dicom
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES, nifti_grid, read_nifti, read_nifti_mask
 from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX, read_scaled_array
@@ -330,6 +331,7 @@ def _hounsfield(item: _Slice) -> NDArray[np.float32]:
     from pydicom.pixels.utils import pixel_array
 
     try:
+        decompress(item.dataset)
         stored = pixel_array(item.dataset)
     # Any of pydicom's many errors may quote the header, so that only the kind of error is passed on.
     except Exception as error:
