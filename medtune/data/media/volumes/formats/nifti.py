@@ -125,7 +125,7 @@ def _voxels(path: Path, image: Any) -> NDArray[Any]:
         if path.suffix != ".gz":
             return np.asanyarray(image.dataobj)
         with gzip.open(path) as file:
-            stored = np.asanyarray(type(image).from_stream(file).dataobj)
+            stored: NDArray[Any] = np.asanyarray(type(image).from_stream(file).dataobj)
             # The checksum stands behind the last byte, and is compared when that is read.
             while file.read(_PIECE_BYTES):
                 pass
