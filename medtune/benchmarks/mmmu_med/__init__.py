@@ -60,7 +60,7 @@ def official_prompts() -> OfficialPrompts:
         answer=_answer,
         of="MMMU's",
         from_texts=read,
-        needed=False,
+        needed=lambda question: False,
     )
 
 

@@ -15,6 +15,7 @@ from medtune.benchmarks.vqa.row_questions import QUESTION, Asked, RowReader
 from medtune.benchmarks.vqa.spreadsheet_changes import made_a_date, made_dates, one_or_two_patients, same_but_for_zeros
 from medtune.data.catalog import nearest
 from medtune.data.languages import languages_of, said_of_languages
+from medtune.data.progress import counted
 from medtune.data.raw.folder import check_all_used, file_stem, unread_files, unread_note
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.named_files import notes_on_names
@@ -278,7 +279,7 @@ def _check_labels(questions: Sequence[Question], folder: Path, names: Sequence[s
 
 def _collect(each: ReadSet, found: _Collected, levels: Levels, limit: int | None) -> None:
     patients: set[str] = set()
-    for row in each.rows():
+    for row in counted(each.rows(), "reading the table", unit="rows"):
         if isinstance(row, LeftOut):
             found.left_out[row.why] += 1
             continue

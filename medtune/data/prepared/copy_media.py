@@ -53,6 +53,7 @@ Stored = Literal["image", "video", "volume", "mask", "encoding"]
 """What a file is stored as."""
 # Level 1 writes several times faster than the default and ultrasound grows by about a tenth.
 _PNG_LEVEL = 1
+IMAGE_SUFFIX = ".png"
 
 
 CopyFile = Callable[[Path, Path], CopiedFile]
@@ -174,9 +175,9 @@ def _store_image(path: Path, folder: Path) -> CopiedFile:
     pixels_HWC = decode_image(path).pixels_HWC
     height, width = pixels_HWC.shape[:2]
     digest = pixel_digest(pixels_HWC)
-    file = folder / f"{digest}.png"
+    file = folder / f"{digest}{IMAGE_SUFFIX}"
     if not file.exists():
-        draft = _draft(folder, ".png")
+        draft = _draft(folder, IMAGE_SUFFIX)
         # One channel of three equal ones takes two thirds of the bytes and of the time, and is decoded to the same.
         is_grey = bool((pixels_HWC == pixels_HWC[:, :, :1]).all())
         PIL.Image.fromarray(pixels_HWC[:, :, 0] if is_grey else pixels_HWC).save(draft, compress_level=_PNG_LEVEL)

@@ -2,7 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
+
+from annotated_types import Interval
+
+from medtune.data.bounds import PartlyShare
 
 Mode = Literal["frozen", "part", "lora", "full"]
 PartName = Literal["vision", "projector", "language"]
@@ -41,14 +45,14 @@ class Lora:
             The authors recommend 16 with a lower `lr`.
     """
 
-    r: int = 16
-    alpha: float = 32.0
-    dropout: float = 0.0
+    r: Annotated[int, Interval(ge=1, le=65_536)] = 16
+    alpha: Annotated[float, Interval(gt=0, le=1e6)] = 32.0
+    dropout: PartlyShare = 0.0
     targets: str | None = None
     rslora: bool = False
     dora: bool = False
     init: InitName = "default"
-    lr_ratio: float = 1.0
+    lr_ratio: Annotated[float, Interval(gt=0, le=1000)] = 1.0
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class PartTuning:
     """
 
     mode: Mode = "frozen"
-    lr: float = 2e-4
+    lr: Annotated[float, Interval(ge=0, le=1)] = 2e-4
     parameters: str | None = None
     lora: Lora = field(default_factory=Lora)
 

@@ -66,6 +66,14 @@ def parts_with(tunings: Sequence[Tuning], init: InitName) -> set[PartName]:
     }
 
 
+def check_starts(model: Model, tunings: Sequence[Tuning]) -> None:
+    """Refuses adapted layers that are too small for PiSSA or EVA, or of another kind; the weights are not looked at."""
+    inits: tuple[InitName, ...] = ("pissa", "eva")
+    for init in inits:
+        for name, layer in _adapted(model, parts_with(tunings, init)):
+            _refuse_layer(name, layer, init)
+
+
 def start_pissa(model: Model, parts: set[PartName]) -> Starts:
     """Gives the adapters of some parts their PiSSA weights, takes these out of the weights, and returns them."""
     starts: dict[str, Tensor] = {}

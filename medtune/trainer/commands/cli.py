@@ -5,7 +5,6 @@ Only the module of the chosen command is imported, so that `medtune --help` and 
 
 import argparse
 import contextlib
-import errno
 import os
 import sys
 from collections.abc import Collection, Iterator, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO, cast
 
 from medtune.data.control_characters import without_controls
+from medtune.data.files import no_room
 from medtune.data.plugins import name_folders
 from medtune.trainer.commands.arguments import Commands
 from medtune.trainer.launch.stop import INTERRUPTED
@@ -112,14 +112,24 @@ def _status(arguments: list[str]) -> int:
         # error about it when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            return _fail(f"the disk is full: {error}. Free some room, then continue with --resume")
-        if isinstance(error, FileNotFoundError | FileExistsError | PermissionError | NotADirectoryError):
+    except Exception as error:
+        if no_room(error):
+            return _fail(_no_room_text(error, arguments))
+        if isinstance(error, _REFUSALS) or type(error).__name__ == _LOST_READER:
             return _fail(str(error))
         raise
-    except ValueError as error:
-        return _fail(str(error))
+
+
+_REFUSALS = (ValueError, FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError)
+_LOST_READER = "LostReaderError"
+"""The error of a run whose process that reads media was killed; its module loads torch."""
+_THAT_GO_ON = ("run", "train", "eval")
+
+
+def _no_room_text(error: Exception, arguments: Sequence[str]) -> str:
+    goes_on = any(each in _THAT_GO_ON for each in arguments[:1])
+    then = "then continue with --resume: what was saved before is whole" if goes_on else "then give the command again"
+    return f"{no_room(error)}: {str(error).strip().rstrip('.')}. Free some room, {then}"
 
 
 def _fail(message: str) -> int:

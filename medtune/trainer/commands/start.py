@@ -1,6 +1,7 @@
 """Starts the work of `medtune run`, `train` or `eval` on one recipe, in one process for each of its devices."""
 
 import argparse
+import contextlib
 import itertools
 import re
 import sys
@@ -18,6 +19,7 @@ from medtune.trainer.commands.arguments import (
     add_run_folder,
     positive,
 )
+from medtune.trainer.launch.held import held, refuse_held
 from medtune.trainer.launch.slurm import SlurmJob, refuse_used, slurm_job, submit
 from medtune.trainer.launch.started import Started, count, how_started, meeting, with_counts
 from medtune.trainer.launch.stop import stop_signals
@@ -72,6 +74,7 @@ def start(
         from medtune.trainer.launch.agent import run_agent
 
         refuse_used(out, resume=options.resume)
+        refuse_held(out)
         extra = [] if options.out else ["--out", str(out)]
         return run_agent(
             [*arguments, *extra],
@@ -111,11 +114,17 @@ def _as_rank(
 
     def part() -> int:
         join(recipe.train)
-        folders.append(options.out or run_folder(options, name))
-        folders[:], resume = one_folder(folders[0], recipe.train, resume=options.resume, is_named=bool(options.out))
+        folder, resume = one_folder(
+            Path(options.out or run_folder(options, name)),
+            recipe.train,
+            resume=options.resume,
+            is_named=bool(options.out),
+            holding=holding,
+        )
+        folders.append(folder)
         experiment = open_experiment(
             recipe,
-            RunFolder(folders[0]),
+            RunFolder(folder),
             name=name,
             training=work != "eval",
             resume=resume,
@@ -134,7 +143,7 @@ def _as_rank(
             experiment.say(run.plan_text(experiment, hardware=_hardware(options.recipe)))
         return {"run": run.run, "train": run.train, "eval": run.evaluate}[work](experiment)
 
-    with left_as_found():
+    with left_as_found(), contextlib.ExitStack() as holding:
         return run_rank(part, started, root=lambda: next(iter(folders), None), requeue=options.requeue)
 
 
@@ -262,18 +271,22 @@ def run_command(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         from medtune.trainer.series import run_grid
 
         each, out = _each_run(options), run_folder(options, Path(options.recipe).stem)
-        return run_grid(_run_again, each, out=out, grid=recipe.grid, resume=options.resume)
+        with held(out):
+            return run_grid(_run_again, each, out=out, grid=recipe.grid, resume=options.resume)
     if in_folds:
         from medtune.trainer.series import run_folds
 
         out = run_folder(options, Path(options.recipe).stem)
-        return run_folds(_run_again, _each_run(options), arguments, out=out, recipe=recipe, resume=options.resume)
+        each, resume = _each_run(options), options.resume
+        with held(out):
+            return run_folds(_run_again, each, arguments, out=out, recipe=recipe, resume=resume)
     if options.seeds is not None:
         from medtune.trainer.series import run_seeds
 
         each = [*_each_run(options), *(["--resume"] if options.resume else [])]
         out = run_folder(options, Path(options.recipe).stem)
-        return run_seeds(_run_again, each, out=out, first_seed=recipe.train.seed, number=options.seeds)
+        with held(out):
+            return run_seeds(_run_again, each, out=out, first_seed=recipe.train.seed, number=options.seeds)
     return start("run", recipe, options, arguments, prove=not options.no_doctor)
 
 

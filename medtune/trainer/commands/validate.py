@@ -16,7 +16,7 @@ from medtune.models.assemble import zoo_entry
 from medtune.models.contract import Assembled, Model
 from medtune.models.sequence.builder import IGNORED, SequenceFamily
 from medtune.models.sequence.builder import Sequence as Layout
-from medtune.models.tuning.apply import adapt, set_learning
+from medtune.models.tuning.apply import set_learning
 from medtune.models.tuning.plan import Precision
 from medtune.models.tuning.quantize import quantize_language, set_types
 from medtune.models.weights.export import assemble_model, check_loading
@@ -26,6 +26,7 @@ from medtune.trainer.doctor import open_candidate, proof_of
 from medtune.trainer.experiment.for_model import crop_said
 from medtune.trainer.experiment.load_model import load_checkpoint
 from medtune.trainer.experiment.open_data import OpenedData, cannot_divide, missing_data, missing_weights, open_data
+from medtune.trainer.experiment.runnable import adapted_as_stages_say, wrong_precision
 from medtune.trainer.hours.validate_hours import refuse_probe, show_hours, show_served
 from medtune.trainer.plan.devices import Devices, on_devices, parse_devices, this_machine
 from medtune.trainer.plan.missing import missing_memory, plan_table, sizes_of
@@ -130,7 +131,7 @@ def validate(
     if recipe.model.language_bits is not None:
         device = torch.device("meta" if assembled is None else "cpu")
         quantize_language(model, precision=precision, device=device)
-    for note in adapt(model, [stage.tuning for stage in recipe.stages], seed=recipe.train.seed):
+    for note in adapted_as_stages_say(recipe, model):
         print(f"           {note}")
     set_types(model, precision)
     if assembled is not None:
@@ -159,7 +160,8 @@ def validate(
     plan = planner.plan(recipe, available)
     print(f"\nmodel has  {plan.parameters / 1e9:.2f} billion parameters\n{plan_table(plan, available, recipe, sizes)}")
     no_memory = missing_memory(plan, recipe, entry, available, planner)
-    lacks = [no_data, no_weights if weights else None, unproven, cannot_divide(model, recipe), no_memory]
+    no_device = wrong_precision(recipe) if devices is None else None
+    lacks = [no_data, no_weights if weights else None, unproven, cannot_divide(model, recipe), no_memory, no_device]
     if probe_size is not None:
         # Only the model of the probe is in memory then.
         del model, assembled

@@ -18,10 +18,12 @@ from medtune.models.weights.checkpoint import read_about
 from medtune.models.weights.export import is_exported, read_exported
 from medtune.models.weights.write_adapter import read_about_adapter
 from medtune.trainer.devices.ranks import device_of_rank
+from medtune.trainer.experiment.begin import begin_or_resume
 from medtune.trainer.experiment.finished_run import answered_of, found_data
 from medtune.trainer.experiment.open_data import open_data
 from medtune.trainer.experiment.prepared_data import tested
-from medtune.trainer.experiment.run_folder import RunFolder, begin_or_resume
+from medtune.trainer.experiment.run_folder import RunFolder
+from medtune.trainer.experiment.runnable import refuse_unfit
 from medtune.trainer.launch.rank import join, see_folder
 from medtune.trainer.launch.started import ALONE, Started
 from medtune.trainer.recipe.check import primary_parser
@@ -169,10 +171,13 @@ def open_experiment(
         trained_on=trained_on,
         learnt=learnt_in_all(recipe, training_sets, limit=limit) if training else NOTHING,
     )
+    said: list[str] = []
     if experiment.rank == 0:
-        begin_or_resume(
+        refuse_unfit(recipe, training=training)
+        said = begin_or_resume(
             folder,
             recipe,
+            limit=limit,
             resume=resume,
             command=command,
             about=experiment.about,
@@ -189,6 +194,8 @@ def open_experiment(
     learnt = experiment.learnt.joined([folder.read_learnt()]) if training else NOTHING
     experiment = replace(experiment, learnt=learnt, label=label)
     experiment.say(f"run folder: {folder.root}")
+    for line in said:
+        experiment.say(line)
     for line in (*prepared.manifest.lookalikes.lines(), *filter(None, [label.learnt_lookalikes])):
         experiment.say(f"look-alikes: {line}")
     if label.seen_in_training:

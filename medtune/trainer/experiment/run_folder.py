@@ -14,9 +14,9 @@ from medtune.eval.data_label import DataLabel, recorded_label
 from medtune.eval.learnt import NOTHING, Learnt, asked_again, read_learnt
 from medtune.eval.predictions.files import replace_file
 from medtune.models.weights.whole_folders import ABOUT, BEFORE, is_checkpoint
-from medtune.trainer.recipe.read import read_recipe, recipe_to_yaml
+from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import Recipe
-from medtune.trainer.seen import DATA, changes, differences
+from medtune.trainer.seen import DATA, changes
 from medtune.version import __version__
 
 PACKAGES = (
@@ -64,6 +64,8 @@ def write_json(path: Path, content: object) -> None:
 
 DataFacts = Mapping[str, Mapping[str, Any]]
 """Facts about prepared folders, as `data_facts` returns them."""
+LAUNCH = "launch"
+"""The folder inside a run folder that launchers write into before the run begins."""
 FIRST_FOLD = "fold-1"
 NO_CONTENTS: Mapping[str, str] = {}
 STATE_PREFIX = "state_step_"
@@ -166,8 +168,8 @@ class RunFolder:
         return self.trained(f"stage_{number}")
 
     def states(self) -> list[Path]:
-        found = [path for path in self.checkpoints.glob(f"{STATE_PREFIX}*") if _step(path) is not None]
-        return sorted(found, key=lambda path: (_step(path) or 0, not path.name.endswith(_BEFORE_VALIDATION)))
+        found = [path for path in self.checkpoints.glob(f"{STATE_PREFIX}*") if step_of(path) is not None]
+        return sorted(found, key=lambda path: (step_of(path) or 0, not path.name.endswith(_BEFORE_VALIDATION)))
 
     def state(self, step: int, *, validation_due: bool) -> Path:
         """Returns the path of the state after a step, whose validation was stopped or is done."""
@@ -180,21 +182,33 @@ class RunFolder:
     def saved_step(self) -> int:
         """Returns the optimizer step of the saved state; 0 if there is none."""
         state = self.saved_state()
-        return 0 if state is None else _step(state) or 0
+        return 0 if state is None else step_of(state) or 0
 
     def validation_due(self) -> bool:
         """Returns whether the run was stopped in the validation after the saved step, which is then done anew."""
         state = self.saved_state()
         return state is not None and state.name.endswith(_BEFORE_VALIDATION)
 
-    def refuse_old_state(self) -> None:
-        state = self.saved_state()
-        if state is not None and not (state / STATE_FILE).is_file():
-            raise ValueError(
-                f"{state} was saved by an earlier version of medtune, in a format that this one does not read (it may "
-                "hold code). Resume the run with that version, or start a new folder; the trained weights beside it "
-                "can be used: --set model.checkpoint=.../best.safetensors"
+    def refuse_used(self, *, is_ours: bool = False) -> None:
+        """Refuses a folder that holds more than a launcher, or a run that was killed before it had begun, leaves there.
+
+        Args:
+            is_ours: Whether this command itself wrote the environment.json that is there.
+        """
+        root = self.root
+        if not root.exists():
+            return
+        if not root.is_dir() or any(not self._is_before_begin(each, is_ours=is_ours) for each in root.iterdir()):
+            raise FileExistsError(
+                f"{root} is not empty; name another folder with --out, or continue that run with --resume"
             )
+
+    def _is_before_begin(self, path: Path, *, is_ours: bool) -> bool:
+        # The recipe is written last; `replace_file` begins the names of what it has not finished with a dot.
+        if path == self.environment and not self.recipe.exists():
+            return is_ours or b'"medtune"' in path.read_bytes()
+        unfinished = (f".{self.environment.name}.", f".{self.recipe.name}.")
+        return path.name == LAUNCH or path.name.startswith(unfinished)
 
     def read_recipe(self) -> Recipe:
         if not self.recipe.is_file():
@@ -273,53 +287,8 @@ class RunFolder:
         write_json(self.environment, {**recorded, **about, **again, DATA: now, "changed_data": "; ".join(said)})
 
 
-def begin_or_resume(
-    folder: RunFolder,
-    recipe: Recipe,
-    *,
-    resume: bool,
-    command: Sequence[str],
-    about: Mapping[str, str],
-    data: DataFacts,
-    accept_changed_data: bool = False,
-    asked: Sequence[MediaGroup] = (),
-    contents: Mapping[str, str] = NO_CONTENTS,
-) -> None:
-    """Makes the folder of a new run, or checks and continues that of an interrupted one.
-
-    Args:
-        data: Facts about the prepared folders, which are compared when the run goes on.
-        accept_changed_data: Whether the run goes on with other data than it began with.
-        asked: The media groups that are evaluated, which are compared with what the run has learnt if its data changed.
-        contents: The digest of what each of their media files shows.
-    """
-    root = folder.root
-    if resume:
-        if not folder.recipe.is_file():
-            raise FileNotFoundError(f"{root}: no run to resume here (no recipe.yaml); start it without --resume")
-        if changed := differences(folder.read_recipe(), recipe):
-            raise ValueError(
-                f"{folder.recipe}: the interrupted run has other settings than this command: {'; '.join(changed)}. "
-                "Resume it with the same recipe and --set, or start a new folder"
-            )
-        folder.refuse_old_state()
-        if accept_changed_data:
-            folder.accept_changed_data(data, about, asked, contents)
-        folder.refuse_other_data(recipe.data.root, data)
-        replace_file(folder.recipe, [recipe_to_yaml(recipe).encode()])
-        return
-    # The launcher has its own folder inside the run folder before the run begins.
-    if root.exists() and (not root.is_dir() or any(each.name != "launch" for each in root.iterdir())):
-        raise FileExistsError(
-            f"{root} is not empty; name another folder with --out, or continue that run with --resume"
-        )
-    root.mkdir(parents=True, exist_ok=True)
-    write_json(folder.environment, {**environment(command), **about, DATA: data})
-    # The recipe is written last. A folder with a recipe therefore holds a run that can be opened and resumed.
-    replace_file(folder.recipe, [recipe_to_yaml(recipe).encode()])
-
-
-def _step(state: Path) -> int | None:
+def step_of(state: Path) -> int | None:
+    """Returns the optimizer step after which a state was saved, from the name of its folder."""
     number = state.name.removeprefix(STATE_PREFIX).removesuffix(_BEFORE_VALIDATION)
     return int(number) if number.isdecimal() else None
 
