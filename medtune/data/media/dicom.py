@@ -191,10 +191,17 @@ def _read(path: Path, *, is_cine: bool = False) -> Dataset:
             raise ValueError(
                 f"{path}: this DICOM file is truncated or damaged ({type(error).__name__}). Copy or download it again."
             ) from None
-    if num_frames > 1 and not is_cine:
+    if _sop_class(dataset) == "Media Storage Directory Storage":
         raise ValueError(
-            f"{path}: wanted a single-frame DICOM file, this one is multi-frame ({num_frames} frames). "
-            "Read it as a video, or export the frame that you need as PNG or as a DICOM file of its own."
+            f"{path}: this is the DICOMDIR of a CD export, which lists the pictures in the folders beside it. Name "
+            "these."
+        )
+    if num_frames > 1 and not is_cine:
+        is_scan = _sop_class(dataset).startswith("Enhanced")
+        how = "It is a scan: convert it (dcm2niix), and call its column volume" if is_scan else "Read it as a video"
+        raise ValueError(
+            f"{path}: wanted a single-frame DICOM file, this one is multi-frame ({num_frames} frames). {how}, or "
+            "export the frame that you need as PNG or as a DICOM file of its own."
         )
     if not whole or not any(name in dataset for name in ("PixelData", "FloatPixelData", "DoubleFloatPixelData")):
         raise ValueError(f"{path}: this DICOM file holds no picture (a report or structure?), or is truncated.")
@@ -204,6 +211,12 @@ def _read(path: Path, *, is_cine: bool = False) -> Dataset:
             "Export it as PNG."
         )
     return dataset
+
+
+def _sop_class(dataset: Dataset) -> str:
+    from pydicom.uid import UID
+
+    return UID(str(getattr(dataset, "file_meta", {}).get("MediaStorageSOPClassUID", ""))).name
 
 
 def _to_rgb(dataset: Dataset) -> NDArray[np.uint8]:

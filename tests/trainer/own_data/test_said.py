@@ -1,6 +1,7 @@
 """Tests what `prepare` says of files that people bring: what is wrong with them, and the way on."""
 
 import errno
+import json
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +87,20 @@ def test_the_file_of_an_annotation_tool_is_named(tmp_path: Path, tool: str, caps
         said = capsys.readouterr().err
         assert f"this is an export of {tool}" in said
         assert "docs/your_data.md" in said or "JSON-MIN" in said
+
+
+def test_the_lines_of_the_page_make_a_table_of_coco(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "your_data.md").read_text("utf-8")
+    pictures(tmp_path / "raw", 9)
+    monkeypatch.chdir(tmp_path / "raw")
+    coco = {
+        "images": [{"id": n, "file_name": f"us_{n}.png"} for n in range(9)],
+        "categories": [{"id": 1, "name": "cyst"}, {"id": 2, "name": "mass"}],
+        "annotations": [{"image_id": n, "category_id": 1 + n % 2} for n in range(8)],
+    }
+    Path("instances.json").write_text(json.dumps(coco))
+    exec(page.partition("```python\n")[2].partition("```")[0], {})
+    assert prepared(tmp_path / "raw" / "labels.csv", "--labels", "labels") == 0
 
 
 def test_an_xml_file_is_one_of_an_annotation_tool(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

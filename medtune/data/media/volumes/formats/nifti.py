@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from medtune.data.media.volumes.formats.other_formats import other_format
 from medtune.data.media.volumes.geometry import Geometry, Grid, compact_hu, geometry_of
 from medtune.data.types import Volume
 
@@ -159,6 +160,8 @@ def _open(path: Path) -> tuple[Any, Geometry]:
 
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such NIfTI file. Check the path.")
+    if (other := other_format(path)) is not None:
+        raise ValueError(f"{path}: {other}")
     try:
         image = nibabel.load(path)
         if not isinstance(image, nibabel.Nifti1Pair):
