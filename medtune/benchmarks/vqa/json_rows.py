@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from medtune.benchmarks.vqa.annotation_tools import check_no_export
 from medtune.data.raw.csv_header import broken_byte
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.source import Place, RowError
@@ -34,10 +35,16 @@ def json_rows(path: Path, *, file: str) -> Iterator[Row | RowError]:
                     if (byte := broken_byte(line)) is not None:
                         raise ValueError(f"line {number} holds the byte 0x{byte:02X}; write that line as UTF-8")
                     if line.strip():
-                        yield _line(Place(file, number), line)
+                        row = _line(Place(file, number), line)
+                        if number == 1 and isinstance(row, Row):
+                            check_no_export(row.values, path)
+                        yield row
             return
         listed = json.loads(path.read_text("utf-8-sig"))
+        check_no_export(listed[0] if isinstance(listed, list) and listed else listed, path)
     except ValueError as error:
+        if str(error).startswith(f"{path}: "):
+            raise
         raise ValueError(f"{path}: broken JSON, or no UTF-8 text ({error}). Take the file again.") from None
     if not isinstance(listed, list):
         raise ValueError(f"{path}: wanted a JSON list of rows, got {type(listed).__name__}.")

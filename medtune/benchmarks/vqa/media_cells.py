@@ -9,7 +9,7 @@ from pathlib import Path
 
 from medtune.benchmarks.vqa import columns as roles
 from medtune.benchmarks.vqa.columns import Columns
-from medtune.benchmarks.vqa.conversation import cell_text
+from medtune.benchmarks.vqa.conversation import MEDIA_PARTS, TEXT_KEYS, cell_text
 from medtune.data.media.videos.container import VIDEO_SUFFIXES
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
 from medtune.data.raw.hub_rows import Row
@@ -176,6 +176,29 @@ def _leads_to(cells: Sequence[object], media: MediaReader) -> MediaKind | None:
             path = look.file(text, roles.IMAGE, Place("", 0), "")
             found += [path] if path.is_file() and path.name.lower().endswith(MEDIA_SUFFIXES) else []
     return _kind_of(found[0], "image") if found and 2 * len(found) >= len(filled) else None
+
+
+def media_in(value: object) -> list[tuple[str, object]]:
+    """Returns the kind and the path, URL or bytes of each media item that stands in the content lists of turns.
+
+    Qwen writes {"type": "image", "image": PATH}, Unsloth and OpenAI {"type": "image_url", "image_url": {"url": URL}}.
+    """
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = json.loads(value)
+    found: list[tuple[str, object]] = []
+    for turn in value if isinstance(value, list) else []:
+        content = next((turn[key] for key in TEXT_KEYS if turn.get(key)), None) if isinstance(turn, Mapping) else None
+        for part in content if isinstance(content, list) else []:
+            if not isinstance(part, Mapping):
+                continue
+            for key in (*MEDIA_PARTS, "path", "url"):
+                if (item := part.get(key)) and (key in MEDIA_PARTS or str(part.get("type")) in MEDIA_PARTS):
+                    named = key if key in MEDIA_PARTS else str(part["type"])
+                    is_url = isinstance(item, Mapping) and item.get("url")
+                    found.append((named.removesuffix("_url"), item["url"] if is_url else item))
+                    break
+    return found
 
 
 def _slashes(written: str) -> str:

@@ -11,7 +11,7 @@ from medtune.benchmarks.vqa.conversation import PlaceAnswerError
 from medtune.benchmarks.vqa.facet_columns import Levels
 from medtune.benchmarks.vqa.kinds import is_label_column, of_one_kind
 from medtune.benchmarks.vqa.label_questions import asked_of_labels
-from medtune.benchmarks.vqa.row_questions import QUESTION, Asked, RowReader
+from medtune.benchmarks.vqa.row_questions import NO_ANSWER, QUESTION, Asked, RowReader
 from medtune.benchmarks.vqa.spreadsheet_changes import made_a_date, made_dates, one_or_two_patients, same_but_for_zeros
 from medtune.data.catalog import nearest
 from medtune.data.languages import languages_of, said_of_languages
@@ -28,6 +28,9 @@ MOST_NAMED = 50
 _UNITS = {"image": "image", "video": "film", "volume": "scan"}
 _NOTHING = "row"
 _NO_MEDIA = "no column holds images, films or volumes: all is asked without. Name one with --columns image=COLUMN"
+
+
+WITHOUT_ANSWERS = "Rows whose answers nobody knows are for `medtune predict MODEL --from FILE --out answers.csv`"
 
 
 class LeftOut(NamedTuple):
@@ -100,6 +103,8 @@ def question_table(
         )
     if not found.is_cut:
         check_all_used(options.splits, {*split_names, *map(file_stem, unread), *found.split_names})
+    if found.rejects and not found.questions and all(each.reason.startswith(NO_ANSWER) for each in found.rejects):
+        raise ValueError(f"{folder}: no row has an answer. {WITHOUT_ANSWERS}")
     if not found.questions and not found.rejects:
         left_out = f" Left out: {dict(found.left_out)}." if found.left_out else ""
         raise ValueError(f"{folder}: no row gives a question.{left_out} Check the columns and the splits.")
@@ -142,7 +147,7 @@ def question_table(
         *repeated,
         *(f"rows left out, {why}: {count}" for why, count in sorted(found.left_out.items())),
         *dict.fromkeys(f"columns: {line}" for each in sets if (line := each.reader.columns.line())),
-        *([] if any(each.reader.columns.of(role) for each in sets for role in roles.MEDIA) else [_NO_MEDIA]),
+        *([] if any(found.media.values()) or not found.questions else [_NO_MEDIA]),
         *(
             [f"no facets, as they hold the answer: {', '.join(holding)}"]
             if (holding := levels.holding_answers())

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from medtune.data.media.compressed_dicom import decompress, is_for_gdcm
+
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
@@ -134,6 +136,8 @@ def _unread_encoding(dataset: Dataset) -> str | None:
     from pydicom.pixels.decoders.base import get_decoder
 
     syntax = dataset.file_meta.TransferSyntaxUID
+    if is_for_gdcm(dataset):
+        return None
     try:
         return None if get_decoder(syntax).is_available else str(syntax.name)
     except NotImplementedError:
@@ -187,10 +191,17 @@ def _read(path: Path, *, is_cine: bool = False) -> Dataset:
             raise ValueError(
                 f"{path}: this DICOM file is truncated or damaged ({type(error).__name__}). Copy or download it again."
             ) from None
-    if num_frames > 1 and not is_cine:
+    if _sop_class(dataset) == "Media Storage Directory Storage":
         raise ValueError(
-            f"{path}: wanted a single-frame DICOM file, this one is multi-frame ({num_frames} frames). "
-            "Read it as a video, or export the frame that you need as PNG or as a DICOM file of its own."
+            f"{path}: this is the DICOMDIR of a CD export, which lists the pictures in the folders beside it. Name "
+            "these."
+        )
+    if num_frames > 1 and not is_cine:
+        is_scan = _sop_class(dataset).startswith("Enhanced")
+        how = "It is a scan: convert it (dcm2niix), and call its column volume" if is_scan else "Read it as a video"
+        raise ValueError(
+            f"{path}: wanted a single-frame DICOM file, this one is multi-frame ({num_frames} frames). {how}, or "
+            "export the frame that you need as PNG or as a DICOM file of its own."
         )
     if not whole or not any(name in dataset for name in ("PixelData", "FloatPixelData", "DoubleFloatPixelData")):
         raise ValueError(f"{path}: this DICOM file holds no picture (a report or structure?), or is truncated.")
@@ -202,10 +213,17 @@ def _read(path: Path, *, is_cine: bool = False) -> Dataset:
     return dataset
 
 
+def _sop_class(dataset: Dataset) -> str:
+    from pydicom.uid import UID
+
+    return UID(str(getattr(dataset, "file_meta", {}).get("MediaStorageSOPClassUID", ""))).name
+
+
 def _to_rgb(dataset: Dataset) -> NDArray[np.uint8]:
     from pydicom.pixels.processing import apply_color_lut
     from pydicom.pixels.utils import pixel_array
 
+    decompress(dataset)
     interpretation = str(dataset.PhotometricInterpretation)
     stored = pixel_array(dataset)
     stored_range = _Range(0.0, 2.0 ** int(dataset.get("BitsStored", 8)) - 1.0)

@@ -127,6 +127,8 @@ _THAT_GO_ON = ("run", "train", "eval")
 
 
 def _no_room_text(error: Exception, arguments: Sequence[str]) -> str:
+    if "Free some" in (said := str(getattr(error, "strerror", ""))):
+        return said.rstrip(".")
     goes_on = any(each in _THAT_GO_ON for each in arguments[:1])
     then = "then continue with --resume: what was saved before is whole" if goes_on else "then give the command again"
     return f"{no_room(error)}: {str(error).strip().rstrip('.')}. Free some room, {then}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from medtune.benchmarks import find_benchmark, find_source
+from medtune.benchmarks import OWN_QUESTIONS, find_benchmark, find_source
 from medtune.data import catalog
 from medtune.data.prepared.read import Prepared
 from medtune.data.types import Question, Split
@@ -210,7 +210,14 @@ def missing_data(recipe: Recipe, benchmark: Benchmark) -> str | None:
 
 
 def _how_to_make(root: Path, field: str, name_of_benchmark: str, benchmark: Benchmark) -> str:
-    lines = [f"prepared data: there is no folder {root} ({field}). Make it with one of"]
+    own = root if name_of_benchmark == OWN_QUESTIONS else "prepared/mine"
+    lines = [
+        f"prepared data: there is no folder {root} ({field}). Correct the path, or make it with one of",
+        f"     medtune prepare {OWN_QUESTIONS} --from data.csv --images FOLDER --out {own}",
+        "       your own table, or a folder of images: docs/your_data.md",
+    ]
+    if name_of_benchmark != OWN_QUESTIONS:
+        lines[-1] += f"; then --set data.benchmark={OWN_QUESTIONS} data.root={own}"
     for name in benchmark.sources:
         if name not in catalog.names(catalog.SOURCES):
             lines.append(f"     (the source {name}: medtune cannot prepare its files yet)")

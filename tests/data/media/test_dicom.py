@@ -10,13 +10,16 @@ import pydicom
 import pytest
 import SimpleITK
 from numpy.typing import NDArray
+from pydicom.data import get_testdata_file
 from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
 from pydicom.encaps import encapsulate
 from pydicom.uid import (
     UID,
     DeflatedExplicitVRLittleEndian,
+    EnhancedCTImageStorage,
     ExplicitVRBigEndian,
     ExplicitVRLittleEndian,
+    HTJ2KLossless,
     ImplicitVRLittleEndian,
     JPEG2000Lossless,
     JPEGBaseline8Bit,
@@ -318,7 +321,10 @@ def test_an_encoding_that_nothing_decodes_is_named(tmp_path: Path) -> None:
     writer.SetUseCompression(True)
     writer.SetCompressor("JPEG")
     writer.Execute(SimpleITK.GetImageFromArray(np.arange(64, dtype=np.uint16).reshape(1, 8, 8)))
-    with pytest.raises(ValueError, match=r"compressed as JPEG Lossless, .*Decompress it \(gdcmconv --raw\)"):
+    dataset = pydicom.dcmread(path)
+    dataset.file_meta.TransferSyntaxUID = HTJ2KLossless
+    dataset.save_as(path)
+    with pytest.raises(ValueError, match=r"compressed as High-Throughput JPEG 2000 .*Decompress it \(gdcmconv --raw\)"):
         decode_image(path)
 
 
@@ -330,3 +336,16 @@ def test_the_files_that_failed_equal_another_reader(shared_real: Path) -> None:
         seen = values != dataset.get("PixelPaddingValue", -1)
         wanted = np.where(seen, (values - values[seen].min()) / np.ptp(values[seen]) * 255, 0)
         assert np.abs(np.array(_grey(path)) - wanted).max() <= 1
+
+
+def test_a_cd_directory_and_an_enhanced_scan_say_the_way_on(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"the DICOMDIR of a CD export.*Name these"):
+        decode_image(Path(str(get_testdata_file("DICOMDIR", download=False))))
+    dataset = _dataset(np.zeros((4, 4), np.uint8), "MONOCHROME2")
+    dataset.NumberOfFrames, dataset.PixelData = 2, bytes(32)
+    dataset.file_meta.MediaStorageSOPClassUID = EnhancedCTImageStorage
+    with pytest.raises(ValueError, match=r"multi-frame \(2 frames\)\. It is a scan: convert it \(dcm2niix\)"):
+        decode_image(_saved(dataset, tmp_path))
+    SimpleITK.WriteImage(SimpleITK.GetImageFromArray(np.zeros((2, 4, 4), np.int16)), str(tmp_path / "ct.nrrd"))
+    with pytest.raises(ValueError, match=r"a file of NRRD\. Convert it to NIfTI.*call its column volume"):
+        decode_image(tmp_path / "ct.nrrd")

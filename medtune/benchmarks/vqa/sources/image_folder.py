@@ -23,6 +23,7 @@ from medtune.benchmarks.vqa.row_questions import MOST_CLASSES, QUESTION, RowRead
 from medtune.benchmarks.vqa.sources.table import URL
 from medtune.data.media.videos.container import VIDEO_SUFFIXES
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES
+from medtune.data.media.volumes.formats.other_formats import CD_EXPORT, DIRECTORY
 from medtune.data.raw.folder import raw_folder, split_named, visible_entries
 from medtune.data.raw.hub_rows import Row
 from medtune.data.raw.named_files import MEDIA_SUFFIXES
@@ -61,6 +62,8 @@ def _recognises(origin: Path | HubId, *, unanswered: bool = False) -> bool:
 
 def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions) -> SourceTable:
     folder = raw_folder(root, holds="folders that are named after classes, or train, val and test with such folders")
+    if (folder / DIRECTORY).is_file():
+        raise ValueError(f"{folder}: {CD_EXPORT} Then write a table with a row for each.")
     if options.columns or options.facets:
         raise ValueError("folders of classes have no columns: leave --columns and --facets out, or write a table.")
     if options.unanswered:

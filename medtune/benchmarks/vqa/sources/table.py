@@ -13,12 +13,13 @@ from functools import partial
 from pathlib import Path
 
 from medtune.benchmarks.vqa import columns as roles
+from medtune.benchmarks.vqa.annotation_tools import check_no_xml
 from medtune.benchmarks.vqa.columns import Columns, columns_of, require
 from medtune.benchmarks.vqa.conversation import YES_NO
 from medtune.benchmarks.vqa.json_rows import JSON_SUFFIXES, json_rows
 from medtune.benchmarks.vqa.label_questions import QUESTION as LABELS_QUESTION
 from medtune.benchmarks.vqa.media_cells import MediaReader, media_reader, with_media_column
-from medtune.benchmarks.vqa.question_table import ReadSet, no_column_of_media, question_table
+from medtune.benchmarks.vqa.question_table import WITHOUT_ANSWERS, ReadSet, no_column_of_media, question_table
 from medtune.benchmarks.vqa.row_questions import QUESTION, RowReader
 from medtune.data.prepared.manifest import REJECTS
 from medtune.data.raw.folder import file_stem, splits_of_files
@@ -86,6 +87,7 @@ def _read(root: Path | None, seed: int, scratch: Path, *, options: TableOptions,
 
 
 def _read_set(path: Path, name: str, reader: RowReader, options: TableOptions) -> ReadSet:
+    check_no_xml(path)
     classes: Mapping[str, tuple[str, ...]] = {}
     notes: tuple[str, ...] = ()
     if path.suffix.lower() in JSON_SUFFIXES:
@@ -138,9 +140,11 @@ def mapped(
         require(found, roles.IMAGE, names, where=where, instead=instead)
     if roles.LABELS in found.found:
         return found
+    predict = "" if found.of(roles.ANSWER) else f". {WITHOUT_ANSWERS}"
     if options.question is None and not (found.of(roles.ANSWER) and has_media):
-        require(found, roles.QUESTION, names, where=where, instead=', or ask one of all rows: --question "..."')
-    require(found, roles.ANSWER, names, where=where)
+        instead = f', or ask one of all rows: --question "..."{predict}'
+        require(found, roles.QUESTION, names, where=where, instead=instead)
+    require(found, roles.ANSWER, names, where=where, instead=predict)
     return found
 
 

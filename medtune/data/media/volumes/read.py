@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from medtune.data.media.compressed_dicom import decompress
 from medtune.data.media.dicom import LAYOUT_TAGS, is_dicom
 from medtune.data.media.volumes.formats.nifti import NIFTI_SUFFIXES, nifti_grid, read_nifti, read_nifti_mask
+from medtune.data.media.volumes.formats.other_formats import CD_EXPORT, DIRECTORY, ENHANCED, is_directory, other_format
 from medtune.data.media.volumes.formats.scaled_array import ARRAY_SUFFIX, read_scaled_array
 from medtune.data.media.volumes.formats.stored_volume import STORED_SUFFIX, read_stored_grid, read_stored_volume
 from medtune.data.media.volumes.geometry import Grid, compact_hu, geometry_of, grid_of, reoriented
@@ -43,6 +45,8 @@ def read_volume(path: Path) -> Volume:
     if path.name.endswith(ARRAY_SUFFIX):
         return read_scaled_array(path)
     if not path.name.endswith(NIFTI_SUFFIXES):
+        if (other := other_format(path)) is not None:
+            raise ValueError(f"{path}: {other}")
         raise ValueError(f"{path}: wanted .nii, .nii.gz, a folder with a DICOM series, or .npy with a volumes.json.")
     return read_nifti(path)
 
@@ -244,7 +248,12 @@ def read_series(folder: Path) -> Volume:
     """Returns the volume of the DICOM series in a folder: i along a row, j down a column, k along the slices."""
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: there is no such folder. Check the path.")
-    datasets = {path: _read_slice(path) for path in sorted(folder.iterdir()) if path.is_file() and is_dicom(path)}
+    files = [path for path in sorted(folder.iterdir()) if path.is_file() and is_dicom(path)]
+    # A CD has the directory beside the files that it lists, or above their folders.
+    slices_of = [path for path in files if path.name.upper() != DIRECTORY or not is_directory(path)]
+    if files and not slices_of:
+        raise ValueError(f"{folder}: {CD_EXPORT}")
+    datasets = {path: _read_slice(path) for path in slices_of}
     if not datasets:
         raise ValueError(f"{folder}: no DICOM file in this folder.")
     series = {str(d.get("SeriesInstanceUID", "")) for d in datasets.values()}
@@ -278,7 +287,7 @@ def _read_slice(path: Path) -> Dataset:
         except (InvalidDicomError, OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path}: this DICOM file is truncated or damaged ({type(error).__name__}).") from None
     if int(dataset.get("NumberOfFrames") or 1) > 1:
-        raise ValueError(f"{path}: NumberOfFrames: several frames in one file. Export the series slice by slice.")
+        raise ValueError(f"{path}: NumberOfFrames: {ENHANCED}")
     modality, meta = str(dataset.get("Modality") or ""), getattr(dataset, "file_meta", {})
     name = UID(str(meta.get("MediaStorageSOPClassUID", ""))).name
     if modality not in _MAY_BE_CT or name.startswith(_NO_CT):
@@ -330,6 +339,7 @@ def _hounsfield(item: _Slice) -> NDArray[np.float32]:
     from pydicom.pixels.utils import pixel_array
 
     try:
+        decompress(item.dataset)
         stored = pixel_array(item.dataset)
     # Any of pydicom's many errors may quote the header, so that only the kind of error is passed on.
     except Exception as error:

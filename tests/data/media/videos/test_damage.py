@@ -7,6 +7,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+from av.video.stream import VideoStream
 
 from medtune.data.media.videos.container import check_frames
 from medtune.data.media.videos.read import read_video
@@ -21,6 +22,7 @@ CODECS = {"libx264": ".mp4", "mpeg4": ".avi", "mjpeg": ".mkv", "ffv1": ".mkv", "
 def _film(path: Path, codec: str, count: int = 40) -> Path:
     with av.open(str(path), "w") as container:
         stream = container.add_stream(codec, rate=25)
+        assert isinstance(stream, VideoStream)
         stream.height, stream.width = 96, 128
         stream.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
         random_HWC = np.random.default_rng(0).integers(0, 60, (count, 96, 128, 3), dtype=np.uint8)

@@ -1,6 +1,8 @@
 """Files become volumes in Hounsfield units, or are refused with the file's name and the field."""
 
 import gzip
+import re
+import shutil
 import struct
 from pathlib import Path
 
@@ -8,10 +10,12 @@ import nibabel
 import numpy as np
 import pydicom
 import pytest
+import SimpleITK
+from pydicom.data import get_testdata_file
 from pydicom.uid import MRImageStorage
 
 from medtune.data.media.volumes.formats.abdomen_atlas import find_cases
-from medtune.data.media.volumes.formats.nifti import read_nifti_mask, without_texts
+from medtune.data.media.volumes.formats.nifti import check_nifti, read_nifti_mask, without_texts
 from medtune.data.media.volumes.read import read_volume
 from medtune.data.types import Volume
 from tests.data.media.volumes.synthetic_volumes import LPS_2_2_5, SECRET, nifti, scan, series
@@ -242,3 +246,58 @@ def test_real_scan_has_every_mask_on_its_grid(shared_real: Path) -> None:
     assert float(np.percentile(volume.hu_IJK, 5)) == pytest.approx(-1000, abs=50)
     liver = read_nifti_mask(case.masks["liver"], volume)
     assert 30 < float(np.median(volume.hu_IJK[liver])) < 200
+
+
+def test_volumes_of_other_forms_are_named_with_the_way_to_convert_them(tmp_path: Path) -> None:
+    image = SimpleITK.GetImageFromArray(scan())
+    (whole := series(tmp_path / "series", scan()) / "000.dcm").rename(single := tmp_path / "single.dcm")
+    enhanced = pydicom.dcmread(single)
+    enhanced.NumberOfFrames = 2
+    enhanced.PixelData *= 2
+    enhanced.save_as(tmp_path / "enhanced.dcm")
+    directory = get_testdata_file("DICOMDIR", download=False)
+    shutil.copy(str(directory), tmp_path / "DICOMDIR")
+    for name, said in (
+        ("ct.nrrd", "a file of NRRD. Convert it to NIfTI: python -c"),
+        ("ct.mha", "a file of MetaImage. Convert it to NIfTI: python -c"),
+        ("enhanced.dcm", "several frames in one file, as in an enhanced CT. Convert it: dcm2niix"),
+        ("single.dcm", "one DICOM file. Name the folder with all files of its series"),
+        ("DICOMDIR", "a CD export: DICOMDIR lists series"),
+    ):
+        if name.startswith("ct."):
+            SimpleITK.WriteImage(image, str(tmp_path / name))
+        for read in (read_volume, check_nifti):
+            with pytest.raises(ValueError, match=re.escape(said)) as refused:
+                read(tmp_path / name)
+            assert "opy" not in str(refused.value)
+    assert not whole.exists()
+
+
+def test_the_command_that_converts_a_volume_does(tmp_path: Path) -> None:
+    SimpleITK.WriteImage(SimpleITK.GetImageFromArray(scan()), str(tmp_path / "OLD.nrrd"))
+    with pytest.raises(ValueError, match="Convert") as refused:
+        read_volume(tmp_path / "OLD.nrrd")
+    code = str(refused.value).partition('-c "')[2].rstrip('"').replace("OLD", "OLD.nrrd")
+    exec(code.replace("'OLD", f"'{tmp_path}/OLD").replace("'NEW", f"'{tmp_path}/NEW"))
+    np.testing.assert_array_equal(read_volume(tmp_path / "NEW.nii.gz").hu_IJK, scan().transpose(2, 1, 0))
+
+
+def test_a_cd_export_is_read_where_its_files_are_one_series_and_else_explained(tmp_path: Path) -> None:
+    directory = str(get_testdata_file("DICOMDIR", download=False))
+    folder = series(tmp_path / "series", scan())
+    shutil.copy(directory, folder / "DICOMDIR")
+    np.testing.assert_array_equal(read_volume(folder).hu_IJK, scan())
+    (tmp_path / "cd").mkdir()
+    shutil.copy(directory, tmp_path / "cd" / "DICOMDIR")
+    with pytest.raises(ValueError, match="this is a CD export: DICOMDIR lists series"):
+        read_volume(tmp_path / "cd")
+
+
+def test_enhanced_files_of_a_folder_are_named(tmp_path: Path) -> None:
+    folder = series(tmp_path / "series", scan())
+    for path in folder.iterdir():
+        dataset = pydicom.dcmread(path)
+        dataset.NumberOfFrames = 2
+        dataset.save_as(path)
+    with pytest.raises(ValueError, match=r"several frames in one file, as in an enhanced CT\. Convert it: dcm2niix"):
+        read_volume(folder)

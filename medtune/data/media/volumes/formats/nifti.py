@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from medtune.data.media.volumes.formats.other_formats import other_format
 from medtune.data.media.volumes.geometry import Geometry, Grid, compact_hu, geometry_of
 from medtune.data.types import Volume
 
@@ -125,7 +126,7 @@ def _voxels(path: Path, image: Any) -> NDArray[Any]:
         if path.suffix != ".gz":
             return np.asanyarray(image.dataobj)
         with gzip.open(path) as file:
-            stored = np.asanyarray(type(image).from_stream(file).dataobj)
+            stored: NDArray[Any] = np.asanyarray(type(image).from_stream(file).dataobj)
             # The checksum stands behind the last byte, and is compared when that is read.
             while file.read(_PIECE_BYTES):
                 pass
@@ -159,6 +160,8 @@ def _open(path: Path) -> tuple[Any, Geometry]:
 
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such NIfTI file. Check the path.")
+    if (other := other_format(path)) is not None:
+        raise ValueError(f"{path}: {other}")
     try:
         image = nibabel.load(path)
         if not isinstance(image, nibabel.Nifti1Pair):
