@@ -18,7 +18,7 @@ def json_file(path: Path, kind: type[_Held], wanted: str, *, todo: str = "Take i
         held = json.loads(path.read_text("utf-8-sig"))
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: this file is missing; wanted {wanted}. {todo}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: broken JSON, or no UTF-8 text ({error}); wanted {wanted}. {todo}") from None
     if not isinstance(held, kind):
         raise ValueError(f"{path}: wanted {wanted}, got {type(held).__name__}. {todo}")

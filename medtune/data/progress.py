@@ -3,18 +3,23 @@
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
-from typing import NoReturn, Protocol
+from collections.abc import Iterable, Iterator
+from typing import NoReturn, Protocol, TypeVar
 
 from tqdm import tqdm
 
 LINE_EVERY_S = 30.0
 """Seconds between two lines where no terminal shows a bar (our own choice)."""
 _BAR = "{desc} {bar} {n_fmt} of {total_fmt} {unit}, {remaining} left{postfix}"
+_COUNT = "{desc} {n_fmt} {unit}{postfix}"
+Piece = TypeVar("Piece")
 
 
 class OnDone(Protocol):
-    """Notes that `done` of `total` pieces are done, and says something of the work in a few words."""
+    """Notes that `done` of `total` pieces are done, and says something of the work in a few words.
+
+    A `total` of 0 is one that nobody knows yet.
+    """
 
     def __call__(self, done: int, total: int, said: str = "", /) -> None: ...
 
@@ -43,13 +48,21 @@ def progress(title: str, *, unit: str, shown: bool = True) -> Iterator[OnDone]:
             yield on_done
 
 
+def counted(pieces: Iterable[Piece], title: str, *, unit: str) -> Iterator[Piece]:
+    """Yields the pieces, and shows how many there were so far."""
+    with progress(title, unit=unit) as on_done:
+        for number, piece in enumerate(pieces):
+            on_done(number, 0)
+            yield piece
+
+
 def _bar(title: str, unit: str, done: int, total: int) -> "tqdm[NoReturn]":
     return tqdm(
         desc=title,
         unit=unit,
         initial=done,
-        total=total,
-        bar_format=_BAR,
+        total=total or None,
+        bar_format=_BAR if total else _COUNT,
         dynamic_ncols=True,
         leave=False,
         mininterval=0.5,
@@ -67,12 +80,12 @@ def _lines(title: str, unit: str) -> OnDone:
         if time.monotonic() - last_s < LINE_EVERY_S or done in (first[0], total):
             return
         last_s = time.monotonic()
-        left_s = (last_s - began_s) / (done - first[0]) * (total - done)
-        print(
-            f"{title}: {done} of {total} {unit}, {clock(left_s)} left{said and ', ' + said}",
-            file=sys.stderr,
-            flush=True,
-        )
+        if total:
+            left_s = (last_s - began_s) / (done - first[0]) * (total - done)
+            far = f"{done} of {total} {unit}, {clock(left_s)} left"
+        else:
+            far = f"{done} {unit}"
+        print(f"{title}: {far}{said and ', ' + said}", file=sys.stderr, flush=True)
 
     return on_done
 

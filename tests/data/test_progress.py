@@ -9,7 +9,7 @@ import termios
 import pytest
 
 from medtune.data import progress as shown
-from medtune.data.progress import progress
+from medtune.data.progress import counted, progress
 
 
 class Clock:
@@ -40,6 +40,16 @@ def test_lines_say_how_far_and_how_long(monkeypatch: pytest.MonkeyPatch, capsys:
         clock.now_s += 100
         on_done(2, 3)
     assert capsys.readouterr().err == ""
+
+
+def test_rows_whose_number_nobody_knows_are_counted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(shown, "time", clock)
+    for _ in counted(iter("x" * 70), "reading the table", unit="rows"):
+        clock.now_s += 1.0
+    assert capsys.readouterr().err.splitlines() == ["reading the table: 30 rows", "reading the table: 60 rows"]
 
 
 def _read_to_the_end(terminal: int) -> str:

@@ -281,6 +281,7 @@ class Lookalikes:
     num_twins: int  # The number of val and test questions whose item has a look-alike in train.
     # The number of further pairs of images that the second check found; None where it was not made.
     num_again: int | None = None
+    not_searched: str = ""  # Why the second check was not made although there are images; "" where it was.
     # For look-alikes with different answers to a question, their media ids and the answers.
     contradictions: tuple[str, ...] = ()
 
@@ -304,6 +305,7 @@ class Lookalikes:
             found.append(f"{counted} form {self.num_groups} groups ({rule}); {self.num_pairs} pairs{largest}")
             moved = "show one picture moved, cropped or drawn on (by the correlation of their details)"
             found += [] if self.num_again is None else [f"{self.num_again} more pairs {moved}"]
+            found += [self.not_searched] if self.not_searched else []
             near = f"within {self.max_distance} of 64 bits" if self.num_images else "of such hashes"
             near += "" if self.num_again is None else " or of such a correlation"
             found.append(self.across or f"no pair {near} is in two splits")

@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ import PIL.Image
 
 from medtune.data.prepared import lookalikes as alikes
 from medtune.data.prepared import question_rows, splits
-from medtune.data.prepared.copy_media import CopiedFile, unlink_media
+from medtune.data.prepared.copy_media import IMAGE_SUFFIX, CopiedFile, unlink_media
 from medtune.data.prepared.manifest import (
     FORMAT_VERSION,
     MAX_REJECTED,
@@ -27,12 +28,12 @@ from medtune.data.prepared.manifest import (
     write_rejects,
 )
 from medtune.data.prepared.read import Prepared, open_prepared
-from medtune.data.prepared.same_picture import MOST_IMAGES, same_pictures
+from medtune.data.prepared.same_picture import same_pictures, too_many_images
 from medtune.data.prepared.split_leaks import repeated_texts
 from medtune.data.prepared.splits import DEFAULT_FRACTIONS, Fractions
 from medtune.data.prepared.tables import StoredMedia, data_hash, write_tables
 from medtune.data.prepared.work.take import Origin, Taken, check_folders, take
-from medtune.data.prepared.work.work_folder import work_folder
+from medtune.data.prepared.work.work_folder import WorkFolder, work_folder
 from medtune.data.raw.source import Source
 from medtune.data.types import SPLITS, MediaRef, Question, UnofficialSplit
 from medtune.version import __version__
@@ -127,7 +128,7 @@ def prepare(
         # Questions that show nothing share no image with others; their media id stands for one.
         digests = {media_id: media.shown(media_id) or (media_id,) for media_id in media.files}
         groups = alikes.lookalike_groups(_looks(media))
-        groups = groups.joined(_same_pictures(media, groups, work.media))
+        groups = groups.joined(_same_pictures(media, groups, work))
         alike = splits.NONE_ALIKE if split_lookalikes else groups.several
         # What is the same question without media is drawn together, yet a split of the data may hold it several times.
         drawn = {**digests, **repeated}
@@ -241,14 +242,15 @@ def _looks(media: _Media) -> dict[str, alikes.Look]:
     return found
 
 
-def _same_pictures(media: _Media, groups: alikes.LookalikeGroups, folder: Path) -> Sequence[tuple[str, str]]:
-    files = {media.names[each.digest]: each for several in media.files.values() for each in several}
-    looks = {name: file.look for name, file in files.items() if file.look is not None}
+def _same_pictures(media: _Media, groups: alikes.LookalikeGroups, work: WorkFolder) -> Sequence[tuple[str, str]]:
+    looks = {name: look for name, look in _looks(media).items() if isinstance(look, int)}
     return same_pictures(
-        looks,
-        lambda name: PIL.Image.open(folder / files[name].file),
-        known=lambda one, other: groups.group_of[one] == groups.group_of[other],
+        looks, partial(_opened, work.media), group_of=groups.group_of, processes=work.processes, scratch=work.root
     )
+
+
+def _opened(folder: Path, digest: str) -> PIL.Image.Image:
+    return PIL.Image.open(folder / f"{digest}{IMAGE_SUFFIX}")
 
 
 def _found(
@@ -261,6 +263,7 @@ def _found(
         media.names[file.digest]: kind_of[file.file] for files in media.files.values() for file in files if file.file
     }
     num_images_compared = sum(kinds[name] == "image" for name in groups.group_of)
+    not_searched = too_many_images(num_images_compared)
     return alikes.Lookalikes(
         max_distance=alikes.MAX_DISTANCE,
         is_simulated=source.provenance == "synthetic",
@@ -273,7 +276,8 @@ def _found(
         largest=groups.largest,
         num_across=alikes.pairs_across(_looks(media), groups, split_of)
         + sum(split_of[one] != split_of[other] for one, other in groups.again),
-        num_again=len(groups.again) if 1 < num_images_compared <= MOST_IMAGES else None,
+        num_again=None if not_searched or num_images_compared < 2 else len(groups.again),
+        not_searched=not_searched,
         contradictions=alikes.contradictions(questions, digests, groups.several),
         num_twins=sum(question.facets.get(alikes.TRAIN_TWIN) == "yes" for question in questions),
     )
@@ -346,7 +350,7 @@ def stored_row(media_id: str, ref: MediaRef, stored: Mapping[Path, CopiedFile]) 
     encoding = None if ref.encoding is None else stored[ref.encoding].file
     clip = ref.start_s, ref.end_s, ref.region
     return StoredMedia(
-        media_id, ref.kind, file.file, ref.boxes, *clip, masks, encoding, file.look, *(file.content or ())
+        media_id, ref.kind, file.file, ref.boxes, *clip, masks, encoding, file.look, *(file.content or ())[:2]
     )
 
 

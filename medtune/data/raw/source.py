@@ -162,6 +162,13 @@ class TableOptions:
     # The number of patients of each split after which a data set of the hub is read no further; None reads all.
     limit: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.patient is not None and self.patient.groups > 1:
+            raise ValueError(
+                f"--patient {self.patient.pattern!r}: wanted one group in parentheses, which is the patient, got "
+                f"{self.patient.groups}. Write the others as (?:...), or put one around all that tells the patient."
+            )
+
     def renamed(self, answer: str) -> str:
         """Returns an answer of the data in the words that the user gives it."""
         return {said.casefold(): word for said, word in self.answers.items()}.get(answer.casefold(), answer)

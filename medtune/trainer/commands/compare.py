@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from medtune.data.control_characters import without_controls
 from medtune.data.types import Split
 from medtune.eval.asking.official_prompts import FOREIGN_WORDING
 from medtune.eval.comparing.compare import About, Side, check_comparable, compare
@@ -94,7 +95,7 @@ def compare_command(options: argparse.Namespace, arguments: Sequence[str]) -> in
         out.mkdir(parents=True, exist_ok=True)
         write_document(out / "compare.json", compare_file(found))
         replace_file(out / "compare.md", [comparison_markdown(found).encode()])
-        replace_file(out / PLOT, [comparison_plot(found).encode()])
+        replace_file(out / PLOT, [without_controls(comparison_plot(found)).encode()])
         print(f"written: {out / 'compare.json'}, compare.md, {PLOT}")
     return 0
 

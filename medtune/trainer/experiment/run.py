@@ -17,6 +17,7 @@ from medtune.data.types import Condition, Reading
 from medtune.eval.comparing.gain import gain_between
 from medtune.eval.results.build import RunFacts, gain_table, phase_text, results_file
 from medtune.eval.results.typed_json import write_document
+from medtune.eval.scoring.bertscore import load_text_model, named_model
 from medtune.eval.scoring.score import PhaseScores
 from medtune.models.endpoint.settings import NO_LIKELIHOOD
 from medtune.trainer.devices.ranks import barrier
@@ -60,6 +61,7 @@ def plan_text(experiment: Experiment, *, hardware: str) -> str:
 
 def run(experiment: Experiment) -> int:
     """Evaluates, trains, evaluates again and writes results.json; returns the exit status."""
+    _load_what_scores(experiment)
     loggers = open_loggers(experiment)
     start = experiment.recipe.model.checkpoint
     zero_shot = _zero_shot_alone(experiment, loggers, start)
@@ -90,6 +92,7 @@ def evaluate(experiment: Experiment) -> int:
 
     Without `model.checkpoint` the phase is zero_shot. With it, the phase is final, because the weights are trained.
     """
+    _load_what_scores(experiment)
     loggers = open_loggers(experiment)
     recipe = experiment.recipe
     model = load_model(experiment, recipe.model.checkpoint)
@@ -99,6 +102,13 @@ def evaluate(experiment: Experiment) -> int:
         phases = {"final": _final(experiment, loggers, model, conditions=recipe.eval.conditions, step=0)}
     _finish(experiment, loggers, phases, model)
     return 0
+
+
+def _load_what_scores(experiment: Experiment) -> None:
+    """Loads the text model of BERTScore once, so that no phase is answered and then not scored."""
+    evaluation = experiment.recipe.eval
+    if evaluation.bertscore and evaluation.bertscore_at and experiment.rank == 0:
+        load_text_model(named_model(evaluation.bertscore))
 
 
 def _zero_shot_alone(experiment: Experiment, loggers: Sequence[Logger], start: Path | None) -> PhaseScores:

@@ -175,7 +175,7 @@ def _check_stage(stage: Stage, model: ModelBlock, *, block: str, tuning: str, sh
     if model.language_bits is not None and language.mode == "lora" and language.lora.init == "pissa":
         raise ValueError(
             f"model.language_bits is 4 and {tuning}.language.lora.init is pissa, which changes the weights that are "
-            "held in 4 bits: take eva or default, or leave model.language_bits out"
+            "held in 4 bits: take default, or leave model.language_bits out"
         )
     if model.language_bits is not None and stage.tuning.language.mode == "full":
         raise ValueError(
@@ -234,18 +234,13 @@ def as_published(recipe: Recipe, benchmark: Benchmark) -> Recipe:
     endpoint = recipe.model.endpoint
     own = recipe.eval.temperature if endpoint is None else endpoint.temperature
     temperature = own if published.temperature is None else published.temperature
-    if temperature == 0 and published.repeats > 1:
-        field = "eval.temperature" if endpoint is None else "model.endpoint.temperature"
-        raise ValueError(
-            f"eval.protocol is published; the authors of {benchmark.title} asked {published.repeats} times and do not "
-            f"say at which temperature, and greedy answers do not differ: set {field} above 0, or leave the protocol "
-            "out"
-        )
+    # Greedy answers do not differ: the tables about repeats, which are then left out, would hold one answer many times.
+    repeats = 1 if temperature == 0 else published.repeats
     evaluation = dataclasses.replace(
         recipe.eval,
         max_new_tokens=published.max_new_tokens or recipe.eval.max_new_tokens,
         temperature=0.0 if endpoint or temperature is None else temperature,
-        repeats=published.repeats,
+        repeats=repeats,
         condition_repeats={**recipe.eval.condition_repeats, **published.condition_repeats},
     )
     asked = endpoint and dataclasses.replace(endpoint, temperature=temperature)
@@ -266,7 +261,8 @@ def judge_at(evaluation: EvalBlock, phase: str) -> JudgeSettings | None:
 def departure_from_published(recipe: Recipe, benchmark: Benchmark) -> str:
     """Returns how the recipe's answers depart from the published protocol, as a clause; "" if they do not.
 
-    Settings that the authors do not state are not compared.
+    Settings that the authors do not state are not compared. Nor are repeats: a score is the mean over its passes, and
+    the tables that are about repeats compare their number themselves.
     """
     if recipe.data.folds is not None:
         return "the questions are those of a cross-validation"
@@ -275,7 +271,6 @@ def departure_from_published(recipe: Recipe, benchmark: Benchmark) -> str:
         return ""
     for name, theirs, ours in (
         ("temperature", published.temperature, used.temperature),
-        ("number of repeats", published.repeats, used.repeats),
         ("length of replies in tokens", published.max_new_tokens, used.max_new_tokens),
     ):
         if theirs is not None and theirs != ours:

@@ -10,7 +10,7 @@ from annotated_types import Interval
 from medtune.data.bounds import PROJECT, Count, Draws, Epochs, Minutes, NotNegative, PartlyShare, Positive, Share
 from medtune.data.media.augment import Change
 from medtune.data.types import AnswerFormat, Condition, Reading, Split
-from medtune.eval.asking.conditions import READINGS
+from medtune.eval.asking.conditions import ANATOMY_NAMED, READINGS
 from medtune.models.endpoint.settings import Endpoint
 from medtune.models.tuning.plan import OptimizerName, Precision, ScheduleName, Tuning
 from medtune.models.weights.loading_options import Loading
@@ -305,7 +305,8 @@ class EvalBlock:
             train.seed; 0 is greedy. A served model has model.endpoint.temperature instead.
         repeats: How often each reply is drawn; greedy replies do not differ. Scores are the mean over the repeats.
         condition_repeats: How often the replies under single conditions are drawn, if not as often as `repeats` says.
-            The replies under "image", with which they are compared, are drawn as often as the most frequent of them.
+            The replies under "image", with which they are compared, are drawn as often as the most frequent of them;
+            those with and without the anatomy as often as each other.
         bertscore: The text model of BERTScore, as NAME, NAME:LAYER or FOLDER:LAYER; None leaves it out.
         bertscore_at: The evaluations with a BERTScore: zero_shot, val (each validation, on `val_questions`), final.
         judge: The judge of free answers, with its cap on costs; None leaves it to `medtune judge`.
@@ -343,8 +344,13 @@ class EvalBlock:
         return self.conditions if phase in self.conditions_at else ("image",)
 
     def draws(self, conditions: Sequence[Condition]) -> dict[Condition, int]:
-        """Returns how often a reply is drawn under each condition; "image" as often as any of the others."""
+        """Returns how often a reply is drawn under each condition; those that are compared equally often.
+
+        "image" is compared with every other, and "with_anatomy" with "without_anatomy".
+        """
         found = {condition: self.condition_repeats.get(condition, self.repeats) for condition in conditions}
+        about_anatomy = [condition for condition in ANATOMY_NAMED if condition in found]
+        found |= dict.fromkeys(about_anatomy, max((found[each] for each in about_anatomy), default=0))
         return {**found, "image": max(found.values(), default=self.repeats)}
 
 
@@ -358,12 +364,16 @@ class LogBlock:
         every_steps: Optimizer steps between two points of the loss curve.
         images: Whether pictures and free texts of single cases are sent to W&B; auto sends only those of simulated
             data.
+        facets: Facets of your own data, by whose values scores may be sent to W&B, such as [ward, scanner]. Others stay
+            here, because a column of a table may name persons; those of simulated data and the terms of published
+            benchmarks are sent.
     """
 
     wandb: Literal["auto", "online", "offline", "disabled"] = "auto"
     project: Annotated[str, PROJECT] = "medtune"
     every_steps: Count = 1
     images: Literal["auto", "always", "never"] = "auto"
+    facets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

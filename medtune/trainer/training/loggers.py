@@ -7,6 +7,7 @@ import dataclasses
 import os
 import uuid
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -29,6 +30,7 @@ from medtune.trainer.launch.started import how_started
 from medtune.trainer.recipe.judge import unnamed
 from medtune.trainer.recipe.read import recipe_tree
 from medtune.trainer.recipe.schema import LogBlock, Recipe
+from medtune.trainer.training.dashboard.sent_facets import TASK, WITHHELD_TASK, SentFacets, sent_facets
 from medtune.trainer.training.stages import PlannedStage, part_table
 from medtune.trainer.training.wandb_reach import BEGUN_S, Mode
 
@@ -79,7 +81,7 @@ def _level(name: str, level: LevelScore) -> dict[str, float]:
 _MAY_NAME_FILES = ("notes",)
 
 
-def logged_config(recipe: Recipe, manifest: Manifest, label: DataLabel) -> dict[str, object]:
+def logged_config(recipe: Recipe, manifest: Manifest, label: DataLabel, facets: SentFacets) -> dict[str, object]:
     """Returns the recipe, the data's manifest and label, and the environment, in the form that is sent to W&B.
 
     Only the last part of each path is kept, and no address of a server. The command line and the notes of the source
@@ -101,9 +103,18 @@ def logged_config(recipe: Recipe, manifest: Manifest, label: DataLabel) -> dict[
         eval=dataclasses.replace(recipe.eval, judge=recipe.eval.judge and unnamed(recipe.eval.judge)),
     )
     data = {key: value for key, value in dataclasses.asdict(manifest).items() if key not in _MAY_NAME_FILES}
+    data["counts"] = {split: _sent_counts(counts, facets) for split, counts in manifest.counts.items()}
     around = {key: value for key, value in environment(()).items() if key != "command"}
     tree: dict[str, object] = _without_paths(recipe_tree(named))
     return {**tree, "manifest": data, "label": label.facts(), "environment": around}
+
+
+def _sent_counts(counts: Mapping[str, int], facets: SentFacets) -> dict[str, int]:
+    """Returns the number of questions of each task; those of tasks that stay here are one number."""
+    found: Counter[str] = Counter()
+    for task, number in counts.items():
+        found[task if facets.takes(TASK, task) else WITHHELD_TASK] += number
+    return dict(found)
 
 
 def _without_paths(value: Any) -> Any:
@@ -126,6 +137,7 @@ WAITED = "waited_for_media"
 def open_loggers(experiment: Experiment) -> list[Logger]:
     """Returns the loggers of a run; a resumed run continues its curves after the saved step."""
     recipe, manifest, folder = experiment.recipe, experiment.prepared.manifest, experiment.folder
+    facets = sent_facets(experiment.benchmark, recipe.log, manifest.provenance)
     return build_loggers(
         folder.root,
         recipe.log,
@@ -134,8 +146,9 @@ def open_loggers(experiment: Experiment) -> list[Logger]:
         provenance=manifest.provenance,
         recipe_name=experiment.name,
         group=experiment.name if recipe.data.fold is None else f"{experiment.name} {folder.root.resolve().parent.name}",
-        config=logged_config(recipe, manifest, experiment.label),
+        config=logged_config(recipe, manifest, experiment.label, facets),
         tags=[recipe.model.shown_name, recipe.data.benchmark, manifest.provenance],
+        facets=facets,
         resume_step=folder.saved_step(),
     )
 
@@ -205,6 +218,7 @@ def build_loggers(
     group: str,
     config: dict[str, object],
     tags: list[str],
+    facets: SentFacets,
     resume_step: int,
 ) -> list[Logger]:
     """Returns the loggers of a run, with the settings of the recipe's block `log`.
@@ -223,7 +237,7 @@ def build_loggers(
 
     options = _wandb_options(root, block, recipe_name=recipe_name, group=group, offline=mode == "offline")
     images = shows_images(block, provenance)
-    dashboard = Dashboard(benchmark=benchmark, images=images, config=config, tags=tags, **options)
+    dashboard = Dashboard(benchmark=benchmark, images=images, facets=facets, config=config, tags=tags, **options)
     try:
         dashboard.begin()
     except Error as error:

@@ -370,6 +370,6 @@ def _read(written: dict[str, Any]) -> Outcome:
         size, times_s, duration_s = fields["extent"]
         fields["extent"] = Extent(Size(*size), tuple(times_s), duration_s)
     if fields["content"] is not None:
-        digest, pictures = fields["content"]
-        fields["content"] = Content(digest, tuple(pictures))
+        digest, pictures, *more = fields["content"]
+        fields["content"] = Content(digest, tuple(pictures), *more)
     return CopiedFile(**fields)

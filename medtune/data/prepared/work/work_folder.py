@@ -8,7 +8,7 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from medtune.data.prepared.copy_media import CopiedFile, Unit, copy_unit
 from medtune.data.prepared.manifest import ENTRIES, MANIFEST, MEDIA_FOLDER
 from medtune.data.prepared.work.claims import WHOLE, Claim, Journal, claimed, content_key, content_said, path_said
 from medtune.data.prepared.work.processes import in_processes, start_server
+from medtune.data.progress import progress
 from medtune.data.raw.source import Finding, NotFound, Source
 
 
@@ -89,6 +90,12 @@ class WorkFolder:
         found = {key: finished for key in keys if (finished := self.journal.finished(key)) is not None}
         # What one key names is copied once.
         left = {key: unit for key, unit in zip(keys, units, strict=True) if key not in found}
+        with progress("copying media", unit="files") as on_done:
+            found |= self._copied(left, lambda done: on_done(len(found) + done, len(found) + len(left)))
+        return [found[key] for key in keys]
+
+    def _copied(self, left: Mapping[str, Unit], on_done: Callable[[int], None]) -> dict[str, list[CopiedFile | str]]:
+        found: dict[str, list[CopiedFile | str]] = {}
         suspects = [key for key in left if key in self.journal.suspects]
         tasks = [key for key in left if key not in self.journal.suspects]
         if self.processes == 1:
@@ -96,6 +103,7 @@ class WorkFolder:
                 self.journal.begin(key)
                 found[key] = copy_unit(left[key], self.media)
                 self.journal.finish(key, found[key])
+                on_done(len(found))
             tasks = []
         order = [*tasks, *suspects]
         doing = ([_Task(left[key], self.media) for key in each] for each in (tasks, suspects))
@@ -107,7 +115,8 @@ class WorkFolder:
             else:
                 self.journal.finish(key, done.result)
                 found[key] = done.result
-        return [found[key] for key in keys]
+            on_done(len(found))
+        return found
 
     def find(self, findings: Mapping[str, Finding]) -> dict[str, Any]:
         """Returns what each call finds out, or a `NotFound`; what an interrupted preparation has found is kept."""

@@ -1,6 +1,8 @@
 """Tests that a picture is found again that was moved, cropped or drawn on, and that different pictures are not."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +10,11 @@ import PIL.Image
 import PIL.ImageDraw
 import pytest
 
+from bench.measuring.alike_scans import CHANGES, chest_like
+from bench.measuring.every_pair import same_pairs
+from medtune.data import progress
+from medtune.data.prepared import same_picture
+from medtune.data.prepared.alike_details import MOST_TRIED
 from medtune.data.prepared.lookalikes import perceptual_hash
 from medtune.data.prepared.same_picture import same_pictures
 from medtune.data.prepared.write import prepare
@@ -64,11 +71,7 @@ def scans(shared_real: Path) -> list[Image]:
 def pairs(images: Mapping[str, Image]) -> set[tuple[str, str]]:
     looks = {name: perceptual_hash(np.asarray(image)) for name, image in images.items()}
     return set(
-        same_pictures(
-            {name: look for name, look in looks.items() if look is not None},
-            images.__getitem__,
-            known=lambda one, other: False,
-        )
+        same_pictures({name: look for name, look in looks.items() if look is not None}, images.__getitem__, group_of={})
     )
 
 
@@ -80,6 +83,18 @@ def test_a_changed_copy_is_found_and_no_other_pair(scans: list[Image], kind: str
     wanted = {(f"{number} copy", f"{number} plain") for number in range(len(scans))}
     assert found <= wanted
     assert len(found) >= 0.7 * len(wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "images", ["busi/*/*).png", "vqa_rad/images/*", "fetal_heads/images/*", "phantom_planes/**/*.png"]
+)
+def test_the_pairs_among_all_pairs_of_a_real_set_are_found(shared_real: Path, images: str) -> None:
+    every = {path.name: PIL.Image.open(path).convert("RGB") for path in sorted(shared_real.glob(images))}
+    assert len(every) >= 24
+    names = sorted(name for name, image in every.items() if perceptual_hash(np.asarray(image)) is not None)
+    wanted = same_pairs([every[name] for name in names])
+    assert {(names[one], names[other]) for one, other in wanted} <= pairs(every)
 
 
 def test_flat_and_single_images_are_nobodys_copy(scans: list[Image]) -> None:
@@ -124,3 +139,66 @@ def test_copies_share_a_split_and_a_patient_and_other_diagnoses_are_named(scans:
 def test_copies_across_the_splits_of_the_data_are_counted(scans: list[Image], tmp_path: Path) -> None:
     said = prepared(scans[:4], tmp_path, {"plain": "train", "copy": "test"})
     assert "4 of 4 pairs in two splits by the source's own split" in said
+
+
+@pytest.fixture(scope="module")
+def radiographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """60 drawn radiographs that resemble each other strongly, and a changed copy of each."""
+    folder = tmp_path_factory.mktemp("radiographs")
+    for number, change in zip(range(60), cycle(CHANGES.values()), strict=False):
+        image = chest_like(number)
+        image.save(folder / f"{number:02} plain.png")
+        change(image).save(folder / f"{number:02} copy.png")
+    return folder
+
+
+def opened(folder: Path, name: str) -> Image:
+    return PIL.Image.open(folder / name)
+
+
+def test_copies_of_radiographs_are_found_in_few_comparisons_by_any_number_of_processes(
+    radiographs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = {path.name: number for number, path in enumerate(sorted(radiographs.iterdir()))}
+    wanted = [(f"{number:02} copy.png", f"{number:02} plain.png") for number in range(60)]
+    apart = same_pictures(looks, partial(opened, radiographs), group_of={}, processes=2)
+    assert apart == wanted
+    compared = []
+    plain = same_picture._correlation
+    monkeypatch.setattr(
+        same_picture, "_correlation", lambda one, other, *place: compared.append(place) or plain(one, other, *place)
+    )
+    assert same_pictures(looks, partial(opened, radiographs), group_of={}) == wanted
+    # Each image is compared with few others, in both directions; there are 7,140 pairs.
+    assert len(compared) <= 2 * MOST_TRIED * len(looks)
+
+
+def test_images_of_one_group_are_not_compared_and_take_no_ones_place(radiographs: Path) -> None:
+    files = sorted(radiographs.iterdir())
+    looks = {path.name: number for number, path in enumerate(files)}
+    # All plain images are one group: what is nearest to each is then among the copies.
+    group_of = {path.name: "plain" for path in files if "plain" in path.name}
+    assert len(same_pictures(looks, partial(opened, radiographs), group_of=group_of)) == 60
+    assert same_pictures(looks, partial(opened, radiographs), group_of=dict.fromkeys(looks, "all")) == []
+
+
+def test_what_is_not_searched_is_said_in_the_manifest(
+    scans: list[Image], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(same_picture, "MOST_IMAGES", 7)
+    said = prepared(scans[:4], tmp_path, {"plain": None, "copy": None})
+    assert said[1] == (
+        "8 images were NOT searched for pictures that are moved, cropped or drawn on: the search takes at most 7. Such "
+        "copies may lie in two splits"
+    )
+    assert "were NOT searched for" in (tmp_path / "out" / "manifest.json").read_text()
+
+
+def test_progress_is_shown_from_the_first_file_on(
+    scans: list[Image], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
+    prepared(scans[:4], tmp_path, {"plain": None, "copy": None})
+    said = capsys.readouterr().err
+    assert "copying media: 2 of 8 files" in said
+    assert "looking for pictures that are alike: 2 of 8 pictures" in said
