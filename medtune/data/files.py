@@ -25,6 +25,17 @@ def json_file(path: Path, kind: type[_Held], wanted: str, *, todo: str = "Take i
     return held
 
 
+def text_fields(path: Path, held: object, *, todo: str, field: str = "") -> dict[str, str]:
+    """Returns an object of a JSON file whose values are all texts; an error names the file and the field."""
+    if not isinstance(held, dict):
+        raise ValueError(f"{path}, field {field}: wanted an object, got {type(held).__name__}. {todo}")
+    for name, value in held.items():
+        if not isinstance(value, str):
+            place = f"{field}.{name}" if field else name
+            raise ValueError(f"{path}, field {place}: wanted a text, got {type(value).__name__}. {todo}")
+    return held
+
+
 def out_folder(folder: Path) -> Path:
     """Returns the path, at which a folder is or can be made."""
     for path in (folder, *folder.parents):

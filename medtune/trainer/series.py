@@ -4,7 +4,6 @@ Runs of `--seeds N` differ in `train.seed` and have a common gain. Those of a cr
 of the patients and learn from the others; their answers, pooled by question, make a run folder of their own.
 """
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
@@ -18,6 +17,7 @@ from medtune.eval.data_label import recorded_label
 from medtune.eval.judge.verdicts import verdicts_path, with_verdicts
 from medtune.eval.metric import ParsedReply, num_passes, passes_text, scored_everywhere
 from medtune.eval.predictions.files import MERGED, format_line, replace_file, stored_predictions
+from medtune.eval.results.metrics_file import read_metrics
 from medtune.eval.results.schema import ResultsFile
 from medtune.eval.results.typed_json import read_json, write_document
 from medtune.eval.scoring.parse_replies import parse_all
@@ -246,8 +246,7 @@ def cell_name(cell: Mapping[str, str]) -> str:
 def _measured(out: Path, cell: Mapping[str, str]) -> dict[str, Any]:
     folder = RunFolder(out / cell_name(cell))
     results = read_json(folder.results, ResultsFile)
-    with (folder.root / "metrics.csv").open(newline="") as file:
-        losses = [float(row[_LOSS]) for row in csv.DictReader(file) if row.get(_LOSS)]
+    losses = [float(row[_LOSS]) for row in read_metrics(folder.root / "metrics.csv") if row.get(_LOSS)]
     ends = min(_ENDS, len(losses))
     zero_shot, final = results.phases["zero_shot"], results.phases["final"]
     return {

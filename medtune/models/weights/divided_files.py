@@ -44,6 +44,7 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
+from medtune.data.files import json_file, text_fields
 from medtune.models.tuning.starting_weights import NO_STARTS, Starts
 from medtune.models.weights.whole_folders import ABOUT, UNFINISHED, is_whole, take_place, write_last
 
@@ -318,14 +319,24 @@ START = "start."
 """Begins the names of PiSSA's beginnings in a checkpoint."""
 
 
+_AGAIN = "Copy the folder of trained weights again."
+
+
+def _is_shape(value: object) -> bool:
+    return isinstance(value, list) and all(type(each) is int and each >= 0 for each in value)
+
+
 class TrainedFolder:
     def __init__(self, path: Path) -> None:
         if not is_whole(path):
             raise FileNotFoundError(f"{path}: no checkpoint, or one that was not written to its end (no {ABOUT})")
         self._path = path
-        said = json.loads((path / ABOUT).read_text("utf-8"))
-        self._about: dict[str, str] = said["about"]
-        self._shapes: dict[str, list[int]] = said["shapes"]
+        said = json_file(path / ABOUT, dict, "the facts of trained weights", todo=_AGAIN)
+        self._about = text_fields(path / ABOUT, said.get("about"), field="about", todo=_AGAIN)
+        shapes = said.get("shapes")
+        if not isinstance(shapes, dict) or not all(map(_is_shape, shapes.values())):
+            raise ValueError(f"{path / ABOUT}, field shapes: wanted a shape for each name. {_AGAIN}")
+        self._shapes: dict[str, list[int]] = shapes
 
     @property
     def about(self) -> dict[str, str]:

@@ -7,12 +7,16 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Required
+
+from pydantic import ConfigDict
+from typing_extensions import TypedDict
 
 from medtune.data.types import MediaGroup
 from medtune.eval.data_label import DataLabel, recorded_label
 from medtune.eval.learnt import NOTHING, Learnt, asked_again, read_learnt
 from medtune.eval.predictions.files import replace_file
+from medtune.eval.results.typed_json import AGAIN, read_json
 from medtune.models.weights.whole_folders import ABOUT, BEFORE, is_checkpoint
 from medtune.trainer.recipe.read import read_recipe
 from medtune.trainer.recipe.schema import Recipe
@@ -74,6 +78,20 @@ STATE_FILE = "state.json"
 """The file of a saved state with everything but its tensors."""
 
 
+class Recorded(TypedDict, total=False):
+    """What is read of environment.json; it holds more, which is kept."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")
+
+    recipe: Required[str]
+    data_hash: Required[str]
+    data: dict[str, dict[str, Any]]
+    commits: dict[str, str]
+    limit: int | None
+    trained_on: str
+    changed_data: str
+
+
 class RunFolder:
     """The paths of one run, and the files of it that can be read without opening its data."""
 
@@ -103,13 +121,12 @@ class RunFolder:
         """The commit of each repository of the hub that the run read weights from, from environment.json."""
         if not self.environment.is_file():
             return {}
-        noted: dict[str, str] = json.loads(self.environment.read_text("utf-8")).get("commits", {})
-        return noted
+        return self.recorded().get("commits", {})
 
     def note_commits(self, commits: Mapping[str, str]) -> None:
         """Writes commits into environment.json, so that the run reads the same weights when it goes on."""
         if commits and self.environment.is_file():
-            said = json.loads(self.environment.read_text("utf-8"))
+            said = self.recorded()
             write_json(self.environment, {**said, "commits": {**commits, **self.commits}})
 
     @property
@@ -153,8 +170,7 @@ class RunFolder:
     def early_stops(self) -> dict[int, str]:
         """For each stage that ended before its last step, by its number: at which step, and why."""
         path = self.checkpoints / "early_stops.json"
-        noted = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-        return {int(number): str(why) for number, why in noted.items()}
+        return read_json(path, dict[int, str]) if path.is_file() else {}
 
     def note_early_stop(self, stage: int, why: str) -> None:
         write_json(self.checkpoints / "early_stops.json", {**self.early_stops, stage: why})
@@ -215,18 +231,20 @@ class RunFolder:
             raise FileNotFoundError(f"{self.root}: no run is here (no recipe.yaml); give the folder that a run wrote")
         return read_recipe(str(self.recipe))
 
-    def recorded(self) -> Mapping[str, object]:
+    def recorded(self) -> Recorded:
         """Returns the content of environment.json: machine, versions, and facts about the recipe and its data."""
-        found: Mapping[str, object] = json.loads(self.environment.read_text("utf-8"))
-        return found
+        return read_json(self.environment, Recorded)
 
     def recorded_label(self) -> DataLabel:
         return recorded_label(self.recorded())
 
     def read_learnt(self) -> Learnt:
         """Returns what the run was trained on so far; nothing if it has not begun to train."""
-        facts = json.loads(self.learnt.read_text("utf-8")) if self.learnt.is_file() else {}
-        return read_learnt(facts) or NOTHING
+        facts = read_json(self.learnt, dict[str, str]) if self.learnt.is_file() else {}
+        try:
+            return read_learnt(facts) or NOTHING
+        except ValueError as error:
+            raise ValueError(f"{self.learnt}: not what a run has learnt ({error}). {AGAIN}") from error
 
     def note_learnt(self, learnt: Learnt) -> None:
         """Writes what the run is trained on into learnt.json, beside what stands there."""
@@ -245,7 +263,7 @@ class RunFolder:
         if not self.environment.is_file():
             return {}
         recorded = self.recorded()
-        found: dict[str, Mapping[str, Any]] = dict(recorded.get(DATA, {}))  # type: ignore[call-overload]
+        found: dict[str, Mapping[str, Any]] = dict(recorded.get("data", {}))
         return {**found, "data.root": {**found.get("data.root", {}), "hash": recorded["data_hash"]}}
 
     def refuse_other_data(self, root: Path, now: DataFacts) -> None:

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from medtune.data.plugins import plugin_arguments
 from medtune.eval.predictions.files import replace_file
+from medtune.eval.results.typed_json import read_json
 from medtune.trainer.experiment.run_folder import LAUNCH, RunFolder, write_json
 
 REQUEUED_AFTER = ("SIGUSR1", "SIGUSR2")
@@ -47,7 +48,7 @@ def mark_stopped(root: Path, number: int) -> None:
 def stopped_by(root: Path) -> str | None:
     """Returns the name of the signal after which the run in a folder stopped; None if it did not stop on request."""
     path = marker(root)
-    return str(json.loads(path.read_text("utf-8"))["signal"]) if path.is_file() else None
+    return read_json(path, dict[str, str]).get("signal") if path.is_file() else None
 
 
 def forget_stop(root: Path) -> None:
@@ -157,7 +158,7 @@ def _begun(root: Path) -> Path:
 
 def _is_ours(root: Path) -> bool:
     path = _begun(root)
-    began = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    began = read_json(path, dict[str, str]) if path.is_file() else {}
     is_restart = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
     identity = {kind: name for kind, name in _identity().items() if kind != "torchrun" or is_restart}
     return any(began.get(kind) == name for kind, name in identity.items())

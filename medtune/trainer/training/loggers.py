@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import os
 import uuid
@@ -21,6 +20,7 @@ from medtune.data.types import MediaGroup, Provenance
 from medtune.eval.benchmark import Benchmark
 from medtune.eval.data_label import DataLabel
 from medtune.eval.predictions.files import replace_file
+from medtune.eval.results.metrics_file import read_metrics
 from medtune.eval.scoring.score import LevelScore, PhaseScores
 from medtune.models.endpoint.settings import without_address
 from medtune.models.tuning.apply import PartRow
@@ -277,8 +277,7 @@ def _csv_logger(root: Path, *, resume_step: int) -> CSVLogger:
 def _rows_until(path: Path, last_step: int) -> list[tuple[int, dict[str, float]]]:
     if not path.is_file():
         return []
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_metrics(path)
     return [
         (int(row["step"]), metrics)
         for row in rows

@@ -111,6 +111,7 @@ def test_online_without_a_key_is_refused_before_any_folder(nano: Nano, tmp_path:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_three_offline_parts_join_to_one_run(nano: Nano, tmp_path: Path, shown: Told) -> None:
     out = tmp_path / "run"
     settings = ("log.wandb=offline", "train.max_steps=6", "train.save_every_steps=1", "eval.every_steps=6")
