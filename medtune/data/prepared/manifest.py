@@ -171,9 +171,9 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         manifest: Manifest = _typed().validate_python(read)
     except ValidationError as error:
-        wrong = error.errors(include_url=False)[0]
-        field = ".".join(map(str, wrong["loc"]))
-        raise ValueError(f"{path}: {field}: {wrong['msg']}, got {wrong['input']!r:.60}. {AGAIN}") from error
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{path}: {field}: {first['msg']}, got {first['input']!r:.60}. {AGAIN}") from error
     if missing := {*SPLITS} - (manifest.counts.keys() & manifest.num_patients.keys()):
         raise ValueError(f"{path}: counts or num_patients lacks the split {min(missing)}. {AGAIN}")
     return manifest

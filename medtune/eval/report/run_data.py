@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-import yaml
 from pydantic import with_config
 
 from medtune.data.types import Interval
+from medtune.data.yaml_text import yaml_text
 from medtune.eval.comparing.verdict import difference_word
 from medtune.eval.data_label import DataLabel
 from medtune.eval.results.phase_schema import Phase
@@ -127,8 +127,8 @@ def _needed(folder: Path, name: str, hint: str) -> Path:
 def _recipe(path: Path) -> tuple[str, dict[str, object]]:
     try:
         text = path.read_text("utf-8")
-        tree = yaml.safe_load(text)
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        tree = yaml_text(text, where=str(path))
+    except ValueError as error:
         raise ValueError(f"{path}: not valid YAML ({error}). {AGAIN}") from error
     if not isinstance(tree, dict):
         raise ValueError(f"{path}: wanted a recipe with its blocks, got {tree!r:.40}. {AGAIN}")

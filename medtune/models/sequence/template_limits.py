@@ -1,8 +1,8 @@
-"""Refuses a chat template that does not end, or that writes without end.
+"""Refuses a chat template or a tokenizer that does not end, or that writes without end.
 
 A template is a program. transformers lets it reach nothing of this machine, and lets it loop, multiply texts and take
-powers as it likes; nothing in this process could stop that. So a template is first tried in a forked process, which the
-system ends.
+powers as it likes; a tokenizer.json has regular expressions. Nothing in this process could stop them. So both are first
+tried in a forked process, which the system ends.
 """
 
 import contextlib
@@ -23,36 +23,46 @@ MOST_CHARACTERS = 200_000
 """The length of a conversation of three short turns as a template writes it, at most (our own choice)."""
 _LONGEST_TEMPLATE = 2_000_000
 _MOST_BYTES = 2**30
-_TOO_LONG, _NO_MEMORY = 3, 4
+_TOO_LONG, _NO_MEMORY, _NO_TOKENS = 3, 4, 5
 _KINDS = ("text", "image", "video", "audio")
+_TEXTS = (
+    "Is there a cyst in the left kidney (5.2 cm)?\nYes.",
+    *(letter * 200 + end for letter, end in (("a", "!"), (" ", "!"), (".", "a"), ("1", "!"))),
+)
+"""A question, and runs of one letter, on which an expression that repeats what repeats tries without end."""
 _ended: set[str] = set()
-"""The marks of the templates that have ended in this process."""
+"""The marks of what has ended in this process."""
 
 
-def refuse_endless_template(processor: Any) -> None:
-    """Tries the template of a processor or tokenizer, where it has one that was not tried before."""
+def refuse_endless(processor: Any) -> None:
+    """Tries the template and the tokenizer of a processor, or of a tokenizer, which were not tried before."""
     found = getattr(processor, "chat_template", None)
     templates = list(found.values()) if isinstance(found, dict) else [found]
     texts = [text for text in templates if isinstance(text, str)]
-    mark = hashlib.sha256("\0".join([type(processor).__name__, *texts]).encode("utf-8", "replace")).hexdigest()
-    if not texts or mark in _ended:
+    tokenizer = getattr(processor, "tokenizer", processor)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    rules = [str(getattr(backend, part, None)) for part in ("normalizer", "pre_tokenizer", "decoder")]
+    mark = hashlib.sha256("\0".join([type(processor).__name__, *rules, *texts]).encode("utf-8", "replace")).hexdigest()
+    if mark in _ended:
         return
-    reason = (
-        f"it has {max(map(len, texts)):,} characters"
-        if max(map(len, texts)) > _LONGEST_TEMPLATE
-        else _tried_apart(processor)
-    )
+    longest = max(map(len, texts), default=0)
+    reason = _tried_apart(processor, backend) if longest <= _LONGEST_TEMPLATE else f"it has {longest:,} characters"
     if reason:
-        name = getattr(getattr(processor, "tokenizer", processor), "name_or_path", "") or "the processor"
+        of_tokenizer = reason == _TOKENS
+        what = "tokenizer.json is" if of_tokenizer else "chat template is"
+        file = "tokenizer.json" if of_tokenizer else "chat_template.jinja"
         raise ValueError(
-            f"{name}: its chat template is not to be used: {reason}. Copy the template of the model's publisher into "
-            "the folder (chat_template.jinja), or take the checkpoint from there"
+            f"{getattr(tokenizer, 'name_or_path', '') or 'the processor'}: its {what} not to be used: {reason}. Copy "
+            f"that of the model's publisher into the folder ({file}), or take the checkpoint from there"
         )
     _ended.add(mark)
 
 
-def _tried_apart(processor: Any) -> str:
-    """Returns why a template may not be used, as a forked process found out; "" if it may."""
+_TOKENS = "its regular expressions do not end on a short text"
+
+
+def _tried_apart(processor: Any, backend: Any) -> str:
+    """Returns why a template or a tokenizer may not be used, as a forked process found out; "" if it may."""
     ended, told = os.pipe()
     with warnings.catch_warnings():
         # The child computes nothing but the template, and takes no lock of another thread.
@@ -61,7 +71,7 @@ def _tried_apart(processor: Any) -> str:
     if not child:
         try:
             _limit()
-            status = _write_all(processor)
+            status = _write_all(processor) or _encode(backend)
         except MemoryError:
             status = _NO_MEMORY
         except BaseException:
@@ -78,6 +88,8 @@ def _tried_apart(processor: Any) -> str:
         os.close(ended)
     if not in_time or os.WIFSIGNALED(status):
         return f"it does not end within {CPU_S} s on three short turns"
+    if os.WEXITSTATUS(status) == _NO_TOKENS:
+        return _TOKENS
     if os.WEXITSTATUS(status) == _TOO_LONG:
         return f"it writes more than {MOST_CHARACTERS:,} characters for three short turns"
     if os.WEXITSTATUS(status) == _NO_MEMORY:
@@ -86,6 +98,8 @@ def _tried_apart(processor: Any) -> str:
 
 
 def _limit() -> None:
+    # The library of tokenizers tells of an expression without end in a page on stderr.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     signal.signal(signal.SIGXCPU, signal.SIG_DFL)
@@ -104,6 +118,15 @@ def _write_all(processor: Any) -> int:
                 written = processor.apply_chat_template(turns, tokenize=False, add_generation_prompt=turns[-1] is asked)
                 if len(written) > MOST_CHARACTERS:
                     return _TOO_LONG
+    return 0
+
+
+def _encode(backend: Any) -> int:
+    try:
+        for text in _TEXTS if backend is not None else ():
+            backend.decode(backend.encode(text, add_special_tokens=False).ids)
+    except BaseException as error:
+        return _NO_TOKENS if type(error).__name__ == "PanicException" else 0
     return 0
 
 

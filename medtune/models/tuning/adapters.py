@@ -54,7 +54,7 @@ def inject_lora(model: Model, part: PartName, lora: Lora) -> None:
             target_parameters=stacks or None,
             use_rslora=lora.rslora,
             use_dora=lora.dora and not counted_only,
-            # The weights that pissa and eva begin with are computed once for a run, by `starting_weights`.
+            # The weights that pissa begins with are computed once for a run, by `starting_weights`.
             init_lora_weights="gaussian" if lora.init == "gaussian" else True,
         )
         with float32_adapters(model.get_submodule(f"{root}.{name}") for name in chosen):
@@ -94,7 +94,7 @@ def is_target(lora: Lora, part: PartName, name: str) -> bool:
 
 
 def _refuse_for_stacks(part: PartName, lora: Lora, stacks: Sequence[str]) -> None:
-    refused = {"dora": lora.dora, "dropout": lora.dropout > 0, "init": lora.init in ("pissa", "eva")}
+    refused = {"dora": lora.dora, "dropout": lora.dropout > 0, "init": lora.init == "pissa"}
     if wrong := [name for name, is_set in refused.items() if is_set]:
         field = f"model.tuning.{part}.lora"
         raise ValueError(

@@ -94,7 +94,7 @@ class RunFolder:
         self.audit_answers = root / "audit"
         # The best trained weights in PEFT's format, or the reason why that format has none.
         self.adapter = self.checkpoints / "adapter"
-        # The weights that the training begins with, where adapters begin with PiSSA or EVA.
+        # The weights that the training begins with, where adapters begin with PiSSA.
         self.start = self.checkpoints / "start.safetensors"
         self.learnt = self.checkpoints / "learnt.json"
 

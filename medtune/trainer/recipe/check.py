@@ -175,7 +175,7 @@ def _check_stage(stage: Stage, model: ModelBlock, *, block: str, tuning: str, sh
     if model.language_bits is not None and language.mode == "lora" and language.lora.init == "pissa":
         raise ValueError(
             f"model.language_bits is 4 and {tuning}.language.lora.init is pissa, which changes the weights that are "
-            "held in 4 bits: take eva or default, or leave model.language_bits out"
+            "held in 4 bits: take default, or leave model.language_bits out"
         )
     if model.language_bits is not None and stage.tuning.language.mode == "full":
         raise ValueError(

@@ -348,7 +348,7 @@ def _only_for_runs(recipe: Recipe) -> str:
         "train.gradient_checkpointing": train.gradient_checkpointing,
     }
     starts = {how.lora.init for how in recipe.stages[0].tuning.parts().values() if how.mode == "lora"}
-    found["model.tuning.*.lora.init"] = bool(starts & {"pissa", "eva"})
+    found["model.tuning.*.lora.init"] = "pissa" in starts
     found["model.projector vocabulary"] = begins_with_words(recipe)
     return ", ".join(name for name, is_set in found.items() if is_set)
 

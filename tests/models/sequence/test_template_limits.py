@@ -3,11 +3,14 @@
 import time
 
 import pytest
+from tokenizers import Regex
+from tokenizers.normalizers import Replace
+from tokenizers.pre_tokenizers import Split
 from transformers import PreTrainedTokenizerFast
 
 from medtune.models.nano import byte_tokenizer
 from medtune.models.sequence.chat_template import set_date, set_thinking
-from medtune.models.sequence.template_limits import refuse_endless_template
+from medtune.models.sequence.template_limits import refuse_endless
 
 ENDLESS = {
     "nested loops": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
@@ -42,8 +45,18 @@ def test_a_template_that_does_not_end_is_refused(name: str) -> None:
     with pytest.raises(
         ValueError, match=r"^stranger/model: its chat template is not to be used: it .*chat_template\.j"
     ):
-        refuse_endless_template(speaking(ENDLESS[name]))
+        refuse_endless(speaking(ENDLESS[name]))
     assert time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize("part", ["normalizer", "pre_tokenizer"])
+def test_a_tokenizer_whose_expression_does_not_end_is_refused(part: str) -> None:
+    tokenizer = speaking("{{ messages[0].content }}")
+    pattern = Regex(r"((a+)+)+$")
+    rule = Replace(pattern, "x") if part == "normalizer" else Split(pattern, "isolated")
+    setattr(tokenizer.backend_tokenizer, part, rule)
+    with pytest.raises(ValueError, match=r"^stranger/model: its tokenizer\.json is not to be used: its regular"):
+        refuse_endless(tokenizer)
 
 
 def test_it_is_tried_before_it_is_rendered_here() -> None:
@@ -57,15 +70,15 @@ def test_a_template_that_ends_is_tried_once_and_a_refusal_of_its_own_is_left_to_
 ) -> None:
     tried: list[object] = []
 
-    def noted(processor: object) -> str:
+    def noted(processor: object, backend: object) -> str:
         tried.append(processor)
         return ""
 
     monkeypatch.setattr("medtune.models.sequence.template_limits._tried_apart", noted)
     for _ in range(2):
-        refuse_endless_template(speaking("{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}once"))
+        refuse_endless(speaking("{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}once"))
     assert len(tried) == 1
     monkeypatch.undo()
-    refuse_endless_template(speaking("{{ raise_exception('no system turn') }}"))
-    refuse_endless_template(speaking("{{ messages[0].nothing.at_all }}"))
-    refuse_endless_template(speaking("{% for"))
+    refuse_endless(speaking("{{ raise_exception('no system turn') }}"))
+    refuse_endless(speaking("{{ messages[0].nothing.at_all }}"))
+    refuse_endless(speaking("{% for"))

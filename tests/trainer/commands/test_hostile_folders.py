@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from medtune.trainer.commands.cli import COMMANDS, main
+from tests.benchmarks.vqa.own_data import pictures
 from tests.models.transformers_vlm.generic.checkpoints import write_checkpoint
 from tests.models.weights.adapters.test_settings import BOMB
 from tests.trainer.conftest import QUICK, Capture, Nano
@@ -232,3 +233,31 @@ def test_a_checkpoint_whose_template_never_ends_is_refused(
     index.write_text(json.dumps({"weight_map": {"a": "../outside.safetensors"}}))
     assert Nano(prepared_tiny).here("eval", tmp_path / "index", *settings) == 1
     assert "lies outside the folder" in capsys.readouterr().err
+
+
+def test_escape_sequences_of_a_prepared_folder_reach_no_page_and_no_terminal(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw, out, run = tmp_path / "raw", tmp_path / "prepared", tmp_path / "run"
+    rows = ["image,question,options,answer,patient,split,ward"]
+    for number, picture in enumerate(pictures(raw, 24)):
+        split = "train" if number < 12 else "val" if number < 16 else "test"
+        options = [f"cyst{ESCAPE}", "nodule"]
+        asked = f"Which{ESCAPE} is it?,{'|'.join(options)},{options[number % 2]}"
+        rows.append(f"{picture},{asked},p{number},{split},ward{ESCAPE} {number % 2}")
+    (raw / "data.csv").write_text("\n".join(rows), "utf-8")
+    assert main(["prepare", "vqa", "--from", str(raw), "--out", str(out)]) == 0
+    manifest = json.loads((out / "manifest.json").read_text("utf-8"))
+    (out / "manifest.json").write_text(json.dumps({**manifest, "title": f"A{ESCAPE} set", "licence": ESCAPE}), "utf-8")
+    settings = ["--set", "data.benchmark=vqa", f"data.root={out}", *QUICK]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert main(["validate", "nano_busi_lora", *settings]) == 0
+    assert main(["run", "nano_busi_lora", "--out", str(run), *settings]) == 0
+    for words in (["report", str(run)], ["audit", str(run)]):
+        assert main(words) == 0, words
+    predictions = str(run / "final" / "predictions.jsonl")
+    assert main(["score", "vqa", "--predictions", predictions, "--questions", str(out)]) == 0
+    said = "".join(capsys.readouterr())
+    pages = [(run / name).read_text("utf-8") for name in ("report.md", "report.html")]
+    assert all("cyst" in page for page in pages)
+    assert not [text[:200] for text in (said, *pages) if {"\x1b", "\x9b", "\x07"} & set(text)]
