@@ -115,11 +115,25 @@ def merged_cells(path: Path, title: str, *, below: int) -> list[CellRange]:
     import openpyxl
 
     with ZipFile(path) as packed:
-        sheets = (name for name in packed.namelist() if name.startswith("xl/worksheets/") and name.endswith(".xml"))
-        if not any(b"<mergeCell" in packed.read(name) for name in sheets):
+        sheets = [name for name in packed.namelist() if name.startswith("xl/worksheets/") and name.endswith(".xml")]
+        if not any(_has_mark(packed, name) for name in sheets):
             return []
     found = openpyxl.load_workbook(path, data_only=True)[title].merged_cells.ranges
     return sorted((area for area in found if area.min_row > below), key=lambda area: (area.min_row, area.min_col))
+
+
+_MARK = b"<mergeCell"
+_PIECE_BYTES = 1 << 20
+
+
+def _has_mark(packed: ZipFile, name: str) -> bool:
+    with packed.open(name) as file:
+        end = b""
+        while piece := file.read(_PIECE_BYTES):
+            if _MARK in end + piece:
+                return True
+            end = piece[-len(_MARK) :]
+    return False
 
 
 def filled_sheets(path: Path) -> list[str]:
