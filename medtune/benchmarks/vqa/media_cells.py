@@ -168,7 +168,7 @@ def _rank(name: str) -> int:
 
 def _leads_to(cells: Sequence[object], media: MediaReader) -> MediaKind | None:
     """Returns the kind of the files to which at least half of the cells lead; None where they lead to none."""
-    look = replace(media, named=NamedFiles(media.folders, media.named.below))
+    look = replace(media, named=NamedFiles(media.folders, media.named.below, listed=media.named.listed))
     filled = [text for cell in cells if isinstance(cell, str | int | float) and (text := cell_text(cell))]
     found: list[Path] = []
     for text in filled:

@@ -110,6 +110,13 @@ def question_table(
         raise ValueError(f"{folder}: no row gives a question.{left_out} Check the columns and the splits.")
     if options.media_folder is not None and found.questions and not any(found.media.values()):
         raise ValueError(f"{folder}: {no_column_of_media(sets[0].reader.columns)}")
+    tables = [each.reader.columns for each in sets if each.reader.columns.of(roles.TURNS) is None]
+    named = [name for columns in tables for role in roles.MEDIA for name in columns.found.get(role, ())]
+    if found.questions and named and not any(found.media.values()):
+        raise ValueError(
+            f"{folder}: the column {named[0]!r} is empty in all rows. Fill it in; where it holds formulas, open the "
+            "table and save it in Excel, which keeps their values."
+        )
     if not options.unanswered:
         _reject_dates(found, sets[0].reader)
     repeated = [] if options.unanswered else _without_repeats(found, options.keep)

@@ -29,6 +29,8 @@ class NamedFiles:
     # The folders with which paths begin and which lie nowhere here; told from the first path that leads to a file
     # without them, so that no two paths lead to one file.
     left_out: tuple[str, ...] | None = None
+    # The files below by name, once they were listed; copies for a trial share it.
+    listed: list[Mapping[str, Sequence[str]]] = field(default_factory=list)
     _without_suffix: set[str] = field(default_factory=set)
     _left_out_of: set[str] = field(default_factory=set)
     _below: set[str] = field(default_factory=set)
@@ -48,12 +50,19 @@ class NamedFiles:
                     self._left_out_of.add(written)
                 break
         else:
-            found = _differing(_below(self.below, parts)) if self.below is not None else []
+            found = _differing(self._below_all(parts))
             if len(found) == 1:
                 self._below.add(written)
         if len(found) == 1 and not _has_suffix(parts[-1]) and found[0].is_file():
             self._without_suffix.add(written)
         return found
+
+    def _below_all(self, parts: Sequence[str]) -> list[Path]:
+        if self.below is None:
+            return []
+        if not self.listed:
+            self.listed.append(_files_below(self.below))
+        return _below(self.listed[0], parts)
 
     def _inside(self, parts: Sequence[str]) -> list[Path]:
         path = "/".join(parts)
@@ -109,15 +118,14 @@ def _named(folder: Path, parts: Sequence[str]) -> list[Path]:
     return found
 
 
-def _below(folder: Path, parts: Sequence[str]) -> list[Path]:
-    index, name = _files_below(folder), _plain(parts[-1])
+def _below(index: Mapping[str, Sequence[str]], parts: Sequence[str]) -> list[Path]:
+    name = _plain(parts[-1])
     names = index.get(name) or ([] if _has_suffix(name) else index.get(f"{name}."))
     tail = tuple(map(_plain, parts))[:-1]
     paths = [Path(path) for path in names or ()]
     return [path for path in paths if not tail or tuple(map(_plain, path.parts))[-1 - len(tail) : -1] == tail]
 
 
-@lru_cache(maxsize=4)
 def _files_below(folder: Path) -> Mapping[str, Sequence[str]]:
     """Returns the paths of files in and below a folder by their names, and by their names without suffix and "."."""
     found: dict[str, list[str]] = {}

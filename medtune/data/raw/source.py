@@ -159,6 +159,8 @@ class TableOptions:
     unanswered: bool = False
     # The split that a name of the data stands for: "train", "val", "test", or "none" to leave its rows out.
     splits: Mapping[str, str] = field(default_factory=dict)
+    sheet: str | None = None  # The sheet of a workbook; None takes the first with rows.
+    header: int | None = None  # The row or line with the names of the columns, from 1; None takes the first filled one.
     # The number of patients of each split after which a data set of the hub is read no further; None reads all.
     limit: int | None = None
 

@@ -267,6 +267,8 @@ def predict(
     options: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
     patient: str | None = None,
+    sheet: str | None = None,
+    header: int | None = None,
     source: str | None = None,
     overrides: Sequence[str] = (),
     error_rate: float | None = None,
@@ -283,6 +285,8 @@ def predict(
         options: The options, in their order, of every row that lists none.
         columns: The column of each role, as --columns of `medtune prepare` says.
         patient: A pattern that finds the patient in the path of a row's file.
+        sheet: The sheet of a workbook; None for the first with rows.
+        header: The row of a workbook, or the line of a text file, with the names of the columns; None for the first.
         overrides: Values that replace those of the recipe, e.g. "eval.batch_size=4".
         error_rate: The largest share of a new patient's questions that may be answered wrongly, by which the model
             abstains; None lets it answer all.
@@ -303,6 +307,8 @@ def predict(
         question=question,
         options=tuple(options),
         patient=None if patient is None else re.compile(patient),
+        sheet=sheet,
+        header=header,
     )
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="medtune-")))

@@ -84,6 +84,12 @@ def test_an_option_that_became_a_date_is_rejected_by_name(tmp_path: Path) -> Non
     assert "a spreadsheet made an option a date" in table.rejects[0].reason
 
 
+def test_labels_that_became_dates_are_named(tmp_path: Path) -> None:
+    text = "image,grades\nus_0.png,0; 01.Feb\nus_1.png,3\nus_2.png,01.Feb\n"
+    with pytest.raises(ValueError, match=r"the labels '01.Feb': .*made these labels a date.*--answers 01.Feb=1-2"):
+        read_text(tmp_path, text, TableOptions(columns={"labels": "grades"}))
+
+
 @pytest.mark.parametrize(
     "answers",
     [

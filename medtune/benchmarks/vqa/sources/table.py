@@ -23,7 +23,7 @@ from medtune.benchmarks.vqa.question_table import WITHOUT_ANSWERS, ReadSet, no_c
 from medtune.benchmarks.vqa.row_questions import QUESTION, RowReader
 from medtune.data.prepared.manifest import REJECTS
 from medtune.data.raw.folder import file_stem, splits_of_files
-from medtune.data.raw.hub_rows import BUILDERS, Row, file_rows
+from medtune.data.raw.hub_rows import BUILDERS, NO_HEADER, Row, file_rows
 from medtune.data.raw.source import NOTHING_SAID, HubId, RowError, Source, SourceTable, TableOptions
 
 SUFFIXES = (*BUILDERS, *JSON_SUFFIXES)
@@ -90,16 +90,22 @@ def _read_set(path: Path, name: str, reader: RowReader, options: TableOptions) -
     check_no_xml(path)
     classes: Mapping[str, tuple[str, ...]] = {}
     notes: tuple[str, ...] = ()
+    header = ""
     if path.suffix.lower() in JSON_SUFFIXES:
+        if options.sheet is not None or options.header is not None:
+            raise ValueError(f"{path}: {NO_HEADER}")
         names = json_columns(path, name)
 
         def rows() -> Iterator[Row | RowError]:
             return json_rows(path, file=name)
 
     else:
-        found = file_rows(path, name=name)
-        names, rows, classes, notes = found.columns, found.rows, found.classes, found.notes
-    columns = mapped(names, options, rows, reader.media, where=str(path))
+        found = file_rows(path, name=name, sheet=options.sheet, header=options.header)
+        names, rows, classes, notes, header = found.columns, found.rows, found.classes, found.notes, found.header
+    try:
+        columns = mapped(names, options, rows, reader.media, where=str(path))
+    except ValueError as error:
+        raise ValueError(f"{error} {header}".rstrip()) from None
     return ReadSet(rows, None, label_reader(replace(reader, columns=columns), classes), notes)
 
 
