@@ -91,7 +91,7 @@ def _below(value: Any, name: str, bound: object | None) -> Iterator[tuple[str, o
 
 def _check_number(name: str, value: float, bound: Interval) -> None:
     low, above, high, below = (_number(each) for each in (bound.ge, bound.gt, bound.le, bound.lt))
-    if not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{name} is {value}; it must be {_said(low, above, high, below) or 'a number'}")
     too_low = (low is not None and value < low) or (above is not None and value <= above)
     too_high = (high is not None and value > high) or (below is not None and value >= below)

@@ -14,6 +14,7 @@ from medtune.eval.asking.conditions import ANATOMY_NAMED, READINGS
 from medtune.models.endpoint.settings import Endpoint
 from medtune.models.tuning.plan import OptimizerName, Precision, ScheduleName, Tuning
 from medtune.models.weights.loading_options import Loading
+from medtune.trainer.recipe.early_stopping import EarlyStopping
 from medtune.trainer.recipe.judge import JudgeSettings
 
 SERVED = "endpoint"
@@ -167,23 +168,6 @@ class Stage:
         if self.max_steps is None:
             raise ValueError(f"the stage {self.name!r} is given in epochs; they have to be counted on the data first")
         return self.max_steps
-
-
-@dataclass(frozen=True)
-class EarlyStopping:
-    """When a stage ends before its last step: when its validations no longer improve.
-
-    Attributes:
-        metric: What has to improve: a metric of the benchmark, or loss, token_accuracy, choice_accuracy, f1, ece or
-            brier, as they stand behind "val/" in metrics.csv. Whether higher or lower is better follows from the
-            metric. None is the benchmark's primary metric, which also chooses the best weights.
-        patience: Number of validations one after another without an improvement, after which the stage ends.
-        min_delta: The smallest change that counts as an improvement.
-    """
-
-    metric: str | None = None
-    patience: Count = 3
-    min_delta: NotNegative = 0.0
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from medtune.trainer.devices.ranks import barrier, state_timeout, stopping_signa
 from medtune.trainer.experiment.evaluate import score_answers
 from medtune.trainer.experiment.experiment import Experiment
 from medtune.trainer.experiment.judging import judge_phase
-from medtune.trainer.recipe import schema
+from medtune.trainer.recipe import early_stopping
 from medtune.trainer.recipe.schema import Recipe
 from medtune.trainer.training.lightning_module import FineTuning
 from medtune.trainer.training.loggers import phase_metrics
@@ -195,7 +195,7 @@ class WeightAverage(Callback):
 class EarlyStop(EarlyStopping):
     """Lightning's early stopping with the settings of a recipe; all ranks stop together."""
 
-    def __init__(self, settings: schema.EarlyStopping, benchmark: Benchmark, planned: PlannedStage) -> None:
+    def __init__(self, settings: early_stopping.EarlyStopping, benchmark: Benchmark, planned: PlannedStage) -> None:
         self._settings = settings
         self._planned = planned
         metric = settings.metric or benchmark.primary

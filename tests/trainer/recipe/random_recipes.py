@@ -25,7 +25,8 @@ from annotated_types import Interval
 
 from medtune.data.bounds import bounds_of
 from medtune.models.tuning.plan import Tuning
-from medtune.trainer.recipe.schema import EarlyStopping, Recipe, Stage
+from medtune.trainer.recipe.early_stopping import EarlyStopping
+from medtune.trainer.recipe.schema import Recipe, Stage
 from tests.ranks import run_ranks
 
 IMAGE_MODELS = (
@@ -166,6 +167,7 @@ DRAWN: dict[str, Draw] = {
     "eval.max_new_tokens": _one_of("1", "2", "3", "300"),
     "eval.condition_repeats": _one_of("{}", "{text_only: 2}", "{image: 2}", "{other_image: 1}"),
     "eval.repeats": _one_of("1", "2"),
+    "log.facets": _one_of("[]", "[task]", "[task, subtype]", "[nothing]"),
     "log.project": _one_of("medtune", "'of us'", "'a/b'", "''", "5"),
     # Without a key auto is offline; online is refused where nobody can be reached.
     "log.wandb": _one_of("disabled", "disabled", "disabled", "auto", "offline"),
