@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Required
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
 from medtune.data.types import MediaGroup
@@ -78,10 +78,9 @@ STATE_FILE = "state.json"
 """The file of a saved state with everything but its tensors."""
 
 
+@with_config(ConfigDict(extra="allow"))
 class Recorded(TypedDict, total=False):
     """What is read of environment.json; it holds more, which is kept."""
-
-    __pydantic_config__ = ConfigDict(extra="allow")
 
     recipe: Required[str]
     data_hash: Required[str]
@@ -121,7 +120,8 @@ class RunFolder:
         """The commit of each repository of the hub that the run read weights from, from environment.json."""
         if not self.environment.is_file():
             return {}
-        return self.recorded().get("commits", {})
+        noted: dict[str, str] = self.recorded().get("commits", {})
+        return noted
 
     def note_commits(self, commits: Mapping[str, str]) -> None:
         """Writes commits into environment.json, so that the run reads the same weights when it goes on."""
@@ -231,7 +231,7 @@ class RunFolder:
             raise FileNotFoundError(f"{self.root}: no run is here (no recipe.yaml); give the folder that a run wrote")
         return read_recipe(str(self.recipe))
 
-    def recorded(self) -> Recorded:
+    def recorded(self) -> Mapping[str, Any]:
         """Returns the content of environment.json: machine, versions, and facts about the recipe and its data."""
         return read_json(self.environment, Recorded)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from medtune.data.prepared.work import claims
+from medtune.eval.predictions.files import replace_file
 from medtune.trainer.commands.cli import main
 from medtune.trainer.launch.held import held, refuse_lost
 from tests.ranks import Forked
@@ -123,7 +124,7 @@ def test_a_run_that_was_killed_while_its_folder_was_made_is_begun_anew(
     """The kill is a write that never comes; what was written before it stays, with an unfinished file."""
     from medtune.trainer.experiment import begin, run_folder
 
-    out, replace = tmp_path / "run", run_folder.replace_file
+    out, replace = tmp_path / "run", replace_file
 
     class Killed(BaseException):
         pass

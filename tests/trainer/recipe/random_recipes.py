@@ -135,8 +135,8 @@ def _number(rng: random.Random, kind: type, bound: Interval) -> str:
     high = bound.le if bound.le is not None else bound.lt
     least, most = float(typing.cast("float", low)), float(typing.cast("float", high))
     if kind is int:
-        edges = [int(least), int(least) + 1, int(most)]
-        return str(rng.choice([*edges, rng.randint(int(least), min(int(most), int(least) + 40))]))
+        few = [int(least), int(least) + 1, int(most)]
+        return str(rng.choice([*few, rng.randint(int(least), min(int(most), int(least) + 40))]))
     inside = [least + (most - least) * rng.random(), math.exp(rng.uniform(math.log(max(least, 1e-8)), math.log(most)))]
     edges = [each for each, is_open in ((least, bound.gt), (most, bound.lt)) if is_open is None]
     return f"{rng.choice([*inside, *inside, *edges]):.17g}"

@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -61,7 +61,8 @@ def answering(status: int, content: object) -> Iterator[str]:
         server.server_close()
 
 
-REACHED = {
+Server = Callable[[], contextlib.AbstractContextManager[str]]
+REACHED: dict[str, tuple[Server, str]] = {
     "nobody listens": (lambda: contextlib.nullcontext("http://127.0.0.1:9"), "cannot be reached"),
     "nobody answers": (silent, "did not answer within 5 seconds|cannot be reached"),
     "no such host": (lambda: contextlib.nullcontext("http://nowhere.invalid"), "cannot be reached|did not answer"),

@@ -142,7 +142,7 @@ def test_the_older_state_goes_first_where_there_is_no_room_for_a_third(
 
     there: list[list[str]] = []
     usage = shutil.disk_usage(saved.root)._replace(free=10)
-    monkeypatch.setattr(saved_states.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     sealed = saved_states.sealed
 
     def watched(*arguments: Any) -> str:
