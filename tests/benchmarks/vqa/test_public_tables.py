@@ -146,7 +146,7 @@ SETS = {
     "BUS-BRA": _public(BUSBRA, "Images/{}.png", TableOptions(columns={"answer": "Pathology", "patient": "Case"})),
     "PadChest": _public(PADCHEST, "{}", _labels("Labels"), questions=9),
     "BRSET": _public(BRSET, "{}.jpg", _labels("macular_edema", "amd"), questions=6),
-    "APTOS": _public(APTOS, "{}.png", TableOptions(), "image"),
+    "APTOS": _public(APTOS, "{}.png", TableOptions(options=("0", "1", "2", "3", "4")), "image"),
     "PAD-UFES-20": _public(PAD_UFES, "{}", TableOptions(columns={"answer": "diagnostic"}), column=5),
     "MIMIC-CXR": _public(MIMIC, "files/p10/p1/{}.jpg", _labels("Pneumonia", "Edema"), questions=5),
 }
